@@ -1,0 +1,82 @@
+"""Which array module do these arrays belong to? The only file that knows CuPy.
+
+The data decides: an op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU
+or on the GPU. There is no global switch that could disagree with the arrays at hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+_MODULES: dict[type, Any] = {np.ndarray: np}
+DEVICES = ("cpu", "gpu")
+
+
+def register(array_type: type, module: Any) -> None:
+    """Let arrays of `array_type` be computed by `module`, which offers NumPy's functions under NumPy's names."""
+    _MODULES[array_type] = module
+
+
+def _module_of(x: Any) -> Any:
+    for cls in type(x).__mro__:
+        if cls in _MODULES:
+            return _MODULES[cls]
+    cupy = sys.modules.get("cupy")  # a CuPy array can only exist where CuPy has been imported
+    if cupy is not None and isinstance(x, cupy.ndarray):
+        register(cupy.ndarray, cupy)
+        return cupy
+    raise TypeError(f"expected an array, got {type(x).__name__}: convert it first, e.g. with numpy.asarray")
+
+
+def get_xp(*arrays: Any) -> Any:
+    """The module (numpy, cupy, ...) that all the arrays belong to. None is passed over.
+
+    Raises TypeError for anything that is no array, and for arrays of two modules at once: a silent transfer
+    between host and device would be slow where nobody looks for it.
+    """
+    found = None
+    for x in arrays:
+        if x is None:
+            continue
+        module = _MODULES.get(type(x)) or _module_of(x)
+        if found is None:
+            found = module
+        elif found is not module:
+            raise TypeError(f"arrays of {found.__name__} and of {module.__name__} in one call: convert one of them")
+    if found is None:
+        raise TypeError("expected at least one array")
+    return found
+
+
+def module_for(device: str) -> ModuleType:
+    """NumPy for "cpu", CuPy for "gpu". Raises ValueError, saying what is missing, where that cannot work."""
+    if device == "cpu":
+        return np
+    if device != "gpu":
+        raise ValueError(f"device is {device!r}, expected one of {', '.join(DEVICES)}")
+    try:
+        import cupy
+    except ImportError:
+        raise ValueError("device gpu needs CuPy: pip install 'tinyattn[gpu]', or use device cpu") from None
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError:
+        count = 0
+    if count == 0:
+        raise ValueError("device gpu: CuPy is installed but finds no CUDA device; use device cpu")
+    register(cupy.ndarray, cupy)
+    return cupy
+
+
+def asarray(x: Any, like: Any) -> Any:
+    """`x`, a host array, in the module of the array `like`; None stays None."""
+    return None if x is None else get_xp(like).asarray(x)
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    """`x` as a NumPy array on the host."""
+    return x.get() if hasattr(x, "get") else np.asarray(x)

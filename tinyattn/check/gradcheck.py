@@ -1,0 +1,227 @@
+"""Is this backward the gradient of this forward? Central differences in float64 against random cotangents.
+
+The loss is <cotangent, output> with a random cotangent for every output, so that no gradient can hide behind a
+sum. Every entry of every input is moved both ways (or a random choice of entries, for whole models).
+
+Three front doors, one comparison behind them:
+
+    gradcheck(attention, attention_backward, q, k, v, mask)         an op: binds arguments by their names
+    gradcheck_layer(forward, backward, p, x)                        (p, x, ...) -> y, cache; (p, dy, cache) -> ...
+    gradcheck_model(model, p, batch, key)                           loss and loss_backward
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..layers.tree import add_to, leaves, tree_map
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The worst entry of one argument's gradient."""
+
+    name: str
+    error: float                   # |derived - measured| / (1 + largest |measured| of this argument)
+    index: tuple[int, ...] = ()
+    derived: float = 0.0           # what backward returned there
+    measured: float = 0.0          # what central differences say
+    problem: str = ""              # said instead of numbers: wrong shape, missing, not finite
+
+    def __str__(self) -> str:
+        if self.problem:
+            return f"{self.name:24} {self.problem}"
+        place = f"[{', '.join(map(str, self.index))}]"
+        return f"{self.name:24} {self.error:8.1e}  at {place}: derived {self.derived:.9g}, measured {self.measured:.9g}"
+
+
+@dataclass(frozen=True)
+class GradReport:
+    """One `Entry` an argument; true where every error is within `tolerance`."""
+
+    entries: tuple[Entry, ...]
+    tolerance: float
+
+    @property
+    def worst(self) -> float:
+        return max((e.error for e in self.entries), default=0.0)
+
+    def __bool__(self) -> bool:
+        return bool(self.entries) and all(e.error <= self.tolerance for e in self.entries)
+
+    def __str__(self) -> str:
+        verdict = "gradients agree" if self else "gradients DIFFER"
+        lines = [f"{verdict} (tolerance {self.tolerance:.0e})", "argument                 error"]
+        return "\n".join(lines + [str(e) for e in self.entries])
+
+    __repr__ = __str__
+
+
+def gradcheck(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    *args: Any,
+    seed: int = 0,
+    step: float = 1e-6,
+    tolerance: float = 1e-6,
+    **kwargs: Any,
+) -> GradReport:
+    """Hold an op's backward against central differences of its forward.
+
+    Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
+    what it wants: first `d` + the name of an output, then inputs and outputs of the forward. Where it asks for
+    an output by a name that is no input, the forward's further outputs are given in their order. The gradients
+    it returns belong to the float arrays among the arguments, in order; None belongs to an argument not given.
+
+    `step` is relative to max(1, |entry|). Keep inputs ten steps away from kinks (ReLU at 0). Raises TypeError
+    for float32 inputs: differences of float32 outputs cannot tell a right gradient from a wrong one.
+    """
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    inputs = dict(bound.arguments)
+    floats = {}
+    for name, x in inputs.items():
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+            if x.dtype != np.float64:
+                raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
+            floats[name] = inputs[name] = np.array(x)    # our own copies: entries are moved in place
+
+    outputs = _as_tuple(forward(**inputs))
+    wanted = list(inspect.signature(backward).parameters)
+    upstream = []
+    while wanted and wanted[0].startswith("d") and wanted[0] not in inputs:
+        upstream.append(wanted.pop(0))
+    names = [name.removeprefix("d") for name in upstream]
+    names += [name for name in wanted if name not in inputs and name not in names]
+    saved = dict(zip(names, outputs, strict=False))
+    missing = [name for name in wanted if name not in inputs and name not in saved]
+    if missing:
+        raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
+
+    rng = np.random.default_rng(seed)
+    cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
+    given = dict(zip(upstream, cotangents, strict=True)) | {n: inputs.get(n, saved.get(n)) for n in wanted}
+    gradients = [g for g in _as_tuple(backward(**given)) if g is not None]
+
+    def loss() -> float:
+        outs = _as_tuple(forward(**inputs))
+        return float(sum(np.sum(c * o) for c, o in zip(cotangents, outs, strict=False)))
+
+    pairs = dict(zip(floats, gradients, strict=False))
+    checked = {name: floats[name] for name in pairs}
+    return _compare(loss, checked, pairs, rng, step, tolerance, entries=None)
+
+
+def gradcheck_layer(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    p: Any,
+    *inputs: np.ndarray,
+    key: int | None = None,
+    seed: int = 0,
+    step: float = 1e-6,
+    tolerance: float = 1e-6,
+    **options: Any,
+) -> GradReport:
+    """Hold a layer's backward, gradients of its parameters too, against central differences.
+
+    `forward(p, *inputs, **options) -> y, cache`, `backward(p, dy, cache) -> d(input)..., grads`, or a list of
+    gradients alone where there is one. With `key`, dropout is on and draws the same mask at every call.
+    """
+    p = tree_map(np.array, p)
+    xs = [np.array(x) for x in inputs]
+
+    def run() -> Any:
+        rng = {} if key is None else {"rng": np.random.default_rng(key)}
+        return forward(p, *xs, **options, **rng)
+
+    y, cache = run()
+    rng = np.random.default_rng(seed)
+    dy = _cotangent(rng, y)
+    *dxs, grads = backward(p, dy, cache)
+    arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
+    gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
+    return _compare(lambda: float(np.sum(dy * run()[0])), arrays, gradients, rng, step, tolerance, entries=None)
+
+
+def gradcheck_model(
+    model: Any,
+    p: Any,
+    batch: Any,
+    *,
+    key: int | None = None,
+    seed: int = 0,
+    step: float = 1e-6,
+    tolerance: float = 1e-6,
+    entries: int | None = 12,
+) -> GradReport:
+    """Hold `model.loss_backward` against central differences of `model.loss`, at `entries` places a parameter.
+
+    Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
+    that should have received a gradient and did not is found too. `entries=None` checks all.
+    """
+    p = tree_map(np.array, p)
+
+    def run() -> Any:
+        return model.loss(p, batch, None if key is None else np.random.default_rng(key))
+
+    _, cache = run()
+    gradients = tree_map(np.zeros_like, p)
+    add_to(gradients, model.loss_backward(p, 1.0, cache))
+    rng = np.random.default_rng(seed)
+    arrays = dict(leaves(p))
+    return _compare(lambda: float(run()[0]), arrays, dict(leaves(gradients)), rng, step, tolerance, entries)
+
+
+def _compare(loss, arrays, gradients, rng, step, tolerance, entries) -> GradReport:
+    """The one comparison: move entries of `arrays` in place and watch `loss`."""
+    found = []
+    for name, x in arrays.items():
+        g = gradients.get(name)
+        if g is None:
+            found.append(Entry(name, np.inf, problem="no gradient was returned"))
+        elif np.shape(g) != x.shape:
+            found.append(Entry(name, np.inf, problem=f"wrong shape: gradient {np.shape(g)}, argument {x.shape}"))
+        elif not np.all(np.isfinite(g)):
+            found.append(Entry(name, np.inf, problem="the gradient is not finite"))
+        elif x.size:
+            places = _places(rng, np.asarray(g), entries)
+            measured = np.array([_central_difference(loss, x, i, step) for i in places])
+            derived = np.array([g[i] for i in places])
+            errors = np.abs(derived - measured) / (1 + np.max(np.abs(measured)))
+            at = int(np.argmax(errors))
+            found.append(Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at])))
+    return GradReport(tuple(found), tolerance)
+
+
+def _places(rng, g, entries) -> list[tuple[int, ...]]:
+    if entries is None or g.size <= entries:
+        flat = np.arange(g.size)
+    else:
+        largest = np.argsort(-np.abs(g), axis=None)[: entries // 2]
+        flat = np.unique(np.concatenate([largest, rng.choice(g.size, entries - len(largest), replace=False)]))
+    return [tuple(int(j) for j in np.unravel_index(i, g.shape)) for i in flat]
+
+
+def _central_difference(loss, x, index, step) -> float:
+    value = x[index]
+    h = step * max(1.0, abs(value))
+    x[index] = value + h
+    above = loss()
+    x[index] = value - h
+    below = loss()
+    x[index] = value
+    return (above - below) / (2 * h)
+
+
+def _cotangent(rng, out) -> Any:
+    return rng.standard_normal(np.shape(out)) if np.shape(out) else float(rng.standard_normal())
+
+
+def _as_tuple(x: Any) -> tuple:
+    return x if type(x) is tuple else (x,)

@@ -1,0 +1,33 @@
+"""Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
+
+from .block import BLOCKS, BlockCache, block_init
+from .dense import dense, dense_backward, dense_init, glorot
+from .drop import draw_keep
+from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
+from .multi_head import multi_head_attention, multi_head_attention_backward, multi_head_init
+from .norm import norm, norm_backward, norm_init
+from .tree import add_to, flatten, leaves, tree_map
+
+__all__ = [
+    "BLOCKS",
+    "BlockCache",
+    "add_to",
+    "block_init",
+    "dense",
+    "dense_backward",
+    "dense_init",
+    "draw_keep",
+    "feed_forward",
+    "feed_forward_backward",
+    "feed_forward_init",
+    "flatten",
+    "glorot",
+    "leaves",
+    "multi_head_attention",
+    "multi_head_attention_backward",
+    "multi_head_init",
+    "norm",
+    "norm_backward",
+    "norm_init",
+    "tree_map",
+]

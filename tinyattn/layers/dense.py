@@ -1,0 +1,37 @@
+"""A linear map with its parameters, and the initialisation that all weight matrices share."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops import linear, linear_backward
+
+
+def glorot(rng, n_in, n_out):
+    """(n_in, n_out), uniform in ±√(6 / (n_in + n_out)): keeps the size of signals both ways (Glorot & Bengio 2010)."""
+    limit = math.sqrt(6 / (n_in + n_out))
+    return rng.uniform(-limit, limit, size=(n_in, n_out))
+
+
+def dense_init(rng, n_in, n_out, bias=True):
+    """{"W": (n_in, n_out) glorot, "b": (n_out,) zeros, left out where `bias` is False}."""
+    p = {"W": glorot(rng, n_in, n_out)}
+    if bias:
+        p["b"] = np.zeros(n_out)
+    return p
+
+
+class DenseCache(NamedTuple):
+    x: Any        # (..., n_in)
+
+
+def dense(p, x):
+    """y = x W + b. Shapes: x (..., n_in) -> y (..., n_out), cache."""
+    return linear(x, p["W"], p.get("b")), DenseCache(x)
+
+
+def dense_backward(p, dy, cache):
+    """-> dx (..., n_in), grads shaped like p."""
+    dx, dW, db = linear_backward(dy, cache.x, p["W"])
+    return dx, {"W": dW, "b": db} if "b" in p else {"W": dW}

@@ -1,0 +1,62 @@
+"""Parameters and gradients are trees: nested dicts and lists with arrays as leaves. Four functions work on them.
+
+In files and reports a leaf has a dotted name, e.g. `blocks.0.attention.query.W`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..ops import Rows
+
+
+def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """(dotted name, leaf) of every leaf, in the order in which the tree was written down."""
+    if isinstance(tree, dict | list):
+        pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
+        for key, branch in pairs:
+            yield from leaves(branch, f"{prefix}.{key}" if prefix else str(key))
+    else:
+        yield prefix, tree
+
+
+def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
+    """A tree of the same form with `f(leaf)` at each leaf."""
+    if isinstance(tree, dict):
+        return {key: tree_map(f, branch) for key, branch in tree.items()}
+    if isinstance(tree, list):
+        return [tree_map(f, branch) for branch in tree]
+    return f(tree)
+
+
+def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Any, Any]:
+    """All leaves in one vector: -> vector, tree of views into it.
+
+    Writing into a view writes into the vector and the other way round, so an optimiser handles the whole model
+    in a few vector operations.
+    """
+    arrays = [leaf for _, leaf in leaves(tree)]
+    vector = xp.asarray(np.concatenate([np.ravel(a) for a in arrays]).astype(dtype))
+    ends = np.cumsum([a.size for a in arrays]).tolist()
+    views = iter([vector[end - a.size : end].reshape(a.shape) for a, end in zip(arrays, ends, strict=True)])
+    return vector, tree_map(lambda _: next(views), tree)
+
+
+def add_to(total: Any, grads: Any) -> None:
+    """total += grads, leaf by leaf, where a leaf of `grads` is an array or the `Rows` of a table.
+
+    The only place that accumulates gradients: `total` is the caller's, `grads` fresh from a backward.
+    """
+    if isinstance(grads, Rows):
+        total[grads.ids] += grads.values                # ids are unique, so no addition is lost
+    elif isinstance(grads, dict):
+        for key, branch in grads.items():
+            add_to(total[key], branch)
+    elif isinstance(grads, list):
+        for mine, theirs in zip(total, grads, strict=True):
+            add_to(mine, theirs)
+    else:
+        total += grads

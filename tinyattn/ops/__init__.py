@@ -1,0 +1,48 @@
+"""The mathematics: pure functions, each forward beside its backward."""
+
+from .activations import gelu, gelu_backward, relu, relu_backward
+from .attention import attention, attention_backward
+from .dropout import dropout, dropout_backward
+from .embedding import Rows, embedding, embedding_backward, sum_rows
+from .layer_norm import layer_norm, layer_norm_backward
+from .linear import linear, linear_backward
+from .losses import (
+    bce_with_logits,
+    bce_with_logits_backward,
+    cross_entropy,
+    cross_entropy_backward,
+    sigmoid,
+)
+from .masks import causal_mask
+from .random import Stream, generator, keep_mask
+from .softmax import softmax, softmax_backward
+
+__all__ = [
+    "Rows",
+    "Stream",
+    "attention",
+    "attention_backward",
+    "bce_with_logits",
+    "bce_with_logits_backward",
+    "causal_mask",
+    "cross_entropy",
+    "cross_entropy_backward",
+    "dropout",
+    "dropout_backward",
+    "embedding",
+    "embedding_backward",
+    "gelu",
+    "gelu_backward",
+    "generator",
+    "keep_mask",
+    "layer_norm",
+    "layer_norm_backward",
+    "linear",
+    "linear_backward",
+    "relu",
+    "relu_backward",
+    "sigmoid",
+    "softmax",
+    "softmax_backward",
+    "sum_rows",
+]

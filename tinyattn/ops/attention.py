@@ -1,0 +1,53 @@
+"""Scaled dot-product attention: a soft look-up (Vaswani et al. 2017, equation 1)."""
+
+import math
+
+from ..backend import get_xp
+from .dropout import dropout, dropout_backward
+from .shapes import expect, expect_onto, swap, unbroadcast
+from .softmax import softmax, softmax_backward
+
+
+def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
+    """out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = `scale`, by default 1 / √d.
+
+    Each of n queries is compared with m keys; the weights say how much of each value it takes. The dot product
+    of two random d-vectors has variance d; c brings it back to 1, where softmax still has a gradient.
+
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e); mask (boolean, True = may look), bias (same dtype as q)
+    and keep (boolean, from `keep_mask`) broadcast to (..., n, m) -> out (..., n, e), weights (..., n, m).
+    The weights returned are those before dropout. A query that may look at nothing gets zeros.
+    Raises ValueError for shapes that do not fit, TypeError for dtypes.
+    """
+    expect("...nd ...md ...me", q=q, k=k, v=v)
+    get_xp(q, k, v, mask, bias, keep)
+    c = _default_scale(q) if scale is None else scale
+    s = (q * c) @ swap(k)                               # (..., n, d) @ (..., d, m) -> (..., n, m)
+    if bias is not None:
+        expect_onto(s.shape, "float", bias=bias)
+        s += bias                                       # in place: s is this function's own
+    weights = softmax(s, mask)                          # (..., n, m)
+    return dropout(weights, keep, rate) @ v, weights    # (..., n, m) @ (..., m, e) -> (..., n, e)
+
+
+def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
+    """Gradients of `attention`: -> dq, dk, dv, dbias (None where there was no bias), shaped like q, k, v, bias.
+
+    Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
+    the weight is 0, and softmax_backward gives 0 there. The constant c multiplied the scores, so it multiplies
+    their gradients.
+    """
+    expect("...ne ...nd ...md ...me ...nm", dout=dout, q=q, k=k, v=v, weights=weights)
+    c = _default_scale(q) if scale is None else scale
+    dv = swap(dropout(weights, keep, rate)) @ dout      # out = dropped @ v         (..., m, n) @ (..., n, e)
+    dp = dropout_backward(dout @ swap(v), keep, rate)   # dropped = dropout(weights)          (..., n, m)
+    ds = softmax_backward(dp, weights)                  # weights = softmax(s)                (..., n, m)
+    dbias = None if bias is None else unbroadcast(ds, bias.shape)  # s = c q kᵀ + bias
+    dq = ds @ k                                         # s = (c q) kᵀ              (..., n, m) @ (..., m, d)
+    dq *= c
+    dk = swap(ds) @ (q * c)                             #                           (..., m, n) @ (..., n, d)
+    return dq, dk, dv, dbias
+
+
+def _default_scale(q):
+    return 1 / math.sqrt(max(q.shape[-1], 1))           # a Python float: a NumPy one would widen float32

@@ -1,0 +1,25 @@
+"""Dropout: silence a random part in training, scale up the rest so that the mean stays (Srivastava et al. 2014)."""
+
+from .shapes import expect, expect_onto
+
+
+def dropout(x, keep, rate):
+    """y = x ⊙ keep / (1 - rate); with keep None (evaluation) y is x itself, so do not write into it.
+
+    Shapes: x (...), keep boolean and broadcasting to x (see `keep_mask`) -> y (...).
+    Raises ValueError for a rate outside [0, 1) or a keep that does not broadcast, TypeError for dtypes.
+    """
+    expect("...", x=x)
+    if keep is None:
+        return x
+    if not 0 <= rate < 1:
+        raise ValueError(f"dropout: rate is {rate}, expected 0 <= rate < 1")
+    expect_onto(x.shape, "bool", keep=keep)
+    y = x * keep
+    y *= 1 / (1 - rate)
+    return y
+
+
+def dropout_backward(dy, keep, rate):
+    """dx = dy ⊙ keep / (1 - rate): what was silenced receives nothing. The same map, so the same function."""
+    return dropout(dy, keep, rate)

@@ -1,0 +1,42 @@
+"""Layer normalisation: each token is centred and scaled by its own mean and variance (Ba et al. 2016)."""
+
+from ..backend import get_xp
+from .shapes import expect, rows
+
+
+def layer_norm(x, gamma, beta, eps=1e-5):
+    """y = x_hat ⊙ γ + β, with x_hat = (x - mean) · rstd and rstd = 1 / √(variance + eps).
+
+    Mean and (biased) variance are over the last axis: tokens do not see one another. The variance is taken
+    of the centred values, in a second pass: E[x²] - mean² would lose everything to rounding for large means.
+    Shapes: x (..., d), gamma and beta (d,) -> y (..., d), x_hat (..., d), rstd (..., 1).
+    Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
+    """
+    expect("...d d d", x=x, gamma=gamma, beta=beta)
+    xp = get_xp(x, gamma, beta)
+    x_hat = x - xp.mean(x, axis=-1, keepdims=True)      # centred, not yet scaled
+    rstd = 1 / xp.sqrt(xp.mean(x_hat * x_hat, axis=-1, keepdims=True) + eps)
+    x_hat *= rstd
+    y = x_hat * gamma
+    y += beta
+    return y, x_hat, rstd
+
+
+def layer_norm_backward(dy, x_hat, rstd, gamma):
+    """dx = rstd · (g - mean(g) - x_hat · mean(g ⊙ x_hat)), with g = dy ⊙ γ. -> dx (..., d), dgamma, dbeta (d,).
+
+    Shifting x changes nothing, so the part of g along 1 is taken out; scaling x changes (almost) nothing, so
+    the part along x_hat is taken out; what is left shrinks with the scale rstd. γ and β serve every token:
+    their gradients are sums over all tokens.
+    """
+    expect("...d ...d ...r d", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma)
+    xp = get_xp(dy, x_hat, rstd, gamma)
+    along_x_hat = dy * x_hat
+    dgamma = xp.sum(rows(along_x_hat), axis=0)          # y = x_hat ⊙ γ + β
+    dbeta = xp.sum(rows(dy), axis=0)
+    along_x_hat *= gamma                                # g ⊙ x_hat
+    dx = dy * gamma                                     # g
+    dx -= xp.mean(dx, axis=-1, keepdims=True)
+    dx -= x_hat * xp.mean(along_x_hat, axis=-1, keepdims=True)
+    dx *= rstd                                          # x_hat = (x - mean) · rstd
+    return dx, dgamma, dbeta

@@ -1,0 +1,111 @@
+"""Shapes at the door, and the three small moves that every op shares."""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import cache
+from typing import Any
+
+from ..backend import get_xp
+
+
+def expect(spec: str, **arrays: Any) -> None:
+    """Check shapes and dtypes of arguments in one line; None is passed over.
+
+    `spec` has one word an argument, in order. A letter is an axis, and the same letter is the same size
+    everywhere; a leading `...` is any number of leading axes, the same ones everywhere. A word that starts
+    with `#` is for integer ids; all others must be float32 or float64, and all of the same.
+
+        expect("...nd ...md ...me", q=q, k=k, v=v)
+
+    Raises ValueError for a shape and TypeError for a dtype, naming the calling function and the argument.
+    """
+    lead: tuple[int, ...] | None = None
+    sizes: dict[str, int] = {}
+    floating = None
+    for (integers, has_lead, axes), (name, x) in zip(_parse(spec), arrays.items(), strict=True):
+        if x is None:
+            continue
+        shape = getattr(x, "shape", None)
+        if shape is None:
+            raise TypeError(f"{_caller()}: {name} is a {type(x).__name__}, expected an array")
+        split = len(shape) - len(axes)
+        if split < 0 or (split > 0 and not has_lead):
+            raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
+        if has_lead and lead is None:
+            lead = shape[:split]
+        own = dict(zip(axes, shape[split:], strict=True))
+        if (has_lead and shape[:split] != lead) or any(sizes.get(a, size) != size for a, size in own.items()):
+            raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
+        sizes |= own
+        if integers:
+            if x.dtype.kind not in "iu":
+                raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected integers")
+        elif x.dtype.char not in "fd":
+            raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected float32 or float64")
+        elif floating is None:
+            floating = x.dtype
+        elif x.dtype != floating:
+            raise TypeError(f"{_caller()}: {name} is {x.dtype} where the others are {floating}")
+
+
+def expect_onto(shape: tuple[int, ...], kind: str, **arrays: Any) -> None:
+    """Check that each argument broadcasts to `shape` without enlarging it, and its kind: "bool" or "float"."""
+    for name, x in arrays.items():
+        if x is None:
+            continue
+        if not hasattr(x, "dtype"):
+            raise TypeError(f"{_caller()}: {name} is a {type(x).__name__}, expected an array")
+        if x.dtype.kind != kind[0]:
+            hint = ", True = may look" if kind == "bool" else ""
+            raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected {kind}{hint}")
+        tail = shape[len(shape) - len(x.shape) :]
+        if len(x.shape) > len(shape) or any(a not in (1, b) for a, b in zip(x.shape, tail, strict=True)):
+            raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")
+
+
+def swap(x: Any) -> Any:
+    """The transpose of the last two axes: (..., n, d) -> (..., d, n). A view."""
+    return x.swapaxes(-1, -2)
+
+
+def rows(x: Any) -> Any:
+    """All leading axes as one: (..., d) -> (N, d). A view where the memory allows."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+    """Undo broadcasting: sum `g` over every axis along which an array of `shape` was repeated.
+
+    An entry that was used many times receives the sum of its gradients.
+    """
+    added = len(g.shape) - len(shape)
+    repeated = tuple(i + added for i, size in enumerate(shape) if size == 1 != g.shape[i + added])
+    axes = tuple(range(added)) + repeated
+    return (get_xp(g).sum(g, axis=axes) if axes else g).reshape(shape)
+
+
+@cache
+def _parse(spec: str) -> tuple[tuple[bool, bool, str], ...]:
+    words = []
+    for word in spec.split():
+        integers, word = word.startswith("#"), word.removeprefix("#")
+        words.append((integers, word.startswith("..."), word.removeprefix("...")))
+    return tuple(words)
+
+
+def _caller() -> str:
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return frame.f_code.co_name
+
+
+def _mismatch(name, shape, has_lead, axes, lead, sizes) -> str:
+    expected = ", ".join((["..."] if has_lead else []) + list(axes))
+    known = [f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes]
+    if has_lead and lead is not None:
+        known.insert(0, f"... = {lead}")
+    given = f" with {', '.join(known)}" if known else ""
+    return f"{_caller()}: {name} has shape {tuple(shape)}, expected ({expected}){given}"

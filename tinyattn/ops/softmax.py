@@ -1,0 +1,41 @@
+"""Softmax over the last axis: scores become weights that sum to 1."""
+
+from ..backend import get_xp
+from .shapes import expect, expect_onto
+
+
+def softmax(s, mask=None):
+    """p_ij = exp(s_ij) / Σ_k exp(s_ik), over the entries of a row that the mask allows.
+
+    Shapes: s (..., m); mask boolean, True = may look, any shape that broadcasts to s -> p (..., m).
+    A row with nothing allowed is all zeros. Logits of any finite size are safe: only differences to the
+    row's largest enter the exponential. An entry of -inf counts as not allowed.
+    Raises ValueError for a mask that does not broadcast, TypeError for dtypes (s float32 / float64, mask bool).
+    """
+    expect("...m", s=s)
+    expect_onto(s.shape, "bool", mask=mask)
+    xp = get_xp(s, mask)
+    if s.shape[-1] == 0:
+        return xp.zeros_like(s)
+    if mask is not None:
+        s = xp.where(mask, s, -xp.inf)
+    top = xp.max(s, axis=-1, keepdims=True)             # (..., 1)
+    top = xp.where(top == -xp.inf, 0.0, top)            # nothing allowed: -inf minus -inf would be NaN
+    p = xp.exp(s - top)                                 # (..., m), in 0..1
+    total = xp.sum(p, axis=-1, keepdims=True)           # (..., 1), at least 1, or 0 where nothing is allowed
+    p /= xp.where(total == 0, 1.0, total)
+    return p
+
+
+def softmax_backward(dp, p):
+    """ds = p ⊙ (dp - Σ_k dp_k p_k).
+
+    From ∂p_j/∂s_k = p_j (1[j = k] - p_k). Raising all logits of a row together changes nothing, so each row
+    of ds sums to 0; and where p is 0, for a masked entry or an empty row, ds is 0: no mask is needed here.
+    Shapes: dp, p (..., m) -> ds (..., m).
+    """
+    expect("...m ...m", dp=dp, p=p)
+    xp = get_xp(dp, p)
+    ds = dp * p
+    ds -= p * xp.sum(ds, axis=-1, keepdims=True)        # p ⊙ dp - p Σ(dp ⊙ p)
+    return ds
