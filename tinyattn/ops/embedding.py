@@ -35,25 +35,27 @@ def embedding_backward(dy, ids, E):
 
 
 def sum_rows(ids, values):
-    """Add up the rows that share an id. Shapes: ids (...), values (..., d) -> Rows of the distinct ids.
+    """Add up the rows that share an id. Shapes: ids (...), values (..., d) -> Rows, distinct ids ascending.
 
-    In rounds: round r adds the r-th occurrence of every id that has one. Within a round no id repeats, so
-    each is one indexed addition, several times as fast as `add.at`. Ids are sorted by how often they occur,
-    so that those still present in round r are the first ones.
+    After sorting, the occurrences of an id stand together, as a run. Short runs are added in rounds: round r
+    adds the r-th row of every run that has one, and within a round no id repeats. Long runs are summed one by one.
     """
     expect("#... ...d", ids=ids, values=values)
     xp = get_xp(ids, values)
-    ids, values = ids.reshape(-1), rows(values)
-    order = xp.argsort(ids, kind="stable")              # places of the same id stand together
-    unique, first, count = xp.unique(ids[order], return_index=True, return_counts=True)
-    often = xp.argsort(-count, kind="stable")
-    unique, first, count = unique[often], first[often], count[often]
-    total = values[order[first]]
-    present = len(unique) - xp.searchsorted(count[::-1], xp.arange(1, _largest(count)), side="right")
-    for r, u in enumerate(present.tolist(), start=1):   # u ids occur more than r times
-        total[:u] += values[order[first[:u] + r]]
+    ids = ids.reshape(-1)
+    order = xp.argsort(ids, kind="stable")
+    unique, first, count = xp.unique(xp.take(ids, order), return_index=True, return_counts=True)
+    values = xp.take(rows(values), order, axis=0)       # (N, d), runs of equal ids
+    total = xp.take(values, first, axis=0)              # (u, d)
+    for r in range(1, _SHORT):
+        some = xp.flatnonzero((count > r) & (count <= _SHORT))
+        total[some] += xp.take(values, first[some] + r, axis=0)
+    long = xp.flatnonzero(count > _SHORT)
+    if len(long):
+        cuts = xp.stack([first[long], first[long] + count[long]], axis=1).reshape(-1)
+        cuts = cuts[:-1] if cuts[-1] == len(values) else cuts
+        total[long] = xp.add.reduceat(values, cuts, axis=0)[::2]      # every other piece lies between long runs
     return Rows(unique, total)
 
 
-def _largest(count):
-    return int(count[0]) if len(count) else 0
+_SHORT = 8

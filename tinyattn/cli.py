@@ -1,0 +1,433 @@
+"""The command `tinyattn`: train, evaluate, recommend, show."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+
+from . import __version__
+from .backend import DEVICES
+from .data import Interactions, SeriesWorld, Split, leave_one_out, read
+from .evaluation import full_ranking
+from .evaluation.protocol import Truth
+from .layers import BLOCKS
+from .models import Markov, Popularity, Recommender, SASRec
+from .models.objectives import OBJECTIVES
+from .training import (
+    DivergedError,
+    FileError,
+    InterruptedRunError,
+    read_json,
+    write_atomically,
+    write_json,
+)
+
+MODELS = {"sasrec": SASRec}
+ROWS = ("popularity", "markov", "model", "optimum")      # the order of a printed table
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except InterruptedRunError as stop:
+        print(f"\ntinyattn: {stop}; the same command goes on from there", file=sys.stderr)
+        return 130
+    except KeyboardInterrupt:
+        print("\ntinyattn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:                              # whoever read our output has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except (ValueError, DivergedError, OSError) as error:
+        print(f"tinyattn: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def train(options: argparse.Namespace) -> None:
+    """`tinyattn train`: data in, RUN out. Everything that can be refused is refused before training begins."""
+    model = MODELS[options.model](**{name: getattr(options, name) for name in _model_options()})
+    source = _Source.of(options.data)
+    data, truth = source.load()
+    split = leave_one_out(data)
+    folder = Path(options.out or f"runs/{options.model}-{source.name}")
+    config = {
+        "model": options.model,
+        "parameters": model.identity(),
+        "data": source.describe() | {"fingerprint": data.fingerprint(), **_sizes(data)},
+        "at": list(options.at),
+        "tinyattn": __version__,
+    }
+    finished = _claim(folder, config)
+    print(f"{options.model} on {source.title}: {_told(data)}")
+    if finished:
+        print(f"{folder} is complete; another --out, or removing it, trains again")
+        _print_table(read_json(folder / "metrics.json"), options.model, truth is not None)
+        return
+
+    checkpoint = folder / "checkpoint.npz"
+    if checkpoint.exists():
+        print(f"going on from {checkpoint}")
+    model.fit(split, checkpoint=checkpoint, on_epoch=lambda history: _write_history(folder, history))
+    _write_history(folder, model.history)
+    rows = _rows(model.score, split, options.at, source, truth)
+    model.save(folder / "model.npz")
+    _draw(folder, model, split, rows, options.at, f"{options.model} on {source.name}")
+    write_json(folder / "metrics.json", {name: {"full": row} for name, row in rows.items()})
+    checkpoint.unlink(missing_ok=True)
+    _print_table(read_json(folder / "metrics.json"), options.model, truth is not None)
+    print(f"written to {folder}: model.npz, config.json, metrics.json, training.csv, figures/")
+
+
+def evaluate(options: argparse.Namespace) -> None:
+    """`tinyattn evaluate`: the table of a finished run, measured again, or on other data with the same items."""
+    model, source = _open_run(options.run_folder, options.data)
+    data, truth = source.load()
+    split = leave_one_out(_in_the_models_ids(data, model))
+    print(f"{model.name} of {options.run_folder} on {source.title}: {_told(data)}")
+    rows = _rows(model.score, split, options.at, source, truth)
+    _print_table({name: {"full": row} for name, row in rows.items()}, model.name, truth is not None)
+
+
+def recommend(options: argparse.Namespace) -> None:
+    """`tinyattn recommend`: the best next items for a history, or for a user of the data."""
+    history, model = _history(options)
+    ids, scores = model.recommend(history, options.k)
+    print(f"after {_shortened(history)}:")
+    width = max(len(str(i)) for i in ids)
+    for rank, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
+        print(f"{rank:4}  {item!s:>{width}}  {score:8.3f}")
+
+
+def show(options: argparse.Namespace) -> None:
+    """`tinyattn show`: who looks at whom, as a picture by layer and head."""
+    from . import show as pictures
+
+    history, model = _history(options)
+    ids, weights = model.attention(history)
+    if not len(weights):
+        raise ValueError("this model has no blocks (blocks 0): there is no attention to show")
+    picture = pictures.attention_map(weights, ids, f"{model.name}, {Path(options.run_folder).name}")
+    print(pictures.save(picture, options.out or Path(options.run_folder) / "figures" / "attention.png"))
+
+
+# --- data ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where interactions come from: a file, or the generated world, whose truth is known."""
+
+    path: Path | None
+    world: SeriesWorld | None
+
+    @classmethod
+    def of(cls, path: str | None) -> _Source:
+        return cls(Path(path), None) if path else cls(None, SeriesWorld())
+
+    @classmethod
+    def from_config(cls, data: dict[str, Any]) -> _Source:
+        return cls(None, SeriesWorld(**data["world"])) if "world" in data else cls.of(data["path"])
+
+    @property
+    def name(self) -> str:
+        if self.path is None:
+            return "series"
+        name = self.path.name
+        for suffix in (".gz", ".txt", ".inter"):
+            name = name.removesuffix(suffix)
+        return name or "data"
+
+    @property
+    def title(self) -> str:
+        return str(self.path) if self.path else "series (a generated world: people who watch several series at once)"
+
+    def describe(self) -> dict[str, Any]:
+        return {"path": str(self.path.resolve())} if self.path else {"world": asdict(self.world)}  # type: ignore[arg-type]
+
+    def load(self) -> tuple[Interactions, Truth | None]:
+        if self.path is not None:
+            return read(self.path), None
+        assert self.world is not None
+        return self.world.generate(), self.world.next_item
+
+
+def _in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
+    """The same interactions with the model's numbers for items and users. ValueError names an item it does not know."""
+    assert model.items is not None
+    assert model.users is not None
+    if np.array_equal(data.items.ids, model.items.ids) and np.array_equal(data.users.ids, model.users.ids):
+        return data
+    flat = model.items.numbers(data.items.ids.tolist())[data.flat - 1].astype(np.int32)
+    return Interactions(flat, data.offsets, model.items, data.users)
+
+
+def _sizes(data: Interactions) -> dict[str, int]:
+    return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
+
+
+def _told(data: Interactions) -> str:
+    return ", ".join(f"{number:,} {what}" for what, number in _sizes(data).items())
+
+
+def _history(options: argparse.Namespace) -> tuple[list[Any], Any]:
+    """The history that --items or --user names, in the data's ids, and the run's model."""
+    if options.items is not None:
+        model, _ = _open_run(options.run_folder, None)
+        items = [item.strip() for item in options.items.split(",") if item.strip()]
+        model.items.numbers(items)                       # an unknown item is named before anything else is done
+        return items, model
+    model, source = _open_run(options.run_folder, options.data)
+    data, _ = source.load()
+    row = int(data.users.numbers([options.user])[0]) - 1
+    return data.items.decode(data.sequence(row)).tolist(), model
+
+
+def _shortened(history: list[Any]) -> str:
+    return ("..., " if len(history) > 5 else "") + ", ".join(map(str, history[-5:]))
+
+
+# --- the run's folder -----------------------------------------------------------------------------------------
+
+
+def _claim(folder: Path, config: dict[str, Any]) -> bool:
+    """Make the folder ours: -> whether a finished run of this very configuration stands there.
+
+    FileError where another configuration or other data does; OSError where nothing can be written.
+    """
+    path = folder / "config.json"
+    if path.exists():
+        _refuse_other(folder, read_json(path), config)
+    try:
+        write_json(path, config)
+    except OSError as error:
+        raise FileError(f"cannot write to {folder}: {error.strerror}") from None
+    return (folder / "metrics.json").exists() and not (folder / "checkpoint.npz").exists()
+
+
+def _refuse_other(folder: Path, found: Any, config: dict[str, Any]) -> None:
+    remedy = "choose another --out or remove it"
+    if not isinstance(found, dict) or not {"model", "parameters", "data"} <= set(found):
+        raise FileError(f"{folder}/config.json was not written by tinyattn; {remedy}")
+    if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
+        raise FileError(f"{folder} was trained on other data; {remedy}")
+    old, new = (c["parameters"] | {"model": c["model"], "at": c.get("at")} for c in (found, config))
+    for name in new:
+        if old.get(name) != new[name]:
+            raise FileError(f"{folder} was made with {name} {old.get(name)}, not {new[name]}; {remedy}")
+
+
+def _open_run(folder: str, data: str | None) -> tuple[Any, _Source]:
+    """The model of a finished run, and the data named, or else the data it was trained on."""
+    config = read_json(Path(folder) / "config.json")
+    if not (Path(folder) / "model.npz").exists():
+        raise FileError(f"{folder} has no model.npz yet: its training has not finished")
+    try:
+        source = _Source.of(data) if data else _Source.from_config(config["data"])
+    except (KeyError, TypeError):
+        raise FileError(f"{folder}/config.json was not written by tinyattn") from None
+    return Recommender.load(Path(folder) / "model.npz"), source
+
+
+def _write_history(folder: Path, history: list[dict[str, Any]]) -> None:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["epoch", "loss", "valid_ndcg@10", "gradient_norm", "tokens_per_second"])
+    for row in history:
+        valid = "" if row["valid"] is None else f"{row['valid']:.6f}"
+        writer.writerow(
+            [row["epoch"], f"{row['loss']:.6f}", valid, f"{row['gradient_norm']:.6f}", f"{row['tokens_per_second']:.0f}"]
+        )
+    write_atomically(folder / "training.csv", text.getvalue().encode())
+
+
+# --- results --------------------------------------------------------------------------------------------------
+
+
+def _rows(score: Any, split: Split, at: tuple[int, ...], source: _Source, truth: Truth | None) -> dict[str, Any]:
+    """The model's metrics, the baselines' and, where the truth is known, those of the best possible ranking."""
+    scores = {
+        "model": score,
+        "popularity": Popularity().fit(split).score,
+        "markov": Markov().fit(split).score,
+    }
+    if source.world is not None:
+        world = source.world
+        scores["optimum"] = lambda histories, users: world.best_ranking(histories)
+    return {name: full_ranking(f, split, "test", at, truth) for name, f in scores.items()}
+
+
+def _print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
+    print("\nfull ranking, seen items left out" + (", expected under the world's true distribution" if expected else ""))
+    names = list(metrics["model"]["full"])
+    print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
+    for row in ROWS:
+        if row in metrics:
+            values = metrics[row]["full"]
+            print(f"{model if row == 'model' else row:12}" + "".join(f"{values[name]:10.4f}" for name in names))
+    print()
+
+
+def _draw(folder: Path, model: Any, split: Split, rows: dict[str, Any], at: tuple[int, ...], title: str) -> None:
+    from . import show as pictures
+
+    figures = folder / "figures"
+    pictures.save(pictures.training_curves(model.history, title), figures / "training.png")
+    ordered = {name: rows[name] for name in ROWS if name in rows}
+    pictures.save(pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png")
+    lengths = split.data.lengths[split.evaluated]
+    user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])           # a history that fits a picture
+    history = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
+    ids, weights = model.attention(history.tolist())
+    if len(weights):
+        name = split.data.users.ids[user]
+        picture = pictures.attention_map(weights, ids, f"{title}: who looks at whom, user {name}")
+        pictures.save(picture, figures / "attention.png")
+
+
+# --- arguments ------------------------------------------------------------------------------------------------
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse would print the whole usage first."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def _model_options() -> list[str]:
+    """The arguments of SASRec that the command line sets."""
+    return [
+        "maxlen", "dim", "blocks", "heads", "dropout", "loss", "block_form", "emb_scale", "qkv_bias",
+        "output_projection", "user_embedding", "epochs", "patience", "batch_size", "lr", "beta2", "seed",
+        "workers", "device",
+    ]  # fmt: skip
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        ks = tuple(int(k) for k in text.split(","))
+    except ValueError:
+        ks = ()
+    if not ks or min(ks) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10")
+    return ks
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="tinyattn",
+        description="Train, measure and look into sequential recommenders built from scratch in NumPy.",
+    )
+    parser.add_argument("--version", action="version", version=f"tinyattn {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    command = commands.add_parser(
+        "train",
+        help="train a model, print its table, write a folder",
+        description="Train on DATA, or on a generated world where none is given, and write the folder RUN. "
+        "Killed and started again with the same arguments, it goes on where it was.",
+    )
+    command.set_defaults(run=train)
+    command.add_argument(
+        "data", nargs="?", metavar="DATA", help="a file: `user item` a line, or RecBole .inter; .gz as well"
+    )
+    command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA)")
+    group = command.add_argument_group("model")
+    group.add_argument("--model", choices=MODELS, default="sasrec")
+    _add(group, "maxlen", int, "newest items that are looked at")
+    _add(group, "dim", int, "width of embeddings and blocks")
+    _add(group, "blocks", int, "number of blocks")
+    _add(group, "heads", int, "attention heads a block; must divide dim")
+    _add(group, "dropout", float, "dropout rate")
+    _add(group, "block_form", str, "pre-LN (the paper), post-LN, or the original code's", choices=tuple(BLOCKS))
+    _add(group, "emb_scale", bool, "multiply item embeddings by the root of dim (original code)")
+    _add(group, "qkv_bias", bool, "biases in query, key and value projections (original code)")
+    _add(group, "output_projection", bool, "a projection after the heads are joined (Transformer)")
+    _add(group, "user_embedding", bool, "add an embedding of the user (paper, section III-F)")
+    group = command.add_argument_group("training")
+    _add(group, "loss", str, "one sampled negative a position (the paper), or cross-entropy", choices=tuple(OBJECTIVES))
+    _add(group, "epochs", int, "epochs at most")
+    _add(group, "patience", int, "stop after so many without a better validation NDCG@10; 0 = never")
+    _add(group, "batch_size", int, "users a step")
+    _add(group, "lr", float, "learning rate of Adam")
+    _add(group, "beta2", float, "second decay rate of Adam")
+    _add(group, "seed", int, "of initialisation, order, negatives and dropout")
+    _add(group, "workers", int, "threads (default: one a core); never changes the result")
+    _add(group, "device", str, "where to compute", choices=DEVICES)
+    _add_cutoffs(command)
+
+    command = commands.add_parser(
+        "evaluate",
+        help="measure a trained model again",
+        description="Print the table of the run in RUN, on its own data or on DATA with the same items.",
+    )
+    command.set_defaults(run=evaluate)
+    _add_run(command)
+    _add_data(command)
+    _add_cutoffs(command)
+
+    command = commands.add_parser(
+        "recommend",
+        help="the best next items for a history",
+        description="Recommend for a history that need not occur in any data, or for a user of the run's data.",
+    )
+    command.set_defaults(run=recommend)
+    _add_run(command)
+    _add_data(command)
+    _add_history(command)
+    command.add_argument("-k", "--k", type=int, default=10, help="how many (default: 10)")
+
+    command = commands.add_parser(
+        "show",
+        help="who looks at whom, as a picture",
+        description="Draw the attention weights for a history, by layer and head.",
+    )
+    command.set_defaults(run=show)
+    _add_run(command)
+    _add_data(command)
+    _add_history(command)
+    command.add_argument("--out", metavar="FILE", help="the picture (default: RUN/figures/attention.png)")
+    return parser
+
+
+def _add(group: Any, name: str, kind: type, text: str, **how: Any) -> None:
+    """An option whose default is SASRec's own."""
+    flag, default = "--" + name.replace("_", "-"), getattr(SASRec, name)
+    if kind is bool:
+        group.add_argument(flag, action="store_true", default=default, help=text)
+        return
+    if default is not None:
+        text += f" (default: {default})"
+    if "choices" not in how:
+        how["metavar"] = {int: "N", float: "X"}[kind]
+    group.add_argument(flag, type=kind, default=default, help=text, **how)
+
+
+def _add_run(command: Any) -> None:
+    command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
+
+
+def _add_data(command: Any) -> None:
+    command.add_argument("data", nargs="?", metavar="DATA", help="default: the data the run was trained on")
+
+
+def _add_cutoffs(command: Any) -> None:
+    command.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help="cut-offs of HR and NDCG (default: 10)")
+
+
+def _add_history(command: Any) -> None:
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
+    which.add_argument("--user", metavar="U", help="the whole history of a user of the data")

@@ -1,0 +1,108 @@
+"""From sequences to arrays: right-padded batches with explicit slots, drawn by key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..ops import Stream, generator
+from .interactions import Interactions
+
+
+class Batch(NamedTuple):
+    """Histories side by side: row b is one history, oldest item first, padded with 0 on the right.
+
+    `slots` says which learned position each item takes: the last item always sits at maxlen - 1. So padding
+    on the right, where a causal mask already hides it, computes what padding on the left would.
+    """
+
+    ids: Any                  # (B, L) item numbers, 0 = padding
+    slots: Any                # (B, L) 0..maxlen-1
+    users: Any                # (B,) user numbers, 0 = unknown
+    targets: Any = None       # (B, L) the item that follows, 0 at padding
+    negatives: Any = None     # (B, L) an item that the user never had in training, 0 at padding
+    weight: Any = None        # (B, L) 1.0 at real positions, 0.0 at padding
+
+    def map(self, f: Any) -> Batch:
+        """The batch with `f` applied to every array it has."""
+        return Batch(*(None if x is None else f(x) for x in self))
+
+
+def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None) -> Batch:
+    """A batch of the newest `maxlen` items of each history, none of which may be empty."""
+    histories = [h[-maxlen:] for h in histories]
+    lengths = np.array([len(h) for h in histories])
+    width = int(lengths.max())
+    real = np.arange(width) < lengths[:, None]                           # (B, L)
+    ids = np.zeros(real.shape, dtype=np.int64)
+    ids[real] = np.concatenate(histories)
+    slots = np.minimum(maxlen - lengths[:, None] + np.arange(width), maxlen - 1)
+    return Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """The training batches of a run: `batch(step)` depends on nothing but the data, the seed and the step.
+
+    An epoch is every user once, in an order drawn anew, cut into `users // batch_size` batches whose sizes
+    differ by at most one. At each position the target is the item that follows; the negative, where asked for,
+    is uniform over the items that the user never had in training (Kang & McAuley 2018, section III-E).
+    Raises ValueError where no user has two training items, or one has had every item and negatives are wanted.
+    """
+
+    train: Interactions
+    maxlen: int
+    batch_size: int
+    seed: int
+    negatives: bool
+    _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
+    _seen: np.ndarray = field(init=False, repr=False)      # sorted keys user * (n_items + 1) + item
+
+    def __post_init__(self) -> None:
+        train = self.train
+        users = np.flatnonzero(train.lengths >= 2)
+        if not len(users):
+            raise ValueError("no user has two training interactions: there is nothing to predict from anything")
+        owner = np.repeat(np.arange(train.n_users), train.lengths)
+        seen = np.unique(owner * (train.n_items + 1) + train.flat) if self.negatives else np.empty(0, np.int64)
+        full = np.bincount(seen // (train.n_items + 1), minlength=train.n_users) >= train.n_items
+        if self.negatives and np.any(full[users]):
+            name = train.users.ids[users[np.argmax(full[users])]]
+            raise ValueError(
+                f"user {name} has had all {train.n_items} items: there is no negative to draw; train with loss ce"
+            )
+        object.__setattr__(self, "_users", users)
+        object.__setattr__(self, "_seen", seen)
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return max(1, len(self._users) // self.batch_size)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of `step`, counted from 0 over all epochs."""
+        epoch, part = divmod(step, self.steps)
+        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(self._users)
+        users = np.array_split(order, self.steps)[part]
+        sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
+        inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
+        targets = pad([s[1:] for s in sequences], self.maxlen).ids
+        negatives = self._draw(step, users, targets) if self.negatives else None
+        return inputs._replace(targets=targets, negatives=negatives, weight=(targets != 0).astype(np.float32))
+
+    def _draw(self, step: int, users: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """One uniform unseen item a position: draw, and draw again where the user has had it."""
+        rng = generator(self.seed, Stream.NEGATIVES, step)
+        rows, columns = np.nonzero(targets)
+        negatives = np.zeros_like(targets)
+        while len(rows):
+            drawn = rng.integers(1, self.train.n_items + 1, size=len(rows))
+            negatives[rows, columns] = drawn
+            keys = users[rows] * (self.train.n_items + 1) + drawn
+            place = np.minimum(np.searchsorted(self._seen, keys), len(self._seen) - 1)
+            again = self._seen[place] == keys
+            rows, columns = rows[again], columns[again]
+        return negatives

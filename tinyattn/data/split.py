@@ -1,0 +1,47 @@
+"""Leave-one-out: each user's last item is for testing, the one before for validation, the rest for training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .interactions import Interactions
+
+
+@dataclass(frozen=True)
+class Split:
+    """Users with fewer than three interactions train and are not evaluated: their targets are 0."""
+
+    data: Interactions        # everything
+    train: Interactions       # without each evaluated user's last two
+    valid: np.ndarray         # (n_users,) item numbers, 0 = none
+    test: np.ndarray          # (n_users,) item numbers, 0 = none
+
+    @property
+    def evaluated(self) -> np.ndarray:
+        """The users, counted from 0, that have targets."""
+        return np.flatnonzero(self.test)
+
+    def histories(self, users: np.ndarray, stage: str) -> list[np.ndarray]:
+        """What is known when the target of `stage` ("valid" or "test") is predicted: everything before it."""
+        drop = {"valid": 2, "test": 1}[stage]
+        return [self.data.sequence(u)[:-drop] for u in users.tolist()]
+
+
+def leave_one_out(data: Interactions) -> Split:
+    """Split by position, as Kang & McAuley (2018) do. Raises ValueError where nobody has three interactions."""
+    long = data.lengths >= 3
+    if not np.any(long):
+        raise ValueError(
+            f"none of the {data.n_users:,} users has 3 interactions: leave-one-out needs one to train on, "
+            "one to validate and one to test"
+        )
+    ends = data.offsets[1:]
+    keep = np.ones(len(data), dtype=bool)
+    keep[ends[long] - 1] = keep[ends[long] - 2] = False
+    offsets = np.concatenate([[0], np.cumsum(data.lengths - 2 * long)])
+    train = Interactions(data.flat[keep], offsets, data.items, data.users)
+    valid = np.where(long, data.flat[ends - 2], 0)
+    test = np.where(long, data.flat[ends - 1], 0)
+    return Split(data, train, valid, test)

@@ -1,0 +1,58 @@
+"""Ids as the file has them, and the numbers 1, 2, 3... that models work with (0 is padding)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+
+class Vocabulary:
+    """A sorted list of distinct ids, integers or strings; id `ids[i]` has the number i + 1."""
+
+    def __init__(self, ids: np.ndarray, what: str = "item"):
+        """`ids` sorted and distinct; `what` names them in errors."""
+        self.ids = ids
+        self.what = what
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def numbers(self, ids: Iterable[Any]) -> np.ndarray:
+        """The numbers of `ids`. Raises ValueError naming the first id that is not here."""
+        ids = list(ids)
+        wanted = np.array([self._convert(i) for i in ids], dtype=self.ids.dtype if not ids else None)
+        place = np.searchsorted(self.ids, wanted)
+        known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
+        if not np.all(known):
+            raise ValueError(self._unknown(ids[int(np.argmin(known))]))
+        return place + 1
+
+    def decode(self, numbers: np.ndarray) -> np.ndarray:
+        """The ids of `numbers` (each in 1..len)."""
+        return self.ids[np.asarray(numbers) - 1]
+
+    def _convert(self, value: Any) -> Any:
+        if self.ids.dtype.kind == "U":
+            return str(value)
+        try:
+            number = int(value)
+        except (TypeError, ValueError):
+            raise ValueError(self._unknown(value)) from None
+        if not -(2**63) <= number < 2**63 or number != (value if isinstance(value, float) else number):
+            raise ValueError(self._unknown(value))
+        return number
+
+    def _unknown(self, value: Any) -> str:
+        some = ", ".join(map(str, self.ids[:3])) + (", ..." if len(self.ids) > 3 else "")
+        return f"unknown {self.what} id {value!s}: the {len(self.ids):,} known ids are {some}"
+
+
+def integers_if_all(ids: np.ndarray) -> np.ndarray:
+    """Integer ids as int64 where every string is one, written plainly ("7", not "007" or "+7"); else as they are."""
+    try:
+        numbers = ids.astype(np.int64)
+    except (ValueError, OverflowError):
+        return ids
+    return numbers if np.array_equal(numbers.astype(ids.dtype), ids) else ids

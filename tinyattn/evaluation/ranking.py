@@ -1,0 +1,69 @@
+"""Ranking metrics: where does the item that came next stand among all items?
+
+Ranks are mean ranks, so they can end in a half. An item is within the first k when fewer than k items stand
+before it on average, that is when rank < k + 1; for whole ranks this is the familiar rank <= k.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """The mean rank of each row's target: 1 + #greater + #equal / 2, so that ties neither help nor hurt.
+
+    (Sorting with the target first would give a model that scores all items alike a perfect result.)
+    Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf stands for an item left out.
+    Raises ValueError for a NaN score.
+    """
+    _refuse_nan(scores)
+    own = np.take_along_axis(scores, targets[:, None], axis=1)
+    greater = np.sum(scores > own, axis=1)
+    equal = np.sum(scores == own, axis=1) - 1
+    return 1 + greater + equal / 2
+
+
+def all_ranks(scores: np.ndarray) -> np.ndarray:
+    """The mean rank of every item of every row, as `ranks` would give it. Shapes: (B, V) -> (B, V) float64."""
+    _refuse_nan(scores)
+    result = np.empty(scores.shape)
+    for row, out in zip(scores, result, strict=True):
+        ordered = np.sort(row)
+        below = np.searchsorted(ordered, row, side="left")
+        up_to = np.searchsorted(ordered, row, side="right")
+        out[:] = 1 + (len(row) - up_to) + (up_to - below - 1) / 2
+    return result
+
+
+def hit_rate(rank: np.ndarray, k: int) -> np.ndarray:
+    """HR@k, with one target a user also Recall@k: 1 where the rank is within k, else 0."""
+    return (rank < k + 1).astype(np.float64)
+
+
+def ndcg(rank: np.ndarray, k: int) -> np.ndarray:
+    """NDCG@k with one target: 1 / log2(rank + 1) where the rank is within k, else 0."""
+    return np.where(rank < k + 1, 1 / np.log2(rank + 1), 0.0)
+
+
+def reciprocal_rank(rank: np.ndarray) -> np.ndarray:
+    """1 / rank; its mean is the MRR."""
+    return 1 / rank
+
+
+def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | None = None) -> dict[str, float]:
+    """{"hr@10": .., "ndcg@10": .., "mrr": ..}: means over users.
+
+    `rank` (B,) is that of each user's target. Or `rank` (B, V) is that of every item and `weight` (B, V) the
+    true probability that it comes next: then each mean is the expectation under that distribution.
+    """
+    named = {f"{name}@{k}": f(rank, k) for k in ks for name, f in (("hr", hit_rate), ("ndcg", ndcg))}
+    named["mrr"] = reciprocal_rank(rank)
+    if weight is None:
+        return {name: float(np.mean(each)) for name, each in named.items()}
+    return {name: float(np.mean(np.sum(each * weight, axis=1))) for name, each in named.items()}
+
+
+def _refuse_nan(scores: np.ndarray) -> None:
+    if np.any(np.isnan(scores)):
+        row, column = np.argwhere(np.isnan(scores))[0]
+        raise ValueError(f"the score of item {column} in row {row} is NaN: there is no ranking")

@@ -1,0 +1,8 @@
+"""Networks made of layers, and the estimators around them."""
+
+from .counting import Markov, Popularity
+from .recommender import Recommender
+from .sasrec import SASRec
+from .sasrec_network import SASRecNetwork
+
+__all__ = ["Markov", "Popularity", "Recommender", "SASRec", "SASRecNetwork"]

@@ -1,0 +1,128 @@
+"""What every recommender can do, written once: fit, recommend, evaluate, save, load."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..data import Interactions, Split, Vocabulary
+from ..evaluation import full_ranking
+from ..evaluation.protocol import Truth
+from ..training import FileError, read_arrays, write_arrays
+
+
+class Recommender:
+    """Base of all models. A subclass has a `name`, a `score`, and says how it learns, what it keeps and how it returns.
+
+    People speak in the ids of their data; inside, items are numbers 1, 2, 3, ... and 0 is padding.
+    """
+
+    name: ClassVar[str]
+    items: Vocabulary | None = None       # set by fit and load
+    users: Vocabulary | None = None
+
+    def fit(self, data: Interactions | Split | Iterable[Sequence[Any]], **how: Any) -> Self:
+        """Learn from interactions: `Interactions`, a list of item-id sequences (oldest first), or a `Split`.
+
+        Of a `Split`, its training part is learned from, and models that can validate do so on its validation part.
+        Raises ValueError for data that cannot be learned from.
+        """
+        split = data if isinstance(data, Split) else None
+        train = split.train if split else data if isinstance(data, Interactions) else Interactions.from_sequences(data)
+        self._learn(train, split, **how)
+        self.items, self.users = train.items, train.users
+        return self
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1): how likely each item is the next, higher is likelier; column 0 is padding.
+
+        Histories hold item numbers, oldest first; `users` are user numbers, 0 or None where unknown.
+        """
+        raise NotImplementedError
+
+    def recommend(
+        self, sequences: Sequence[Any], k: int = 10, *, exclude: Iterable[Any] = (), repeats: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
+
+        The sequences need not have been seen in training. Items of the sequence itself are left out unless
+        `repeats`, and so are those in `exclude`. Raises ValueError for an unknown item id (named), an empty
+        sequence, or a k that leaves fewer candidates.
+        """
+        vocabulary = self._fitted()
+        many = len(sequences) > 0 and not isinstance(sequences[0], str) and np.ndim(sequences[0]) == 1
+        histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
+        if not histories or not all(len(h) for h in histories):
+            raise ValueError("a history is empty: expected at least one item id")
+        if not 1 <= k <= len(vocabulary):
+            raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
+        scores = np.array(self.score(histories), dtype=np.float64)
+        if np.any(np.isnan(scores)):
+            raise ValueError("the model's scores are NaN: its parameters are damaged")
+        scores[:, 0] = -np.inf
+        scores[:, vocabulary.numbers(exclude)] = -np.inf
+        if not repeats:
+            for row, history in zip(scores, histories, strict=True):
+                row[history] = -np.inf
+        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
+        if fewest < k:
+            raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+        ids, values = vocabulary.decode(best), np.take_along_axis(scores, best, axis=1)
+        return (ids, values) if many else (ids[0], values[0])
+
+    def evaluate(
+        self, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
+    ) -> dict[str, float]:
+        """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
+        self._fitted()
+        return full_ranking(self.score, split, stage, ks, truth)
+
+    def save(self, path: str | Path) -> None:
+        """Write the whole model to one .npz file, atomically."""
+        vocabulary = self._fitted()
+        assert self.users is not None
+        arrays = {"vocabulary.items": vocabulary.ids, "vocabulary.users": self.users.ids}
+        write_arrays(Path(path), "model", {"model": self.name, "options": self._options()}, arrays | self._arrays())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """The model in the file. `Recommender.load` takes any kind, a subclass only its own.
+
+        Raises FileError for a file that is missing, truncated, pickled, or not such a model.
+        """
+        meta, arrays = read_arrays(Path(path), "model")
+        known = {c.name: c for c in (cls.__subclasses__() or [cls])}
+        if meta.get("model") not in known:
+            raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
+        try:
+            model = known[meta["model"]](**meta["options"])
+            model.items = Vocabulary(arrays.pop("vocabulary.items"), "item")
+            model.users = Vocabulary(arrays.pop("vocabulary.users"), "user")
+            model._restore(arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileError(f"{path} is not a whole {meta['model']} model: {error}") from None
+        return model
+
+    def _fitted(self) -> Vocabulary:
+        if self.items is None:
+            raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
+        return self.items
+
+    def _learn(self, train: Interactions, split: Split | None, **how: Any) -> None:
+        raise NotImplementedError
+
+    def _options(self) -> dict[str, Any]:
+        """The arguments that make such a model again, as JSON."""
+        return {}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        """What was learned, by name."""
+        raise NotImplementedError
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take back what `_arrays` gave; KeyError or ValueError where something is missing or misshapen."""
+        raise NotImplementedError

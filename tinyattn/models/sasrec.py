@@ -1,0 +1,161 @@
+"""SASRec, the estimator that people use: self-attentive sequential recommendation (Kang & McAuley 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..data import Interactions, Sampler, Split, pad
+from ..layers import flatten, leaves
+from ..ops import Stream, generator
+from ..training import Settings, Workers, cut, train
+from .objectives import OBJECTIVES
+from .recommender import Recommender
+from .sasrec_network import SASRecNetwork
+
+
+@dataclass(eq=False)
+class SASRec(Recommender):
+    """A causal Transformer over a user's history, as the paper has it unless an argument says otherwise.
+
+        model = SASRec(epochs=20).fit(sequences)
+        ids, scores = model.recommend([12, 55, 3], k=10)
+
+    The released code's form is `block_form="sasrec", emb_scale=True, qkv_bias=True`. Every argument is checked
+    when the object is made: ValueError names the value and what was expected.
+    """
+
+    name = "sasrec"
+
+    maxlen: int = 50                  # the newest items that are looked at
+    dim: int = 50                     # width of embeddings and blocks
+    blocks: int = 2
+    heads: int = 1
+    dropout: float = 0.2              # the paper has .2 for MovieLens, .5 for sparse data
+    block_form: str = "pre"           # "pre" (paper), "post", "sasrec" (released code)
+    loss: str = "bce"                 # "bce" (paper) or "ce": cross-entropy over all items
+    emb_scale: bool = False           # item embeddings times the root of dim (released code)
+    qkv_bias: bool = False            # biases in query, key and value projections (released code)
+    output_projection: bool = False   # W_O, as in the Transformer
+    last_norm: bool = True            # LayerNorm after the last block
+    user_embedding: bool = False      # explicit user modelling (paper, section III-F)
+    epochs: int = 100
+    patience: int = 10                # epochs without a better validation NDCG@10; 0 = never stop early
+    batch_size: int = 128             # users a step
+    lr: float = 1e-3
+    beta2: float = 0.98               # of Adam
+    seed: int = 0
+    workers: int | None = None        # threads, by default one a core; never changes a result
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        self._settings()
+        self._network(1, 0)
+        if self.batch_size < 1:
+            raise ValueError(f"batch_size is {self.batch_size}, expected at least 1")
+        if self.workers is not None and self.workers < 1:
+            raise ValueError(f"workers is {self.workers}, expected at least 1")
+        backend.module_for(self.device)
+
+    def _settings(self) -> Settings:
+        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)})
+
+    def _network(self, n_items: int, n_users: int) -> SASRecNetwork:
+        same = {f.name for f in fields(SASRecNetwork)} & {f.name for f in fields(self)}
+        return SASRecNetwork(
+            items=n_items,
+            loss_name=self.loss,
+            users=n_users if self.user_embedding else 0,
+            **{name: getattr(self, name) for name in same},
+        )
+
+    def identity(self) -> dict[str, Any]:
+        """Every argument that has a say in the result, as JSON: all but `workers`."""
+        return {name: value for name, value in asdict(self).items() if name != "workers"}
+
+    def _learn(
+        self,
+        train_on: Interactions,
+        split: Split | None,
+        *,
+        checkpoint: Path | None = None,
+        on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
+        progress: bool = True,
+    ) -> None:
+        """`checkpoint`: a file to save to and resume from; `on_epoch(history)` after each; see `training.train`."""
+        self.network = self._network(train_on.n_items, train_on.n_users)
+        sampler = Sampler(train_on, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
+
+        def validate(p: Any) -> float:
+            assert split is not None
+            self.parameters = p
+            self.items = train_on.items
+            return self.evaluate(split, "valid")["ndcg@10"]
+
+        self.parameters, self.history = train(
+            self.network,
+            sampler,
+            self._settings(),
+            workers=self.workers,
+            validate=validate if split else None,
+            checkpoint=checkpoint,
+            identity={"model": self.identity(), "data": train_on.fingerprint()},
+            on_epoch=on_epoch,
+            progress=progress,
+        )
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1), float32; column 0 is -inf. Worked off in slices, like training."""
+        users = np.zeros(len(histories), dtype=np.int64) if users is None else users
+        scores = np.empty((len(histories), self.network.items + 1), dtype=np.float32)
+        slices = cut(np.array([min(len(h), self.maxlen) for h in histories]))
+
+        def work(rows: np.ndarray) -> np.ndarray:
+            batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
+            batch = batch.map(lambda x: backend.asarray(x, like=self.parameters["items"]))
+            return backend.to_numpy(self.network.score(self.parameters, batch))
+
+        with Workers(self.workers) as pool:
+            for rows, found in zip(slices, pool.map(work, slices), strict=True):
+                scores[rows] = found
+        return scores
+
+    def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
+
+        Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id.
+        """
+        vocabulary = self._fitted()
+        history = vocabulary.numbers(sequence)[-self.maxlen :]
+        if not len(history):
+            raise ValueError("the history is empty: expected at least one item id")
+        batch = pad([history], self.maxlen).map(lambda x: backend.asarray(x, like=self.parameters["items"]))
+        _, cache = self.network.forward(self.parameters, batch)
+        weights = [backend.to_numpy(block.attention.weights)[0] for block in cache.blocks]
+        return vocabulary.decode(history), np.array(weights).reshape(-1, self.heads, len(history), len(history))
+
+    def _options(self) -> dict[str, Any]:
+        return self.identity()
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {f"parameters.{name}": backend.to_numpy(leaf) for name, leaf in leaves(self.parameters)}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        assert self.items is not None
+        assert self.users is not None
+        self.network = self._network(len(self.items), len(self.users))
+        fresh = self.network.init(generator(self.seed, Stream.INIT))
+        _, self.parameters = flatten(fresh, np.float32, backend.module_for(self.device))
+        wanted = {f"parameters.{name}": leaf for name, leaf in leaves(self.parameters)}
+        if set(wanted) != set(arrays):
+            raise ValueError(f"its parameters are not those of this configuration: {sorted(set(wanted) ^ set(arrays))[0]}")
+        for name, leaf in wanted.items():
+            found = arrays[name]
+            if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
+                raise ValueError(f"{name} should be {leaf.shape} finite float32 numbers, is {found.shape} {found.dtype}")
+            leaf[...] = backend.asarray(found, like=leaf)

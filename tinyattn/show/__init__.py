@@ -1,0 +1,7 @@
+"""Pictures. Importing this costs nothing; matplotlib is loaded when the first picture is drawn."""
+
+from .attention import attention_map
+from .curves import metric_bars, training_curves
+from .style import figure, save
+
+__all__ = ["attention_map", "figure", "metric_bars", "save", "training_curves"]

@@ -1,0 +1,45 @@
+"""Adam (Kingma & Ba 2015, algorithm 1) on one flat vector of parameters."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ..backend import get_xp
+
+
+class Moments(NamedTuple):
+    """Running means of the gradient and of its square; zeros before the first step."""
+
+    m: Any
+    v: Any
+
+
+def adam(
+    vector: Any,
+    gradient: Any,
+    moments: Moments,
+    step: int,
+    *,
+    lr: float = 1e-3,
+    beta1: float = 0.9,
+    beta2: float = 0.98,
+    eps: float = 1e-8,
+) -> None:
+    """One step, `step` counted from 1, written into `vector` and `moments`.
+
+    m and v begin at 0 and are therefore too small at first, by 1 - βᵗ: dividing by that makes the first step
+    lr · sign(gradient), whatever the gradient's size. SASRec uses beta2 = 0.98.
+    """
+    xp = get_xp(vector, gradient)
+    m, v = moments
+    m *= beta1
+    m += (1 - beta1) * gradient
+    v *= beta2
+    v += (1 - beta2) * (gradient * gradient)
+    size = xp.sqrt(v)
+    size *= 1 / math.sqrt(1 - beta2**step)
+    size += eps
+    update = m / size
+    update *= lr / (1 - beta1**step)
+    vector -= update

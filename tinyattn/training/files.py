@@ -1,0 +1,79 @@
+"""Files that are whole or not there: written beside their place, then moved into it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+
+class FileError(ValueError):
+    """A file that is missing, truncated, foreign or unsafe; the message names it."""
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Killed at any moment, the old content or the new one stands at `path`, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Indented JSON. NaN and infinities are refused: no other reader would take them."""
+    write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> Any:
+    """Raises FileError where the file is missing or no JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise FileError(f"{path} is not readable JSON: {error}") from None
+
+
+def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """A NumPy .npz archive: the arrays, and under `tinyattn` a JSON text with `kind` and `meta`."""
+    head = np.array(json.dumps({"kind": kind, "meta": meta}, allow_nan=False))
+    content = io.BytesIO()
+    np.savez(content, tinyattn=head, **arrays)      # type: ignore[arg-type]
+    write_atomically(path, content.getvalue())
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """-> meta, arrays. Nothing in the file is ever executed: pickled content is refused.
+
+    Raises FileError for a file that is missing, truncated, pickled, or was not written as `kind`.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile) or "tinyattn" not in archive.files:
+                raise FileError(f"{path} is not a tinyattn {kind}")
+            arrays = {name: archive[name] for name in archive.files}
+        head = json.loads(str(arrays.pop("tinyattn")))
+        if head["kind"] != kind:
+            raise FileError(f"{path} is a tinyattn {head['kind']}, expected a {kind}")
+        return head["meta"], arrays
+    except FileError:
+        raise
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+        reason = "it holds pickled objects" if "pickle" in str(error) else "truncated, damaged or foreign"
+        raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None

@@ -1,0 +1,249 @@
+"""The training loop: slices to workers, gradients into one vector, Adam, and a way back from every interruption.
+
+A model is seen only through `init(rng)`, `loss(p, batch, rng)` and `loss_backward(p, dloss, cache)`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from tqdm import tqdm
+
+from .. import backend
+from ..data import Batch
+from ..layers import add_to, flatten
+from ..ops import Stream, generator
+from .adam import Moments, adam
+from .files import FileError, read_arrays, write_arrays
+from .plan import SLICE_TOKENS, plan
+from .workers import Workers
+
+
+class Batches(Protocol):
+    """Where batches come from: a pure function of the step."""
+
+    @property
+    def steps(self) -> int: ...
+
+    def batch(self, step: int) -> Batch: ...
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train. Raises ValueError, naming the value, for what cannot work."""
+
+    epochs: int = 100
+    patience: int = 10                # stop after so many epochs without a better validation score; 0 = never
+    lr: float = 1e-3
+    beta2: float = 0.98
+    seed: int = 0
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}, expected at least 1")
+        if self.patience < 0:
+            raise ValueError(f"patience is {self.patience}, expected at least 0 (0 = never stop early)")
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ValueError(f"lr is {self.lr}, expected a positive, finite learning rate")
+        if not 0 <= self.beta2 < 1:
+            raise ValueError(f"beta2 is {self.beta2}, expected 0 <= beta2 < 1")
+        if self.seed < 0:
+            raise ValueError(f"seed is {self.seed}, expected at least 0")
+
+
+class DivergedError(ArithmeticError):
+    """The loss or the gradient is no longer finite; the message names the step."""
+
+
+class InterruptedRunError(Exception):
+    """Ctrl-C: everything up to the step named in the message is saved."""
+
+
+@dataclass
+class State:
+    """Everything a run is in the middle of, and so everything a checkpoint holds. No generator: streams have keys."""
+
+    vector: Any                       # all parameters
+    moments: Moments
+    best: Any                         # the parameters with the best validation score so far
+    step: int = 0
+    best_score: float | None = None
+    best_epoch: int = 0
+    loss_sum: float = 0.0             # of the epoch's steps so far
+    norm_sum: float = 0.0
+    tokens: int = 0
+    seconds: float = 0.0
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    _SCALARS = ("step", "best_score", "best_epoch", "loss_sum", "norm_sum", "tokens", "seconds", "history")
+
+    def save(self, path: Path, identity: dict[str, Any]) -> None:
+        arrays = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v, "best": self.best}
+        meta = {"identity": identity, "scalars": {name: getattr(self, name) for name in self._SCALARS}}
+        write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in arrays.items()})
+
+    def restore(self, path: Path, identity: dict[str, Any]) -> None:
+        """Raises FileError where the checkpoint is of another configuration or other data, or damaged."""
+        meta, arrays = read_arrays(path, "checkpoint")
+        if meta["identity"] != json.loads(json.dumps(identity)):
+            raise FileError(f"{path} belongs to another configuration or other data")
+        for name, mine in (("vector", self.vector), ("m", self.moments.m), ("v", self.moments.v), ("best", self.best)):
+            mine[...] = backend.asarray(arrays[name], like=mine)
+        for name in self._SCALARS:
+            setattr(self, name, meta["scalars"][name])
+
+
+def train(
+    model: Any,
+    batches: Batches,
+    settings: Settings,
+    *,
+    workers: int | None = None,
+    validate: Callable[[Any], float] | None = None,
+    checkpoint: Path | None = None,
+    identity: dict[str, Any] | None = None,
+    save_every: float = 10.0,
+    on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
+    progress: bool = True,
+) -> tuple[Any, list[dict[str, Any]]]:
+    """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
+
+    `validate(p)` is called after each epoch; higher is better. With it, the parameters returned are those of the
+    best epoch, and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss,
+    valid (or None), gradient_norm (the mean over steps), tokens_per_second.
+
+    The checkpoint is saved every `save_every` seconds, on Ctrl-C and where training diverges; run again, the
+    result has the bits of a run never stopped. `identity` (JSON) says whose checkpoint it is.
+
+    Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
+    checkpoint that does not belong here.
+    """
+    xp = backend.module_for(settings.device)
+    vector, p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, xp)
+    gradient, grads = flatten(p, np.float32, xp)
+    state = State(vector, Moments(xp.zeros_like(vector), xp.zeros_like(vector)), vector.copy())
+    if checkpoint is not None and checkpoint.exists():
+        state.restore(checkpoint, identity or {})
+
+    def save() -> None:
+        if checkpoint is not None:
+            state.save(checkpoint, identity or {})
+
+    last = settings.epochs * batches.steps
+    saved = time.monotonic()
+    bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
+    with Workers(workers) as pool, _interrupts() as interrupted, bar:
+        while state.step < last and not _out_of_patience(state, settings):
+            began = time.monotonic()
+            batch = batches.batch(state.step)
+            gradient[...] = 0
+            loss = _accumulate(model, p, batch, grads, pool, settings, state.step)
+            norm = math.sqrt(float(xp.sum(gradient * gradient, dtype=np.float64)))
+            if not (math.isfinite(loss) and math.isfinite(norm)):
+                save()
+                raise DivergedError(
+                    f"training diverged at step {state.step + 1} (epoch {state.step // batches.steps + 1}): "
+                    f"loss {loss}, gradient norm {norm}; a smaller learning rate may help"
+                )
+            state.step += 1
+            adam(vector, gradient, state.moments, state.step, lr=settings.lr, beta2=settings.beta2)
+            state.loss_sum += loss
+            state.norm_sum += norm
+            state.tokens += int(np.sum(batch.weight))
+            state.seconds += time.monotonic() - began
+            bar.update()
+            if state.step % batches.steps == 0:
+                _finish_epoch(state, batches.steps, None if validate is None else validate(p))
+                bar.set_postfix(_short(state.history[-1]))
+                if on_epoch is not None:
+                    on_epoch(state.history)
+            if interrupted():
+                save()
+                raise InterruptedRunError(f"interrupted after step {state.step}")
+            if time.monotonic() - saved >= save_every:
+                save()
+                saved = time.monotonic()
+    vector[...] = state.best
+    return p, state.history
+
+
+def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
+    """The loss of `batch`; its gradient is added to `grads`, slice by slice in the order of the plan."""
+    on_device = settings.device != "cpu"
+    total = batch.weight.sum()
+
+    def work(numbered: tuple[int, Batch]) -> tuple[float, Any]:
+        number, part = numbered
+        share = float(part.weight.sum() / total)
+        if on_device:
+            part = part.map(lambda x: backend.asarray(x, like=grads["items"]))
+        with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
+            loss, cache = model.loss(p, part, generator(settings.seed, Stream.DROPOUT, step, number))
+            return share * float(loss), model.loss_backward(p, share, cache)
+
+    loss = 0.0
+    slices = plan(batch, batch.ids.size if on_device else SLICE_TOKENS)
+    for part_loss, part_grads in pool.map(work, enumerate(slices)):
+        loss += part_loss
+        add_to(grads, part_grads)
+    return loss
+
+
+def _finish_epoch(state: State, steps: int, score: float | None) -> None:
+    epoch = state.step // steps
+    state.history.append(
+        {
+            "epoch": epoch,
+            "loss": state.loss_sum / steps,
+            "valid": score,
+            "gradient_norm": state.norm_sum / steps,
+            "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
+        }
+    )
+    state.loss_sum = state.norm_sum = state.seconds = 0.0
+    state.tokens = 0
+    if score is None or state.best_score is None or score > state.best_score:
+        state.best[...] = state.vector
+        state.best_score, state.best_epoch = score, epoch
+
+
+def _out_of_patience(state: State, settings: Settings) -> bool:
+    if not settings.patience or state.best_score is None:
+        return False
+    return len(state.history) - state.best_epoch >= settings.patience
+
+
+def _short(row: dict[str, Any]) -> dict[str, str]:
+    shown = {"epoch": str(row["epoch"]), "loss": f"{row['loss']:.4f}"}
+    return shown | ({} if row["valid"] is None else {"valid": f"{row['valid']:.4f}"})
+
+
+@contextmanager
+def _interrupts() -> Iterator[Callable[[], bool]]:
+    """Within, the first Ctrl-C only makes the yielded function true, so that no step is cut in half; the next raises."""
+    seen = False
+
+    def remember(*_: object) -> None:
+        nonlocal seen
+        seen = True
+        signal.signal(signal.SIGINT, before)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False                                      # only the main thread may handle signals
+        return
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield lambda: seen
+    finally:
+        signal.signal(signal.SIGINT, before)

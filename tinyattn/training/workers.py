@@ -1,0 +1,60 @@
+"""One thread a core, each with a BLAS of one thread: slices run side by side, results come back in order."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+
+def cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def keep_freed_memory() -> None:
+    """Ask glibc to keep what NumPy frees, instead of handing it back to the system and asking again, page by page.
+
+    A training step frees and allocates the same few megabytes hundreds of times; without this a good part of its
+    time goes into page faults. It holds for the process and changes no result; elsewhere than on Linux it does nothing.
+    """
+    if sys.platform == "linux":
+        try:
+            mallopt = ctypes.CDLL(None).mallopt
+        except AttributeError:                       # a C library without it, such as musl
+            return
+        trim_threshold, mmap_threshold, most = -1, -3, 1 << 30
+        mallopt(trim_threshold, most)
+        mallopt(mmap_threshold, most)
+
+
+class Workers:
+    """A context: `with Workers(2) as pool: for result in pool.map(f, slices)`. NumPy lets go of the interpreter lock."""
+
+    def __init__(self, count: int | None = None) -> None:
+        """`count` None is one a core. Raises ValueError for a count below 1."""
+        if count is not None and count < 1:
+            raise ValueError(f"workers is {count}, expected at least 1")
+        self.count = count or cores()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def __enter__(self) -> Workers:
+        keep_freed_memory()
+        self._limits = threadpool_limits(limits=1, user_api="blas")
+        if self.count > 1:
+            self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="tinyattn")
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        self._limits.restore_original_limits()
+
+    def map(self, f: Callable[[Any], Any], work: Iterable[Any]) -> Iterator[Any]:
+        """f of every piece of work, in the order given, whoever is first."""
+        return map(f, work) if self._threads is None else self._threads.map(f, work)
