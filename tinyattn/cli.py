@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import os
 import sys
 from collections.abc import Sequence
@@ -20,16 +18,9 @@ from .data import Interactions, SeriesWorld, Split, leave_one_out, read
 from .evaluation import full_ranking
 from .evaluation.protocol import Truth
 from .layers import BLOCKS
-from .models import Markov, Popularity, Recommender, SASRec
+from .models import Markov, Popularity, Recommender, RunFolder, SASRec
 from .models.objectives import OBJECTIVES
-from .training import (
-    DivergedError,
-    FileError,
-    InterruptedRunError,
-    read_json,
-    write_atomically,
-    write_json,
-)
+from .training import DivergedError, InterruptedRunError
 
 MODELS = {"sasrec": SASRec}
 ROWS = ("popularity", "markov", "model", "optimum")      # the order of a printed table
@@ -62,7 +53,7 @@ def train(options: argparse.Namespace) -> None:
     source = _Source.of(options.data)
     data, truth = source.load()
     split = leave_one_out(data)
-    folder = Path(options.out or f"runs/{options.model}-{source.name}")
+    run = RunFolder(options.out or f"runs/{options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
@@ -70,30 +61,26 @@ def train(options: argparse.Namespace) -> None:
         "at": list(options.at),
         "tinyattn": __version__,
     }
-    finished = _claim(folder, config)
+    run.claim(config)
     print(f"{options.model} on {source.title}: {_told(data)}")
-    if finished:
-        print(f"{folder} is complete; another --out, or removing it, trains again")
-        _print_table(read_json(folder / "metrics.json"), options.model, truth is not None)
+    if run.finished:
+        print(f"{run.path} is complete; another --out, or removing it, trains again")
+        _print_table(run.metrics(), options.model, truth is not None)
         return
 
-    checkpoint = folder / "checkpoint.npz"
-    if checkpoint.exists():
-        print(f"going on from {checkpoint}")
-    model.fit(split, checkpoint=checkpoint, on_epoch=lambda history: _write_history(folder, history))
-    _write_history(folder, model.history)
+    if run.checkpoint.exists():
+        print(f"going on from {run.checkpoint}")
+    model.fit(split, checkpoint=run.checkpoint, on_epoch=run.write_history)
     rows = _rows(model.score, split, options.at, source, truth)
-    model.save(folder / "model.npz")
-    _draw(folder, model, split, rows, options.at, f"{options.model} on {source.name}")
-    write_json(folder / "metrics.json", {name: {"full": row} for name, row in rows.items()})
-    checkpoint.unlink(missing_ok=True)
-    _print_table(read_json(folder / "metrics.json"), options.model, truth is not None)
-    print(f"written to {folder}: model.npz, config.json, metrics.json, training.csv, figures/")
+    _draw(run.figures, model, split, rows, options.at, f"{options.model} on {source.name}")
+    run.finish(model, {name: {"full": row} for name, row in rows.items()})
+    _print_table(run.metrics(), options.model, truth is not None)
+    print(f"written to {run.path}: model.npz, config.json, metrics.json, training.csv, figures/")
 
 
 def evaluate(options: argparse.Namespace) -> None:
     """`tinyattn evaluate`: the table of a finished run, measured again, or on other data with the same items."""
-    model, source = _open_run(options.run_folder, options.data)
+    model, source = _open(options)
     data, truth = source.load()
     split = leave_one_out(_in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {_told(data)}")
@@ -120,7 +107,7 @@ def show(options: argparse.Namespace) -> None:
     if not len(weights):
         raise ValueError("this model has no blocks (blocks 0): there is no attention to show")
     picture = pictures.attention_map(weights, ids, f"{model.name}, {Path(options.run_folder).name}")
-    print(pictures.save(picture, options.out or Path(options.run_folder) / "figures" / "attention.png"))
+    print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / "attention.png"))
 
 
 # --- data ---------------------------------------------------------------------------------------------------
@@ -164,8 +151,14 @@ class _Source:
         return self.world.generate(), self.world.next_item
 
 
+def _open(options: argparse.Namespace) -> tuple[Any, _Source]:
+    """The model of a finished run, and the data named, or else the data it was trained on."""
+    model, config = RunFolder(options.run_folder).open()
+    return model, _Source.of(options.data) if options.data else _Source.from_config(config["data"])
+
+
 def _in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions with the model's numbers for items and users. ValueError names an item it does not know."""
+    """The same interactions in the model's numbers. ValueError names an item it does not know."""
     assert model.items is not None
     assert model.users is not None
     if np.array_equal(data.items.ids, model.items.ids) and np.array_equal(data.users.ids, model.users.ids):
@@ -185,11 +178,11 @@ def _told(data: Interactions) -> str:
 def _history(options: argparse.Namespace) -> tuple[list[Any], Any]:
     """The history that --items or --user names, in the data's ids, and the run's model."""
     if options.items is not None:
-        model, _ = _open_run(options.run_folder, None)
+        model, _ = _open(options)
         items = [item.strip() for item in options.items.split(",") if item.strip()]
         model.items.numbers(items)                       # an unknown item is named before anything else is done
         return items, model
-    model, source = _open_run(options.run_folder, options.data)
+    model, source = _open(options)
     data, _ = source.load()
     row = int(data.users.numbers([options.user])[0]) - 1
     return data.items.decode(data.sequence(row)).tolist(), model
@@ -197,60 +190,6 @@ def _history(options: argparse.Namespace) -> tuple[list[Any], Any]:
 
 def _shortened(history: list[Any]) -> str:
     return ("..., " if len(history) > 5 else "") + ", ".join(map(str, history[-5:]))
-
-
-# --- the run's folder -----------------------------------------------------------------------------------------
-
-
-def _claim(folder: Path, config: dict[str, Any]) -> bool:
-    """Make the folder ours: -> whether a finished run of this very configuration stands there.
-
-    FileError where another configuration or other data does; OSError where nothing can be written.
-    """
-    path = folder / "config.json"
-    if path.exists():
-        _refuse_other(folder, read_json(path), config)
-    try:
-        write_json(path, config)
-    except OSError as error:
-        raise FileError(f"cannot write to {folder}: {error.strerror}") from None
-    return (folder / "metrics.json").exists() and not (folder / "checkpoint.npz").exists()
-
-
-def _refuse_other(folder: Path, found: Any, config: dict[str, Any]) -> None:
-    remedy = "choose another --out or remove it"
-    if not isinstance(found, dict) or not {"model", "parameters", "data"} <= set(found):
-        raise FileError(f"{folder}/config.json was not written by tinyattn; {remedy}")
-    if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
-        raise FileError(f"{folder} was trained on other data; {remedy}")
-    old, new = (c["parameters"] | {"model": c["model"], "at": c.get("at")} for c in (found, config))
-    for name in new:
-        if old.get(name) != new[name]:
-            raise FileError(f"{folder} was made with {name} {old.get(name)}, not {new[name]}; {remedy}")
-
-
-def _open_run(folder: str, data: str | None) -> tuple[Any, _Source]:
-    """The model of a finished run, and the data named, or else the data it was trained on."""
-    config = read_json(Path(folder) / "config.json")
-    if not (Path(folder) / "model.npz").exists():
-        raise FileError(f"{folder} has no model.npz yet: its training has not finished")
-    try:
-        source = _Source.of(data) if data else _Source.from_config(config["data"])
-    except (KeyError, TypeError):
-        raise FileError(f"{folder}/config.json was not written by tinyattn") from None
-    return Recommender.load(Path(folder) / "model.npz"), source
-
-
-def _write_history(folder: Path, history: list[dict[str, Any]]) -> None:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["epoch", "loss", "valid_ndcg@10", "gradient_norm", "tokens_per_second"])
-    for row in history:
-        valid = "" if row["valid"] is None else f"{row['valid']:.6f}"
-        writer.writerow(
-            [row["epoch"], f"{row['loss']:.6f}", valid, f"{row['gradient_norm']:.6f}", f"{row['tokens_per_second']:.0f}"]
-        )
-    write_atomically(folder / "training.csv", text.getvalue().encode())
 
 
 # --- results --------------------------------------------------------------------------------------------------
@@ -270,7 +209,8 @@ def _rows(score: Any, split: Split, at: tuple[int, ...], source: _Source, truth:
 
 
 def _print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
-    print("\nfull ranking, seen items left out" + (", expected under the world's true distribution" if expected else ""))
+    how = ", expected under the world's true distribution" if expected else ""
+    print(f"\nfull ranking, seen items left out{how}")
     names = list(metrics["model"]["full"])
     print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
     for row in ROWS:
@@ -280,10 +220,9 @@ def _print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
     print()
 
 
-def _draw(folder: Path, model: Any, split: Split, rows: dict[str, Any], at: tuple[int, ...], title: str) -> None:
+def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tuple[int, ...], title: str) -> None:
     from . import show as pictures
 
-    figures = folder / "figures"
     pictures.save(pictures.training_curves(model.history, title), figures / "training.png")
     ordered = {name: rows[name] for name in ROWS if name in rows}
     pictures.save(pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png")
@@ -351,9 +290,9 @@ def _parser() -> argparse.ArgumentParser:
     _add(group, "blocks", int, "number of blocks")
     _add(group, "heads", int, "attention heads a block; must divide dim")
     _add(group, "dropout", float, "dropout rate")
-    _add(group, "block_form", str, "pre-LN (the paper), post-LN, or the original code's", choices=tuple(BLOCKS))
-    _add(group, "emb_scale", bool, "multiply item embeddings by the root of dim (original code)")
-    _add(group, "qkv_bias", bool, "biases in query, key and value projections (original code)")
+    _add(group, "block_form", str, "pre-LN (the paper), post-LN, or the original code", choices=tuple(BLOCKS))
+    _add(group, "emb_scale", bool, "multiply item embeddings by the root of dim (default: in the original code's form)")
+    _add(group, "qkv_bias", bool, "biases in query, key and value projections (default: likewise)")
     _add(group, "output_projection", bool, "a projection after the heads are joined (Transformer)")
     _add(group, "user_embedding", bool, "add an embedding of the user (paper, section III-F)")
     group = command.add_argument_group("training")
@@ -406,7 +345,7 @@ def _add(group: Any, name: str, kind: type, text: str, **how: Any) -> None:
     """An option whose default is SASRec's own."""
     flag, default = "--" + name.replace("_", "-"), getattr(SASRec, name)
     if kind is bool:
-        group.add_argument(flag, action="store_true", default=default, help=text)
+        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=default, help=text)
         return
     if default is not None:
         text += f" (default: {default})"
@@ -424,7 +363,8 @@ def _add_data(command: Any) -> None:
 
 
 def _add_cutoffs(command: Any) -> None:
-    command.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help="cut-offs of HR and NDCG (default: 10)")
+    text = "cut-offs of HR and NDCG (default: 10)"
+    command.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
 
 
 def _add_history(command: Any) -> None:

@@ -2,7 +2,8 @@
 
 from .counting import Markov, Popularity
 from .recommender import Recommender
+from .run import RunFolder
 from .sasrec import SASRec
 from .sasrec_network import SASRecNetwork
 
-__all__ = ["Markov", "Popularity", "Recommender", "SASRec", "SASRecNetwork"]
+__all__ = ["Markov", "Popularity", "Recommender", "RunFolder", "SASRec", "SASRecNetwork"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..data import Interactions, Split
@@ -15,7 +13,7 @@ class Popularity(Recommender):
 
     name = "popularity"
 
-    def _learn(self, train: Interactions, split: Split | None, **how: Any) -> None:
+    def _learn(self, train: Interactions, split: Split | None) -> None:
         self.counts = np.bincount(train.flat, minlength=train.n_items + 1)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
@@ -34,7 +32,7 @@ class Markov(Recommender):
 
     name = "markov"
 
-    def _learn(self, train: Interactions, split: Split | None, **how: Any) -> None:
+    def _learn(self, train: Interactions, split: Split | None) -> None:
         goes_on = np.ones(len(train), dtype=bool)
         goes_on[train.offsets[1:][train.lengths > 0] - 1] = False            # a user's last item has no follower
         at = np.flatnonzero(goes_on)

@@ -45,7 +45,7 @@ class ScoredTable(NamedTuple):
 
 
 def bce(h, E, batch):
-    """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, section III-E)."""
+    """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
     up, down = _dot(h, embedding(batch.targets, E)), _dot(h, embedding(batch.negatives, E))      # (B, L)
     weight = batch.weight.astype(h.dtype)
     ones, zeros = get_xp(up).ones_like(up), get_xp(up).zeros_like(up)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -23,15 +23,18 @@ class Recommender:
     name: ClassVar[str]
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
+    _learn: Callable[..., None]           # (train, split or None, what else fit was given)
 
     def fit(self, data: Interactions | Split | Iterable[Sequence[Any]], **how: Any) -> Self:
         """Learn from interactions: `Interactions`, a list of item-id sequences (oldest first), or a `Split`.
 
         Of a `Split`, its training part is learned from, and models that can validate do so on its validation part.
-        Raises ValueError for data that cannot be learned from.
+        Further arguments are the model's own. Raises ValueError for data that cannot be learned from.
         """
-        split = data if isinstance(data, Split) else None
-        train = split.train if split else data if isinstance(data, Interactions) else Interactions.from_sequences(data)
+        if isinstance(data, Split):
+            train, split = data.train, data
+        else:
+            train, split = data if isinstance(data, Interactions) else Interactions.from_sequences(data), None
         self._learn(train, split, **how)
         self.items, self.users = train.items, train.users
         return self
@@ -111,9 +114,6 @@ class Recommender:
         if self.items is None:
             raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
         return self.items
-
-    def _learn(self, train: Interactions, split: Split | None, **how: Any) -> None:
-        raise NotImplementedError
 
     def _options(self) -> dict[str, Any]:
         """The arguments that make such a model again, as JSON."""

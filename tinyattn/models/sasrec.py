@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,8 +24,9 @@ class SASRec(Recommender):
         model = SASRec(epochs=20).fit(sequences)
         ids, scores = model.recommend([12, 55, 3], k=10)
 
-    The released code's form is `block_form="sasrec", emb_scale=True, qkv_bias=True`. Every argument is checked
-    when the object is made: ValueError names the value and what was expected.
+    `block_form="sasrec"` is the released code's model: its block, and unless they are set, its scaled embeddings
+    and its biases too. Every argument is checked when the object is made: ValueError names the value and what
+    was expected.
     """
 
     name = "sasrec"
@@ -39,8 +38,8 @@ class SASRec(Recommender):
     dropout: float = 0.2              # the paper has .2 for MovieLens, .5 for sparse data
     block_form: str = "pre"           # "pre" (paper), "post", "sasrec" (released code)
     loss: str = "bce"                 # "bce" (paper) or "ce": cross-entropy over all items
-    emb_scale: bool = False           # item embeddings times the root of dim (released code)
-    qkv_bias: bool = False            # biases in query, key and value projections (released code)
+    emb_scale: bool | None = None     # item embeddings times the root of dim; None: where block_form is "sasrec"
+    qkv_bias: bool | None = None      # biases in query, key and value projections; None: likewise
     output_projection: bool = False   # W_O, as in the Transformer
     last_norm: bool = True            # LayerNorm after the last block
     user_embedding: bool = False      # explicit user modelling (paper, section III-F)
@@ -66,35 +65,36 @@ class SASRec(Recommender):
         return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)})
 
     def _network(self, n_items: int, n_users: int) -> SASRecNetwork:
-        same = {f.name for f in fields(SASRecNetwork)} & {f.name for f in fields(self)}
+        released = self.block_form == "sasrec"
         return SASRecNetwork(
             items=n_items,
+            maxlen=self.maxlen,
+            dim=self.dim,
+            blocks=self.blocks,
+            heads=self.heads,
+            dropout=self.dropout,
+            block_form=self.block_form,
             loss_name=self.loss,
+            emb_scale=released if self.emb_scale is None else self.emb_scale,
+            qkv_bias=released if self.qkv_bias is None else self.qkv_bias,
+            output_projection=self.output_projection,
+            last_norm=self.last_norm,
             users=n_users if self.user_embedding else 0,
-            **{name: getattr(self, name) for name in same},
         )
 
     def identity(self) -> dict[str, Any]:
         """Every argument that has a say in the result, as JSON: all but `workers`."""
         return {name: value for name, value in asdict(self).items() if name != "workers"}
 
-    def _learn(
-        self,
-        train_on: Interactions,
-        split: Split | None,
-        *,
-        checkpoint: Path | None = None,
-        on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
-        progress: bool = True,
-    ) -> None:
-        """`checkpoint`: a file to save to and resume from; `on_epoch(history)` after each; see `training.train`."""
-        self.network = self._network(train_on.n_items, train_on.n_users)
-        sampler = Sampler(train_on, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
+    def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
+        """`how` goes to `tinyattn.training.train`: checkpoint, on_epoch, progress, ..."""
+        self.network = self._network(data.n_items, data.n_users)
+        sampler = Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
         def validate(p: Any) -> float:
             assert split is not None
             self.parameters = p
-            self.items = train_on.items
+            self.items = data.items
             return self.evaluate(split, "valid")["ndcg@10"]
 
         self.parameters, self.history = train(
@@ -103,10 +103,8 @@ class SASRec(Recommender):
             self._settings(),
             workers=self.workers,
             validate=validate if split else None,
-            checkpoint=checkpoint,
-            identity={"model": self.identity(), "data": train_on.fingerprint()},
-            on_epoch=on_epoch,
-            progress=progress,
+            identity={"model": self.identity(), "data": data.fingerprint()},
+            **how,
         )
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
@@ -153,9 +151,9 @@ class SASRec(Recommender):
         _, self.parameters = flatten(fresh, np.float32, backend.module_for(self.device))
         wanted = {f"parameters.{name}": leaf for name, leaf in leaves(self.parameters)}
         if set(wanted) != set(arrays):
-            raise ValueError(f"its parameters are not those of this configuration: {sorted(set(wanted) ^ set(arrays))[0]}")
+            raise ValueError(f"{min(set(wanted) ^ set(arrays))} is missing, or not a parameter of this configuration")
         for name, leaf in wanted.items():
             found = arrays[name]
             if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
-                raise ValueError(f"{name} should be {leaf.shape} finite float32 numbers, is {found.shape} {found.dtype}")
+                raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
             leaf[...] = backend.asarray(found, like=leaf)

@@ -8,7 +8,7 @@ from typing import Any
 BLUE, ORANGE, GREEN, GREY = "#0072b2", "#d55e00", "#009e73", "#6b6b6b"      # Okabe & Ito's, and a grey
 HEAT = "cividis"                                                            # even in lightness, for all eyes
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "figure.dpi": 120,
     "savefig.dpi": 120,
     "font.size": 10,

@@ -231,7 +231,7 @@ def _short(row: dict[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Within, the first Ctrl-C only makes the yielded function true, so that no step is cut in half; the next raises."""
+    """Within, the first Ctrl-C only makes the yielded function true, so no step is cut in half; the next raises."""
     seen = False
 
     def remember(*_: object) -> None:

@@ -34,7 +34,7 @@ def keep_freed_memory() -> None:
 
 
 class Workers:
-    """A context: `with Workers(2) as pool: for result in pool.map(f, slices)`. NumPy lets go of the interpreter lock."""
+    """A context: `with Workers(2) as pool: ... pool.map(f, slices)`. NumPy lets go of the interpreter lock."""
 
     def __init__(self, count: int | None = None) -> None:
         """`count` None is one a core. Raises ValueError for a count below 1."""
