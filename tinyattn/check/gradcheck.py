@@ -81,16 +81,37 @@ def gradcheck(
     `step` is relative to max(1, |entry|). Keep inputs ten steps away from kinks (ReLU at 0). Raises TypeError
     for float32 inputs: differences of float32 outputs cannot tell a right gradient from a wrong one.
     """
-    bound = inspect.signature(forward).bind(*args, **kwargs)
-    bound.apply_defaults()
-    inputs = dict(bound.arguments)
+    inputs = bind(forward, *args, **kwargs)
     floats = {}
     for name, x in inputs.items():
-        if isinstance(x, np.ndarray) and x.dtype.kind == "f":
+        if _is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
             floats[name] = inputs[name] = np.array(x)    # our own copies: entries are moved in place
+    rng = np.random.default_rng(seed)
+    given, upstream = backward_arguments(forward, backward, inputs, rng)
+    gradients = name_gradients(inputs, backward(**given))
 
+    def loss() -> float:
+        return float(sum(np.sum(c * out) for c, out in zip(upstream, _as_tuple(forward(**inputs)), strict=False)))
+
+    return _compare(loss, {name: floats[name] for name in gradients}, gradients, rng, step, tolerance, entries=None)
+
+
+def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """All arguments of a call by their names, defaults too."""
+    bound = inspect.signature(forward).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def backward_arguments(
+    forward: Callable[..., Any], backward: Callable[..., Any], inputs: dict[str, Any], rng: np.random.Generator
+) -> tuple[dict[str, Any], list[Any]]:
+    """Run `forward` and give `backward` what its names ask for: -> its arguments, and the cotangents among them.
+
+    Raises TypeError where it asks for what is neither an input nor an output.
+    """
     outputs = _as_tuple(forward(**inputs))
     wanted = list(inspect.signature(backward).parameters)
     upstream = []
@@ -102,19 +123,15 @@ def gradcheck(
     missing = [name for name in wanted if name not in inputs and name not in saved]
     if missing:
         raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
-
-    rng = np.random.default_rng(seed)
     cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
     given = dict(zip(upstream, cotangents, strict=True)) | {n: inputs.get(n, saved.get(n)) for n in wanted}
-    gradients = [g for g in _as_tuple(backward(**given)) if g is not None]
+    return given, cotangents
 
-    def loss() -> float:
-        outs = _as_tuple(forward(**inputs))
-        return float(sum(np.sum(c * o) for c, o in zip(cotangents, outs, strict=False)))
 
-    pairs = dict(zip(floats, gradients, strict=False))
-    checked = {name: floats[name] for name in pairs}
-    return _compare(loss, checked, pairs, rng, step, tolerance, entries=None)
+def name_gradients(inputs: dict[str, Any], returned: Any) -> dict[str, Any]:
+    """What a backward returned, under the names of the arguments it belongs to: the float arrays, in order."""
+    names = [name for name, x in inputs.items() if _is_float_array(x)]
+    return dict(zip(names, [g for g in _as_tuple(returned) if g is not None], strict=False))
 
 
 def gradcheck_layer(
@@ -220,7 +237,12 @@ def _central_difference(loss, x, index, step) -> float:
 
 
 def _cotangent(rng, out) -> Any:
-    return rng.standard_normal(np.shape(out)) if np.shape(out) else float(rng.standard_normal())
+    """Random, of the output's shape and dtype; a Python float for a scalar loss."""
+    return rng.standard_normal(np.shape(out)).astype(out.dtype) if np.shape(out) else float(rng.standard_normal())
+
+
+def _is_float_array(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
 def _as_tuple(x: Any) -> tuple:

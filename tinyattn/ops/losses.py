@@ -31,11 +31,10 @@ def cross_entropy_backward(dloss, logits, targets, weights=None):
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp = get_xp(logits, targets, weights)
-    dlogits = softmax(logits)
-    flat = rows(dlogits)                                # a view: dlogits is this function's own
-    flat[xp.arange(len(flat)), targets.reshape(-1)] -= 1
-    dlogits *= (dloss * _shares(targets, logits, weights))[..., None]
-    return dlogits
+    dlogits = softmax(rows(logits))                     # (N, V)
+    dlogits[xp.arange(len(dlogits)), targets.reshape(-1)] -= 1
+    dlogits *= dloss * _shares(targets, logits, weights).reshape(-1, 1)
+    return dlogits.reshape(logits.shape)
 
 
 def bce_with_logits(z, targets, weights=None):

@@ -1,0 +1,95 @@
+"""Sizes of zero, extreme values, and what is refused."""
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+
+
+def normal(*shape):
+    return np.random.default_rng(0).standard_normal(shape)
+
+
+def test_no_tokens_at_all():
+    """An empty batch, no queries, no keys: shapes stay right, and nothing warns."""
+    assert ops.linear(normal(0, 3), normal(3, 4), normal(4)).shape == (0, 4)
+    assert ops.linear_backward(normal(0, 4), normal(0, 3), normal(3, 4))[1].tolist() == np.zeros((3, 4)).tolist()
+    out, weights = ops.attention(normal(2, 3), normal(0, 3), normal(0, 4))
+    assert weights.shape == (2, 0)
+    assert out.tolist() == np.zeros((2, 4)).tolist()              # nothing to look at: zeros
+    assert ops.attention(normal(0, 3), normal(5, 3), normal(5, 4))[0].shape == (0, 4)
+    assert ops.softmax(normal(3, 0)).shape == (3, 0)
+    assert ops.layer_norm(normal(0, 3), np.ones(3), np.zeros(3))[0].shape == (0, 3)
+    assert ops.embedding(np.zeros((0,), int), normal(4, 2)).shape == (0, 2)
+    assert not ops.embedding_backward(normal(0, 2), np.zeros((0,), int), normal(4, 2)).any()
+    assert ops.cross_entropy(normal(0, 3), np.zeros(0, int)) == 0
+    assert ops.bce_with_logits(normal(0), normal(0)) == 0
+
+
+def test_weights_that_are_all_zero_give_zero_loss_and_gradient():
+    z, t, w = normal(3, 4), np.array([0, 1, 2]), np.zeros(3)
+    assert ops.cross_entropy(z, t, w) == 0
+    assert not ops.cross_entropy_backward(1.0, z, t, w).any()
+    assert ops.bce_with_logits(z[0], np.ones(4), np.zeros(4)) == 0
+    assert not ops.bce_with_logits_backward(1.0, z[0], np.ones(4), np.zeros(4)).any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_extreme_logits_stay_finite(dtype):
+    q = np.array([[1e4, 0.0], [-1e4, 0.0]], dtype)
+    k = v = np.array([[1.0, 0.0], [-1.0, 0.0]], dtype)
+    out, weights = ops.attention(q, k, v, scale=1.0)
+    np.testing.assert_array_equal(weights, np.eye(2, dtype=dtype))
+    for g in ops.attention_backward(np.ones_like(out), q, k, v, weights, scale=1.0)[:3]:
+        assert np.all(np.isfinite(g))
+    far = np.array([-1e30, -50.0, 0.0, 50.0, 1e30], dtype)
+    for approximate in (False, True):
+        np.testing.assert_array_equal(ops.gelu(far, approximate), np.maximum(far, 0))
+        np.testing.assert_array_equal(ops.gelu_backward(np.ones_like(far), far, approximate), [0, 0, 0.5, 1, 1])
+    np.testing.assert_array_equal(ops.sigmoid(far), [0, ops.sigmoid(far)[1], 0.5, 1, 1])
+
+
+def test_layer_norm_of_large_offsets_keeps_its_precision():
+    x = normal(5, 8).astype(np.float32)
+    moved = x + np.float32(1e4)
+    y, _, _ = ops.layer_norm(moved, np.ones(8, np.float32), np.zeros(8, np.float32))
+    exact, _, _ = ops.layer_norm(moved.astype(np.float64), np.ones(8), np.zeros(8))
+    np.testing.assert_allclose(y, exact, rtol=0, atol=2e-2)       # E[x²] - mean² would be off by whole units
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ops.attention(normal(2, 3), normal(4, 5), normal(4, 2)), ValueError,
+         r"attention: k has shape \(4, 5\), expected \(\.\.\., m, d\) with \.\.\. = \(\), d = 3"),
+        (lambda: ops.attention(normal(2, 2, 3), normal(3, 4, 3), normal(3, 4, 3)), ValueError, r"\.\.\. = \(2,\)"),
+        (lambda: ops.attention(normal(2, 3), normal(4, 3), normal(4, 3), mask=np.ones((2, 4))), TypeError,
+         "mask has dtype float64, expected bool"),
+        (lambda: ops.attention(normal(2, 3), normal(4, 3), normal(4, 3), mask=np.ones((5, 2, 4), bool)), ValueError,
+         r"mask has shape \(5, 2, 4\), expected one that broadcasts to \(2, 4\)"),
+        (lambda: ops.linear(normal(2, 3).astype(np.float32), normal(3, 4)), TypeError,
+         "linear: W is float64 where the others are float32"),
+        (lambda: ops.linear(np.ones((2, 3), int), np.ones((3, 4), int)), TypeError, "expected float32 or float64"),
+        (lambda: ops.linear(normal(3).astype(np.float16), normal(3, 4)), TypeError, "float16"),
+        (lambda: ops.linear([[1.0]], normal(1, 4)), TypeError, "expected an array, got list"),
+        (lambda: ops.embedding(normal(3), normal(4, 2)), TypeError, "embedding: ids has dtype float64, expected integers"),
+        (lambda: ops.embedding(np.array([4]), normal(4, 2)), IndexError, "out of bounds"),
+        (lambda: ops.dropout(normal(3), np.ones(3, bool), 1.0), ValueError, "rate is 1.0"),
+        (lambda: ops.keep_mask(np.random.default_rng(0), 3, -0.1), ValueError, "rate is -0.1"),
+        (lambda: ops.cross_entropy(normal(3, 4), np.zeros(2, int)), ValueError, "cross_entropy: targets has shape"),
+        (lambda: ops.layer_norm(normal(3, 4), np.ones(3), np.ones(3)), ValueError, "layer_norm: gamma has shape"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_keys_make_streams():
+    draw = [ops.generator(1, ops.Stream.DROPOUT, 2, i).random() for i in (0, 0, 1)]
+    assert draw[0] == draw[1] != draw[2]
+    assert ops.generator(1, ops.Stream.DROPOUT, 2).random() != ops.generator(1, ops.Stream.NEGATIVES, 2).random()
+
+
+def test_causal_mask():
+    assert ops.causal_mask(3, like=normal(1)).tolist() == [[True, False, False], [True, True, False], [True, True, True]]

@@ -1,0 +1,83 @@
+"""Every op against plain loops, on sizes that all differ, in both dtypes, with and without leading axes."""
+
+import numpy as np
+import pytest
+
+from tests import oracles
+from tinyattn import ops
+
+LEADS = [(), (3,), (2, 3)]
+
+
+def cases(lead, rng):
+    def normal(*shape):
+        return rng.standard_normal(shape)
+
+    n, m, d, e = 4, 5, 6, 7
+    mask = rng.random((n, m)) < 0.6
+    mask[1] = False                                   # a query that may look at nothing
+    keep = rng.random((*lead, n, m)) < 0.7
+    q, k, v = normal(*lead, n, d), normal(*lead, m, d), normal(*lead, m, e)
+    ids = rng.integers(0, 5, (*lead, n))
+    return {
+        "linear": [(normal(*lead, n, d), normal(d, e), normal(e)), (normal(*lead, n, d), normal(d, e))],
+        "relu": [(normal(*lead, n, d),)],
+        "gelu": [(normal(*lead, n, d),), (normal(*lead, n, d), True)],
+        "softmax": [(normal(*lead, n, m),), (normal(*lead, n, m), mask)],
+        "layer_norm": [(normal(*lead, n, d) + 3, normal(d), normal(d)), (normal(*lead, n, d), normal(d), normal(d), 0.1)],
+        "dropout": [(normal(*lead, n, m), keep, 0.3)],
+        "embedding": [(ids, normal(5, d))],
+        "attention": [
+            (q, k, v),
+            (q, k, v, mask),
+            (q, k, v, mask, normal(n, m), keep, 0.3),
+            (q, k, v, None, normal(m), None, 0.0, 0.9),
+        ],
+        "cross_entropy": [(normal(*lead, n, m), rng.integers(0, m, (*lead, n))),
+                          (normal(*lead, n, m), rng.integers(0, m, (*lead, n)), rng.random((*lead, n)))],
+        "bce_with_logits": [(normal(*lead, n), rng.random((*lead, n))),
+                            (normal(*lead, n), rng.random((*lead, n)), rng.random((*lead, n)))],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("lead", LEADS, ids=str)
+@pytest.mark.parametrize("op", list(cases((), np.random.default_rng(0))))
+@pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
+def test_forward(op, lead, dtype, atol, rng):
+    for args in cases(lead, rng)[op]:
+        exact = getattr(oracles, op)(*args)
+        cast = [a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in args]
+        got = getattr(ops, op)(*cast)
+        for mine, theirs in zip(got if type(got) is tuple else (got,), exact if type(exact) is tuple else (exact,),
+                                strict=True):  # fmt: skip
+            assert mine.dtype == dtype
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("lead", LEADS, ids=str)
+def test_embedding_backward(lead, rng):
+    ids, E = rng.integers(0, 3, (*lead, 40)), rng.standard_normal((4, 5))      # ids that occur often and never
+    dy = rng.standard_normal((*lead, 40, 5))
+    np.testing.assert_allclose(
+        ops.embedding_backward(dy, ids, E), oracles.embedding_backward(dy, ids, E), rtol=0, atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("repeats", [1, 3, 8, 9, 60])
+def test_sum_rows(repeats, rng):
+    """Ids that occur a few times are added in rounds, frequent ones run by run: both, and a mixture."""
+    ids = rng.permutation(np.concatenate([np.repeat([7, 2, 9], repeats), [4, 4, 1], np.repeat(5, 30)]))
+    values = rng.standard_normal((len(ids), 3))
+    found = ops.sum_rows(ids, values)
+    assert found.ids.tolist() == [1, 2, 4, 5, 7, 9]
+    for i, total in zip(found.ids, found.values, strict=True):
+        np.testing.assert_allclose(total, sum(values[j] for j in range(len(ids)) if ids[j] == i), rtol=0, atol=1e-12)
+
+
+def test_erf_is_good_to_the_last_bits():
+    import math
+
+    from tinyattn.ops.activations import erf
+
+    x = np.linspace(-7, 7, 9001)
+    np.testing.assert_allclose(erf(x), [math.erf(value) for value in x], rtol=0, atol=1e-15)
