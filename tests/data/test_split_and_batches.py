@@ -1,0 +1,138 @@
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY, uneven
+from tinyattn.data import Interactions, Sampler, SeriesWorld, Vocabulary, leave_one_out, pad
+
+
+def test_leave_one_out_by_hand():
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [5, 6], [7, 8, 9]]))
+    assert [split.train.sequence(u).tolist() for u in range(3)] == [[1, 2], [5, 6], [7]]
+    assert split.valid.tolist() == [3, 0, 8]
+    assert split.test.tolist() == [4, 0, 9]
+    assert split.evaluated.tolist() == [0, 2]
+    assert [h.tolist() for h in split.histories(np.array([0]), "valid")] == [[1, 2]]
+    assert [h.tolist() for h in split.histories(np.array([0]), "test")] == [[1, 2, 3]]
+    assert split.train.n_items == 9                         # the catalogue is that of the whole data
+
+
+def test_nobody_with_three_interactions():
+    with pytest.raises(ValueError, match="none of the 2 users has 3 interactions"):
+        leave_one_out(Interactions.from_sequences([[1, 2], [3]]))
+
+
+def test_padding_stands_right_and_the_last_item_at_the_last_slot():
+    batch = pad([np.array([5, 6]), np.array([1, 2, 3, 4, 7])], maxlen=4)
+    assert batch.ids.tolist() == [[5, 6, 0, 0], [2, 3, 4, 7]]
+    assert batch.slots[0, :2].tolist() == [2, 3]
+    assert batch.slots[1].tolist() == [0, 1, 2, 3]
+    assert batch.slots.max() == 3
+
+
+@pytest.mark.parametrize("negatives", [True, False])
+def test_an_epoch_is_every_user_once(negatives):
+    data = leave_one_out(TINY.generate()).train
+    sampler = Sampler(data, maxlen=5, batch_size=16, seed=3, negatives=negatives)
+    assert sampler.steps == 60 // 16
+    batches = [sampler.batch(step) for step in range(2 * sampler.steps)]
+    for epoch in (batches[: sampler.steps], batches[sampler.steps :]):
+        users = np.concatenate([b.users for b in epoch])
+        assert sorted(users.tolist()) == list(range(1, 61))
+        assert max(len(b.users) for b in epoch) - min(len(b.users) for b in epoch) <= 1
+    assert batches[0].users.tolist() != batches[sampler.steps].users.tolist()
+    again = sampler.batch(1)
+    for mine, theirs in zip(again, batches[1], strict=True):
+        np.testing.assert_array_equal(mine, theirs)         # a step's batch depends on the step alone
+
+
+def test_targets_follow_and_negatives_were_never_had():
+    data = uneven(users=9, items=12)
+    batch = Sampler(data, maxlen=4, batch_size=9, seed=0, negatives=True).batch(0)
+    for row, user in enumerate(batch.users):
+        history = data.sequence(user - 1).tolist()
+        n = int(batch.weight[row].sum())
+        assert batch.ids[row, :n].tolist() == history[-n - 1 : -1]
+        assert batch.targets[row, :n].tolist() == history[-n:]
+        assert not set(batch.negatives[row, :n]) & set(history)
+        assert not batch.negatives[row, n:].any()
+        assert not batch.targets[row, n:].any()
+    assert set(batch.users) == set(np.flatnonzero(data.lengths >= 2) + 1)
+
+
+def test_negatives_are_uniform_over_unseen_items():
+    data = Interactions.from_sequences([[1, 2, 3], [4, 5, 6, 7]])
+    sampler = Sampler(data, maxlen=5, batch_size=2, seed=0, negatives=True)
+    drawn = [sampler.batch(step) for step in range(3000)]
+    first = np.concatenate([b.negatives[b.users == 1].ravel() for b in drawn])
+    counts = np.bincount(first[first > 0], minlength=8)
+    assert counts[:4].tolist() == [0] * 4                    # padding, and what user 1 has had
+    expected = counts.sum() / 4
+    assert np.all(np.abs(counts[4:] - expected) < 5 * np.sqrt(expected))
+
+
+def test_what_cannot_be_trained_on_is_said():
+    with pytest.raises(ValueError, match="user 2 has had all 3 items: .* loss ce"):
+        Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=True)
+    Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=False)
+    with pytest.raises(ValueError, match="no user has two training interactions"):
+        Sampler(Interactions.from_sequences([[1], [2]]), 5, 2, 0, negatives=False)
+
+
+def test_vocabulary():
+    integers, strings = Vocabulary(np.array([3, 7, 12])), Vocabulary(np.array(["a", "b"]), "user")
+    assert integers.numbers(["12", 3]).tolist() == [3, 1]
+    assert integers.decode(np.array([[1, 3]])).tolist() == [[3, 12]]
+    assert integers.numbers([]).tolist() == []
+    for bad in (8, "x", 2**70, 3.5, None):
+        with pytest.raises(ValueError, match="unknown item id"):
+            integers.numbers([3, bad])
+    with pytest.raises(ValueError, match="unknown user id c: the 2 known ids are a, b"):
+        strings.numbers(["a", "c"])
+
+
+class TestWorld:
+    def test_the_same_settings_give_the_same_data(self):
+        assert TINY.generate().fingerprint() == TINY.generate().fingerprint()
+        other = SeriesWorld(series=4, episodes=4, users=60, most_open=2, shortest=4, longest=9, seed=1)
+        assert other.generate().fingerprint() != TINY.generate().fingerprint()
+
+    def test_everyone_sees_each_series_in_order_and_never_twice(self):
+        data = TINY.generate()
+        for u in range(data.n_users):
+            seen = data.sequence(u) - 1
+            assert len(set(seen.tolist())) == len(seen)
+            for series in range(4):
+                episodes = [i % 4 for i in seen if i // 4 == series]
+                assert episodes == list(range(len(episodes)))
+
+    def test_the_truth_is_a_distribution_and_is_what_happens(self):
+        """Over many people, what came next came as often as the truth had said: a calibration test, five sigma."""
+        world = SeriesWorld(series=5, episodes=4, users=20_000, most_open=2, shortest=6, longest=6, seed=3)
+        data = world.generate()
+        histories = [data.sequence(u)[:5] for u in range(data.n_users)]
+        following = np.array([data.sequence(u)[5] for u in range(data.n_users)])
+        truth = world.next_item(histories)
+        np.testing.assert_allclose(truth.sum(axis=1), 1, atol=1e-12)
+        assert not truth[:, 0].any()
+        given = truth[np.arange(len(following)), following]
+        assert np.all(given > 0)
+        for low, high in ((0.0, 0.1), (0.1, 0.3), (0.3, 0.45), (0.45, 0.7), (0.7, 1.01)):
+            place = (truth > low) & (truth <= high) if low else (truth > 0) & (truth <= high)
+            expected = truth[place].sum()
+            spread = np.sqrt((truth[place] * (1 - truth[place])).sum())
+            happened = place[np.arange(len(following)), following].sum()
+            assert abs(happened - expected) <= 5 * spread + 1e-9
+
+    def test_the_best_ranking_is_no_worse_than_any_other(self, rng):
+        from tinyattn.evaluation import full_ranking
+
+        split = leave_one_out(TINY.generate())
+        best = full_ranking(lambda h, u: TINY.best_ranking(h), split, truth=TINY.next_item)["ndcg@10"]
+        for _ in range(5):
+            noisy = full_ranking(lambda h, u: TINY.next_item(h) + 0.05 * rng.random((len(h), TINY.n_items + 1)), split,
+                                 truth=TINY.next_item)["ndcg@10"]  # fmt: skip
+            assert noisy <= best + 1e-12
+
+    def test_what_cannot_be_generated_is_refused(self):
+        with pytest.raises(ValueError, match="longest < 16"):
+            SeriesWorld(series=4, episodes=4, longest=16)

@@ -1,0 +1,88 @@
+import math
+
+import numpy as np
+import pytest
+
+from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks
+from tinyattn.data import Interactions, leave_one_out
+
+
+def test_ranks_by_hand():
+    scores = np.array([[0.1, 0.9, 0.5, 0.5], [1.0, 1.0, 1.0, 1.0], [3.0, 2.0, -np.inf, -np.inf]])
+    assert ranks(scores, np.array([1, 2, 1])).tolist() == [1, 2.5, 2]
+    assert ranks(scores, np.array([2, 0, 3])).tolist() == [2.5, 2.5, 3.5]
+    assert all_ranks(scores)[0].tolist() == [4, 1, 2.5, 2.5]
+
+
+def test_all_ranks_are_the_ranks_of_each(rng):
+    scores = rng.integers(0, 4, (5, 9)).astype(float)
+    one_by_one = [ranks(scores, np.full(5, item)) for item in range(9)]
+    np.testing.assert_array_equal(all_ranks(scores), np.transpose(one_by_one))
+
+
+def test_metrics_by_hand():
+    rank = np.array([1.0, 2.0, 10.0, 11.0])
+    found = metrics(rank, ks=(1, 10))
+    assert found["hr@1"] == 0.25
+    assert found["ndcg@1"] == 0.25
+    assert found["hr@10"] == 0.75
+    np.testing.assert_allclose(found["ndcg@10"], (1 + 1 / math.log2(3) + 1 / math.log2(11)) / 4)
+    np.testing.assert_allclose(found["mrr"], (1 + 1 / 2 + 1 / 10 + 1 / 11) / 4)
+
+
+def test_hits_grow_with_k_and_bound_ndcg(rng):
+    rank = rng.integers(1, 30, 50).astype(float)
+    for k in range(1, 30):
+        assert np.all(hit_rate(rank, k) <= hit_rate(rank, k + 1))
+        assert np.all(ndcg(rank, k) <= hit_rate(rank, k))
+    np.testing.assert_array_equal(hit_rate(rank, 1), ndcg(rank, 1))
+
+
+def test_a_mean_rank_counts_where_fewer_than_k_stand_before_it_on_average():
+    assert hit_rate(np.array([9.5, 10.0, 10.5, 11.0]), 10).tolist() == [1, 1, 1, 0]
+
+
+def test_a_scorer_that_knows_nothing_gets_chance(rng):
+    """All scores equal: no better than chance, where sorting with the target first would find a perfect model."""
+    rank = ranks(np.zeros((100, 1000)), rng.integers(0, 1000, 100))
+    assert set(rank) == {500.5}
+    assert metrics(rank)["hr@10"] == 0
+
+
+def test_expectation_under_a_distribution():
+    scores = np.array([[3.0, 2.0, 1.0]])
+    truth = np.array([[0.5, 0.3, 0.2]])
+    found = metrics(all_ranks(scores), ks=(1, 2), weight=truth)
+    assert found["hr@1"] == 0.5
+    assert found["hr@2"] == 0.8
+    np.testing.assert_allclose(found["mrr"], 0.5 + 0.3 / 2 + 0.2 / 3)
+    one_hot = np.array([[0.0, 1.0, 0.0]])
+    assert metrics(all_ranks(scores), weight=one_hot) == metrics(ranks(scores, np.array([1])))
+
+
+def test_nan_is_an_error():
+    with pytest.raises(ValueError, match="score of item 2 in row 1 is NaN"):
+        ranks(np.array([[1.0, 2, 3], [1, 2, np.nan]]), np.array([0, 0]))
+
+
+def test_full_ranking_leaves_out_what_was_seen_and_never_the_target():
+    data = Interactions.from_sequences([[1, 2, 3, 4], [2, 1, 2, 1], [5, 5]])       # user 2's test item was seen before
+    split = leave_one_out(data)
+    calls = []
+
+    def score(histories, users):
+        calls.append(([h.tolist() for h in histories], users.tolist()))
+        return np.tile([9.0, 5, 4, 3, 2, 1], (len(histories), 1))
+
+    # user 1: seen 1 2 3, candidates 4 5, target 4 first. user 2: seen 1 2, target 1 stays and leads.
+    assert full_ranking(score, split) == {"hr@10": 1.0, "ndcg@10": 1.0, "mrr": 1.0}
+    assert calls == [([[1, 2, 3], [2, 1, 2]], [1, 2])]                               # user 3 is too short
+    # validation: user 1 has seen 1 2, target 3 leads. user 2 has seen 2 1, target 2: item 1 is out, 2 is in
+    assert full_ranking(score, split, "valid")["mrr"] == 1.0
+
+
+def test_full_ranking_does_not_write_into_the_scores():
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4]]))
+    scores = np.arange(5.0)[None]
+    full_ranking(lambda histories, users: scores, split)
+    assert scores.tolist() == [[0, 1, 2, 3, 4]]

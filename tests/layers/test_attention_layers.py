@@ -1,0 +1,107 @@
+"""What multi-head attention and blocks do, beyond having right gradients."""
+
+import numpy as np
+import pytest
+
+from tests import oracles
+from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init, tree_map
+from tinyattn.layers.multi_head import merge, split
+
+
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("heads", [1, 2, 3, 6])
+def test_heads_one_by_one(heads, output, rng):
+    p = tree_map(lambda a: a + 0.1, multi_head_init(rng, 6, output=output))
+    x, memory = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 5, 6))
+    mask = rng.random((4, 5)) < 0.7
+    y, cache = multi_head_attention(p, x, memory, heads=heads, mask=mask)
+    for b in range(2):
+        np.testing.assert_allclose(
+            y[b], oracles.multi_head_attention(p, x[b], memory[b], heads, mask), rtol=0, atol=1e-12
+        )
+    assert cache.weights.shape == (2, heads, 4, 5)
+
+
+def test_split_and_merge_are_inverse_and_head_i_owns_its_columns(rng):
+    x = rng.standard_normal((2, 5, 6))
+    np.testing.assert_array_equal(merge(split(x, 3)), x)
+    np.testing.assert_array_equal(split(x, 3)[:, 1], x[..., 2:4])
+
+
+def test_silencing_one_heads_values_moves_only_its_slice(rng):
+    p = multi_head_init(rng, 6, output=False)
+    x = rng.standard_normal((4, 6))
+    y, _ = multi_head_attention(p, x, x, heads=3)
+    p["value"]["W"][:, 2:4] = 0
+    without, _ = multi_head_attention(p, x, x, heads=3)
+    np.testing.assert_array_equal(without[:, [0, 1, 4, 5]], y[:, [0, 1, 4, 5]])
+    assert not np.allclose(without[:, 2:4], y[:, 2:4])
+
+
+def test_permuting_heads_with_their_rows_of_the_output_projection_changes_nothing(rng):
+    p = multi_head_init(rng, 6)
+    x = rng.standard_normal((4, 6))
+    order = np.array([4, 5, 0, 1, 2, 3])
+    moved = {n: {"W": p[n]["W"][:, order], "b": p[n]["b"][order]} for n in ("query", "key", "value")}
+    moved["output"] = {"W": p["output"]["W"][order], "b": p["output"]["b"]}
+    args = {"heads": 3, "mask": np.tri(4, dtype=bool)}
+    np.testing.assert_allclose(
+        multi_head_attention(moved, x, x, **args)[0], multi_head_attention(p, x, x, **args)[0], rtol=0, atol=1e-12
+    )
+
+
+def test_the_key_bias_is_a_dead_parameter(rng):
+    from tinyattn.layers import multi_head_attention_backward
+
+    p = multi_head_init(rng, 6)
+    x = rng.standard_normal((4, 6))
+    y, cache = multi_head_attention(p, x, x, heads=2)
+    _, _, grads = multi_head_attention_backward(p, rng.standard_normal(y.shape), cache)
+    np.testing.assert_allclose(grads["key"]["b"], 0, atol=1e-14)
+    assert np.max(np.abs(grads["query"]["b"])) > 1e-3
+
+
+def test_heads_must_divide_the_dimension(rng):
+    with pytest.raises(ValueError, match="heads = 4 does not divide the dimension 6"):
+        multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
+
+
+@pytest.mark.parametrize("form", BLOCKS)
+def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block_init(rng, 6))
+    x = rng.standard_normal((1, 5, 6))
+    mask = np.tri(5, dtype=bool)
+    y, cache = BLOCKS[form].forward(p, x, heads=2, mask=mask)
+    for t in range(5):
+        other = x.copy()
+        other[:, t] += rng.standard_normal(6)         # no equal shift of all features: a norm would not see it
+        moved = np.abs(BLOCKS[form].forward(p, other, heads=2, mask=mask)[0] - y).max(axis=(0, 2))
+        assert np.all(moved[:t] == 0)                          # the past does not move, to the last bit
+        assert np.all(moved[t:] > 1e-9)                        # the present and all that follows do
+        dy = np.zeros_like(y)
+        dy[:, t] = rng.standard_normal(6)
+        dx = np.abs(BLOCKS[form].backward(p, dy, cache)[0]).max(axis=(0, 2))
+        assert np.all(dx[t + 1 :] == 0)
+        assert np.all(dx[: t + 1] > 1e-9)
+
+
+def test_a_silent_branch_makes_the_pre_block_the_identity(rng):
+    p = block_init(rng, 6, output=True)
+    p["attention"]["output"] = tree_map(np.zeros_like, p["attention"]["output"])
+    p["feed_forward"]["outer"] = tree_map(np.zeros_like, p["feed_forward"]["outer"])
+    x, dy = rng.standard_normal((2, 3, 4, 6))
+    y, cache = BLOCKS["pre"].forward(p, x, heads=2)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(BLOCKS["pre"].backward(p, dy, cache)[0], dy)
+
+
+def test_the_forms_differ_in_what_travels_on(rng):
+    """A shift of all features is seen by pre's residual only: post normalises it away, sasrec carries the normed."""
+    p = block_init(rng, 6)
+    x = rng.standard_normal((4, 6))
+    shift = {form: np.abs(BLOCKS[form].forward(p, x + 2.0, heads=1)[0] - BLOCKS[form].forward(p, x, heads=1)[0]).max()
+             for form in BLOCKS}  # fmt: skip
+    np.testing.assert_allclose(shift["pre"], 2.0, atol=1e-9)
+    assert shift["post"] != shift["sasrec"]
+    y, _ = BLOCKS["post"].forward(p, x, heads=1)
+    np.testing.assert_allclose(y.mean(axis=-1), 0, atol=1e-12)

@@ -1,0 +1,101 @@
+"""Every layer's backward against central differences, dropout on and off, uneven sizes."""
+
+import numpy as np
+import pytest
+
+from tinyattn.check import gradcheck_layer
+from tinyattn.layers import (
+    BLOCKS,
+    block_init,
+    dense,
+    dense_backward,
+    dense_init,
+    feed_forward,
+    feed_forward_backward,
+    feed_forward_init,
+    multi_head_attention,
+    multi_head_attention_backward,
+    multi_head_init,
+    norm,
+    norm_backward,
+    norm_init,
+    tree_map,
+)
+
+
+def noisy(p, rng):
+    """Parameters away from their zeros and ones, where mistakes would hide."""
+    return tree_map(lambda x: x + 0.3 * rng.standard_normal(x.shape), p)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_dense(bias, rng):
+    p = noisy(dense_init(rng, 4, 3, bias), rng)
+    assert gradcheck_layer(dense, dense_backward, p, rng.standard_normal((2, 5, 4)))
+
+
+def test_norm(rng):
+    assert gradcheck_layer(norm, norm_backward, noisy(norm_init(6), rng), rng.standard_normal((2, 3, 6)))
+
+
+@pytest.mark.parametrize("key", [None, 5])
+def test_feed_forward(key, rng):
+    p = noisy(feed_forward_init(rng, 4, 7), rng)
+    x = rng.standard_normal((2, 3, 4))
+    assert gradcheck_layer(feed_forward, feed_forward_backward, p, x, key=key, rate=0.4)
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_cross_attention(heads, output, key, rng):
+    p = noisy(multi_head_init(rng, 6, output=output), rng)
+    x, memory = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 5, 6))
+    mask = rng.random((2, 1, 4, 5)) < 0.7                                # one mask a sequence, the same for all heads
+    mask[0, :, 1] = False
+    report = gradcheck_layer(
+        multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, heads=heads, mask=mask, rate=0.3
+    )
+    assert report
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("form", BLOCKS)
+def test_block(form, output, key, rng):
+    p = noisy(block_init(rng, 6, hidden=5, output=output), rng)
+    block, mask = BLOCKS[form], np.tri(4, dtype=bool)
+    x = rng.standard_normal((2, 4, 6))
+    assert gradcheck_layer(block.forward, block.backward, p, x, key=key, heads=2, mask=mask, rate=0.3)
+
+
+@pytest.mark.parametrize("form", BLOCKS)
+def test_a_call_leaves_no_trace(form, rng):
+    """Two calls, then both backwards, in either order: each has its own cache, and inputs keep their bits."""
+    p = block_init(rng, 6)
+    block = BLOCKS[form]
+    x = [rng.standard_normal((2, 4, 6)) for _ in range(2)]
+    before = [a.copy() for a in x]
+    (y0, cache0), (_, cache1) = (block.forward(p, a, heads=2) for a in x)
+    dy = rng.standard_normal(y0.shape)
+    first = block.backward(p, dy, cache0)[0]
+    block.backward(p, dy, cache1)
+    np.testing.assert_array_equal(block.backward(p, dy, cache0)[0], first)
+    for a, b in zip(x, before, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("form", BLOCKS)
+def test_float32_stays_float32_and_agrees(form, rng):
+    p = noisy(block_init(rng, 6), rng)
+    x, dy = rng.standard_normal((2, 2, 4, 6))
+    results = []
+    for dtype in (np.float64, np.float32):
+        q = tree_map(lambda a, dtype=dtype: a.astype(dtype), p)
+        key = np.random.default_rng(3)
+        y, cache = BLOCKS[form].forward(q, x.astype(dtype), heads=2, rate=0.2, rng=key)
+        dx, grads = BLOCKS[form].backward(q, dy.astype(dtype), cache)
+        assert {y.dtype, dx.dtype, grads["feed_forward"]["inner"]["W"].dtype} == {np.dtype(dtype)}
+        results.append((y, dx, grads["attention"]["query"]["W"]))
+    for exact, single in zip(*results, strict=True):
+        np.testing.assert_allclose(single, exact, rtol=0, atol=5e-5)

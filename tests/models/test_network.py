@@ -1,0 +1,196 @@
+"""SASRec end to end: gradients of every form and loss, causality, padding, and the textbook's left-padded form."""
+
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import uneven
+from tinyattn.check import gradcheck_model
+from tinyattn.data import Sampler, pad
+from tinyattn.layers import BLOCKS, add_to, flatten, leaves, norm, tree_map
+from tinyattn.models import SASRecNetwork
+from tinyattn.models.objectives import OBJECTIVES
+from tinyattn.ops import Stream, causal_mask, generator
+
+PLAIN = {"emb_scale": False, "qkv_bias": False, "output_projection": False, "last_norm": True, "user_embedding": False}
+FULL = {"emb_scale": True, "qkv_bias": True, "output_projection": True, "last_norm": True, "user_embedding": True}
+BARE = {"emb_scale": True, "qkv_bias": False, "output_projection": False, "last_norm": False, "user_embedding": False}
+
+
+def make(data, options=PLAIN, dtype=np.float64, **more):
+    options = dict(options)
+    users = data.n_users if options.pop("user_embedding") else 0
+    sizes = {"maxlen": 6, "dim": 6, "heads": 2, "eps": 1e-3, "dropout": 0.3}
+    network = SASRecNetwork(items=data.n_items, users=users, **options | sizes | more)
+    p = network.init(generator(0, Stream.INIT))
+    rng = np.random.default_rng(5)
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
+    return network, flatten(p, dtype)[1]
+
+
+def batch_of(data, network):
+    negatives = OBJECTIVES[network.loss_name].negatives
+    return Sampler(data, network.maxlen, data.n_users, 0, negatives).batch(0)
+
+
+@pytest.mark.parametrize("options", [PLAIN, FULL, BARE], ids=["plain", "full", "bare"])
+@pytest.mark.parametrize("loss", OBJECTIVES)
+@pytest.mark.parametrize("form", BLOCKS)
+def test_gradients_of_the_whole_model(form, loss, options):
+    data = uneven()
+    network, p = make(data, options, block_form=form, loss_name=loss)
+    report = gradcheck_model(network, p, batch_of(data, network), key=3)
+    assert report, f"\n{report}"
+    no_dropout = gradcheck_model(network, p, batch_of(data, network), entries=6)
+    assert no_dropout, f"\n{no_dropout}"
+
+
+@pytest.mark.parametrize("blocks", [0, 1, 3])
+def test_gradients_at_other_depths(blocks):
+    data = uneven()
+    network, p = make(data, blocks=blocks)
+    assert gradcheck_model(network, p, batch_of(data, network), key=1, entries=6)
+
+
+@pytest.mark.parametrize("form", BLOCKS)
+def test_causal_by_perturbation_and_by_gradient_and_not_over_masked(form):
+    network, p = make(uneven(items=12), block_form=form)
+    history = np.array([3, 1, 4, 5, 9, 2])
+    batch = pad([history], network.maxlen)
+    h, cache = network.forward(p, batch)
+    for t in range(6):
+        other = history.copy()
+        other[t] = 8
+        moved = np.abs(network.forward(p, pad([other], network.maxlen))[0] - h)[0].max(axis=1)
+        assert np.all(moved[:t] == 0)
+        assert np.all(moved[t:] > 1e-9)
+        dh = np.zeros_like(h)
+        dh[:, t] = np.linspace(1, 2, network.dim)
+        dx = np.abs(network.backward(p, dh, cache)[0])[0].max(axis=1)
+        assert np.all(dx[t + 1 :] == 0)
+        assert np.all(dx[: t + 1] > 1e-9)
+
+
+def test_a_prefix_gives_the_prefix_of_the_result():
+    """To rounding only: other sizes, other order of summation. Slots move with the end, so they are set alike."""
+    network, p = make(uneven())
+    batch = pad([np.array([3, 1, 4, 5, 9])], network.maxlen)
+    h, _ = network.forward(p, batch)
+    shorter = batch.map(lambda x: x[:, :3] if x.ndim == 2 else x)
+    np.testing.assert_allclose(network.forward(p, shorter)[0], h[:, :3], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("loss", OBJECTIVES)
+@pytest.mark.parametrize("form", BLOCKS)
+def test_what_padding_holds_moves_nothing(form, loss):
+    data = uneven()
+    network, p = make(data, block_form=form, loss_name=loss, dropout=0.0)
+    batch = batch_of(data, network)
+    padding = batch.targets == 0
+    assert padding.any()
+    value, cache = network.loss(p, batch)
+    total = tree_map(np.zeros_like, p)
+    add_to(total, network.loss_backward(p, 1.0, cache))
+    assert not total["items"][0].any()                                # the padding row receives exactly nothing
+    rng = np.random.default_rng(1)
+    noise = {name: np.where(padding, rng.integers(1, data.n_items, padding.shape), x)
+             for name in ("ids", "targets", "negatives") if (x := getattr(batch, name)) is not None}  # fmt: skip
+    other, other_cache = network.loss(p, batch._replace(slots=np.where(padding, 0, batch.slots), **noise))
+    assert other == value
+    other_total = tree_map(np.zeros_like, p)
+    add_to(other_total, network.loss_backward(p, 1.0, other_cache))
+    for (name, mine), (_, theirs) in zip(leaves(total), leaves(other_total), strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-14, err_msg=name)      # the same terms, added in turn
+
+
+@pytest.mark.parametrize("form", BLOCKS)
+def test_the_textbooks_left_padded_form_computes_the_same(form):
+    """Kang & McAuley pad on the left and mask padded keys; slots and right padding give the same numbers."""
+    network, p = make(uneven(), block_form=form)
+    histories = [np.array([3, 1, 4]), np.array([5, 9, 2, 6, 7]), np.array([8])]
+    batch = pad(histories, network.maxlen)
+    h, _ = network.forward(p, batch)
+
+    ids = np.array([[0] * (network.maxlen - len(s)) + s.tolist() for s in histories])
+    x = p["items"][ids] + p["positions"]
+    mask = causal_mask(network.maxlen, like=x) & (ids != 0)[:, None, None, :]
+    for weights in p["blocks"]:
+        x, _ = BLOCKS[form].forward(weights, x, heads=network.heads, mask=mask, eps=network.eps)
+    x, _ = norm(p["norm"], x, eps=network.eps)
+    for row, history in enumerate(histories):
+        n = len(history)
+        np.testing.assert_allclose(h[row, :n], x[row, -n:], rtol=0, atol=1e-12)
+
+
+def test_one_example_does_not_see_another():
+    network, p = make(uneven())
+    alone, _ = network.forward(p, pad([np.array([3, 1, 4])], network.maxlen))
+    beside, _ = network.forward(p, pad([np.array([3, 1, 4]), np.array([5, 9, 2, 6, 7])], network.maxlen))
+    np.testing.assert_allclose(beside[0, :3], alone[0], rtol=0, atol=1e-13)
+
+
+def test_only_the_newest_maxlen_items_count():
+    network, p = make(uneven())
+    long = np.array([7, 7, 7, 1, 2, 3, 4, 5, 6])
+    np.testing.assert_array_equal(network.score(p, pad([long], 6)), network.score(p, pad([long[-6:]], 6)))
+
+
+def test_the_losses_start_where_chance_is():
+    """With all item embeddings 0 every score is 0: two coins for bce, ln(items) for cross-entropy."""
+    data = uneven()
+    for loss, expected in (("bce", 2 * math.log(2)), ("ce", math.log(data.n_items))):
+        network, p = make(data, loss_name=loss)
+        p["items"][...] = 0
+        np.testing.assert_allclose(network.loss(p, batch_of(data, network))[0], expected, atol=1e-12)
+
+
+def test_cross_entropy_ranks_items_and_not_padding():
+    """The loss is that of a softmax over items 1.., written out."""
+    data = uneven()
+    network, p = make(data, loss_name="ce")
+    batch = batch_of(data, network)
+    h, _ = network.forward(p, batch)
+    total = 0.0
+    for b, t in np.argwhere(batch.targets):
+        scores = p["items"][1:] @ h[b, t]
+        total += math.log(np.exp(scores).sum()) - scores[batch.targets[b, t] - 1]
+    np.testing.assert_allclose(network.loss(p, batch)[0], total / np.count_nonzero(batch.targets), atol=1e-12)
+
+
+def test_explicit_users_are_added_to_the_last_representation():
+    data = uneven()
+    network, p = make(data, FULL)
+    history = [np.array([3, 1, 4])]
+    known, unknown = (network.score(p, pad(history, 6, np.array([u])))[0, 1:] for u in (2, 0))
+    np.testing.assert_allclose(known - unknown, p["items"][1:] @ p["users"][2], atol=1e-12)
+    assert not p["users"][0].any()
+
+
+def test_scores_are_tied_to_the_item_table():
+    network, p = make(uneven())
+    batch = pad([np.array([3, 1, 4]), np.array([5, 9, 2, 6, 7])], 6)
+    h, _ = network.forward(p, batch)
+    scores = network.score(p, batch)
+    np.testing.assert_allclose(scores[0, 1:], p["items"][1:] @ h[0, 2], atol=1e-12)
+    np.testing.assert_allclose(scores[1, 1:], p["items"][1:] @ h[1, 4], atol=1e-12)
+    assert np.all(scores[:, 0] == -np.inf)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dim": 5, "heads": 2}, "dim 5 is not divisible by heads 2"),
+        ({"maxlen": 0}, "maxlen is 0, expected at least 1"),
+        ({"dropout": 1.0}, "dropout is 1.0, expected 0 <= dropout < 1"),
+        ({"dropout": -0.1}, "dropout is -0.1"),
+        ({"dropout": math.nan}, "dropout is nan"),
+        ({"blocks": -1}, "blocks is -1"),
+        ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec"),
+        ({"loss_name": "mse"}, "loss_name is 'mse'"),
+    ],
+)
+def test_what_is_refused(options, message):
+    with pytest.raises(ValueError, match=message):
+        SASRecNetwork(items=5, **options)
