@@ -23,7 +23,7 @@ def full_ranking(
     The items of a user's history are left out, unless one of them is the target itself. `stage` is "valid"
     or "test". With `truth`, which gives P(next | history) in the same layout, metrics are expectations under
     it rather than the outcome of one draw.
-    Raises ValueError for a NaN score.
+    Raises NaNScoreError for a NaN score.
     """
     targets = getattr(split, stage)
     everyone = split.evaluated

@@ -9,12 +9,16 @@ from __future__ import annotations
 import numpy as np
 
 
+class NaNScoreError(ValueError):
+    """A score is not a number, so there is no ranking; the message says which."""
+
+
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """The mean rank of each row's target: 1 + #greater + #equal / 2, so that ties neither help nor hurt.
 
     (Sorting with the target first would give a model that scores all items alike a perfect result.)
     Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf stands for an item left out.
-    Raises ValueError for a NaN score.
+    Raises NaNScoreError (a ValueError) for a NaN score.
     """
     _refuse_nan(scores)
     own = np.take_along_axis(scores, targets[:, None], axis=1)
@@ -66,4 +70,4 @@ def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | 
 def _refuse_nan(scores: np.ndarray) -> None:
     if np.any(np.isnan(scores)):
         row, column = np.argwhere(np.isnan(scores))[0]
-        raise ValueError(f"the score of item {column} in row {row} is NaN: there is no ranking")
+        raise NaNScoreError(f"the score of item {column} in row {row} is NaN: there is no ranking")

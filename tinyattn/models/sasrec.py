@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from .. import backend
 from ..data import Interactions, Sampler, Split, pad
+from ..evaluation import NaNScoreError
 from ..layers import flatten, leaves
 from ..ops import Stream, generator
 from ..training import Settings, Workers, cut, train
@@ -95,7 +97,10 @@ class SASRec(Recommender):
             assert split is not None
             self.parameters = p
             self.items = data.items
-            return self.evaluate(split, "valid")["ndcg@10"]
+            try:
+                return self.evaluate(split, "valid")["ndcg@10"]
+            except NaNScoreError:
+                return math.nan                              # the loop says at which step
 
         self.parameters, self.history = train(
             self.network,
@@ -116,7 +121,8 @@ class SASRec(Recommender):
         def work(rows: np.ndarray) -> np.ndarray:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
             batch = batch.map(lambda x: backend.asarray(x, like=self.parameters["items"]))
-            return backend.to_numpy(self.network.score(self.parameters, batch))
+            with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
+                return backend.to_numpy(self.network.score(self.parameters, batch))
 
         with Workers(self.workers) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):

@@ -62,9 +62,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
     Raises FileError for a file that is missing, truncated, pickled, or was not written as `kind`.
     """
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile) or "tinyattn" not in archive.files:
-                raise FileError(f"{path} is not a tinyattn {kind}")
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in archive.files}
         head = json.loads(str(arrays.pop("tinyattn")))
         if head["kind"] != kind:

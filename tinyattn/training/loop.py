@@ -113,7 +113,6 @@ def train(
     validate: Callable[[Any], float] | None = None,
     checkpoint: Path | None = None,
     identity: dict[str, Any] | None = None,
-    save_every: float = 10.0,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,
 ) -> tuple[Any, list[dict[str, Any]]]:
@@ -123,8 +122,8 @@ def train(
     best epoch, and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss,
     valid (or None), gradient_norm (the mean over steps), tokens_per_second.
 
-    The checkpoint is saved every `save_every` seconds, on Ctrl-C and where training diverges; run again, the
-    result has the bits of a run never stopped. `identity` (JSON) says whose checkpoint it is.
+    The checkpoint is saved as often as keeps saving to a twentieth of the time, on Ctrl-C and where training
+    diverges; run again, the result has the bits of a run never stopped. `identity` (JSON) says whose it is.
 
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint that does not belong here.
@@ -136,12 +135,16 @@ def train(
     if checkpoint is not None and checkpoint.exists():
         state.restore(checkpoint, identity or {})
 
-    def save() -> None:
+    def save() -> float:
+        """-> when to save next."""
+        began = time.monotonic()
         if checkpoint is not None:
             state.save(checkpoint, identity or {})
+        now = time.monotonic()
+        return now + 20 * (now - began)
 
     last = settings.epochs * batches.steps
-    saved = time.monotonic()
+    due = time.monotonic()
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
     with Workers(workers) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings):
@@ -152,10 +155,7 @@ def train(
             norm = math.sqrt(float(xp.sum(gradient * gradient, dtype=np.float64)))
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 save()
-                raise DivergedError(
-                    f"training diverged at step {state.step + 1} (epoch {state.step // batches.steps + 1}): "
-                    f"loss {loss}, gradient norm {norm}; a smaller learning rate may help"
-                )
+                raise _diverged(state.step + 1, batches, f"loss {loss}, gradient norm {norm}")
             state.step += 1
             adam(vector, gradient, state.moments, state.step, lr=settings.lr, beta2=settings.beta2)
             state.loss_sum += loss
@@ -164,16 +164,18 @@ def train(
             state.seconds += time.monotonic() - began
             bar.update()
             if state.step % batches.steps == 0:
-                _finish_epoch(state, batches.steps, None if validate is None else validate(p))
+                score = None if validate is None else validate(p)
+                if score is not None and not math.isfinite(score):
+                    raise _diverged(state.step, batches, f"validation score {score}")
+                _finish_epoch(state, batches.steps, score)
                 bar.set_postfix(_short(state.history[-1]))
                 if on_epoch is not None:
                     on_epoch(state.history)
             if interrupted():
                 save()
                 raise InterruptedRunError(f"interrupted after step {state.step}")
-            if time.monotonic() - saved >= save_every:
-                save()
-                saved = time.monotonic()
+            if time.monotonic() >= due:
+                due = save()
     vector[...] = state.best
     return p, state.history
 
@@ -181,11 +183,11 @@ def train(
 def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
     """The loss of `batch`; its gradient is added to `grads`, slice by slice in the order of the plan."""
     on_device = settings.device != "cpu"
-    total = batch.weight.sum()
+    total = float(np.sum(batch.weight))
 
     def work(numbered: tuple[int, Batch]) -> tuple[float, Any]:
         number, part = numbered
-        share = float(part.weight.sum() / total)
+        share = float(np.sum(part.weight)) / total
         if on_device:
             part = part.map(lambda x: backend.asarray(x, like=grads["items"]))
         with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
@@ -198,6 +200,11 @@ def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
         loss += part_loss
         add_to(grads, part_grads)
     return loss
+
+
+def _diverged(step: int, batches: Batches, what: str) -> DivergedError:
+    epoch = (step - 1) // batches.steps + 1
+    return DivergedError(f"training diverged at step {step} (epoch {epoch}): {what}; a smaller learning rate may help")
 
 
 def _finish_epoch(state: State, steps: int, score: float | None) -> None:

@@ -1,0 +1,89 @@
+"""The main job, `tinyattn train`, over several seeds: its table, its time, and the pictures that README shows.
+
+    python benchmarks/default_world.py [--seeds 3]
+
+Writes benchmarks/results/default_world.json, figures/*.png (of seed 0), and the block of README.md that quotes them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+
+RESULT = RESULTS / "default_world.json"
+ROWS = {"popularity": "popularity", "markov": "Markov", "model": "**SASRec**", "optimum": "optimum"}
+BEGIN, END = "<!-- made by benchmarks/default_world.py: begin -->", "<!-- end -->"
+
+
+def measure(seeds: int) -> dict[str, Any]:
+    runs = []
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in range(seeds):
+            out = Path(folder) / f"seed-{seed}"
+            began = time.monotonic()
+            command = [sys.executable, "-m", "tinyattn", "train", "--seed", str(seed), "--out", str(out)]
+            subprocess.run(command, check=True, env=clean_environment())
+            seconds = time.monotonic() - began
+            metrics = {row: m["full"] for row, m in json.loads((out / "metrics.json").read_text()).items()}
+            runs.append({"seed": seed, "seconds": round(seconds, 1), "metrics": metrics})
+            if seed == 0:
+                shutil.copytree(out / "figures", ROOT / "figures", dirs_exist_ok=True)
+    return {"machine": describe(), "command": "tinyattn train --seed S", "runs": runs}
+
+
+def closed(run: dict[str, Any], name: str = "ndcg@10") -> float:
+    """The part of the gap between Markov and the optimum that the model closes."""
+    markov, model, optimum = (run["metrics"][row][name] for row in ("markov", "model", "optimum"))
+    return (model - markov) / (optimum - markov)
+
+
+def text(result: dict[str, Any]) -> str:
+    """What README says, from the results file alone."""
+    runs, machine = result["runs"], result["machine"]
+    names = ("hr@10", "ndcg@10", "mrr")
+    lines = ["| seed 0 | " + " | ".join(n.upper() for n in names) + " |", "|---|" + "---|" * len(names)]
+    for row, title in ROWS.items():
+        lines.append(f"| {title} | " + " | ".join(f"{runs[0]['metrics'][row][n]:.4f}" for n in names) + " |")
+    shares = [100 * closed(run) for run in runs]
+    seconds = statistics.median(run["seconds"] for run in runs)
+    lines += [
+        "",
+        f"Over {len(runs)} seeds SASRec closes {min(shares):.0f} to {max(shares):.0f} % of the NDCG@10 gap between a Markov "
+        f"chain and the best ranking there is; a run takes {seconds:.0f} s (median) on {machine['cores']} cores of "
+        f"{machine['cpu']} with NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. "
+        "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
+    ]
+    return "\n".join(lines)
+
+
+def write_readme(block: str) -> None:
+    path = ROOT / "README.md"
+    before, rest = path.read_text().split(BEGIN)
+    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{rest.split(END)[1]}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=3)
+    result = measure(parser.parse_args().seeds)
+    RESULT.parent.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_readme(text(result))
+    print(text(result))
+
+
+if __name__ == "__main__":
+    main()

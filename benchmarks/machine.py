@@ -1,0 +1,43 @@
+"""What a benchmark ran on, for its results file."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).parent.parent
+RESULTS = Path(__file__).parent / "results"
+
+
+def clean_environment() -> dict[str, str]:
+    """The environment without variables that would choose a BLAS kernel or a thread count for us."""
+    forced = ("OPENBLAS_", "MKL_", "OMP_", "BLIS_")
+    return {name: value for name, value in os.environ.items() if not name.startswith(forced)}
+
+
+def describe() -> dict[str, Any]:
+    """Date, commit, machine and versions."""
+    cpu = next((line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown")
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+    return {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit.stdout.strip() or "unknown",
+        "cpu": cpu or platform.processor(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().splitlines()
+    except OSError:
+        return []

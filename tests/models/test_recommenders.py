@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY, uneven
+from tinyattn.data import Interactions, leave_one_out
+from tinyattn.models import Markov, Popularity, Recommender, SASRec
+from tinyattn.training import FileError
+
+SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
+SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
+
+
+def every_model():
+    return [
+        Popularity().fit(SEQUENCES),
+        Markov().fit(SEQUENCES),
+        SASRec(**SMALL).fit(SEQUENCES, progress=False),
+        SASRec(**SMALL, user_embedding=True, block_form="sasrec", loss="ce").fit(SEQUENCES, progress=False),
+    ]
+
+
+def test_popularity_counts_training_items():
+    assert Popularity().fit(SEQUENCES).score([np.array([1])] * 2).tolist() == [[0, 3, 3, 3, 2, 1]] * 2
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3], [1, 3, 2]]))
+    assert Popularity().fit(split).score([np.array([1])]).tolist() == [[0, 2, 0, 0]]       # only its training part
+
+
+def test_markov_counts_followers_and_popularity_breaks_ties():
+    scores = Markov().fit(SEQUENCES).score([np.array([5, 3]), np.array([5])])
+    assert np.floor(scores).tolist() == [[0, 0, 0, 0, 2, 0], [0] * 6]                      # after c: d twice. after e: none
+    fractions = scores - np.floor(scores)
+    np.testing.assert_allclose(fractions, [np.array([0, 3, 3, 3, 2, 1]) / 4] * 2)
+
+
+def test_markov_does_not_join_one_users_end_to_the_next_ones_beginning():
+    data = Interactions.from_sequences([[1, 2], [], [3, 1]])
+    scores = np.floor(Markov().fit(data).score([np.array([1]), np.array([2]), np.array([3])]))
+    assert scores.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_recommend_speaks_in_the_datas_ids(i):
+    model = every_model()[i]
+    ids, scores = model.recommend(["a", "b"], k=2)
+    assert ids.shape == scores.shape == (2,)
+    assert scores[0] >= scores[1]
+    assert not {"a", "b"} & set(ids.tolist())
+    many, _ = model.recommend([["a", "b"], ["c"], ["e", "d", "c", "b"]], k=1)
+    assert many.shape == (3, 1)
+    assert many[2].tolist() == ["a"]                       # all the others are in the history
+    assert many[0, 0] == ids[0]
+    assert model.recommend(["a", "b"], k=2, exclude=[ids[0]])[0][0] == ids[1]
+    assert set(model.recommend(["a"], k=5, repeats=True)[0]) == set("abcde")
+
+
+@pytest.mark.parametrize("i", range(4))
+def test_saved_and_loaded_it_is_the_same_model(i, tmp_path):
+    model = every_model()[i]
+    model.save(tmp_path / "m.npz")
+    for loader in (Recommender, type(model)):
+        again = loader.load(tmp_path / "m.npz")
+        assert type(again) is type(model)
+        histories = [np.array([1, 2]), np.array([3])]
+        np.testing.assert_array_equal(again.score(histories), model.score(histories))
+        np.testing.assert_array_equal(again.recommend(["a"], 3)[0], model.recommend(["a"], 3)[0])
+    again.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "m.npz").read_bytes()
+
+
+def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
+    from tinyattn.training import read_arrays, write_arrays
+
+    model = every_model()[2]
+    model.save(tmp_path / "m.npz")
+    with pytest.raises(FileError, match="is a sasrec model, expected markov"):
+        Markov.load(tmp_path / "m.npz")
+    meta, arrays = read_arrays(tmp_path / "m.npz", "model")
+    damages = {
+        "positions is missing": {n: a for n, a in arrays.items() if n != "parameters.positions"},
+        "expected .* float32": arrays | {"parameters.positions": arrays["parameters.positions"][:2]},
+        "finite": arrays | {"parameters.positions": np.full_like(arrays["parameters.positions"], np.nan)},
+        "vocabulary.items": {n: a for n, a in arrays.items() if n != "vocabulary.items"},
+    }
+    for message, damaged in damages.items():
+        write_arrays(tmp_path / "d.npz", "model", meta, damaged)
+        with pytest.raises(FileError, match=message):
+            Recommender.load(tmp_path / "d.npz")
+    write_arrays(tmp_path / "d.npz", "model", meta | {"options": {"dims": 3}}, arrays)
+    with pytest.raises(FileError, match="dims"):
+        Recommender.load(tmp_path / "d.npz")
+
+
+def test_what_recommend_refuses():
+    model = every_model()[2]
+    for call, message in (
+        (lambda: model.recommend(["a", "zz"]), "unknown item id zz"),
+        (lambda: model.recommend(["a"], k=2, exclude=["yy"]), "unknown item id yy"),
+        (lambda: model.recommend([]), "history is empty"),
+        (lambda: model.recommend([["a"], []]), "history is empty"),
+        (lambda: model.recommend(["a"], k=0), "k is 0, expected 1 to 5"),
+        (lambda: model.recommend(["a"], k=6), "k is 6, expected 1 to 5"),
+        (lambda: model.recommend(["a"], k=5), "only 4 items are left"),
+        (lambda: SASRec().recommend(["a"]), "call fit first"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+def test_scores_do_not_depend_on_company_or_order(rng):
+    model = SASRec(**SMALL).fit(leave_one_out(TINY.generate()), progress=False)
+    histories = [rng.integers(1, 17, n) for n in (3, 9, 1, 5, 5)]
+    together = model.score(histories)
+    for i, history in enumerate(histories):
+        np.testing.assert_allclose(model.score([history])[0, 1:], together[i, 1:], rtol=0, atol=1e-5)
+
+
+def test_fit_learns_and_validates_on_a_split():
+    split = leave_one_out(TINY.generate())
+    model = SASRec(maxlen=6, dim=16, epochs=60, patience=0, lr=5e-3, dropout=0.1).fit(split, progress=False)
+    assert all(0 <= row["valid"] <= 1 for row in model.history)
+    mine, popularity = (m.evaluate(split, truth=TINY.next_item)["ndcg@10"] for m in (model, Popularity().fit(split)))
+    assert mine > popularity
+
+
+def test_attention_is_a_picture_waiting_to_be_drawn():
+    model = SASRec(**SMALL, heads=2).fit(SEQUENCES, progress=False)
+    ids, weights = model.attention(["a", "b", "c"])
+    assert ids.tolist() == ["a", "b", "c"]
+    assert weights.shape == (2, 2, 3, 3)
+    np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-6)
+    assert not np.triu(weights, 1).any()
+    with pytest.raises(ValueError, match="unknown item id q"):
+        model.attention(["q"])
+
+
+def test_arguments_are_checked_when_the_object_is_made():
+    for values, message in (({"dim": 5, "heads": 2}, "not divisible"), ({"lr": -1.0}, "lr is -1.0"),
+                            ({"batch_size": 0}, "batch_size is 0"), ({"workers": 0}, "workers is 0"),
+                            ({"device": "tpu"}, "device is 'tpu'"), ({"loss": "mse"}, "loss_name is 'mse'")):  # fmt: skip
+        with pytest.raises(ValueError, match=message):
+            SASRec(**values)
+
+
+def test_the_released_codes_form_brings_its_scale_and_biases():
+    released, paper = (SASRec(block_form=form, **SMALL).fit(uneven(), progress=False) for form in ("sasrec", "pre"))
+    assert released.network.emb_scale
+    assert "b" in released.parameters["blocks"][0]["attention"]["query"]
+    assert not paper.network.emb_scale
+    assert "b" not in paper.parameters["blocks"][0]["attention"]["query"]
+    assert not SASRec(block_form="sasrec", emb_scale=False)._network(1, 0).emb_scale

@@ -1,0 +1,290 @@
+"""The command as people type it: what it writes, what it prints, what it refuses, and that killing it costs nothing."""
+
+import csv
+import json
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.cli import main
+
+SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A file of `user item` lines, from a small generated world."""
+    path = tmp_path_factory.mktemp("data") / "tiny.txt"
+    world = TINY.generate()
+    rows = ((u + 1, item) for u in range(world.n_users) for item in world.items.decode(world.sequence(u)))
+    path.write_text("".join(f"{user} {item}\n" for user, item in rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(data, tmp_path_factory):
+    """A run of two epochs."""
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(out)]) == 0
+    return out
+
+
+def refuses(capsys, arguments, *parts):
+    """Exit code 2, one line on standard error that says `parts`, nothing on standard output."""
+    capsys.readouterr()
+    try:
+        code = main([str(a) for a in arguments])
+    except SystemExit as stop:                           # argparse's own way out
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+    return out
+
+
+def test_train_writes_a_whole_run(finished):
+    assert sorted(p.name for p in finished.iterdir()) == [
+        "config.json", "figures", "metrics.json", "model.npz", "training.csv"
+    ]  # fmt: skip
+    assert sorted(p.name for p in (finished / "figures").iterdir()) == ["attention.png", "metrics.png", "training.png"]
+    metrics = json.loads((finished / "metrics.json").read_text())
+    assert list(metrics) == ["model", "popularity", "markov"]            # a file has no known truth, so no optimum
+    for row in metrics.values():
+        assert set(row["full"]) == {"hr@10", "ndcg@10", "mrr"}
+        assert all(0 <= value <= 1 for value in row["full"].values())
+    rows = list(csv.DictReader((finished / "training.csv").read_text().splitlines()))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert float(rows[1]["loss"]) < float(rows[0]["loss"])
+    config = json.loads((finished / "config.json").read_text())
+    assert config["parameters"]["heads"] == 2
+    assert config["data"]["users"] == 60
+
+
+def test_a_finished_run_is_shown_not_repeated(finished, data, capsys):
+    before = (finished / "model.npz").stat().st_mtime_ns
+    assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(finished)]) == 0
+    assert "is complete" in capsys.readouterr().out
+    assert (finished / "model.npz").stat().st_mtime_ns == before
+
+
+def test_evaluate_prints_the_same_table(finished, capsys):
+    assert main(["evaluate", str(finished)]) == 0
+    printed = capsys.readouterr().out
+    metrics = json.loads((finished / "metrics.json").read_text())
+    for value in metrics["model"]["full"].values():
+        assert f"{value:.4f}" in printed
+    assert main(["evaluate", str(finished), "--at", "1,5"]) == 0
+    assert "NDCG@5" in capsys.readouterr().out
+
+
+def test_evaluate_on_other_data_with_the_same_items(finished, tmp_path, capsys):
+    other = tmp_path / "other.txt"
+    other.write_text("x s1e1\nx s1e2\nx s1e3\nx s2e1\n")
+    assert main(["evaluate", str(finished), str(other)]) == 0
+    assert "1 users" in capsys.readouterr().out
+    other.write_text("x s1e1\nx s1e2\nx s9e9\n")
+    refuses(capsys, ["evaluate", finished, other], "unknown item id s9e9")
+
+
+def test_recommend_for_a_history_and_for_a_user(finished, data, capsys):
+    assert main(["recommend", str(finished), "--items", "s1e1, s2e1", "-k", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "after s1e1, s2e1:"
+    items = [line.split()[1] for line in lines[1:]]
+    assert len(items) == 3
+    assert not {"s1e1", "s2e1"} & set(items)
+    assert main(["recommend", str(finished), "--user", "5", "-k", "3"]) == 0
+    last = [line.split()[1] for line in data.read_text().splitlines() if line.startswith("5 ")][-1]
+    assert f"{last}:" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_show_writes_a_picture(finished, tmp_path, capsys):
+    path = tmp_path / "new" / "map.png"
+    assert main(["show", str(finished), "--items", "s1e1,s1e2,s2e1", "--out", str(path)]) == 0
+    assert capsys.readouterr().out.strip() == str(path)
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_default_world_has_an_optimum(tmp_path, capsys):
+    out = tmp_path / "series"
+    assert main(["train", *SMALL, "--epochs", "1", "--out", str(out), "--at", "1,10"]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert list(metrics) == ["model", "popularity", "markov", "optimum"]
+    for name in metrics["optimum"]["full"]:
+        best = metrics["optimum"]["full"][name]
+        assert all(row["full"][name] <= best + 1e-12 for row in metrics.values())
+    assert "hr@1" in metrics["model"]["full"]
+    assert "true distribution" in capsys.readouterr().out
+
+
+def test_refusals_before_anything_is_written(data, tmp_path, capsys):
+    out = tmp_path / "refused"
+    train = ["train", data, "--out", out]
+    for extra, *parts in (
+        (["--dim", "50", "--heads", "3"], "dim 50 is not divisible by heads 3"),
+        (["--maxlen", "0"], "maxlen is 0"),
+        (["--dropout", "1"], "dropout is 1.0"),
+        (["--dropout", "-0.5"], "dropout is -0.5"),
+        (["--lr", "nan"], "lr is nan", "finite"),
+        (["--lr", "inf"], "lr is inf"),
+        (["--epochs", "0"], "epochs is 0"),
+        (["--batch-size", "0"], "batch_size is 0"),
+        (["--workers", "0"], "workers is 0"),
+        (["--block-form", "sandwich"], "invalid choice", "sandwich"),
+        (["--dim", "many"], "invalid int value", "many"),
+        (["--at", "0"], "0"),
+        (["--model", "oracle"], "invalid choice"),
+    ):
+        refuses(capsys, [*train, *extra], *parts)
+    refuses(capsys, ["train", tmp_path / "none.txt", "--out", out], "none.txt: no such file")
+    empty = tmp_path / "empty.txt"
+    empty.touch()
+    refuses(capsys, ["train", empty, "--out", out], "empty.txt is empty")
+    refuses(capsys, ["train", tmp_path, "--out", out], "is a directory")
+    short = tmp_path / "short.txt"
+    short.write_text("1 2\n1 3\n")
+    refuses(capsys, ["train", short, "--out", out], "none of the 1 users has 3 interactions")
+    refuses(capsys, [], "required")
+    refuses(capsys, ["dance"], "dance")
+    assert not out.exists()
+
+
+def test_gpu_without_a_gpu_is_one_message(data, tmp_path, capsys):
+    try:
+        import cupy  # noqa: F401
+    except ImportError:
+        refuses(capsys, ["train", data, "--device", "gpu", "--out", tmp_path / "o"], "device gpu needs CuPy")
+    else:
+        pytest.skip("CuPy is installed here")
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_path, capsys):
+    blocker = tmp_path / "file"
+    blocker.write_text("")
+    refuses(capsys, ["train", data, *SMALL, "--out", blocker / "run"], "cannot write to")
+    refuses(capsys, ["train", data, *SMALL, "--out", "/proc/nowhere/run"], "cannot write to")
+    refuses(capsys, ["train", data, *SMALL, "--out", blocker], "cannot write to")
+
+
+def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):
+    same = ["train", data, *SMALL, "--epochs", "2", "--heads", "2", "--out", finished]
+    kept = {p.name: p.read_bytes() for p in finished.iterdir() if p.is_file()}
+    refuses(capsys, [*same, "--dim", "16"], "made with dim 8, not 16")
+    refuses(capsys, [*same, "--epochs", "3"], "made with epochs 2, not 3")
+    refuses(capsys, [*same, "--at", "5"], "made with at [10], not [5]")
+    other = tmp_path / "other.txt"
+    other.write_text(data.read_text() + "1 s4e4\n")
+    refuses(capsys, ["train", other, *same[2:]], "trained on other data")
+    assert {p.name: p.read_bytes() for p in finished.iterdir() if p.is_file()} == kept
+    assert main([*map(str, same), "--workers", "2"]) == 0                  # the number of threads changes nothing
+
+
+def test_damaged_runs_are_refused(finished, tmp_path, capsys):
+    run = tmp_path / "run"
+    run.mkdir()
+    items = ["--items", "s1e1"]
+    refuses(capsys, ["recommend", run, *items], "config.json: no such file")
+    (run / "config.json").write_text("[]")
+    refuses(capsys, ["recommend", run, *items], "was not written by tinyattn")
+    (run / "config.json").write_bytes((finished / "config.json").read_bytes())
+    refuses(capsys, ["recommend", run, *items], "its training has not finished")
+    (run / "model.npz").write_bytes((finished / "model.npz").read_bytes()[:2000])
+    refuses(capsys, ["evaluate", run], "not a tinyattn model")
+    np.savez(run / "model.npz", tinyattn=np.array([object()], dtype=object))
+    refuses(capsys, ["show", run, *items], "pickled objects")
+
+
+def test_what_recommend_refuses(finished, capsys):
+    for extra, part in ((["--items", "s1e1,s9e9"], "unknown item id s9e9"), (["--user", "99"], "unknown user id 99"),
+                        (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
+                        ([], "required"), (["--items", "s1e1", "--user", "1"], "not allowed")):  # fmt: skip
+        assert refuses(capsys, ["recommend", finished, *extra], part) == ""
+
+
+def test_a_diverging_run_names_the_step(data, tmp_path, capsys):
+    out = tmp_path / "wild"
+    train = ["train", data, "--maxlen", "6", "--dim", "8", "--lr", "1e30", "--epochs", "3"]
+    refuses(capsys, [*train, "--batch-size", "20", "--out", out], "diverged at step 2 (epoch 1): loss nan")
+    assert (out / "checkpoint.npz").exists()
+    assert not (out / "model.npz").exists()
+    refuses(capsys, [*train, "--out", tmp_path / "one"], "diverged at step 1 (epoch 1): validation score nan")
+
+
+def command(data, out):
+    return [sys.executable, "-m", "tinyattn", "train", str(data), *SMALL, "--epochs", "60", "--patience", "0",
+            "--out", str(out)]  # fmt: skip
+
+
+def wait_for(path, process):
+    while not path.exists():
+        assert process.poll() is None, "the run ended before its first checkpoint"
+        time.sleep(0.01)
+
+
+def test_killed_at_any_moment_it_resumes_to_the_same_bits(data, tmp_path):
+    """kill -9, three times, at moments that depend on nothing: model and metrics end as if nothing had happened."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    subprocess.run(command(data, whole), check=True, capture_output=True, timeout=120)
+    progress = []
+    for pause in (0.02, 0.15, 0.3):
+        process = subprocess.Popen(command(data, cut), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        wait_for(cut / "checkpoint.npz", process)
+        time.sleep(pause)
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        progress.append((cut / "checkpoint.npz").exists())
+        assert not (cut / "metrics.json").exists()
+    assert any(progress)
+    done = subprocess.run(command(data, cut), check=True, capture_output=True, text=True, timeout=120)
+    assert "going on from" in done.stdout
+    for name in ("model.npz", "metrics.json"):
+        assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    assert sorted(p.name for p in cut.iterdir() if not p.name.startswith(".")) == sorted(p.name for p in whole.iterdir())
+
+
+def test_ctrl_c_saves_and_says_so(data, tmp_path):
+    out = tmp_path / "stopped"
+    process = subprocess.Popen(command(data, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(out / "checkpoint.npz", process)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted after step" in err
+    assert "Traceback" not in err
+    assert (out / "checkpoint.npz").exists()
+
+
+@pytest.mark.slow
+def test_the_main_job_learns_most_of_what_can_be_known(tmp_path):
+    """`tinyattn train` as a newcomer types it: attention closes 85 % of the gap between Markov and the optimum."""
+    found = subprocess.run([sys.executable, "-m", "tinyattn", "train"], cwd=tmp_path, capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr
+    metrics = json.loads((tmp_path / "runs" / "sasrec-series" / "metrics.json").read_text())
+    for name in ("hr@10", "ndcg@10", "mrr"):
+        popularity, markov, model, optimum = (metrics[row]["full"][name] for row in
+                                              ("popularity", "markov", "model", "optimum"))  # fmt: skip
+        assert popularity < markov < model <= optimum
+        assert model - markov >= 0.85 * (optimum - markov)
+
+
+def test_help_reads_well(capsys):
+    for arguments in (["--help"], ["train", "--help"], ["evaluate", "--help"], ["recommend", "--help"], ["show", "--help"]):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == 0
+        text = capsys.readouterr().out
+        assert "usage: tinyattn" in text
+        assert "None" not in text
+
+
+def test_python_m_tinyattn_is_the_same_command():
+    found = subprocess.run([sys.executable, "-m", "tinyattn", "--version"], capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("tinyattn 0.")

@@ -1,0 +1,147 @@
+"""Stopping, resuming, diverging: with a toy model, so that what the loop does is all there is to see."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.layers import leaves
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import DivergedError, FileError, InterruptedRunError, Settings, train
+
+DATA = leave_one_out(TINY.generate()).train
+NETWORK = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8)
+SETTINGS = Settings(epochs=4, patience=0)
+
+
+def sampler():
+    return Sampler(DATA, 6, 20, 0, True)
+
+
+def run(settings=SETTINGS, model=NETWORK, **how):
+    p, history = train(model, sampler(), settings, workers=1, progress=False, **how)
+    return b"".join(leaf.tobytes() for _, leaf in leaves(p)), history
+
+
+def timeless(history):
+    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in history]
+
+
+class Stops:
+    """The network, until its loss is asked for the n-th time; then `what` happens."""
+
+    def __init__(self, n, what):
+        self.n, self.what, self.init, self.loss_backward = n, what, NETWORK.init, NETWORK.loss_backward
+
+    def loss(self, p, batch, rng=None):
+        self.n -= 1
+        if self.n == 0:
+            return self.what(p, batch, rng)
+        return NETWORK.loss(p, batch, rng)
+
+
+def test_it_learns():
+    _, history = run(Settings(epochs=30, patience=0, lr=0.01))
+    assert history[-1]["loss"] < 0.7 * history[0]["loss"]
+    assert all(row["gradient_norm"] > 0 for row in history)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 12])
+def test_interrupted_at_any_step_and_resumed_it_ends_with_the_same_bits(n, tmp_path):
+    """Ctrl-C lets the step finish and saves; the next run goes on. 3 steps an epoch, so most cuts are mid-epoch."""
+    whole, history = run(validate=lambda p: float(p["items"].std()))
+
+    def ctrl_c(p, batch, rng):
+        os.kill(os.getpid(), signal.SIGINT)
+        return NETWORK.loss(p, batch, rng)
+
+    how = {"checkpoint": tmp_path / "c.npz", "validate": lambda p: float(p["items"].std())}
+    with pytest.raises(InterruptedRunError, match=f"after step {n}"):
+        run(model=Stops(n, ctrl_c), **how)
+    resumed, resumed_history = run(**how)
+    assert resumed == whole
+    assert timeless(resumed_history) == timeless(history)
+
+
+def test_killed_within_a_step_it_goes_on_from_the_last_checkpoint(tmp_path):
+    class Killed(BaseException):
+        pass
+
+    def kill(*_):
+        raise Killed
+
+    with pytest.raises(Killed):
+        run(model=Stops(8, kill), checkpoint=tmp_path / "c.npz")
+    assert (tmp_path / "c.npz").exists()
+    assert run(checkpoint=tmp_path / "c.npz")[0] == run()[0]
+
+
+@pytest.mark.parametrize("part", ["loss", "gradient"])
+def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_path):
+    def burst(p, batch, rng):
+        value, cache = NETWORK.loss(p, batch, rng)
+        if part == "loss":
+            return np.float32(np.nan), cache
+        h, saved, remembered = cache
+        return value, (h * np.float32(np.inf), saved, remembered)
+
+    with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
+        run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
+    resumed, _ = run(checkpoint=tmp_path / "c.npz")
+    assert resumed == run()[0]                     # the checkpoint held the parameters from before that step
+
+
+def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):
+    path = tmp_path / "c.npz"
+
+    def ctrl_c(p, batch, rng):
+        os.kill(os.getpid(), signal.SIGINT)
+        return NETWORK.loss(p, batch, rng)
+
+    with pytest.raises(InterruptedRunError):
+        run(model=Stops(2, ctrl_c), checkpoint=path, identity={"lr": 1})
+    with pytest.raises(FileError, match="another configuration or other data"):
+        run(checkpoint=path, identity={"lr": 2})
+    path.write_bytes(path.read_bytes()[:500])
+    with pytest.raises(FileError, match="not a tinyattn checkpoint"):
+        run(checkpoint=path, identity={"lr": 1})
+
+
+def test_early_stopping_keeps_the_best_epoch():
+    scores = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
+    seen = []
+
+    def validate(p):
+        seen.append(b"".join(leaf.tobytes() for _, leaf in leaves(p)))
+        return next(scores)
+
+    best, history = run(Settings(epochs=6, patience=3), validate=validate)
+    assert [row["valid"] for row in history] == [0.1, 0.5, 0.4, 0.3, 0.2]
+    assert best == seen[1]
+    scores = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
+    _, history = run(Settings(epochs=6, patience=0), validate=validate)
+    assert len(history) == 6
+
+
+def test_the_seed_decides_and_nothing_else():
+    assert run()[0] == run()[0] != run(Settings(epochs=4, patience=0, seed=1))[0]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"lr": float("nan")}, "lr is nan, expected a positive, finite"),
+        ({"lr": float("inf")}, "lr is inf"),
+        ({"lr": 0.0}, "lr is 0.0"),
+        ({"epochs": 0}, "epochs is 0"),
+        ({"patience": -1}, "patience is -1"),
+        ({"beta2": 1.0}, "beta2 is 1.0"),
+        ({"seed": -1}, "seed is -1"),
+    ],
+)
+def test_what_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        Settings(**values)

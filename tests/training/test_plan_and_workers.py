@@ -1,0 +1,102 @@
+import threading
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info
+
+from tests.models.worlds import TINY, uneven
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.layers import add_to, flatten, leaves, tree_map
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import Stream, generator
+from tinyattn.training import Settings, Workers, cut, plan, train
+
+
+def test_a_plan_has_every_row_once_and_hardly_any_padding():
+    batch = Sampler(leave_one_out(TINY.generate()).train, 6, 60, 0, True).batch(0)
+    slices = plan(batch, tokens=40)
+    assert sum(len(part.users) for part in slices) == len(batch.users)
+    assert sorted(np.concatenate([part.users for part in slices])) == sorted(batch.users)
+    assert sum(part.weight.sum() for part in slices) == batch.weight.sum()
+    for part in slices:
+        lengths = (part.ids != 0).sum(axis=1)
+        assert part.ids.shape[1] == lengths.max()
+        assert part.weight.sum() <= 40 + 6
+        row = int(np.flatnonzero(batch.users == part.users[0])[0])
+        np.testing.assert_array_equal(part.negatives[0, : lengths[0]], batch.negatives[row, : lengths[0]])
+    assert sum(part.ids.size for part in slices) < 0.75 * batch.ids.size
+
+
+def test_slices_are_of_equal_work():
+    slices = cut(np.full(100, 7), tokens=100)
+    assert len(slices) == 7
+    assert {len(rows) for rows in slices} <= {14, 15}
+    assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]         # one row is never cut
+
+
+@pytest.mark.parametrize("loss", ["bce", "ce"])
+def test_slices_add_up_to_the_batch(loss):
+    """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding."""
+    data = uneven(users=12)
+    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=6, dropout=0.0, loss_name=loss)
+    _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
+    batch = Sampler(data, 6, 12, 0, loss == "bce").batch(0)
+
+    def gradient(parts):
+        total, loss = tree_map(np.zeros_like, p), 0.0
+        for part in parts:
+            share = float(part.weight.sum()) / float(batch.weight.sum())
+            value, cache = network.loss(p, part)
+            loss += share * value
+            add_to(total, network.loss_backward(p, share, cache))
+        return loss, total
+
+    whole_loss, whole = gradient([batch])
+    parts = plan(batch, tokens=9)
+    assert len(parts) > 3
+    sliced_loss, sliced = gradient(parts)
+    np.testing.assert_allclose(sliced_loss, whole_loss, rtol=1e-12)
+    for (name, mine), (_, theirs) in zip(leaves(whole), leaves(sliced), strict=True):
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-12, err_msg=name)
+
+
+def test_any_number_of_workers_gives_the_same_bits():
+    data = leave_one_out(TINY.generate()).train
+    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=8, heads=2)
+
+    def run(workers):
+        from tinyattn.training import loop
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(loop, "SLICE_TOKENS", 40)                                   # several slices a step
+            sampler = Sampler(data, 6, 20, 0, True)
+            p, history = train(network, sampler, Settings(epochs=2), workers=workers, progress=False)
+        return [leaf.tobytes() for _, leaf in leaves(p)], [row["loss"] for row in history]
+
+    assert run(1) == run(2) == run(5)
+
+
+def test_workers_keep_order_use_threads_and_hold_blas_at_one():
+    gate = threading.Barrier(2, timeout=20)
+
+    def work(i):
+        if i < 2:
+            gate.wait()                                    # only two threads at once get past this
+        return i, [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
+
+    before = [pool["num_threads"] for pool in threadpool_info()]
+    with Workers(2) as pool:
+        found = list(pool.map(work, range(6)))
+    assert [i for i, _ in found] == list(range(6))
+    assert {count for _, counts in found for count in counts} <= {1}
+    assert [pool["num_threads"] for pool in threadpool_info()] == before
+    with pytest.raises(ValueError, match="workers is 0"):
+        Workers(0)
+
+
+def test_a_workers_error_reaches_the_caller():
+    def work(i):
+        raise KeyError(i)
+
+    with Workers(2) as pool, pytest.raises(KeyError):
+        list(pool.map(work, range(3)))
