@@ -114,7 +114,9 @@ def bce_with_logits(z, targets, weights=None):
 
 def multi_head_attention(p, x, memory, heads, mask=None):
     """One (n, D) sequence, head by head, columns picked by hand."""
-    q, k, v = (linear(s, p[name]["W"], p[name].get("b")) for name, s in (("query", x), ("key", memory), ("value", memory)))
+    q, k, v = (
+        linear(s, p[name]["W"], p[name].get("b")) for name, s in (("query", x), ("key", memory), ("value", memory))
+    )
     d = x.shape[-1] // heads
     columns = [slice(h * d, (h + 1) * d) for h in range(heads)]
     joined = np.concatenate([attention(q[:, c], k[:, c], v[:, c], mask)[0] for c in columns], axis=-1)

@@ -2,7 +2,6 @@
 
 import csv
 import json
-
 import signal
 import subprocess
 import sys
@@ -40,7 +39,7 @@ def refuses(capsys, arguments, *parts):
     capsys.readouterr()
     try:
         code = main([str(a) for a in arguments])
-    except SystemExit as stop:                           # argparse's own way out
+    except SystemExit as stop:  # argparse's own way out
         code = stop.code
     out, err = capsys.readouterr()
     assert code == 2
@@ -56,7 +55,7 @@ def test_train_writes_a_whole_run(finished):
     ]  # fmt: skip
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["attention.png", "metrics.png", "training.png"]
     metrics = json.loads((finished / "metrics.json").read_text())
-    assert list(metrics) == ["model", "popularity", "markov"]            # a file has no known truth, so no optimum
+    assert list(metrics) == ["model", "popularity", "markov"]  # a file has no known truth, so no optimum
     for row in metrics.values():
         assert set(row["full"]) == {"hr@10", "ndcg@10", "mrr"}
         assert all(0 <= value <= 1 for value in row["full"].values())
@@ -184,7 +183,7 @@ def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path
     other.write_text(data.read_text() + "1 s4e4\n")
     refuses(capsys, ["train", other, *same[2:]], "trained on other data")
     assert {p.name: p.read_bytes() for p in finished.iterdir() if p.is_file()} == kept
-    assert main([*map(str, same), "--workers", "2"]) == 0                  # the number of threads changes nothing
+    assert main([*map(str, same), "--workers", "2"]) == 0  # the number of threads changes nothing
 
 
 def test_damaged_runs_are_refused(finished, tmp_path, capsys):
@@ -247,7 +246,9 @@ def test_killed_at_any_moment_it_resumes_to_the_same_bits(data, tmp_path):
     assert "going on from" in done.stdout
     for name in ("model.npz", "metrics.json"):
         assert (cut / name).read_bytes() == (whole / name).read_bytes()
-    assert sorted(p.name for p in cut.iterdir() if not p.name.startswith(".")) == sorted(p.name for p in whole.iterdir())
+    assert sorted(p.name for p in cut.iterdir() if not p.name.startswith(".")) == sorted(
+        p.name for p in whole.iterdir()
+    )
 
 
 def test_ctrl_c_saves_and_says_so(data, tmp_path):
@@ -276,7 +277,13 @@ def test_the_main_job_learns_most_of_what_can_be_known(tmp_path):
 
 
 def test_help_reads_well(capsys):
-    for arguments in (["--help"], ["train", "--help"], ["evaluate", "--help"], ["recommend", "--help"], ["show", "--help"]):
+    for arguments in (
+        ["--help"],
+        ["train", "--help"],
+        ["evaluate", "--help"],
+        ["recommend", "--help"],
+        ["show", "--help"],
+    ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)
         assert stop.value.code == 0

@@ -23,7 +23,7 @@ from .models.objectives import OBJECTIVES
 from .training import DivergedError, InterruptedRunError
 
 MODELS = {"sasrec": SASRec}
-ROWS = ("popularity", "markov", "model", "optimum")      # the order of a printed table
+ROWS = ("popularity", "markov", "model", "optimum")  # the order of a printed table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\ntinyattn: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:                              # whoever read our output has gone, as with `| head`
+    except BrokenPipeError:  # whoever read our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (ValueError, DivergedError, OSError) as error:
@@ -180,7 +180,7 @@ def _history(options: argparse.Namespace) -> tuple[list[Any], Any]:
     if options.items is not None:
         model, _ = _open(options)
         items = [item.strip() for item in options.items.split(",") if item.strip()]
-        model.items.numbers(items)                       # an unknown item is named before anything else is done
+        model.items.numbers(items)  # an unknown item is named before anything else is done
         return items, model
     model, source = _open(options)
     data, _ = source.load()
@@ -225,9 +225,11 @@ def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tup
 
     pictures.save(pictures.training_curves(model.history, title), figures / "training.png")
     ordered = {name: rows[name] for name in ROWS if name in rows}
-    pictures.save(pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png")
+    pictures.save(
+        pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png"
+    )
     lengths = split.data.lengths[split.evaluated]
-    user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])           # a history that fits a picture
+    user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
     history = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
     ids, weights = model.attention(history.tolist())
     if len(weights):

@@ -52,7 +52,9 @@ def test_large_timestamps_are_not_rounded_into_ties(tmp_path):
     assert sequences(read(path)) == {1: [11, 12, 10]}
 
 
-@pytest.mark.parametrize("content", ["\ufeff" + TEXT, TEXT.replace("\n", "\r\n"), TEXT.replace(" ", "\t"), TEXT + "\n\n"])
+@pytest.mark.parametrize(
+    "content", ["\ufeff" + TEXT, TEXT.replace("\n", "\r\n"), TEXT.replace(" ", "\t"), TEXT + "\n\n"]
+)
 def test_bom_crlf_tabs_and_trailing_lines(tmp_path, content):
     path = tmp_path / "d.txt"
     path.write_text(content, newline="")
@@ -65,7 +67,7 @@ def test_ids_are_kept_as_the_file_has_them(tmp_path):
     assert sequences(read(path)) == {"ann": ["007", "7"], "bob": ["x-1"]}
     path.write_text("-5 9223372036854775807\n-5 0\n")
     assert sequences(read(path)) == {-5: [9223372036854775807, 0]}
-    path.write_text("1 9223372036854775808\n1 3\n")                    # beyond int64: strings then
+    path.write_text("1 9223372036854775808\n1 3\n")  # beyond int64: strings then
     assert sequences(read(path)) == {1: ["9223372036854775808", "3"]}
 
 
@@ -124,7 +126,8 @@ def test_sequences_of_ids(rng):
     assert [data.items.decode(data.sequence(u)).tolist() for u in (0, 2)] == [["b", "a"], ["a"]]
     assert data.lengths.tolist() == [2, 0, 1]
     assert Interactions.from_sequences([np.array([5, 3])]).items.ids.tolist() == [3, 5]
-    for bad, message in (([], "no interactions"), ([[]], "no interactions"), ([[1], ["a"]], "all integers or all strings"),
-                         ([[1.5]], "all integers or all strings")):  # fmt: skip
+    mixed = "all integers or all strings"
+    for bad, message in (([], "no interactions"), ([[]], "no interactions"), ([[1], ["a"]], mixed),
+                         ([[1.5]], mixed)):  # fmt: skip
         with pytest.raises(ValueError, match=message):
             Interactions.from_sequences(bad)

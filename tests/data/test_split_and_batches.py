@@ -13,7 +13,7 @@ def test_leave_one_out_by_hand():
     assert split.evaluated.tolist() == [0, 2]
     assert [h.tolist() for h in split.histories(np.array([0]), "valid")] == [[1, 2]]
     assert [h.tolist() for h in split.histories(np.array([0]), "test")] == [[1, 2, 3]]
-    assert split.train.n_items == 9                         # the catalogue is that of the whole data
+    assert split.train.n_items == 9  # the catalogue is that of the whole data
 
 
 def test_nobody_with_three_interactions():
@@ -42,7 +42,7 @@ def test_an_epoch_is_every_user_once(negatives):
     assert batches[0].users.tolist() != batches[sampler.steps].users.tolist()
     again = sampler.batch(1)
     for mine, theirs in zip(again, batches[1], strict=True):
-        np.testing.assert_array_equal(mine, theirs)         # a step's batch depends on the step alone
+        np.testing.assert_array_equal(mine, theirs)  # a step's batch depends on the step alone
 
 
 def test_targets_follow_and_negatives_were_never_had():
@@ -65,13 +65,13 @@ def test_negatives_are_uniform_over_unseen_items():
     drawn = [sampler.batch(step) for step in range(3000)]
     first = np.concatenate([b.negatives[b.users == 1].ravel() for b in drawn])
     counts = np.bincount(first[first > 0], minlength=8)
-    assert counts[:4].tolist() == [0] * 4                    # padding, and what user 1 has had
+    assert counts[:4].tolist() == [0] * 4  # padding, and what user 1 has had
     expected = counts.sum() / 4
     assert np.all(np.abs(counts[4:] - expected) < 5 * np.sqrt(expected))
 
 
 def test_what_cannot_be_trained_on_is_said():
-    with pytest.raises(ValueError, match="user 2 has had all 3 items: .* loss ce"):
+    with pytest.raises(ValueError, match=r"user 2 has had all 3 items: .* loss ce"):
         Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=True)
     Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=False)
     with pytest.raises(ValueError, match="no user has two training interactions"):

@@ -3,8 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks
 from tinyattn.data import Interactions, leave_one_out
+from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks
 
 
 def test_ranks_by_hand():
@@ -66,7 +66,7 @@ def test_nan_is_an_error():
 
 
 def test_full_ranking_leaves_out_what_was_seen_and_never_the_target():
-    data = Interactions.from_sequences([[1, 2, 3, 4], [2, 1, 2, 1], [5, 5]])       # user 2's test item was seen before
+    data = Interactions.from_sequences([[1, 2, 3, 4], [2, 1, 2, 1], [5, 5]])  # user 2's test item was seen before
     split = leave_one_out(data)
     calls = []
 
@@ -76,7 +76,7 @@ def test_full_ranking_leaves_out_what_was_seen_and_never_the_target():
 
     # user 1: seen 1 2 3, candidates 4 5, target 4 first. user 2: seen 1 2, target 1 stays and leads.
     assert full_ranking(score, split) == {"hr@10": 1.0, "ndcg@10": 1.0, "mrr": 1.0}
-    assert calls == [([[1, 2, 3], [2, 1, 2]], [1, 2])]                               # user 3 is too short
+    assert calls == [([[1, 2, 3], [2, 1, 2]], [1, 2])]  # user 3 is too short
     # validation: user 1 has seen 1 2, target 3 leads. user 2 has seen 2 1, target 2: item 1 is out, 2 is in
     assert full_ranking(score, split, "valid")["mrr"] == 1.0
 

@@ -74,10 +74,10 @@ def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
     y, cache = BLOCKS[form].forward(p, x, heads=2, mask=mask)
     for t in range(5):
         other = x.copy()
-        other[:, t] += rng.standard_normal(6)         # no equal shift of all features: a norm would not see it
+        other[:, t] += rng.standard_normal(6)  # no equal shift of all features: a norm would not see it
         moved = np.abs(BLOCKS[form].forward(p, other, heads=2, mask=mask)[0] - y).max(axis=(0, 2))
-        assert np.all(moved[:t] == 0)                          # the past does not move, to the last bit
-        assert np.all(moved[t:] > 1e-9)                        # the present and all that follows do
+        assert np.all(moved[:t] == 0)  # the past does not move, to the last bit
+        assert np.all(moved[t:] > 1e-9)  # the present and all that follows do
         dy = np.zeros_like(y)
         dy[:, t] = rng.standard_normal(6)
         dx = np.abs(BLOCKS[form].backward(p, dy, cache)[0]).max(axis=(0, 2))

@@ -51,7 +51,7 @@ def test_feed_forward(key, rng):
 def test_cross_attention(heads, output, key, rng):
     p = noisy(multi_head_init(rng, 6, output=output), rng)
     x, memory = rng.standard_normal((2, 4, 6)), rng.standard_normal((2, 5, 6))
-    mask = rng.random((2, 1, 4, 5)) < 0.7                                # one mask a sequence, the same for all heads
+    mask = rng.random((2, 1, 4, 5)) < 0.7  # one mask a sequence, the same for all heads
     mask[0, :, 1] = False
     report = gradcheck_layer(
         multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, heads=heads, mask=mask, rate=0.3

@@ -20,7 +20,7 @@ def test_views_and_vector_are_the_same_memory():
     assert p["b"][0]["W"].tolist() == [7] * 4
     p["a"][0, 0] = -1
     assert vector[0] == -1
-    assert TREE["a"][0, 0] == 1                                 # the tree it was made from is left alone
+    assert TREE["a"][0, 0] == 1  # the tree it was made from is left alone
 
 
 def test_add_to_takes_arrays_and_rows():

@@ -1,6 +1,5 @@
 """SASRec end to end: gradients of every form and loss, causality, padding, and the textbook's left-padded form."""
 
-
 import math
 
 import numpy as np
@@ -93,7 +92,7 @@ def test_what_padding_holds_moves_nothing(form, loss):
     value, cache = network.loss(p, batch)
     total = tree_map(np.zeros_like, p)
     add_to(total, network.loss_backward(p, 1.0, cache))
-    assert not total["items"][0].any()                                # the padding row receives exactly nothing
+    assert not total["items"][0].any()  # the padding row receives exactly nothing
     rng = np.random.default_rng(1)
     noise = {name: np.where(padding, rng.integers(1, data.n_items, padding.shape), x)
              for name in ("ids", "targets", "negatives") if (x := getattr(batch, name)) is not None}  # fmt: skip
@@ -102,7 +101,7 @@ def test_what_padding_holds_moves_nothing(form, loss):
     other_total = tree_map(np.zeros_like, p)
     add_to(other_total, network.loss_backward(p, 1.0, other_cache))
     for (name, mine), (_, theirs) in zip(leaves(total), leaves(other_total), strict=True):
-        np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-14, err_msg=name)      # the same terms, added in turn
+        np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-14, err_msg=name)  # the same terms, added in turn
 
 
 @pytest.mark.parametrize("form", BLOCKS)

@@ -22,12 +22,12 @@ def every_model():
 def test_popularity_counts_training_items():
     assert Popularity().fit(SEQUENCES).score([np.array([1])] * 2).tolist() == [[0, 3, 3, 3, 2, 1]] * 2
     split = leave_one_out(Interactions.from_sequences([[1, 2, 3], [1, 3, 2]]))
-    assert Popularity().fit(split).score([np.array([1])]).tolist() == [[0, 2, 0, 0]]       # only its training part
+    assert Popularity().fit(split).score([np.array([1])]).tolist() == [[0, 2, 0, 0]]  # only its training part
 
 
 def test_markov_counts_followers_and_popularity_breaks_ties():
     scores = Markov().fit(SEQUENCES).score([np.array([5, 3]), np.array([5])])
-    assert np.floor(scores).tolist() == [[0, 0, 0, 0, 2, 0], [0] * 6]                      # after c: d twice. after e: none
+    assert np.floor(scores).tolist() == [[0, 0, 0, 0, 2, 0], [0] * 6]  # after c: d twice. after e: none
     fractions = scores - np.floor(scores)
     np.testing.assert_allclose(fractions, [np.array([0, 3, 3, 3, 2, 1]) / 4] * 2)
 
@@ -47,7 +47,7 @@ def test_recommend_speaks_in_the_datas_ids(i):
     assert not {"a", "b"} & set(ids.tolist())
     many, _ = model.recommend([["a", "b"], ["c"], ["e", "d", "c", "b"]], k=1)
     assert many.shape == (3, 1)
-    assert many[2].tolist() == ["a"]                       # all the others are in the history
+    assert many[2].tolist() == ["a"]  # all the others are in the history
     assert many[0, 0] == ids[0]
     assert model.recommend(["a", "b"], k=2, exclude=[ids[0]])[0][0] == ids[1]
     assert set(model.recommend(["a"], k=5, repeats=True)[0]) == set("abcde")
@@ -134,9 +134,14 @@ def test_attention_is_a_picture_waiting_to_be_drawn():
 
 
 def test_arguments_are_checked_when_the_object_is_made():
-    for values, message in (({"dim": 5, "heads": 2}, "not divisible"), ({"lr": -1.0}, "lr is -1.0"),
-                            ({"batch_size": 0}, "batch_size is 0"), ({"workers": 0}, "workers is 0"),
-                            ({"device": "tpu"}, "device is 'tpu'"), ({"loss": "mse"}, "loss_name is 'mse'")):  # fmt: skip
+    for values, message in (
+        ({"dim": 5, "heads": 2}, "not divisible"),
+        ({"lr": -1.0}, "lr is -1.0"),
+        ({"batch_size": 0}, "batch_size is 0"),
+        ({"workers": 0}, "workers is 0"),
+        ({"device": "tpu"}, "device is 'tpu'"),
+        ({"loss": "mse"}, "loss_name is 'mse'"),
+    ):
         with pytest.raises(ValueError, match=message):
             SASRec(**values)
 

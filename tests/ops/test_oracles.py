@@ -15,7 +15,7 @@ def cases(lead, rng):
 
     n, m, d, e = 4, 5, 6, 7
     mask = rng.random((n, m)) < 0.6
-    mask[1] = False                                   # a query that may look at nothing
+    mask[1] = False  # a query that may look at nothing
     keep = rng.random((*lead, n, m)) < 0.7
     q, k, v = normal(*lead, n, d), normal(*lead, m, d), normal(*lead, m, e)
     ids = rng.integers(0, 5, (*lead, n))
@@ -24,7 +24,8 @@ def cases(lead, rng):
         "relu": [(normal(*lead, n, d),)],
         "gelu": [(normal(*lead, n, d),), (normal(*lead, n, d), True)],
         "softmax": [(normal(*lead, n, m),), (normal(*lead, n, m), mask)],
-        "layer_norm": [(normal(*lead, n, d) + 3, normal(d), normal(d)), (normal(*lead, n, d), normal(d), normal(d), 0.1)],
+        "layer_norm": [(normal(*lead, n, d) + 3, normal(d), normal(d)),
+                       (normal(*lead, n, d), normal(d), normal(d), 0.1)],
         "dropout": [(normal(*lead, n, m), keep, 0.3)],
         "embedding": [(ids, normal(5, d))],
         "attention": [
@@ -56,7 +57,7 @@ def test_forward(op, lead, dtype, atol, rng):
 
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 def test_embedding_backward(lead, rng):
-    ids, E = rng.integers(0, 3, (*lead, 40)), rng.standard_normal((4, 5))      # ids that occur often and never
+    ids, E = rng.integers(0, 3, (*lead, 40)), rng.standard_normal((4, 5))  # ids that occur often and never
     dy = rng.standard_normal((*lead, 40, 5))
     np.testing.assert_allclose(
         ops.embedding_backward(dy, ids, E), oracles.embedding_backward(dy, ids, E), rtol=0, atol=1e-12

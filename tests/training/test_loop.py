@@ -91,7 +91,7 @@ def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_pa
     with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
         run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
     resumed, _ = run(checkpoint=tmp_path / "c.npz")
-    assert resumed == run()[0]                     # the checkpoint held the parameters from before that step
+    assert resumed == run()[0]  # the checkpoint held the parameters from before that step
 
 
 def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):

@@ -31,7 +31,7 @@ def test_slices_are_of_equal_work():
     slices = cut(np.full(100, 7), tokens=100)
     assert len(slices) == 7
     assert {len(rows) for rows in slices} <= {14, 15}
-    assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]         # one row is never cut
+    assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]  # one row is never cut
 
 
 @pytest.mark.parametrize("loss", ["bce", "ce"])
@@ -68,7 +68,7 @@ def test_any_number_of_workers_gives_the_same_bits():
         from tinyattn.training import loop
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "SLICE_TOKENS", 40)                                   # several slices a step
+            patch.setattr(loop, "SLICE_TOKENS", 40)  # several slices a step
             sampler = Sampler(data, 6, 20, 0, True)
             p, history = train(network, sampler, Settings(epochs=2), workers=workers, progress=False)
         return [leaf.tobytes() for _, leaf in leaves(p)], [row["loss"] for row in history]
@@ -81,7 +81,7 @@ def test_workers_keep_order_use_threads_and_hold_blas_at_one():
 
     def work(i):
         if i < 2:
-            gate.wait()                                    # only two threads at once get past this
+            gate.wait()  # only two threads at once get past this
         return i, [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
     before = [pool["num_threads"] for pool in threadpool_info()]

@@ -27,11 +27,11 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float                   # |derived - measured| / (1 + largest |measured| of this argument)
+    error: float  # |derived - measured| / (1 + largest |measured| of this argument)
     index: tuple[int, ...] = ()
-    derived: float = 0.0           # what backward returned there
-    measured: float = 0.0          # what central differences say
-    problem: str = ""              # said instead of numbers: wrong shape, missing, not finite
+    derived: float = 0.0  # what backward returned there
+    measured: float = 0.0  # what central differences say
+    problem: str = ""  # said instead of numbers: wrong shape, missing, not finite
 
     def __str__(self) -> str:
         if self.problem:
@@ -87,7 +87,7 @@ def gradcheck(
         if _is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-            floats[name] = inputs[name] = np.array(x)    # our own copies: entries are moved in place
+            floats[name] = inputs[name] = np.array(x)  # our own copies: entries are moved in place
     rng = np.random.default_rng(seed)
     given, upstream = backward_arguments(forward, backward, inputs, rng)
     gradients = name_gradients(inputs, backward(**given))

@@ -32,8 +32,8 @@ def _order(n: int) -> np.ndarray:
 @states("attention", "rounding", "every coordinate of an output lies between the least and the greatest allowed value")
 def convex_hull(ops: Any, **case: Any) -> None:
     out, _ = ops.attention(**_plain(case))
-    allowed = _allowed(case)[..., None]                                      # (..., n, m, 1)
-    v = case["v"][..., None, :, :]                                           # (..., 1, m, e)
+    allowed = _allowed(case)[..., None]  # (..., n, m, 1)
+    v = case["v"][..., None, :, :]  # (..., 1, m, e)
     some = np.any(allowed, axis=-2)
     low = np.where(some, np.min(np.where(allowed, v, np.inf), axis=-2), 0)
     high = np.where(some, np.max(np.where(allowed, v, -np.inf), axis=-2), 0)
@@ -68,7 +68,9 @@ def query_order(ops: Any, **case: Any) -> None:
     out, _ = ops.attention(**case)
     order = _order(case["q"].shape[-2])
     mask = None if case["mask"] is None else case["mask"][..., order, :]
-    close(ops.attention(**case | {"q": case["q"][..., order, :], "mask": mask})[0], out[..., order, :], _tolerance(case))
+    close(
+        ops.attention(**case | {"q": case["q"][..., order, :], "mask": mask})[0], out[..., order, :], _tolerance(case)
+    )
 
 
 @states("attention", "rounding", "adding one vector to all keys changes nothing: a key bias is a dead parameter")
@@ -85,7 +87,9 @@ def rotation(ops: Any, **case: Any) -> None:
     d = case["q"].shape[-1]
     turn = np.linalg.qr(np.random.default_rng(d).standard_normal((d, d)))[0].astype(case["q"].dtype)
     out, _ = ops.attention(**case)
-    close(ops.attention(**case | {"q": case["q"] @ turn, "k": case["k"] @ turn})[0], out, _tolerance(case, 30), "output")
+    close(
+        ops.attention(**case | {"q": case["q"] @ turn, "k": case["k"] @ turn})[0], out, _tolerance(case, 30), "output"
+    )
 
 
 @states("attention", "rounding", "the output is linear in the values")

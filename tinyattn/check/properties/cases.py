@@ -44,7 +44,7 @@ def linear(draw: Any) -> dict[str, Any]:
 @st.composite
 def relu(draw: Any) -> dict[str, Any]:
     lead, n, _, dtype, rng = _common(draw)
-    x = rng.uniform(0.01, 3, (*lead, n)) * rng.choice([-1, 1], (*lead, n))      # away from the kink at 0
+    x = rng.uniform(0.01, 3, (*lead, n)) * rng.choice([-1, 1], (*lead, n))  # away from the kink at 0
     return {"x": x.astype(dtype)}
 
 
@@ -64,9 +64,14 @@ def softmax(draw: Any) -> dict[str, Any]:
 @st.composite
 def layer_norm(draw: Any) -> dict[str, Any]:
     lead, d, _, dtype, rng = _common(draw)
-    d += 1                                                                      # of one feature nothing is left
+    d += 1  # of one feature nothing is left
     gamma, beta = _normal(rng, (d,), dtype), _normal(rng, (d,), dtype)
-    return {"x": _normal(rng, (*lead, d), dtype), "gamma": gamma, "beta": beta, "eps": draw(st.sampled_from([1e-5, 1e-3]))}
+    return {
+        "x": _normal(rng, (*lead, d), dtype),
+        "gamma": gamma,
+        "beta": beta,
+        "eps": draw(st.sampled_from([1e-5, 1e-3])),
+    }
 
 
 @st.composite
@@ -105,7 +110,11 @@ def attention(draw: Any) -> dict[str, Any]:
 def cross_entropy(draw: Any) -> dict[str, Any]:
     lead, n, size, dtype, rng = _common(draw)
     targets = rng.integers(0, size, (*lead, n))
-    return {"logits": 3 * _normal(rng, (*lead, n, size), dtype), "targets": targets, "weights": _weights(draw, rng, targets, dtype)}
+    return {
+        "logits": 3 * _normal(rng, (*lead, n, size), dtype),
+        "targets": targets,
+        "weights": _weights(draw, rng, targets, dtype),
+    }
 
 
 @st.composite

@@ -64,7 +64,9 @@ def _demand_of(op: str) -> None:
         for name, x in kept.items():
             same_bits(given[name], x, f"the {name} that the backward was given")
 
-    @states(op, "exact", f"equal calls of {op} give equal results, backward too, and earlier results survive later calls")
+    @states(
+        op, "exact", f"equal calls of {op} give equal results, backward too, and earlier results survive later calls"
+    )
     def repeatable(ops: Any, **case: Any) -> None:
         first, gradients = _both_ways(ops, op, case)
         copies = [np.array(x) for x in first], {name: np.array(g) for name, g in gradients.items()}

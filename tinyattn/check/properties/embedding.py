@@ -23,7 +23,9 @@ def picks_rows(ops: Any, ids: np.ndarray, E: np.ndarray) -> None:
 def total_mass(ops: Any, ids: np.ndarray, E: np.ndarray) -> None:
     dy = _dy(ids, E)
     dE = ops.embedding_backward(dy, ids, E)
-    close(np.sum(dE, axis=0), np.sum(dy.reshape(-1, E.shape[1]), axis=0), rounding(E.dtype, ids.size, 2.0), "column sum")
+    close(
+        np.sum(dE, axis=0), np.sum(dy.reshape(-1, E.shape[1]), axis=0), rounding(E.dtype, ids.size, 2.0), "column sum"
+    )
 
 
 @states("embedding", "exact", "rows never read have gradient 0")

@@ -24,16 +24,23 @@ def mean_zero(ops: Any, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps:
 def variance_one(ops: Any, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     _, x_hat, _ = ops.layer_norm(x, gamma, beta, eps)
     variance = np.var(x.astype(np.float64), axis=-1)
-    close(np.mean(x_hat * x_hat, axis=-1), variance / (variance + eps), rounding(x.dtype, x.shape[-1], 30.0), "variance")
+    close(
+        np.mean(x_hat * x_hat, axis=-1), variance / (variance + eps), rounding(x.dtype, x.shape[-1], 30.0), "variance"
+    )
 
 
 @states("layer_norm", "rounding", "adding one number to a token changes nothing, also where the number is large")
 def shift(ops: Any, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
     far = 1000.0
-    moved = (x + x.dtype.type(far)) - x.dtype.type(far)                  # what rounding leaves of x, up there
+    moved = (x + x.dtype.type(far)) - x.dtype.type(far)  # what rounding leaves of x, up there
     y, _, rstd = ops.layer_norm(moved, gamma, beta, eps)
     scale = far * max(np.max(rstd), 1.0) * max(np.max(np.abs(gamma)), 1.0)
-    close(ops.layer_norm(moved + x.dtype.type(far), gamma, beta, eps)[0], y, rounding(x.dtype, x.shape[-1], scale), "output")
+    close(
+        ops.layer_norm(moved + x.dtype.type(far), gamma, beta, eps)[0],
+        y,
+        rounding(x.dtype, x.shape[-1], scale),
+        "output",
+    )
 
 
 @states("layer_norm", "rounding", "scaling a token by a > 0 and eps by a² changes nothing")

@@ -47,7 +47,9 @@ def weight_zero(ops: Any, logits: np.ndarray, targets: np.ndarray, weights: np.n
     assert first == second, f"the loss moved from {first} to {second}"
 
 
-@states("cross_entropy", "rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 where it trails")
+@states(
+    "cross_entropy", "rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 where it trails"
+)
 def large_logits(ops: Any, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     if logits.shape[-1] == 1:
         return
@@ -58,7 +60,9 @@ def large_logits(ops: Any, logits: np.ndarray, targets: np.ndarray, weights: np.
     close(ops.cross_entropy(trails, targets), 4000.0 + others, rounding(logits.dtype, logits.size, 4000.0), "loss")
 
 
-@states("cross_entropy", "rounding", "a batch is the mean of its halves, each by its share of the weight; gradients too")
+@states(
+    "cross_entropy", "rounding", "a batch is the mean of its halves, each by its share of the weight; gradients too"
+)
 def shares(ops: Any, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     z, t = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
     w = np.linspace(0.5, 2, len(t)).astype(logits.dtype)

@@ -1,0 +1,77 @@
+"""README and docs say what the code and the results files say."""
+
+import contextlib
+import io
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import default_world
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+
+
+def squeezed(text):
+    return re.sub(r"\s+", " ", text)
+
+
+def source(*paths):
+    """The code of some files without its comments, on one line."""
+    text = "\n".join((ROOT / "tinyattn" / path).read_text() for path in paths)
+    return squeezed(re.sub(r"  +#.*", "", text))
+
+
+def test_readme_quotes_the_results_file():
+    block = README.split(default_world.BEGIN)[1].split(default_world.END)[0].strip()
+    assert block == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
+
+
+def test_readme_prints_what_its_gradcheck_prints():
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "gradcheck" in c)
+    shown = re.search(r"```text\n(.*?)```", README, re.S)[1]
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == shown
+
+
+def test_readme_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [(user, (user * 7 + t) % 60 + 1) for user in range(1, 30) for t in range(6)]
+    Path("interactions.txt").write_text("".join(f"{user} {item}\n" for user, item in rows))
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "leave_one_out" in c)
+    exec(code.replace("dim=50)", "dim=8, epochs=1)"), {})
+    assert "hr@10" in capsys.readouterr().out
+    assert Path("model.npz").exists()
+
+
+def test_readmes_attention_is_the_librarys():
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def attention" in c)
+    for line in code.splitlines():
+        if line.strip():
+            assert squeezed(re.sub(r"  +#.*", "", line)).strip() in source("ops/attention.py")
+
+
+def test_the_block_page_shows_the_code_as_it_is():
+    code = source("layers/block.py", "layers/multi_head.py", "ops/attention.py")
+    rows = [line for line in (ROOT / "docs" / "block.md").read_text().splitlines() if line.startswith("| `")]
+    shown = [piece for row in rows if "=" in row for piece in re.findall(r"`([^`]*[=@(][^`]*)`", row)]
+    assert len(shown) > 40
+    for piece in shown:
+        assert squeezed(piece) in code, piece
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md"])
+def test_links_lead_somewhere(page):
+    text = (ROOT / page).read_text()
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
+        assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_no_data_is_in_the_project():
+    """Interaction data is never committed, not even an excerpt: tests generate theirs."""
+    found = [p for p in ROOT.rglob("*") if p.suffix in {".inter", ".dat"} or p.name.endswith((".txt.gz", ".data"))]
+    assert not [p for p in found if ".git" not in p.parts]
