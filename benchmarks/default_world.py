@@ -61,9 +61,9 @@ def text(result: dict[str, Any]) -> str:
     seconds = statistics.median(run["seconds"] for run in runs)
     lines += [
         "",
-        f"Over {len(runs)} seeds SASRec closes {min(shares):.0f} to {max(shares):.0f} % of the NDCG@10 gap between "
-        f"a Markov chain and the best ranking there is; a run takes {seconds:.0f} s (median) on {machine['cores']} cores of "
-        f"{machine['cpu']} with NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. "
+        f"Over {len(runs)} seeds SASRec closes {min(shares):.0f} to {max(shares):.0f} % of the NDCG@10 gap between a "
+        f"Markov chain and the best ranking there is; a run takes {seconds:.0f} s (median) on {machine['cores']} cores "
+        f"of {machine['cpu']} with NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]
     return "\n".join(lines)
