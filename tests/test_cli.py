@@ -146,11 +146,14 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
     refuses(capsys, ["train", tmp_path / "none.txt", "--out", out], "none.txt: no such file")
     empty = tmp_path / "empty.txt"
     empty.touch()
-    refuses(capsys, ["train", empty, "--out", out], "empty.txt is empty")
-    refuses(capsys, ["train", tmp_path, "--out", out], "is a directory")
+    refuses(capsys, ["train", empty, "--out", out], "empty.txt: empty")
+    refuses(capsys, ["train", tmp_path, "--out", out], "a directory, expected a file")
     short = tmp_path / "short.txt"
-    short.write_text("1 2\n1 3\n")
-    refuses(capsys, ["train", short, "--out", out], "none of the 1 users has 3 interactions")
+    short.write_text("1 2\n1 3\n2 3\n")
+    refuses(capsys, ["train", short, "--out", out], "none of the 2 users has 3 interactions")
+    single = tmp_path / "single.txt"
+    single.write_text("".join(f"1 {i}\n" for i in range(9)))
+    refuses(capsys, ["train", single, "--out", out], "has a single user")
     refuses(capsys, [], "required")
     refuses(capsys, ["dance"], "dance")
     assert not out.exists()
@@ -274,6 +277,59 @@ def test_the_main_job_learns_most_of_what_can_be_known(tmp_path):
                                               ("popularity", "markov", "model", "optimum"))  # fmt: skip
         assert popularity < markov < model <= optimum
         assert model - markov >= 0.85 * (optimum - markov)
+
+
+def test_protocols_baselines_and_candidates_that_others_can_use(data, finished, tmp_path, capsys):
+    folder = tmp_path / "candidates"
+    how = ["--protocols", "uni100,full", "--baselines", "popularity,cosine,markov,markov2", "--negatives", str(folder)]
+    assert main(["evaluate", str(finished), *how]) == 0
+    first = capsys.readouterr().out
+    assert "among 100 items drawn uniformly" in first
+    assert all(row in first for row in ("cosine", "markov2"))
+    lines = (folder / "uni100.txt").read_text().splitlines()
+    assert [len(line.split()) for line in lines] == [101] * 60
+    assert main(["evaluate", str(finished), *how]) == 0  # read back, the same table
+    assert capsys.readouterr().out == first
+    out = tmp_path / "run"
+    train = ["train", str(data), *SMALL, "--epochs", "1", "--out", str(out)]
+    assert main([*train, "--protocols", "full,uni100"]) == 0
+    metrics = json.loads((out / "metrics.json").read_text())
+    assert set(metrics["model"]) == {"full", "uni100"}
+    assert set(metrics["markov"]["uni100"]) == {"hr@10", "ndcg@10", "mrr"}
+    refuses(capsys, [*train, "--protocols", "full"], "made with protocols")
+    refuses(capsys, ["evaluate", finished, "--protocols", "uni50"], "is no list of full, uni100, pop100")
+    refuses(capsys, ["evaluate", finished, "--protocols", "pop100"], "items left to draw from")
+    (folder / "uni100.txt").write_text("\n".join(lines[1:]))
+    refuses(capsys, ["evaluate", finished, *how], "has no candidates for user 1")
+
+
+def test_reading_options(tmp_path, data, capsys):
+    odd = tmp_path / "odd.csv"
+    rows = [line.split() for line in data.read_text().splitlines()]
+    odd.write_text("who;what\n" + "".join(f"{u};{i}\n" for u, i in rows))
+    assert main(["data", str(odd), "--columns", "user=who,item=what", "--k-core", "3"]) == 0
+    printed = capsys.readouterr().out
+    assert "users" in printed
+    assert "k core" in printed
+    out = tmp_path / "run"
+    assert main(["train", str(odd), "--columns", "user=who,item=what", *SMALL, "--epochs", "1", "--out", str(out)]) == 0
+    assert main(["evaluate", str(out)]) == 0  # the run knows how its data is read
+    refuses(capsys, ["data", odd], "looks like none of")
+    refuses(capsys, ["data", odd, "--format", "inter"], "that is not inter")
+    refuses(capsys, ["data", odd, "--columns", "user=who,item=what", "--k-core", "99"], "the 99-core is empty")
+    refuses(capsys, ["train", "--k-core", "3"], "--k-core is for a file of interactions")
+    refuses(capsys, ["data"], "required")
+
+
+def test_data_that_changed_between_run_and_resume_is_refused(data, tmp_path, capsys):
+    mine, out = tmp_path / "mine.txt", tmp_path / "run"
+    mine.write_text(data.read_text())
+    process = subprocess.Popen(command(mine, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    wait_for(out / "checkpoint.npz", process)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    mine.write_text(data.read_text() + "1 s4e4\n")
+    refuses(capsys, [*command(mine, out)[3:]], "was trained on other data")
 
 
 def test_help_reads_well(capsys):

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -14,16 +14,22 @@ import numpy as np
 
 from . import __version__
 from .backend import DEVICES
-from .data import Interactions, SeriesWorld, Split, leave_one_out, read
-from .evaluation import full_ranking
+from .data import FORMATS, Interactions, SeriesWorld, Split, leave_one_out, read
+from .evaluation import PROTOCOLS, draw_candidates, evaluate, read_candidates, save_candidates
 from .evaluation.protocol import Truth
 from .layers import BLOCKS
-from .models import Markov, Popularity, Recommender, RunFolder, SASRec
+from .models import ItemCosine, Markov, Popularity, Recommender, RunFolder, SASRec
 from .models.objectives import OBJECTIVES
 from .training import DivergedError, InterruptedRunError
 
 MODELS = {"sasrec": SASRec}
-ROWS = ("popularity", "markov", "model", "optimum")  # the order of a printed table
+BASELINES = {
+    "popularity": Popularity,
+    "cosine": ItemCosine,
+    "markov": Markov,
+    "markov2": lambda: Markov(order=2),
+}
+ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -50,17 +56,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def train(options: argparse.Namespace) -> None:
     """`tinyattn train`: data in, RUN out. Everything that can be refused is refused before training begins."""
     model = MODELS[options.model](**{name: getattr(options, name) for name in _model_options()})
-    source = _Source.of(options.data)
+    source = _Source.of(options)
     data, truth = source.load()
+    if data.n_users < 2:
+        raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
     split = leave_one_out(data)
     run = RunFolder(options.out or f"runs/{options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **_sizes(data)},
-        "at": list(options.at),
+        "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
         "tinyattn": __version__,
     }
+    candidates = _candidates(split, options)
     run.claim(config)
     print(f"{options.model} on {source.title}: {_told(data)}")
     if run.finished:
@@ -71,21 +80,33 @@ def train(options: argparse.Namespace) -> None:
     if run.checkpoint.exists():
         print(f"going on from {run.checkpoint}")
     model.fit(split, checkpoint=run.checkpoint, on_epoch=run.write_history)
-    rows = _rows(model.score, split, options.at, source, truth)
+    rows = _rows(model.score, split, options, source, truth, candidates)
     _draw(run.figures, model, split, rows, options.at, f"{options.model} on {source.name}")
-    run.finish(model, {name: {"full": row} for name, row in rows.items()})
+    run.finish(model, rows)
     _print_table(run.metrics(), options.model, truth is not None)
     print(f"written to {run.path}: model.npz, config.json, metrics.json, training.csv, figures/")
 
 
-def evaluate(options: argparse.Namespace) -> None:
+def measure(options: argparse.Namespace) -> None:
     """`tinyattn evaluate`: the table of a finished run, measured again, or on other data with the same items."""
     model, source = _open(options)
     data, truth = source.load()
     split = leave_one_out(_in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {_told(data)}")
-    rows = _rows(model.score, split, options.at, source, truth)
-    _print_table({name: {"full": row} for name, row in rows.items()}, model.name, truth is not None)
+    rows = _rows(model.score, split, options, source, truth, _candidates(split, options))
+    _print_table(rows, model.name, truth is not None)
+
+
+def describe(options: argparse.Namespace) -> None:
+    """`tinyattn data`: what is in a file, and how it was understood."""
+    report = _Source.of(options).load()[0].report()
+    report |= {f"length, {name}": value for name, value in report.pop("length").items()}
+    ties = report.pop("ties", None)
+    for name, value in report.items():
+        shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        print(f"{name.replace('_', ' '):24}{shown:>14}")
+    if ties is not None:
+        print(f"{'last two events tie':24}{ties:>14.1%} of users: chance decides which of them is the test item")
 
 
 def recommend(options: argparse.Namespace) -> None:
@@ -119,21 +140,30 @@ class _Source:
 
     path: Path | None
     world: SeriesWorld | None
+    reading: dict[str, Any] = field(default_factory=dict)  # format, columns, k_core, where they were given
 
     @classmethod
-    def of(cls, path: str | None) -> _Source:
-        return cls(Path(path), None) if path else cls(None, SeriesWorld())
+    def of(cls, options: argparse.Namespace) -> _Source:
+        reading = {name: getattr(options, name, None) for name in ("format", "columns", "k_core")}
+        reading = {name: value for name, value in reading.items() if value is not None}
+        if options.data is None:
+            if reading:
+                raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and none is given")
+            return cls(None, SeriesWorld())
+        return cls(Path(options.data), None, reading)
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> _Source:
-        return cls(None, SeriesWorld(**data["world"])) if "world" in data else cls.of(data["path"])
+        if "world" in data:
+            return cls(None, SeriesWorld(**data["world"]))
+        return cls(Path(data["path"]), None, dict(data.get("reading", {})))
 
     @property
     def name(self) -> str:
         if self.path is None:
             return "series"
         name = self.path.name
-        for suffix in (".gz", ".txt", ".inter"):
+        for suffix in (".gz", ".txt", ".inter", ".csv", ".tsv", ".json", ".dat", ".data"):
             name = name.removesuffix(suffix)
         return name or "data"
 
@@ -142,11 +172,17 @@ class _Source:
         return str(self.path) if self.path else "series (a generated world: people who watch several series at once)"
 
     def describe(self) -> dict[str, Any]:
-        return {"path": str(self.path.resolve())} if self.path else {"world": asdict(self.world)}  # type: ignore[arg-type]
+        if self.path is not None:
+            return {"path": str(self.path.resolve()), "reading": self.reading}
+        assert self.world is not None
+        return {"world": asdict(self.world)}
 
     def load(self) -> tuple[Interactions, Truth | None]:
         if self.path is not None:
-            return read(self.path), None
+            how = dict(self.reading)
+            k = how.pop("k_core", None)
+            data = read(self.path, **how)
+            return (data.k_core(k) if k is not None else data), None
         assert self.world is not None
         return self.world.generate(), self.world.next_item
 
@@ -154,7 +190,10 @@ class _Source:
 def _open(options: argparse.Namespace) -> tuple[Any, _Source]:
     """The model of a finished run, and the data named, or else the data it was trained on."""
     model, config = RunFolder(options.run_folder).open()
-    return model, _Source.of(options.data) if options.data else _Source.from_config(config["data"])
+    try:
+        return model, _Source.of(options) if options.data else _Source.from_config(config["data"])
+    except (KeyError, TypeError):
+        raise ValueError(f"{options.run_folder}/config.json does not say what data it is about; name DATA") from None
 
 
 def _in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
@@ -195,28 +234,54 @@ def _shortened(history: list[Any]) -> str:
 # --- results --------------------------------------------------------------------------------------------------
 
 
-def _rows(score: Any, split: Split, at: tuple[int, ...], source: _Source, truth: Truth | None) -> dict[str, Any]:
+def _candidates(split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """What each sampled protocol ranks the target against; read from --negatives where it holds them, else drawn."""
+    found = {}
+    for protocol in options.protocols:
+        if protocol == "full":
+            continue
+        path = Path(options.negatives) / f"{protocol}.txt" if options.negatives else None
+        if path is not None and path.exists():
+            found[protocol] = read_candidates(path, split)
+        else:
+            found[protocol] = draw_candidates(split, protocol)
+            if path is not None:
+                save_candidates(path, split, found[protocol])
+    return found
+
+
+def _rows(
+    score: Any,
+    split: Split,
+    options: argparse.Namespace,
+    source: _Source,
+    truth: Truth | None,
+    candidates: dict[str, np.ndarray],
+) -> dict[str, Any]:
     """The model's metrics, the baselines' and, where the truth is known, those of the best possible ranking."""
-    scores = {
-        "model": score,
-        "popularity": Popularity().fit(split).score,
-        "markov": Markov().fit(split).score,
-    }
+    scores = {"model": score} | {name: BASELINES[name]().fit(split).score for name in options.baselines}
     if source.world is not None:
         world = source.world
         scores["optimum"] = lambda histories, users: world.best_ranking(histories)
-    return {name: full_ranking(f, split, "test", at, truth) for name, f in scores.items()}
+    found = {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
+    return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
 
 
 def _print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
-    how = ", expected under the world's true distribution" if expected else ""
-    print(f"\nfull ranking, seen items left out{how}")
-    names = list(metrics["model"]["full"])
-    print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
-    for row in ROWS:
-        if row in metrics:
-            values = metrics[row]["full"]
-            print(f"{model if row == 'model' else row:12}" + "".join(f"{values[name]:10.4f}" for name in names))
+    told = {
+        "full": "full ranking, seen items left out"
+        + (", expected under the world's true distribution" if expected else ""),
+        "uni100": "among 100 items drawn uniformly from those not in training",
+        "pop100": "among 100 unseen items drawn by popularity",
+    }
+    for protocol in metrics["model"]:
+        print(f"\n{told[protocol]}")
+        names = list(metrics["model"][protocol])
+        print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
+        for row in ROWS:
+            if row in metrics:
+                values = metrics[row][protocol]
+                print(f"{model if row == 'model' else row:12}" + "".join(f"{values[name]:10.4f}" for name in names))
     print()
 
 
@@ -224,7 +289,8 @@ def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tup
     from . import show as pictures
 
     pictures.save(pictures.training_curves(model.history, title), figures / "training.png")
-    ordered = {name: rows[name] for name in ROWS if name in rows}
+    protocol = next(iter(rows["model"]))
+    ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
     pictures.save(
         pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png"
     )
@@ -266,6 +332,19 @@ def _cutoffs(text: str) -> tuple[int, ...]:
     return ks
 
 
+def _names(known: Any) -> Any:
+    """A type for argparse: a list of known names with commas between."""
+
+    def convert(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None or not names or len(set(names)) < len(names):
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}")
+        return names
+
+    return convert
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="tinyattn",
@@ -281,9 +360,7 @@ def _parser() -> argparse.ArgumentParser:
         "Killed and started again with the same arguments, it goes on where it was.",
     )
     command.set_defaults(run=train)
-    command.add_argument(
-        "data", nargs="?", metavar="DATA", help="a file: `user item` a line, or RecBole .inter; .gz as well"
-    )
+    _add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA)")
     group = command.add_argument_group("model")
     group.add_argument("--model", choices=MODELS, default="sasrec")
@@ -307,17 +384,27 @@ def _parser() -> argparse.ArgumentParser:
     _add(group, "seed", int, "of initialisation, order, negatives and dropout")
     _add(group, "workers", int, "threads (default: one a core); never changes the result")
     _add(group, "device", str, "where to compute", choices=DEVICES)
-    _add_cutoffs(command)
+    _add_evaluation(command)
 
     command = commands.add_parser(
         "evaluate",
         help="measure a trained model again",
         description="Print the table of the run in RUN, on its own data or on DATA with the same items.",
     )
-    command.set_defaults(run=evaluate)
+    command.set_defaults(run=measure)
     _add_run(command)
     _add_data(command)
-    _add_cutoffs(command)
+    _add_evaluation(command)
+
+    command = commands.add_parser(
+        "data",
+        help="what is in a file of interactions",
+        description="Read DATA and print what is in it: users, items, density, lengths, ties in time.",
+        epilog="formats, known by the first lines:\n" + "".join(f"  {n:15} {f.example}\n" for n, f in FORMATS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.set_defaults(run=describe)
+    _add_data(command, "a file, .gz as well", required=True)
 
     command = commands.add_parser(
         "recommend",
@@ -360,13 +447,27 @@ def _add_run(command: Any) -> None:
     command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
 
 
-def _add_data(command: Any) -> None:
-    command.add_argument("data", nargs="?", metavar="DATA", help="default: the data the run was trained on")
+def _add_data(command: Any, text: str = "default: the data the run was trained on", required: bool = False) -> None:
+    command.add_argument("data", nargs=None if required else "?", metavar="DATA", help=text)
+    group = command.add_argument_group("reading DATA")
+    group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
+    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header"
+    group.add_argument("--columns", metavar="SPEC", help=text)
+    text = "only users and items with at least K interactions among themselves"
+    group.add_argument("--k-core", type=int, metavar="K", help=text)
 
 
-def _add_cutoffs(command: Any) -> None:
+def _add_evaluation(command: Any) -> None:
+    group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
-    command.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
+    group.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
+    text = f"of {', '.join(PROTOCOLS)} (default: full)"
+    group.add_argument("--protocols", type=_names(PROTOCOLS), default=["full"], metavar="P,P", help=text)
+    text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
+    group.add_argument("--negatives", metavar="DIR", help=text)
+    text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
+    default = ["popularity", "markov"]
+    group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
 
 
 def _add_history(command: Any) -> None:

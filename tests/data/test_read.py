@@ -88,19 +88,20 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "is empty"),
-        (b"\n\n", "is empty"),
-        (b"1 2\n1 2 3\n", "line 2: 3 fields, expected 2"),
-        (b"1\n", "line 1: 1 fields"),
+        (b"", "empty"),
+        (b"\n\n", "empty"),
+        (b"1 2\n1 2 3\n", "line 2: 3 fields in '1 2 3', expected 2"),
+        (b"1\n", "line 1 is '1', which looks like none of"),
         (b"1 2\n\n1 3\n", "line 2: 0 fields"),
         (gzip.compress(TEXT.encode())[:-9], "not a whole gzip file"),
         (b"\x1f\x8bjunk", "not a whole gzip file"),
-        (b"\xff\xfe\x00\x01 binary", "not UTF-8"),
-        (b"1 2\n1 \x00\n", "is not text"),
-        (b"user_id:token\trating:float\n1\t2\n", "no item_id:token"),
+        (b"\xff\xfe\x00\x01 binary", "not text"),
+        ("caf\xe9 1\n".encode("latin-1"), "not UTF-8 text: convert it first"),
+        (b"1 2\n1 \x00\n", "not text"),
+        (b"user_id:token\trating:float\n1\t2\n", "has no column item_id"),
         (b"user_id:token\titem_id:token\n", "no interactions"),
-        (b"user_id:token\titem_id:token\ttimestamp:float\n1\t2\tsoon\n", "timestamp is no number"),
-        (b"user_id:token\titem_id:token\ttimestamp:float\n1\t2\t3\n1\t3\tnan\n", "line 3: timestamp nan is not finite"),
+        (b"user_id:token\titem_id:token\ttimestamp:float\n1\t2\tsoon\n", "line 2: time 'soon' is not a finite number"),
+        (b"user_id:token\titem_id:token\ttimestamp:float\n1\t2\t3\n1\t3\tnan\n", "line 3: time 'nan' is not"),
     ],
 )
 def test_bad_files_are_named_with_the_line(tmp_path, content, message):
@@ -115,7 +116,7 @@ def test_bad_files_are_named_with_the_line(tmp_path, content, message):
 def test_a_missing_file_and_a_directory(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "nowhere.txt")
-    with pytest.raises(DataError, match="is a directory"):
+    with pytest.raises(DataError, match="a directory, expected a file"):
         read(tmp_path)
 
 

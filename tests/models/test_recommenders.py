@@ -2,9 +2,8 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, uneven
-from tinyattn.data import Interactions, leave_one_out
-from tinyattn.models import Markov, Popularity, Recommender, SASRec
-from tinyattn.training import FileError
+from tinyattn.data import FileError, Interactions, leave_one_out, read_arrays, write_arrays
+from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -16,6 +15,8 @@ def every_model():
         Markov().fit(SEQUENCES),
         SASRec(**SMALL).fit(SEQUENCES, progress=False),
         SASRec(**SMALL, user_embedding=True, block_form="sasrec", loss="ce").fit(SEQUENCES, progress=False),
+        Markov(order=2).fit(SEQUENCES),
+        ItemCosine().fit(SEQUENCES),
     ]
 
 
@@ -38,7 +39,34 @@ def test_markov_does_not_join_one_users_end_to_the_next_ones_beginning():
     assert scores.tolist() == [[0, 0, 1, 0], [0, 0, 0, 0], [0, 1, 0, 0]]
 
 
-@pytest.mark.parametrize("i", range(4))
+def test_second_order_markov_looks_at_two_items_then_one_then_popularity():
+    data = Interactions.from_sequences([[1, 2, 3], [1, 2, 3], [4, 2, 5], [6, 2, 5], [7, 2, 5], [7, 5]])
+    order_of = lambda history: np.argsort(-Markov(order=2).fit(data).score([np.array(history)])[0], kind="stable")  # noqa: E731
+    assert order_of([1, 2])[:2].tolist() == [3, 5]  # after 1 2 came 3; after 2 alone, 5 more often
+    assert order_of([3, 2])[0] == 5  # never seen: falls back to what follows 2
+    assert order_of([2])[0] == 5
+    assert order_of([3, 3])[:2].tolist() == [2, 5]  # nothing known: popularity
+    with pytest.raises(ValueError, match="order is 3"):
+        Markov(order=3)
+
+
+def test_cosine_by_hand(rng):
+    """Against plain loops over sets of users."""
+    data = uneven(users=9, items=8)
+    model = ItemCosine().fit(data)
+    users = {i: {u for u in range(9) if i in data.sequence(u)} for i in range(1, data.n_items + 1)}
+    history = [1, 3, 3, 5]
+    scores = model.score([np.array(history)])[0]
+    for i, mine in users.items():
+        expected = sum(
+            len(mine & users[j]) / np.sqrt(len(mine) * len(users[j]))
+            for j in set(history)
+            if j != i and mine & users[j]
+        )
+        np.testing.assert_allclose(scores[i], expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("i", range(6))
 def test_recommend_speaks_in_the_datas_ids(i):
     model = every_model()[i]
     ids, scores = model.recommend(["a", "b"], k=2)
@@ -53,7 +81,7 @@ def test_recommend_speaks_in_the_datas_ids(i):
     assert set(model.recommend(["a"], k=5, repeats=True)[0]) == set("abcde")
 
 
-@pytest.mark.parametrize("i", range(4))
+@pytest.mark.parametrize("i", range(6))
 def test_saved_and_loaded_it_is_the_same_model(i, tmp_path):
     model = every_model()[i]
     model.save(tmp_path / "m.npz")
@@ -68,8 +96,6 @@ def test_saved_and_loaded_it_is_the_same_model(i, tmp_path):
 
 
 def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
-    from tinyattn.training import read_arrays, write_arrays
-
     model = every_model()[2]
     model.save(tmp_path / "m.npz")
     with pytest.raises(FileError, match="is a sasrec model, expected markov"):

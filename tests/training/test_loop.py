@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
-from tinyattn.data import Sampler, leave_one_out
+from tinyattn.data import FileError, Sampler, leave_one_out
 from tinyattn.layers import leaves
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import DivergedError, FileError, InterruptedRunError, Settings, train
+from tinyattn.training import DivergedError, InterruptedRunError, Settings, train
 
 DATA = leave_one_out(TINY.generate()).train
 NETWORK = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8)

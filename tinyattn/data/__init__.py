@@ -1,21 +1,32 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
+from .files import FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
+from .formats import FORMATS, DataError
 from .interactions import Interactions
-from .read import DataError, read
+from .read import read
+from .seen import Seen
 from .split import Split, leave_one_out
 from .vocabulary import Vocabulary
 from .world import SeriesWorld
 
 __all__ = [
+    "FORMATS",
     "Batch",
     "DataError",
+    "FileError",
     "Interactions",
     "Sampler",
+    "Seen",
     "SeriesWorld",
     "Split",
     "Vocabulary",
     "leave_one_out",
     "pad",
     "read",
+    "read_arrays",
+    "read_json",
+    "write_arrays",
+    "write_atomically",
+    "write_json",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..ops import Stream, generator
 from .interactions import Interactions
+from .seen import Seen
 
 
 class Batch(NamedTuple):
@@ -59,18 +60,16 @@ class Sampler:
     seed: int
     negatives: bool
     _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
-    _seen: np.ndarray = field(init=False, repr=False)      # sorted keys user * (n_items + 1) + item
+    _seen: Seen | None = field(init=False, repr=False)     # where negatives are wanted
 
     def __post_init__(self) -> None:
         train = self.train
         users = np.flatnonzero(train.lengths >= 2)
         if not len(users):
             raise ValueError("no user has two training interactions: there is nothing to predict from anything")
-        owner = np.repeat(np.arange(train.n_users), train.lengths)
-        seen = np.unique(owner * (train.n_items + 1) + train.flat) if self.negatives else np.empty(0, np.int64)
-        full = np.bincount(seen // (train.n_items + 1), minlength=train.n_users) >= train.n_items
-        if self.negatives and np.any(full[users]):
-            name = train.users.ids[users[np.argmax(full[users])]]
+        seen = Seen(train) if self.negatives else None
+        if seen and np.any(seen.counts[users] >= train.n_items):
+            name = train.users.ids[users[np.argmax(seen.counts[users])]]
             raise ValueError(
                 f"user {name} has had all {train.n_items} items: there is no negative to draw; train with loss ce"
             )
@@ -90,19 +89,10 @@ class Sampler:
         sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
         targets = pad([s[1:] for s in sequences], self.maxlen).ids
-        negatives = self._draw(step, users, targets) if self.negatives else None
+        negatives = None
+        if self._seen:
+            rows, columns = np.nonzero(targets)
+            negatives = np.zeros_like(targets)
+            rng = generator(self.seed, Stream.NEGATIVES, step)
+            negatives[rows, columns] = self._seen.draw_unseen(rng, users[rows])
         return inputs._replace(targets=targets, negatives=negatives, weight=(targets != 0).astype(np.float32))
-
-    def _draw(self, step: int, users: np.ndarray, targets: np.ndarray) -> np.ndarray:
-        """One uniform unseen item a position: draw, and draw again where the user has had it."""
-        rng = generator(self.seed, Stream.NEGATIVES, step)
-        rows, columns = np.nonzero(targets)
-        negatives = np.zeros_like(targets)
-        while len(rows):
-            drawn = rng.integers(1, self.train.n_items + 1, size=len(rows))
-            negatives[rows, columns] = drawn
-            keys = users[rows] * (self.train.n_items + 1) + drawn
-            place = np.minimum(np.searchsorted(self._seen, keys), len(self._seen) - 1)
-            again = self._seen[place] == keys
-            rows, columns = rows[again], columns[again]
-        return negatives

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .vocabulary import Vocabulary, integers_if_all
+from .fields import integers
+from .vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class Interactions:
     offsets: np.ndarray       # (n_users + 1,): user u (from 0) owns flat[offsets[u]:offsets[u + 1]]
     items: Vocabulary
     users: Vocabulary
+    notes: dict[str, Any] = field(default_factory=dict)      # how it was read; no part of the data
 
     @property
     def n_items(self) -> int:
@@ -40,6 +42,52 @@ class Interactions:
     def lengths(self) -> np.ndarray:
         return np.diff(self.offsets)
 
+    def k_core(self, k: int) -> Interactions:
+        """Only users and items with at least k interactions among themselves: others are taken out until none is left.
+
+        Raises ValueError where nothing remains.
+        """
+        owner = np.repeat(np.arange(self.n_users), self.lengths)
+        keep = np.ones(len(self), dtype=bool)
+        while True:
+            of_user = np.bincount(owner[keep], minlength=self.n_users)
+            of_item = np.bincount(self.flat[keep], minlength=self.n_items + 1)
+            good = keep & (of_user[owner] >= k) & (of_item[self.flat] >= k)
+            if np.array_equal(good, keep):
+                break
+            keep = good
+        if not np.any(keep):
+            raise ValueError(f"the {k}-core is empty: no users and items with {k} interactions among themselves remain")
+        users, user = np.unique(owner[keep], return_inverse=True)
+        items, item = np.unique(self.flat[keep], return_inverse=True)
+        offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))])
+        out = {"k_core": k, "removed": len(self) - int(np.sum(keep))}
+        return Interactions(
+            (item + 1).astype(np.int32),
+            offsets,
+            Vocabulary(self.items.decode(items), "item"),
+            Vocabulary(self.users.decode(users + 1), "user"),
+            self.notes | out,
+        )
+
+    def report(self) -> dict[str, Any]:
+        """What a newcomer to the data wants to know: sizes, density, lengths, ties in time, and what was taken out."""
+        lengths = self.lengths
+        return {
+            "users": self.n_users,
+            "items": self.n_items,
+            "interactions": len(self),
+            "density": len(self) / (self.n_users * self.n_items),
+            "length": {
+                "least": int(np.min(lengths)),
+                "median": float(np.median(lengths)),
+                "mean": float(np.mean(lengths)),
+                "most": int(np.max(lengths)),
+            },
+            "users with fewer than 3": int(np.sum(lengths < 3)),
+            **self.notes,
+        }
+
     def fingerprint(self) -> str:
         """A digest of everything: the same data, however it was stored, has the same one."""
         digest = hashlib.sha256()
@@ -49,14 +97,22 @@ class Interactions:
         return digest.hexdigest()[:16]
 
     @classmethod
-    def from_columns(cls, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None) -> Interactions:
-        """From one row an interaction. Each user's rows keep their order, or are sorted (stably) by `times`."""
-        user_ids, user = np.unique(integers_if_all(users), return_inverse=True)
-        item_ids, item = np.unique(integers_if_all(items), return_inverse=True)
+    def from_columns(
+        cls, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None, format: str = "columns"
+    ) -> Interactions:
+        """From one row an interaction: ids as integers, strings or UTF-8 bytes.
+
+        Each user's rows keep their order, or are sorted (stably) by `times`. `format` is for `notes`.
+        """
+        user_ids, user = _numbered(users)
+        item_ids, item = _numbered(items)
         order = np.argsort(user, kind="stable") if times is None else np.lexsort((times, user))
         offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(user_ids)))])
         flat = (item[order] + 1).astype(np.int32)
-        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"))
+        notes: dict[str, Any] = {"format": format}
+        if times is not None:
+            notes["ties"] = _tie_rate(times[order], offsets)
+        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes)
 
     @classmethod
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
@@ -76,3 +132,20 @@ class Interactions:
         offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays])])
         users = Vocabulary(np.arange(1, len(arrays) + 1), "user")
         return cls((item + 1).astype(np.int32), offsets, Vocabulary(item_ids, "item"), users)
+
+
+def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """-> the distinct ids, sorted, integers where all are, and for each row which of them it has."""
+    if ids.dtype.kind == "S":
+        whole = integers(ids)
+        if whole is None:
+            distinct, number = np.unique(ids, return_inverse=True)
+            return np.char.decode(distinct, "utf-8"), number          # in UTF-8, bytes sort as characters do
+        ids = whole
+    return np.unique(ids, return_inverse=True)
+
+
+def _tie_rate(times: np.ndarray, offsets: np.ndarray) -> float:
+    """The share of users (of those with two events) whose last two bear the same time, so that chance ordered them."""
+    ends = offsets[1:][np.diff(offsets) >= 2]
+    return float(np.mean(times[ends - 1] == times[ends - 2])) if len(ends) else 0.0

@@ -1,88 +1,87 @@
-"""Read a file of interactions: `user item` text, RecBole .inter, either one gzipped."""
+"""Read a file of interactions, in any of the forms people bring, gzipped or not."""
 
 from __future__ import annotations
 
 import gzip
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import numpy as np
-
+from .fields import chunks_of_lines
+from .formats import FORMATS, DataError, described, detect
 from .interactions import Interactions
 
-
-class DataError(ValueError):
-    """A file that cannot be read as interactions; the message names the file, the line and what was expected."""
+_PIECE = 1 << 22          # bytes read at a time
 
 
-def read(path: str | Path) -> Interactions:
-    """The interactions in the file at `path`; the format is known by its first line.
+def read(path: str | Path, format: str | None = None, columns: str | None = None) -> Interactions:
+    """The interactions in the file at `path`, each user's in the order of time.
 
-    - `user item`, one interaction a line, each user's in chronological order (SASRec's own format)
-    - RecBole .inter: TAB-separated, typed header with `user_id:token`, `item_id:token` and optionally
-      `timestamp:float`, by which each user's rows are then sorted, stably
+    The form is known by the first lines (see `FORMATS`); `format` names it instead. `columns` describes any other
+    table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
+    such as `user=client,item=sku,time=when`. Rows are sorted by time, stably, where there is a time; otherwise the
+    file's order counts. Ids stay as they are, integers or strings.
 
-    Raises DataError for a file that is missing, empty, truncated or of another form.
+    Raises DataError, naming the file and the line, for one that is missing, empty, truncated, ragged, no text, or of
+    no known form.
     """
     path = Path(path)
-    lines = _text(path).splitlines()
-    while lines and not lines[-1].strip():
-        lines.pop()
-    if not lines:
-        raise DataError(f"{path} is empty: expected one `user item` a line")
-    if ":token" in lines[0]:
-        return _read_inter(path, lines)
-    columns = _columns(path, lines, first=1, width=2, form="`user item`")
-    return Interactions.from_columns(columns[0], columns[1])
+    if format is not None and format not in FORMATS:
+        raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
+    try:
+        head = _head(path)
+        name, how = ("columns", described(columns, head)) if columns else detect(head, format)
+        table = how.read(_checked(chunks_of_lines(_pieces(path))))
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return Interactions.from_columns(table.users, table.items, table.times, format=name)
 
 
-def _read_inter(path: Path, lines: list[str]) -> Interactions:
-    names = [name.split(":")[0] for name in lines[0].split()]
-    for name in ("user_id", "item_id"):
-        if name not in names:
-            raise DataError(f"{path}, line 1: the header has no {name}:token")
-    columns = dict(zip(names, _columns(path, lines[1:], first=2, width=len(names), form=lines[0]), strict=True))
-    times = None
-    if "timestamp" in columns:
-        try:
-            times = columns["timestamp"].astype(np.float64)
-        except ValueError as error:
-            raise DataError(f"{path}: a timestamp is no number ({error})") from None
-        if not np.all(np.isfinite(times)):
-            bad = int(np.argmin(np.isfinite(times)))
-            raise DataError(f"{path}, line {bad + 2}: timestamp {columns['timestamp'][bad]} is not finite")
-    return Interactions.from_columns(columns["user_id"], columns["item_id"], times)
-
-
-def _columns(path: Path, lines: list[str], first: int, width: int, form: str) -> list[np.ndarray]:
-    """The fields of `lines`, column by column. `first` is the number of the first line in the file."""
-    if not lines:
-        raise DataError(f"{path} has a header and no interactions")
-    fields = [line.split() for line in lines]
-    for number, row in enumerate(fields, start=first):
-        if len(row) != width:
-            raise DataError(f"{path}, line {number}: {len(row)} fields, expected {width} as in {form}")
-    return [np.array(column) for column in zip(*fields, strict=True)]
-
-
-def _text(path: Path) -> str:
+def _head(path: Path) -> list[str]:
+    """The first lines, to know the form by."""
     if path.is_dir():
-        raise DataError(f"{path} is a directory, expected a file")
+        raise DataError("a directory, expected a file")
+    for chunk in _checked(chunks_of_lines(_pieces(path, 1 << 16))):
+        head = chunk.decode().splitlines()[:100]
+        if not head[0].strip():
+            raise DataError("empty" if not chunk.strip() else "line 1 is blank")
+        return head
+    raise DataError("empty")
+
+
+def _pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+    """The file's content, unzipped where it is gzip by its first bytes, without a byte order mark."""
     try:
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            zipped = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            with gzip.open(file) if zipped else file as content:
+                first = True
+                while piece := content.read(size):
+                    yield piece.removeprefix(b"\xef\xbb\xbf") if first else piece
+                    first = False
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise DataError("no such file") from None
+    except (EOFError, gzip.BadGzipFile, zlib.error):
+        raise DataError("not a whole gzip file: truncated or damaged") from None
     except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    if raw[:2] == b"\x1f\x8b":
+        raise DataError(str(error.strerror)) from None
+
+
+def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
+    """The same chunks, if they are text. Blank lines at the very end are dropped."""
+    blank = b""
+    for chunk in chunks:
         try:
-            raw = gzip.decompress(raw)
-        except (EOFError, OSError, zlib.error):
-            raise DataError(f"{path} is not a whole gzip file: truncated or damaged") from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not UTF-8 text") from None
-    if "\0" in text:
-        raise DataError(f"{path} is not text")
-    return text
+            if b"\0" in chunk:
+                raise DataError("not text")
+            if not chunk.isascii():
+                chunk.decode()
+        except UnicodeDecodeError:
+            raise DataError("not UTF-8 text: convert it first, as with `iconv -f latin1 -t utf8`") from None
+        whole = chunk.rstrip() + b"\n"
+        if whole == b"\n":
+            blank += chunk
+            continue
+        yield blank + whole
+        blank = chunk[len(whole) :]

@@ -47,12 +47,3 @@ class Vocabulary:
     def _unknown(self, value: Any) -> str:
         some = ", ".join(map(str, self.ids[:3])) + (", ..." if len(self.ids) > 3 else "")
         return f"unknown {self.what} id {value!s}: the {len(self.ids):,} known ids are {some}"
-
-
-def integers_if_all(ids: np.ndarray) -> np.ndarray:
-    """Integer ids as int64 where every string is one, written plainly ("7", not "007" or "+7"); else as they are."""
-    try:
-        numbers = ids.astype(np.int64)
-    except (ValueError, OverflowError):
-        return ids
-    return numbers if np.array_equal(numbers.astype(ids.dtype), ids) else ids

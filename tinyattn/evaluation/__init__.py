@@ -1,15 +1,20 @@
 """Ranking metrics and protocols."""
 
-from .protocol import full_ranking
+from .protocol import PROTOCOLS, draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
 from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, reciprocal_rank
 
 __all__ = [
+    "PROTOCOLS",
     "NaNScoreError",
     "all_ranks",
+    "draw_candidates",
+    "evaluate",
     "full_ranking",
     "hit_rate",
     "metrics",
     "ndcg",
     "ranks",
+    "read_candidates",
     "reciprocal_rank",
+    "save_candidates",
 ]

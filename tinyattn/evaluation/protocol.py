@@ -1,45 +1,135 @@
-"""Full ranking under leave-one-out: every item is a candidate, except those the user has had."""
+"""Protocols under leave-one-out: who is ranked against whom.
+
+    full      every item is a candidate, except those the user has had (the default)
+    uni100    the target and 100 items drawn uniformly, with replacement, from those not in the user's training part
+              (Kang & McAuley 2018 and their code: the target itself may be drawn, and then ties)
+    pop100    the target and 100 items drawn by popularity, without replacement, none of which the user ever had
+              (Sun et al. 2019)
+
+Sampled metrics are much higher than full ones, and can put models in another order (Krichene & Rendle 2020).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 
-from ..data import Split
+from ..data import Seen, Split, read, write_atomically
+from ..ops import Stream, generator
 from .ranking import all_ranks, metrics, ranks
 
 Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]
 Truth = Callable[[list[np.ndarray]], np.ndarray]
+PROTOCOLS = ("full", "uni100", "pop100")
 _SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
+
+
+def evaluate(
+    score: Score,
+    split: Split,
+    stage: str = "test",
+    ks: tuple[int, ...] = (10,),
+    truth: Truth | None = None,
+    sampled: dict[str, np.ndarray] | None = None,
+) -> dict[str, dict[str, float]]:
+    """HR@k, NDCG@k and MRR over all users who have a target: {"full": {..}, and one entry for each of `sampled`}.
+
+    `score(histories, users)` gives (B, n_items + 1) scores, column 0 being padding; `users` are user numbers.
+    Under "full" the items of a user's history are left out, unless one of them is the target itself. `stage` is
+    "valid" or "test". With `truth`, which gives P(next | history) in the same layout, the full metrics are
+    expectations under it rather than the outcome of one draw. `sampled` has for each protocol the candidates of
+    every evaluated user beside the target, (users, 100), from `draw_candidates`.
+    Raises NaNScoreError for a NaN score.
+    """
+    targets = getattr(split, stage)
+    everyone = split.evaluated
+    found: dict[str, list[tuple[int, dict[str, float]]]] = {name: [] for name in ("full", *(sampled or {}))}
+    at_once = max(1, _SCORES_AT_ONCE // (split.data.n_items + 1))
+    for places in np.array_split(np.arange(len(everyone)), -(-len(everyone) // at_once)):
+        users = everyone[places]
+        histories = split.histories(users, stage)
+        scores = np.array(score(histories, users + 1))       # our own copy: seen items are struck out in place
+        target = targets[users]
+        for name, candidates in (sampled or {}).items():
+            among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
+            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(users), dtype=np.int64))
+            found[name].append((len(users), metrics(chosen, ks)))
+        _strike_out(scores, histories, target)
+        if truth is None:
+            found["full"].append((len(users), metrics(ranks(scores, target), ks)))
+        else:
+            found["full"].append((len(users), metrics(all_ranks(scores), ks, weight=truth(histories))))
+    return {
+        protocol: {name: sum(n * m[name] for n, m in parts) / len(everyone) for name in parts[0][1]}
+        for protocol, parts in found.items()
+    }
 
 
 def full_ranking(
     score: Score, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
 ) -> dict[str, float]:
-    """HR@k, NDCG@k and MRR over all users who have a target.
+    """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`."""
+    return evaluate(score, split, stage, ks, truth)["full"]
 
-    `score(histories, users)` gives (B, n_items + 1) scores, column 0 being padding; `users` are user numbers.
-    The items of a user's history are left out, unless one of them is the target itself. `stage` is "valid"
-    or "test". With `truth`, which gives P(next | history) in the same layout, metrics are expectations under
-    it rather than the outcome of one draw.
-    Raises NaNScoreError for a NaN score.
+
+def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:
+    """The items that the test target is ranked against, (evaluated users, count) item numbers.
+
+    Raises ValueError for an unknown protocol, or where a user has too few items left to draw from.
     """
-    targets = getattr(split, stage)
-    everyone = split.evaluated
-    found = []
-    at_once = max(1, _SCORES_AT_ONCE // (split.data.n_items + 1))
-    for users in np.array_split(everyone, -(-len(everyone) // at_once)):
-        histories = split.histories(users, stage)
-        scores = np.array(score(histories, users + 1))       # our own copy: seen items are struck out in place
-        target = targets[users]
-        own = np.take_along_axis(scores, target[:, None], axis=1)
-        rows = np.repeat(np.arange(len(users)), [len(h) for h in histories])
-        scores[rows, np.concatenate(histories)] = -np.inf
-        np.put_along_axis(scores, target[:, None], own, axis=1)
-        scores[:, 0] = -np.inf
-        if truth is None:
-            found.append((len(users), metrics(ranks(scores, target), ks)))
-        else:
-            found.append((len(users), metrics(all_ranks(scores), ks, weight=truth(histories))))
-    return {name: sum(n * m[name] for n, m in found) / len(everyone) for name in found[0][1]}
+    if protocol not in PROTOCOLS[1:]:
+        raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+    rng = generator(seed, Stream.CANDIDATES, PROTOCOLS.index(protocol))
+    users = split.evaluated
+    seen = Seen(split.train if protocol == "uni100" else split.data)
+    left = split.data.n_items - seen.counts[users]
+    needed = 1 if protocol == "uni100" else count
+    if np.min(left) < needed:
+        name = split.data.users.ids[users[np.argmin(left)]]
+        raise ValueError(f"{protocol}: user {name} has {np.min(left)} items left to draw from, {needed} are needed")
+    if protocol == "uni100":
+        return seen.draw_unseen(rng, np.repeat(users, count)).reshape(len(users), count)
+    popularity = np.bincount(split.train.flat, minlength=split.data.n_items + 1)
+    with np.errstate(divide="ignore"):
+        weight = np.log(popularity)                          # never seen in training: never drawn, if it can be helped
+    weight[1:] = np.maximum(weight[1:], -1e6)
+    drawn = np.empty((len(users), count), dtype=np.int64)
+    for row, user in zip(drawn, users.tolist(), strict=True):
+        # the largest of log weight + Gumbel noise are a draw by weight without replacement
+        noisy = weight + rng.gumbel(size=len(weight))
+        noisy[split.data.sequence(user)] = -np.inf
+        row[:] = np.argpartition(-noisy, count)[:count]
+    return drawn
+
+
+def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
+    """One line a user: the user, then the candidates, in the data's own ids."""
+    users = split.data.users.ids[split.evaluated].tolist()
+    rows = split.data.items.decode(candidates).tolist()
+    text = "".join(f"{user} {' '.join(map(str, row))}\n" for user, row in zip(users, rows, strict=True))
+    write_atomically(path, text.encode())
+
+
+def read_candidates(path: Path, split: Split) -> np.ndarray:
+    """What `save_candidates` wrote, or others wrote in its form. Raises ValueError where users or items do not fit."""
+    found = read(path, format="sequences")
+    known = {str(user): place for place, user in enumerate(found.users.ids.tolist())}
+    wanted = [str(user) for user in split.data.users.ids[split.evaluated].tolist()]
+    missing = next((user for user in wanted if user not in known), None)
+    if missing is not None:
+        raise ValueError(f"{path} has no candidates for user {missing}")
+    if len(set(found.lengths.tolist())) != 1:
+        raise ValueError(f"{path}: users have different numbers of candidates")
+    numbers = split.data.items.numbers(found.items.ids.tolist())
+    return np.array([numbers[found.sequence(known[user]) - 1] for user in wanted])
+
+
+def _strike_out(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
+    """-inf for padding and for what each user has had, but for the target."""
+    own = np.take_along_axis(scores, target[:, None], axis=1)
+    rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
+    scores[rows, np.concatenate(histories)] = -np.inf
+    np.put_along_axis(scores, target[:, None], own, axis=1)
+    scores[:, 0] = -np.inf

@@ -1,9 +1,9 @@
 """Networks made of layers, and the estimators around them."""
 
-from .counting import Markov, Popularity
+from .counting import ItemCosine, Markov, Popularity
 from .recommender import Recommender
 from .run import RunFolder
 from .sasrec import SASRec
 from .sasrec_network import SASRecNetwork
 
-__all__ = ["Markov", "Popularity", "Recommender", "RunFolder", "SASRec", "SASRecNetwork"]
+__all__ = ["ItemCosine", "Markov", "Popularity", "Recommender", "RunFolder", "SASRec", "SASRecNetwork"]

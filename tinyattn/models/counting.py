@@ -1,4 +1,4 @@
-"""Two baselines that count. Every table prints them beside the models, and on some data they win."""
+"""Baselines that count. Every table prints some of them beside the models, and on some data they win."""
 
 from __future__ import annotations
 
@@ -28,36 +28,116 @@ class Popularity(Recommender):
 
 
 class Markov(Recommender):
-    """An item's score is how often it followed the history's last item in training; popularity breaks ties."""
+    """An item's score is how often it followed the history's last `order` items in training.
+
+    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity.
+    """
 
     name = "markov"
 
-    def _learn(self, train: Interactions, split: Split | None) -> None:
-        goes_on = np.ones(len(train), dtype=bool)
-        goes_on[train.offsets[1:][train.lengths > 0] - 1] = False            # a user's last item has no follower
-        at = np.flatnonzero(goes_on)
-        size = train.n_items + 1
-        pairs, counts = np.unique(train.flat[at] * np.int64(size) + train.flat[at + 1], return_counts=True)
-        self._keep(pairs, counts, np.bincount(train.flat, minlength=size))
+    def __init__(self, order: int = 1) -> None:
+        """`order` 1 or 2. Raises ValueError for another."""
+        if order not in (1, 2):
+            raise ValueError(f"order is {order}, expected 1 or 2")
+        self.order = order
 
-    def _keep(self, pairs: np.ndarray, counts: np.ndarray, popularity: np.ndarray) -> None:
-        """`pairs` are before * (n_items + 1) + after, ascending, each with its count."""
-        size = len(popularity)
-        self._pairs, self._counts, self._popularity = pairs, counts, popularity
-        self._begin = np.searchsorted(pairs // size, np.arange(size + 1))    # item i's followers: begin[i]:begin[i + 1]
-        self._followers = pairs % size
-        self._ties = popularity / (np.max(popularity) + 1)                   # below 1, the smallest count
+    def _learn(self, train: Interactions, split: Split | None) -> None:
+        size = train.n_items + 1
+        place = np.arange(len(train)) - np.repeat(train.offsets[:-1], train.lengths)  # within the user's sequence
+        tables = []
+        for level in range(1, self.order + 1):
+            at = np.flatnonzero(place >= level)                    # items with so many before them
+            keys = _context(train.flat, at, level, size) * size + train.flat[at]
+            tables.append(np.unique(keys, return_counts=True))
+        self._keep(np.bincount(train.flat, minlength=size), tables)
+
+    def _keep(self, popularity: np.ndarray, tables: list[tuple[np.ndarray, np.ndarray]]) -> None:
+        """A table a level: keys context * (n_items + 1) + follower, ascending, each with its count."""
+        self._popularity, self._tables = popularity, tables
+        self._ties = popularity / (np.max(popularity) + 1)                                # below 1, the smallest count
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1)."""
+        size = len(self._popularity)
         scores = np.tile(self._ties, (len(histories), 1))
+        for level, (keys, counts) in enumerate(self._tables, start=1):
+            for row, history in zip(scores, histories, strict=True):
+                if level > 1:
+                    row /= np.max(row) + 1                                                # what came before breaks ties
+                if len(history) >= level:
+                    context = _context(history, np.array([len(history)]), level, size)[0]
+                    here = slice(*np.searchsorted(keys, [context * size, (context + 1) * size]))
+                    row[keys[here] % size] += counts[here]
+        return scores
+
+    def _options(self) -> dict[str, int]:
+        return {"order": self.order}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {"popularity": self._popularity}
+        for level, (keys, counts) in enumerate(self._tables, start=1):
+            arrays |= {f"keys.{level}": keys, f"counts.{level}": counts}
+        return arrays
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        tables = [(arrays[f"keys.{level}"], arrays[f"counts.{level}"]) for level in range(1, self.order + 1)]
+        self._keep(arrays["popularity"], tables)
+
+
+def _context(flat: np.ndarray, at: np.ndarray, level: int, size: int) -> np.ndarray:
+    """One number for the `level` items before each of the places `at`."""
+    context = np.zeros(len(at), dtype=np.int64)
+    for back in range(level, 0, -1):
+        context = context * size + flat[at - back]
+    return context
+
+
+class ItemCosine(Recommender):
+    """An item's score is the sum of its cosines to the items of the history, as sets of training users.
+
+    cos(i, j) = |users of both| / √(|users of i| |users of j|); the item-based neighbourhood of Sarwar et al. (2001).
+    """
+
+    name = "cosine"
+
+    def _learn(self, train: Interactions, split: Split | None) -> None:
+        size = train.n_items + 1
+        owner = np.repeat(np.arange(train.n_users), train.lengths)
+        pairs = np.unique(owner * np.int64(size) + train.flat)     # each user's set of items
+        user, item = pairs // size, pairs % size
+        starts = np.searchsorted(user, np.arange(train.n_users + 1))
+        order = np.argsort(item, kind="stable")
+        users_of = user[order]                                     # item i's users: users_of[begins[i]:begins[i + 1]]
+        begins = np.searchsorted(item[order], np.arange(size + 1))
+        norm = np.sqrt(np.maximum(np.diff(begins), 1))
+        rows, values = [], []
+        for i in range(size):
+            mine = users_of[begins[i] : begins[i + 1]]
+            counts = np.bincount(item[_ranges(starts[mine], starts[mine + 1])], minlength=size)
+            counts[i] = 0
+            rows.append(np.flatnonzero(counts))
+            values.append(counts[rows[-1]] / (norm[i] * norm[rows[-1]]))
+        self._begin = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+        self._neighbours = np.concatenate(rows).astype(np.int32)
+        self._cosines = np.concatenate(values).astype(np.float32)
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1)."""
+        scores = np.zeros((len(histories), len(self._begin) - 1))
         for row, history in zip(scores, histories, strict=True):
-            here = slice(*self._begin[history[-1] : history[-1] + 2])
-            row[self._followers[here]] += self._counts[here]
+            known = np.unique(history)
+            near = _ranges(self._begin[known], self._begin[known + 1])
+            row += np.bincount(self._neighbours[near], weights=self._cosines[near], minlength=len(row))
         return scores
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {"pairs": self._pairs, "counts": self._counts, "popularity": self._popularity}
+        return {"begin": self._begin, "neighbours": self._neighbours, "cosines": self._cosines}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._keep(arrays["pairs"], arrays["counts"], arrays["popularity"])
+        self._begin, self._neighbours, self._cosines = arrays["begin"], arrays["neighbours"], arrays["cosines"]
+
+
+def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """All the numbers of begin[0]:end[0], begin[1]:end[1], ..., one after the other."""
+    length = end - begin
+    return np.repeat(end - np.cumsum(length), length) + np.arange(int(np.sum(length)))

@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..data import Interactions, Split, Vocabulary
+from ..data import FileError, Interactions, Split, Vocabulary, read_arrays, write_arrays
 from ..evaluation import full_ranking
 from ..evaluation.protocol import Truth
-from ..training import FileError, read_arrays, write_arrays
 
 
 class Recommender:

@@ -7,7 +7,7 @@ import io
 from pathlib import Path
 from typing import Any
 
-from ..training import FileError, read_json, write_atomically, write_json
+from ..data import FileError, read_json, write_atomically, write_json
 from .recommender import Recommender
 
 
@@ -78,7 +78,7 @@ class RunFolder:
         remedy = "choose another --out or remove it"
         if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {remedy}")
-        old, new = (c["parameters"] | {"model": c["model"], "at": c.get("at")} for c in (found, config))
+        old, new = (c["parameters"] | c.get("evaluation", {}) | {"model": c["model"]} for c in (found, config))
         for name in new:
             if old.get(name) != new[name]:
                 raise FileError(f"{self.path} was made with {name} {old.get(name)}, not {new[name]}; {remedy}")

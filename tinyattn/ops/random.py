@@ -19,6 +19,7 @@ class Stream(IntEnum):
     NEGATIVES = 2
     DROPOUT = 3
     WORLD = 4
+    CANDIDATES = 5
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

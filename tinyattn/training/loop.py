@@ -20,11 +20,10 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import backend
-from ..data import Batch
+from ..data import Batch, FileError, read_arrays, write_arrays
 from ..layers import add_to, flatten
 from ..ops import Stream, generator
 from .adam import Moments, adam
-from .files import FileError, read_arrays, write_arrays
 from .plan import SLICE_TOKENS, plan
 from .workers import Workers
 

@@ -1,0 +1,192 @@
+"""Each form that files come in, from small generated files that look like the real ones."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+
+from tinyattn.data import FORMATS, DataError, Interactions, read
+
+# user 7: 30 20 10 in time; user 8: 10 30 in time; written out of order where there is a time
+ROWS = [(7, 10, 300), (8, 10, 100), (7, 30, 100), (7, 20, 100), (8, 30, 150)]
+EXPECTED = {7: [30, 20, 10], 8: [10, 30]}
+IN_ORDER = [(7, 30), (7, 20), (7, 10), (8, 10), (8, 30)]
+
+FILES = {
+    "pairs": "".join(f"{u} {i}\n" for u, i in IN_ORDER),
+    "sequences": "7 30 20 10\n8 10 30\n",
+    "triples": "".join(f"{u} {i} {t}\n" for u, i, t in ROWS),
+    "inter": "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+    + "".join(f"{u}\t{i}\t4\t{t}\n" for u, i, t in ROWS),
+    "movielens-1m": "".join(f"{u}::{i}::5::{t}\n" for u, i, t in ROWS),
+    "movielens-100k": "".join(f"{u}\t{i}\t3\t{t}\n" for u, i, t in ROWS),
+    "movielens-csv": "userId,movieId,rating,timestamp\n" + "".join(f"{u},{i},3.5,{t}\n" for u, i, t in ROWS),
+    "amazon-json": "".join(
+        json.dumps({"reviewerID": f"{u}", "asin": f"{i}", "overall": 5.0, "reviewText": "fine, \"really\"",
+                    "unixReviewTime": t}) + "\n" for u, i, t in ROWS
+    ),
+    "amazon-csv": "".join(f"{u},{i},5.0,{t}\n" for u, i, t in ROWS),
+    "gru4rec": "SessionId\tItemId\tTime\n" + "".join(f"{u}\t{i}\t{t}.25\n" for u, i, t in ROWS),
+}  # fmt: skip
+
+
+def sequences(data):
+    return {u: data.items.decode(data.sequence(i)).tolist() for i, u in enumerate(data.users.ids.tolist())}
+
+
+def written(folder, text, name="file"):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def test_every_format_has_a_file_here():
+    assert set(FILES) == set(FORMATS)
+
+
+@pytest.mark.parametrize("zipped", [False, True], ids=["plain", "gzip"])
+@pytest.mark.parametrize("name", FILES)
+def test_detected_by_content(tmp_path, name, zipped):
+    text = FILES[name].encode()
+    data = read(written(tmp_path, gzip.compress(text) if zipped else text))
+    assert data.notes["format"] == name
+    assert sequences(data) == EXPECTED
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_named_and_refused_where_it_is_another(tmp_path, name):
+    assert sequences(read(written(tmp_path, FILES[name]), format=name)) == EXPECTED
+    with pytest.raises(DataError, match=f"that is not {name}, which looks like"):
+        read(written(tmp_path, "only\n"), format=name)
+
+
+def test_old_amazon_dumps_are_python_literals_and_nothing_is_executed(tmp_path):
+    line = "{{'reviewerID': 'A{}', 'asin': '00{}', 'overall': 5.0, 'unixReviewTime': {}}}\n"
+    rows = "".join(line.format(*row) for row in ROWS)
+    data = read(written(tmp_path, rows))
+    assert sequences(data) == {"A7": ["0030", "0020", "0010"], "A8": ["0010", "0030"]}
+    trace = tmp_path / "executed"
+    evil = f"{{'reviewerID': open({str(trace)!r}, 'w'), 'asin': 'b', 'unixReviewTime': 1}}\n"
+    with pytest.raises(DataError, match="line 1 is neither JSON nor a Python literal"):
+        read(written(tmp_path, evil))
+    assert not trace.exists()
+    with pytest.raises(DataError, match="line 2: no item_id in"):
+        read(written(tmp_path, rows.split("\n")[0] + "\n{'reviewerID': 'A', 'unixReviewTime': 3}\n"))
+
+
+def test_ids_of_every_alphabet_are_kept(tmp_path):
+    data = read(written(tmp_path, "žofie käse\nžofie 寿司\nbob käse\n"))
+    assert sequences(data) == {"bob": ["käse"], "žofie": ["käse", "寿司"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ("".join(f"{u};{i};x;{t}\n" for u, i, t in ROWS), "user;item;-;time"),
+        ("".join(f"{t}|{i}|{u}\n" for u, i, t in ROWS), "time|item|user"),
+        ("when;who;what\n" + "".join(f"{t};{u};{i}\n" for u, i, t in ROWS), "user=who,item=what,time=when"),
+        ("client\tsku\tts\n" + "".join(f"{u}\t{i}\t{t}\n" for u, i, t in ROWS), "user=client,item=sku,time=ts"),
+        ("".join(f"{u},{i}\n" for u, i in IN_ORDER), "user,item"),
+    ],
+)
+def test_columns_describe_any_other_table(tmp_path, text, columns):
+    data = read(written(tmp_path, text), columns=columns)
+    assert sequences(data) == EXPECTED
+    assert data.notes["format"] == "columns"
+
+
+@pytest.mark.parametrize("columns", ["user", "user;thing", "user;user;item", "user=who", "user=who,item=what,size=x"])
+def test_columns_that_say_nothing_clear_are_refused(tmp_path, columns):
+    with pytest.raises(DataError, match="--columns"):
+        read(written(tmp_path, "who;what\n1;2\n"), columns=columns)
+
+
+def test_ties_in_time_are_counted_and_keep_the_files_order(tmp_path):
+    data = read(written(tmp_path, "1 10 5\n1 11 5\n2 10 1\n2 11 2\n3 10 7\n"))
+    assert data.notes["ties"] == 0.5  # of the two users with two events
+    assert data.sequence(0).tolist() == [1, 2]
+
+
+def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
+    rows = "".join(f"1 {i} {1_700_000_000 + t}\n" for i, t in ((10, 3), (11, 1), (12, 2)))
+    assert sequences(read(written(tmp_path, rows))) == {1: [11, 12, 10]}
+    rows = "".join(f"1 {i} 1700000000.{t}\n" for i, t in ((10, 3), (11, 1), (12, 2)))
+    assert sequences(read(written(tmp_path, rows))) == {1: [11, 12, 10]}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 2\n1,3\n", r"line 2: 1 fields in '1,3', expected 2"),                      # mixed separators
+        ("1\t2\t3\t4\n1\t2\t3\n", "line 2: 3 fields"),
+        ("userId,movieId,timestamp\n1,2,4\nuserId,movieId,timestamp\n", "line 3: the header stands there again"),
+        ("user_id:token\titem_id:token\tuser_id:token\n1\t2\t3\n", "the header names user_id twice"),
+        ("userId,rating,timestamp\n1,2,3\n", "has no column item_id"),
+        ("userId,movieId\n", "a header and no interactions"),
+        ("7 1 2\n8 1\n7 3 4 5\n", "line 2: 2 fields"),                                 # a user twice: no sequences file
+        ("1 2 x\n", "line 1: time 'x' is not a finite number"),
+        ("1 2 inf\n", "line 1: time 'inf'"),
+        ("{}\n", "line 1: no user_id"),
+        ("[1, 2]\n{\n", "line 2: 1 fields"),
+        ("7\n8\n", "looks like none of"),
+    ],
+)  # fmt: skip
+def test_bad_content_is_named(tmp_path, text, message):
+    with pytest.raises(DataError, match=message) as caught:
+        read(written(tmp_path, text))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_users_second_line_deep_in_a_sequences_file_is_named(tmp_path):
+    rows = [f"{u} " + " ".join(str(i) for i in range(u % 5 + 2)) for u in range(200)]
+    with pytest.raises(DataError, match="lines 51 and 201 are of the same user, 50"):
+        read(written(tmp_path, "\n".join([*rows, "50 1 2"]) + "\n"))
+
+
+def test_an_unknown_format_is_refused(tmp_path):
+    with pytest.raises(DataError, match="unknown format 'xml', expected one of"):
+        read(written(tmp_path, "1 2\n"), format="xml")
+
+
+def test_pieces_that_cut_lines_anywhere_give_the_same(tmp_path, monkeypatch, rng):
+    import importlib
+
+    rows = [(int(u), f"i{i}", int(t)) for u, i, t in rng.integers(0, 50, (400, 3))]
+    path = written(tmp_path, "".join(f"{u} {i} {t}\r\n" for u, i, t in rows))
+    whole = read(path)
+    module = importlib.import_module("tinyattn.data.read")
+    for size in (1, 7, 64, 1000):
+        monkeypatch.setattr(module._pieces, "__defaults__", (size,))
+        assert read(path).fingerprint() == whole.fingerprint()
+
+
+def test_k_core(tmp_path):
+    data = Interactions.from_sequences([["a", "b", "c"], ["a", "b"], ["a", "b", "d"], ["c"]])
+    core = data.k_core(2)
+    assert sequences(core) == {1: ["a", "b"], 2: ["a", "b"], 3: ["a", "b"]}  # c falls with user 4, d by itself
+    assert core.notes == {"k_core": 2, "removed": 3}
+    with pytest.raises(ValueError, match="the 4-core is empty"):
+        data.k_core(4)
+
+
+def test_report():
+    report = Interactions.from_sequences([[1, 2, 3], [1], [2, 3]]).report()
+    assert report["users"] == 3
+    assert report["density"] == 6 / 9
+    assert report["length"] == {"least": 1, "median": 2.0, "mean": 2.0, "most": 3}
+    assert report["users with fewer than 3"] == 2
+
+
+@pytest.mark.parametrize("text", ["7", "-7", "0", "123456789012345678", "9223372036854775807", "-9223372036854775808"])
+def test_plain_integers_become_int64(text):
+    from tinyattn.data.fields import integers
+
+    assert integers(np.array([text.encode(), b"5"])).tolist() == [int(text), 5]
+
+
+@pytest.mark.parametrize("text", ["007", "+7", "-0", "7.0", "x", "9223372036854775808", "-", "1_0", "٣"])
+def test_all_else_stays_text(text):
+    from tinyattn.data.fields import integers
+
+    assert integers(np.array([text.encode(), b"5"])) is None

@@ -1,0 +1,76 @@
+"""Sampled protocols: who may be drawn, ties with the target, and candidates that travel."""
+
+import numpy as np
+import pytest
+
+from tinyattn.data import Interactions, SeriesWorld, leave_one_out
+from tinyattn.evaluation import draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
+
+WORLD = SeriesWorld(series=20, episodes=12, users=80, most_open=3, shortest=5, longest=20)
+SPLIT = leave_one_out(WORLD.generate())
+
+
+def test_uni100_leaves_out_training_items_only_and_repeats():
+    drawn = draw_candidates(SPLIT, "uni100")
+    assert drawn.shape == (80, 100)
+    assert drawn.min() >= 1
+    assert drawn.max() <= 240
+    for row, user in zip(drawn, SPLIT.evaluated, strict=True):
+        assert not set(row) & set(SPLIT.train.sequence(user))
+    assert any(len(set(row)) < 100 for row in drawn)  # with replacement
+    validation = SPLIT.valid[SPLIT.evaluated]
+    assert np.any(drawn == validation[:, None])  # nothing else is left out
+
+
+def test_pop100_leaves_out_everything_had_never_repeats_and_prefers_the_popular():
+    drawn = draw_candidates(SPLIT, "pop100")
+    popularity = np.bincount(SPLIT.train.flat, minlength=241)
+    for row, user in zip(drawn, SPLIT.evaluated, strict=True):
+        assert len(set(row)) == 100
+        assert not set(row) & set(SPLIT.data.sequence(user))
+    assert popularity[drawn].mean() > 1.3 * popularity[draw_candidates(SPLIT, "uni100")].mean()
+
+
+def test_seeds_decide():
+    for protocol in ("uni100", "pop100"):
+        np.testing.assert_array_equal(draw_candidates(SPLIT, protocol), draw_candidates(SPLIT, protocol))
+        assert np.any(draw_candidates(SPLIT, protocol) != draw_candidates(SPLIT, protocol, seed=1))
+
+
+def test_candidates_travel_in_the_datas_own_ids(tmp_path):
+    drawn = draw_candidates(SPLIT, "uni100")
+    save_candidates(tmp_path / "a" / "uni100.txt", SPLIT, drawn)
+    assert "s07e03" in (tmp_path / "a" / "uni100.txt").read_text()
+    np.testing.assert_array_equal(read_candidates(tmp_path / "a" / "uni100.txt", SPLIT), drawn)
+    (tmp_path / "b.txt").write_text("1 s01e01\n2 s01e01 s01e02\n")
+    with pytest.raises(ValueError, match="no candidates for user 3"):
+        read_candidates(tmp_path / "b.txt", SPLIT)
+
+
+def test_the_target_is_ranked_among_its_candidates_and_a_draw_of_itself_ties():
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3], [2, 3, 4]]))
+    candidates = np.array([[4, 4, 2, 3], [1, 1, 1, 4]])  # targets 3 and 4 are among them
+
+    def score(histories, users):
+        return np.tile([0.0, 1, 2, 3, 4], (len(histories), 1))
+
+    found = evaluate(score, split, sampled={"mine": candidates}, ks=(1, 3))
+    # user 1: two 4s before target 3, one tie: rank 3.5. user 2: target 4 first, one tie: rank 1.5
+    np.testing.assert_allclose(found["mine"]["mrr"], (1 / 3.5 + 1 / 1.5) / 2)
+    assert found["mine"]["hr@1"] == 0.5
+    assert found["mine"]["hr@3"] == 1.0
+    assert found["full"] == full_ranking(score, split, ks=(1, 3))
+
+
+def test_a_scorer_that_knows_nothing_gets_chance_under_every_protocol():
+    sampled = {p: draw_candidates(SPLIT, p) for p in ("uni100", "pop100")}
+    found = evaluate(lambda histories, users: np.zeros((len(histories), 241)), SPLIT, sampled=sampled)
+    assert all(row["hr@10"] == 0 for row in found.values())  # everybody ranks in the middle
+
+
+def test_what_cannot_be_drawn_is_said():
+    small = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
+    with pytest.raises(ValueError, match="pop100: user 1 has 0 items left to draw from, 100 are needed"):
+        draw_candidates(small, "pop100")
+    with pytest.raises(ValueError, match="protocol is 'uni'"):
+        draw_candidates(small, "uni")

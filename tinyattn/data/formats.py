@@ -1,0 +1,269 @@
+"""The forms in which people's files come, each known by its first lines. A new one is one entry in FORMATS."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .fields import RaggedError, columns, integers, lists
+
+USER_NAMES = ("user_id", "userid", "user", "reviewerid", "sessionid", "session_id")
+ITEM_NAMES = ("item_id", "itemid", "item", "parent_asin", "asin", "movieid", "movie_id")
+TIME_NAMES = ("timestamp", "time", "unixreviewtime")
+
+
+class DataError(ValueError):
+    """A file that cannot be read as interactions; the message names the file, the line and what was expected."""
+
+
+class Table(NamedTuple):
+    """What a file holds, a row an interaction; `times` None where the order of the file is the order in time."""
+
+    users: np.ndarray
+    items: np.ndarray
+    times: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class Delimited:
+    """A table of fields: where its columns are. `separators` are bytes, any run of which separates."""
+
+    separators: bytes
+    width: int
+    user: int
+    item: int
+    time: int | None = None
+    header: str = ""                # the first line, where it names the columns
+
+    def read(self, chunks: Iterable[bytes]) -> Table:
+        skipped = 1 if self.header else 0
+        wanted = [self.user, self.item] + ([] if self.time is None else [self.time])
+        try:
+            found = columns(_without_first_line(chunks) if skipped else chunks, self.separators, self.width, wanted)
+        except RaggedError as error:
+            shown = error.text if len(error.text) <= 40 else error.text[:37] + "..."
+            raise DataError(
+                f"line {error.line + 1 + skipped}: {error.found} fields in {shown!r}, expected {self.width}"
+            ) from None
+        if not len(found[0]):
+            raise DataError("a header and no interactions")
+        if self.header:
+            again = found[0] == self.header.split(self.separators[:1].decode())[self.user].strip().encode()
+            if np.any(again):
+                raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
+        return Table(found[0], found[1], None if self.time is None else _times(found[2], 1 + skipped))
+
+
+class Sequences:
+    """One user a line, then the user's items, oldest first."""
+
+    def read(self, chunks: Iterable[bytes]) -> Table:
+        users, counts, items = lists(chunks, b" \t")
+        if not len(items):
+            raise DataError("users and no items: expected `user item item ...` a line")
+        order = np.argsort(users, kind="stable")
+        same = np.flatnonzero(users[order][1:] == users[order][:-1])
+        if len(same):
+            first, second = sorted(order[same[0] : same[0] + 2].tolist())
+            raise DataError(f"lines {first + 1} and {second + 1} are of the same user, {users[first].decode()}")
+        return Table(np.repeat(users, counts), items, None)
+
+
+class JsonLines:
+    """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`."""
+
+    def read(self, chunks: Iterable[bytes]) -> Table:
+        users, items, times = [], [], []
+        number = 0
+        for chunk in chunks:
+            for line in chunk.decode().split("\n")[:-1]:
+                number += 1
+                row = _object(line, number)
+                try:
+                    user, item, time = (_pick(row, names) for names in (USER_NAMES, ITEM_NAMES, TIME_NAMES))
+                except KeyError as error:
+                    raise DataError(f"line {number}: no {error.args[0]} in {', '.join(map(str, row))}") from None
+                users.append(str(user))
+                items.append(str(item))
+                times.append(str(time))
+        encoded = [np.char.encode(np.array(column), "utf-8") for column in (users, items, times)]
+        return Table(encoded[0], encoded[1], _times(encoded[2], 1))
+
+
+class Format(NamedTuple):
+    """`sniff` says from the first lines how to read a file of this form, or None where it is another."""
+
+    example: str
+    sniff: Callable[[list[str]], Any]
+
+
+def _sniff_json(head: list[str]) -> Any:
+    return JsonLines() if head[0].lstrip().startswith("{") else None
+
+
+def _sniff_inter(head: list[str]) -> Any:
+    return named(head[0], "\t") if ":token" in head[0] else None
+
+
+def _sniff_movielens_1m(head: list[str]) -> Any:
+    if all(line.count("::") == 3 for line in head):
+        return Delimited(b":", 4, 0, 1, 3)
+    return None
+
+
+def _sniff_header(separator: str, *, users: tuple[str, ...]) -> Callable[[list[str]], Any]:
+    def sniff(head: list[str]) -> Any:
+        names = [name.strip().lower() for name in head[0].split(separator)]
+        return named(head[0], separator) if len(names) > 1 and set(names) & set(users) else None
+
+    return sniff
+
+
+def _sniff_fields(separators: str, width: int, time: int | None) -> Callable[[list[str]], Any]:
+    """A table without a header, of `width` fields in the first line; user, item, ..., time."""
+
+    def sniff(head: list[str]) -> Any:
+        if separators == ",":
+            return Delimited(b",", width, 0, 1, time) if head[0].count(",") == width - 1 else None
+        if "," in head[0] and separators == "\t":
+            return None
+        fields = head[0].split() if separators == " \t" else head[0].split(separators)
+        return Delimited(separators.encode(), width, 0, 1, time) if len(fields) == width else None
+
+    return sniff
+
+
+def _sniff_sequences(head: list[str]) -> Any:
+    """Lines of different lengths, each of another user. Where a user comes twice, it is a ragged table."""
+    rows = [line.split() for line in head if line.strip()]
+    firsts = {row[0] for row in rows}
+    lengths = {len(row) for row in rows}
+    several = min(lengths) > 1 and (len(lengths) > 1 or max(lengths) > 4)
+    return Sequences() if several and len(firsts) == len(rows) and "," not in head[0] else None
+
+
+FORMATS = {
+    "inter": Format("user_id:token<TAB>item_id:token<TAB>timestamp:float  (RecBole, typed header)", _sniff_inter),
+    "amazon-json": Format('{"reviewerID": .., "asin": .., "unixReviewTime": ..}  (one object a line)', _sniff_json),
+    "movielens-1m": Format("1::1193::5::978300760  (UserID::MovieID::Rating::Timestamp)", _sniff_movielens_1m),
+    "movielens-csv": Format("userId,movieId,rating,timestamp  (header)", _sniff_header(",", users=USER_NAMES)),
+    "gru4rec": Format("SessionId<TAB>ItemId<TAB>Time  (header)", _sniff_header("\t", users=USER_NAMES)),
+    "amazon-csv": Format("A1,B000,5.0,1370000000  (user,item,rating,timestamp)", _sniff_fields(",", 4, 3)),
+    "movielens-100k": Format("1<TAB>242<TAB>3<TAB>881250949  (user, item, rating, time)", _sniff_fields("\t", 4, 3)),
+    "sequences": Format("u i1 i2 i3 ...  (one user a line: S3Rec, STOSA)", _sniff_sequences),
+    "pairs": Format("u i  (one interaction a line, in order: SASRec)", _sniff_fields(" \t", 2, None)),
+    "triples": Format("u i t  (user, item, time)", _sniff_fields(" \t", 3, 2)),
+}
+
+
+def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
+    """-> the format's name and how to read it, by the first lines, or as `name` says.
+
+    Raises DataError where no format fits, or the one named does not.
+    """
+    for known, form in FORMATS.items():
+        how = form.sniff(head) if name in (None, known) else None
+        if how is not None:
+            return known, how
+    shown = head[0] if len(head[0]) <= 60 else head[0][:57] + "..."
+    if name is not None:
+        raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
+    known = ", ".join(FORMATS)
+    raise DataError(f"line 1 is {shown!r}, which looks like none of {known}; --columns says what its columns are")
+
+
+def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
+    """The columns that a header names; `names` says which are user, item and time where they have other names.
+
+    Raises DataError where one is missing or stands twice.
+    """
+    found = [name.strip().strip('"').split(":")[0] for name in header.split(separator)]
+    lowered = [name.lower() for name in found]
+    if len(set(lowered)) < len(lowered):
+        twice = next(name for name in lowered if lowered.count(name) > 1)
+        raise DataError(f"line 1: the header names {twice} twice")
+    places = {}
+    for what, usual in (("user", USER_NAMES), ("item", ITEM_NAMES), ("time", TIME_NAMES)):
+        wanted = (names[what].lower(),) if names and what in names else usual
+        place = next((lowered.index(name) for name in wanted if name in lowered), None)
+        if place is None and (what != "time" or (names and what in names)):
+            raise DataError(f"line 1: the header {header.strip()!r} has no column {wanted[0]}")
+        if place is not None:
+            places[what] = place
+    return Delimited(separator.encode(), len(found), places["user"], places["item"], places.get("time"), header)
+
+
+def described(columns_spec: str, head: list[str]) -> Delimited:
+    """What `--columns` says: a template of a line such as `user;item;-;time`, or names such as `user=client,item=sku`.
+
+    A template also shows the separator. With names, the file has a header, whose separator is found.
+    Raises DataError for what cannot be understood.
+    """
+    if "=" in columns_spec:
+        names = dict(pair.split("=", 1) for pair in columns_spec.split(",") if "=" in pair)
+        separator = next((s for s in ("\t", ";", "|", ",", " ") if s in head[0]), ",")
+        if not {"user", "item"} <= set(names) <= {"user", "item", "time"}:
+            raise DataError(f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME")
+        return named(head[0], separator, names)
+    separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
+    fields = [name for name in columns_spec.split(separator) if name] if separator else [columns_spec]
+    if fields.count("user") != 1 or fields.count("item") != 1 or fields.count("time") > 1 or not separator.isascii():
+        raise DataError(f"--columns {columns_spec!r}: expected a line such as user;item;-;time, or user=NAME,item=NAME")
+    time = fields.index("time") if "time" in fields else None
+    return Delimited(separator.encode(), len(fields), fields.index("user"), fields.index("item"), time)
+
+
+def _times(column: np.ndarray, first_line: int) -> np.ndarray:
+    """int64, or float64 where there are fractions; float32 would scramble the order of seconds since 1970."""
+    whole = integers(column)
+    if whole is not None:
+        return whole
+    try:
+        times = column.astype(np.float64)
+    except ValueError:
+        times = np.array([_float_or_nan(field) for field in column.tolist()])
+    if not np.all(np.isfinite(times)):
+        at = int(np.argmin(np.isfinite(times)))
+        field = column[at].decode(errors="replace")
+        raise DataError(f"line {at + first_line}: time {field!r} is not a finite number")
+    return times
+
+
+def _float_or_nan(field: bytes) -> float:
+    try:
+        return float(field)
+    except ValueError:
+        return float("nan")
+
+
+def _without_first_line(chunks: Iterable[bytes]) -> Iterable[bytes]:
+    first = True
+    for chunk in chunks:
+        yield chunk.split(b"\n", 1)[1] if first else chunk
+        first = False
+
+
+def _object(line: str, number: int) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        try:
+            row = ast.literal_eval(line)
+        except (ValueError, SyntaxError, MemoryError, RecursionError):
+            raise DataError(f"line {number} is neither JSON nor a Python literal") from None
+    if not isinstance(row, dict):
+        raise DataError(f"line {number} is no object")
+    return row
+
+
+def _pick(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+    lowered = {str(name).lower(): value for name, value in row.items()}
+    for name in names:
+        if name in lowered:
+            return lowered[name]
+    raise KeyError(names[0])

@@ -1,0 +1,35 @@
+"""Has this user had that item? Asked of many pairs at once."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .interactions import Interactions
+
+
+class Seen:
+    """The distinct (user, item) pairs of some interactions, as sorted keys; users are counted from 0."""
+
+    def __init__(self, data: Interactions) -> None:
+        self._size = data.n_items + 1
+        owner = np.repeat(np.arange(data.n_users), data.lengths)
+        self._keys = np.unique(owner * self._size + data.flat)
+        self.counts = np.bincount(self._keys // self._size, minlength=data.n_users)     # distinct items a user
+
+    def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Boolean, for arrays of one shape."""
+        keys = users * self._size + items
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return self._keys[place] == keys
+
+    def draw_unseen(self, rng: np.random.Generator, users: np.ndarray) -> np.ndarray:
+        """For each entry of `users` one item that this user has not had, uniformly: drawn, and drawn again where had.
+
+        Whoever calls makes sure that each user has had fewer than all items.
+        """
+        drawn = np.zeros(users.shape, dtype=np.int64)
+        places = np.arange(len(users))
+        while len(places):
+            drawn[places] = rng.integers(1, self._size, size=len(places))
+            places = places[self.has(users[places], drawn[places])]
+        return drawn
