@@ -1,0 +1,185 @@
+"""Train configurations over seeds, measure them under every protocol, and write a results file and a page.
+
+Resumable: a run that has finished is not repeated, one that was cut short goes on, and the results file is written
+after each. What a table is made of stands in its own script, such as `ml_1m.py`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from tinyattn.data import Split, leave_one_out, read
+from tinyattn.evaluation import draw_candidates, evaluate
+from tinyattn.models import ItemCosine, Markov, Popularity, RunFolder, SASRec
+
+BASELINES = {
+    "popularity": Popularity,
+    "item cosine": ItemCosine,
+    "Markov": Markov,
+    "Markov, order 2": lambda: Markov(2),
+}
+SAMPLED = ("uni100", "pop100")
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One row of a table: the arguments of `SASRec`, and how many seeds of it are trained."""
+
+    title: str
+    arguments: dict[str, Any]
+    seeds: int = 1
+    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)   # (protocol, metric): centre, width
+
+
+@dataclass(frozen=True)
+class Table:
+    """A data set, the rows trained on it, and published rows to stand beside them."""
+
+    name: str
+    heading: str
+    file: str
+    configurations: dict[str, Configuration]
+    published: list[tuple[str, ...]]     # title, then a cell for each of COLUMNS
+    remarks: str = ""
+
+    @property
+    def result(self) -> Path:
+        return RESULTS / f"{self.name}.json"
+
+    @property
+    def page(self) -> Path:
+        return RESULTS / f"{self.name}.md"
+
+
+def main(table: Table) -> None:
+    parser = argparse.ArgumentParser(description=f"The table of {table.name}: see benchmarks/tables.py.")
+    parser.add_argument("--data", required=True, type=Path, metavar="DIR", help=f"the folder that holds {table.file}")
+    parser.add_argument("--work", type=Path, default=ROOT / "runs" / table.name, help="where runs are kept")
+    parser.add_argument("--only", nargs="*", metavar="ROW", help=f"rows to train, of {', '.join(table.configurations)}")
+    parser.add_argument("--finished-only", action="store_true", help="measure what has been trained, train nothing")
+    options = parser.parse_args()
+    path = options.data / table.file
+    if not path.exists():
+        print(f"skipped: {path} is not there")
+        return
+    result = json.loads(table.result.read_text()) if table.result.exists() else {}
+    data = read(path)
+    split = leave_one_out(data)
+    candidates = {protocol: draw_candidates(split, protocol) for protocol in SAMPLED}
+    result["machine"] = describe()
+    result["data"] = {"file": table.file, "fingerprint": data.fingerprint(), **data.report()}
+    baselines = result.setdefault("baselines", {})
+    for name, make in BASELINES.items():
+        if name not in baselines:
+            baselines[name] = _measured(make().fit(split).score, split, candidates)
+            _write(table, result)
+    for key, configuration in table.configurations.items():
+        if options.only is not None and key not in options.only:
+            continue
+        for seed in range(configuration.seeds):
+            run = RunFolder(options.work / f"{key}-seed{seed}")
+            done = result.setdefault("runs", {}).setdefault(key, {})
+            if str(seed) in done or (options.finished_only and not run.finished):
+                continue
+            if not run.finished:
+                _train(path, run, configuration, seed)
+            done[str(seed)] = _finished(run, configuration, seed, split, candidates)
+            _write(table, result)
+    _write(table, result)
+    print(page(table, result))
+
+
+def _train(path: Path, run: RunFolder, configuration: Configuration, seed: int) -> None:
+    command = [sys.executable, "-m", "tinyattn", "train", str(path), "--out", str(run.path), "--seed", str(seed)]
+    for name, value in configuration.arguments.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
+    subprocess.run(command, check=True, env=clean_environment(), cwd=ROOT)
+
+
+def _finished(run: RunFolder, configuration: Configuration, seed: int, split: Split, candidates: Any) -> dict[str, Any]:
+    model, config = run.open()
+    expected = SASRec(**configuration.arguments, seed=seed).identity()
+    if config["parameters"] != expected or config["data"]["fingerprint"] != split.data.fingerprint():
+        raise SystemExit(f"{run.path} is of another configuration or other data: remove it, or give another --work")
+    rows = [line.split(",") for line in (run.path / "training.csv").read_text().splitlines()[1:]]
+    return {
+        "epochs": len(rows),
+        "best epoch": int(max(rows, key=lambda row: float(row[2]))[0]),
+        "tokens per second": statistics.median(float(row[4]) for row in rows),
+        **_measured(model.score, split, candidates),
+    }
+
+
+def _measured(score: Any, split: Split, candidates: Any) -> dict[str, dict[str, float]]:
+    found = evaluate(score, split, ks=(5, 10), sampled=candidates)
+    return {protocol: {name: round(value, 5) for name, value in row.items()} for protocol, row in found.items()}
+
+
+def _write(table: Table, result: dict[str, Any]) -> None:
+    table.result.parent.mkdir(exist_ok=True)
+    table.result.write_text(json.dumps(result, indent=1) + "\n")
+    table.page.write_text(page(table, result))
+
+
+COLUMNS = [("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"), ("uni100", "ndcg@10"), ("pop100", "hr@10"),
+           ("pop100", "ndcg@10")]  # fmt: skip
+
+
+def page(table: Table, result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    data, machine = result["data"], result["machine"]
+    lines = [
+        f"# {table.heading}",
+        "",
+        f"{data['users']:,} users, {data['items']:,} items, {data['interactions']:,} interactions; leave-one-out, every "
+        "user with three interactions; validation chooses the epoch, the test items are read once.",
+        "",
+        "| | seeds | " + " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in COLUMNS) + " |",
+        "|---|---|" + "---|" * len(COLUMNS),
+    ]
+    for name, row in result["baselines"].items():
+        lines.append(f"| {name} | - | " + " | ".join(f"{row[p][m]:.4f}" for p, m in COLUMNS) + " |")
+    for key, configuration in table.configurations.items():
+        runs = list(result.get("runs", {}).get(key, {}).values())
+        if runs:
+            cells = [_cell([run[p][m] for run in runs]) for p, m in COLUMNS]
+            lines.append(f"| **{configuration.title}** | {len(runs)} | " + " | ".join(cells) + " |")
+        else:
+            lines.append(f"| {configuration.title} | none yet |" + " |" * len(COLUMNS))
+    for title, *values in table.published:
+        lines.append(f"| *{title}* | | " + " | ".join(values) + " |")
+    lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
+    lines += [
+        f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machine['cores']} cores of "
+        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. With several seeds: "
+        "mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _cell(values: list[float]) -> str:
+    if len(values) == 1:
+        return f"{values[0]:.4f}"
+    return f"{statistics.mean(values):.4f} ± {(max(values) - min(values)) / 2:.4f}"
+
+
+def _bands(table: Table, result: dict[str, Any]) -> list[str]:
+    """Where a number was expected in advance: is it there?"""
+    lines = []
+    for key, configuration in table.configurations.items():
+        runs = list(result.get("runs", {}).get(key, {}).values())
+        for (protocol, metric), (centre, width) in configuration.bands.items() if runs else ():
+            mean = statistics.mean(run[protocol][metric] for run in runs)
+            verdict = "inside" if abs(mean - centre) <= width else "**outside**"
+            what = f"{configuration.title}, {protocol} {metric.upper()}"
+            lines.append(f"- {what}: {mean:.4f}, expected {centre} ± {width}: {verdict}")
+    return lines
