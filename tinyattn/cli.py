@@ -373,7 +373,7 @@ def _parser() -> argparse.ArgumentParser:
     _add(group, "emb_scale", bool, "multiply item embeddings by the root of dim (default: in the original code's form)")
     _add(group, "qkv_bias", bool, "biases in query, key and value projections (default: likewise)")
     _add(group, "output_projection", bool, "a projection after the heads are joined (Transformer)")
-    _add(group, "user_embedding", bool, "add an embedding of the user (paper, section III-F)")
+    _add(group, "user_embedding", bool, "add an embedding of the user (paper, section III-D)")
     group = command.add_argument_group("training")
     _add(group, "loss", str, "one sampled negative a position (the paper), or cross-entropy", choices=tuple(OBJECTIVES))
     _add(group, "epochs", int, "epochs at most")

@@ -71,10 +71,13 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          "linear: W is float64 where the others are float32"),
         (lambda: ops.linear(np.ones((2, 3), int), np.ones((3, 4), int)), TypeError, "expected float32 or float64"),
         (lambda: ops.linear(normal(3).astype(np.float16), normal(3, 4)), TypeError, "float16"),
-        (lambda: ops.linear([[1.0]], normal(1, 4)), TypeError, "expected an array, got list"),
+        (lambda: ops.linear([[1.0]], normal(1, 4)), TypeError, "linear: x is a list, expected an array"),
         (lambda: ops.embedding(normal(3), normal(4, 2)), TypeError, "embedding: ids has dtype float64"),
         (lambda: ops.embedding(np.array([4]), normal(4, 2)), IndexError, "out of bounds"),
+        (lambda: ops.attention(normal(2, 3).astype("f"), normal(4, 3).astype("f"), normal(4, 3).astype("f"),
+                               bias=normal(2, 4)), TypeError, "attention: bias has dtype float64, expected float32"),
         (lambda: ops.dropout(normal(3), np.ones(3, bool), 1.0), ValueError, "rate is 1.0"),
+        (lambda: ops.dropout(normal(3), None, 5.0), ValueError, "rate is 5.0"),
         (lambda: ops.keep_mask(np.random.default_rng(0), 3, -0.1), ValueError, "rate is -0.1"),
         (lambda: ops.cross_entropy(normal(3, 4), np.zeros(2, int)), ValueError, "cross_entropy: targets has shape"),
         (lambda: ops.layer_norm(normal(3, 4), np.ones(3), np.ones(3)), ValueError, "layer_norm: gamma has shape"),
@@ -83,6 +86,24 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def test_numpy_scalars_do_not_widen_float32():
+    """Under NumPy 2 a float64 scalar would turn float32 arrays into float64."""
+    half = np.float64(0.5)
+    x, w = normal(3, 4).astype("f"), np.ones(4, "f")
+    out, weights = ops.attention(x, x, x, scale=half)
+    gradients = ops.attention_backward(out, x, x, x, weights, scale=half)[:3]
+    y, x_hat, rstd = ops.layer_norm(x, w, w, eps=np.float64(1e-5))
+    targets = np.array([0, 1, 2])
+    others = (
+        ops.dropout(x, x > 0, half),
+        ops.cross_entropy_backward(half, x, targets),
+        ops.bce_with_logits_backward(half, x, np.ones_like(x)),
+        ops.bce_with_logits_backward(half, x, np.ones_like(x), np.ones_like(x)),
+    )
+    for array in (out, weights, *gradients, y, x_hat, rstd, *others):
+        assert array.dtype == np.float32
 
 
 def test_keys_make_streams():

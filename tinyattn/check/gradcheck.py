@@ -7,7 +7,7 @@ Three front doors, one comparison behind them:
 
     gradcheck(attention, attention_backward, q, k, v, mask)         an op: binds arguments by their names
     gradcheck_layer(forward, backward, p, x)                        (p, x, ...) -> y, cache; (p, dy, cache) -> ...
-    gradcheck_model(model, p, batch, key)                           loss and loss_backward
+    gradcheck_model(model, p, batch, key=3)                         loss and loss_backward
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float  # |derived - measured| / (1 + largest |measured| of this argument)
+    error: float  # |derived - measured| / (the largest of either in this argument + what the differences cannot tell)
     index: tuple[int, ...] = ()
     derived: float = 0.0  # what backward returned there
     measured: float = 0.0  # what central differences say
@@ -69,6 +69,7 @@ def gradcheck(
     seed: int = 0,
     step: float = 1e-6,
     tolerance: float = 1e-6,
+    wrt: tuple[str, ...] | None = None,
     **kwargs: Any,
 ) -> GradReport:
     """Hold an op's backward against central differences of its forward.
@@ -76,7 +77,9 @@ def gradcheck(
     Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
     what it wants: first `d` + the name of an output, then inputs and outputs of the forward. Where it asks for
     an output by a name that is no input, the forward's further outputs are given in their order. The gradients
-    it returns belong to the float arrays among the arguments, in order; None belongs to an argument not given.
+    it returns belong, in order, to the arguments named in `wrt`: by default all float arrays but those called
+    targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
+    returned for an argument that was None.
 
     `step` is relative to max(1, |entry|). Keep inputs ten steps away from kinks (ReLU at 0). Raises TypeError
     for float32 inputs: differences of float32 outputs cannot tell a right gradient from a wrong one.
@@ -90,12 +93,22 @@ def gradcheck(
             floats[name] = inputs[name] = np.array(x)  # our own copies: entries are moved in place
     rng = np.random.default_rng(seed)
     given, upstream = backward_arguments(forward, backward, inputs, rng)
-    gradients = name_gradients(inputs, backward(**given))
+    gradients = name_gradients(inputs, backward(**given), wrt)
+    surplus = gradients.pop(SURPLUS, 0)
+
+    def terms() -> list[Any]:
+        return [c * out for c, out in zip(upstream, _as_tuple(forward(**inputs)), strict=False)]
 
     def loss() -> float:
-        return float(sum(np.sum(c * out) for c, out in zip(upstream, _as_tuple(forward(**inputs)), strict=False)))
+        return float(sum(np.sum(term) for term in terms()))
 
-    return _compare(loss, {name: floats[name] for name in gradients}, gradients, rng, step, tolerance, entries=None)
+    size = float(sum(np.sum(np.abs(term)) for term in terms()))
+    arrays = {name: floats[name] for name in _differentiable(inputs, wrt)}
+    report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
+    if surplus:
+        extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
+        report = GradReport((*report.entries, extra), tolerance)
+    return report
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -128,10 +141,26 @@ def backward_arguments(
     return given, cotangents
 
 
-def name_gradients(inputs: dict[str, Any], returned: Any) -> dict[str, Any]:
-    """What a backward returned, under the names of the arguments it belongs to: the float arrays, in order."""
-    names = [name for name, x in inputs.items() if _is_float_array(x)]
-    return dict(zip(names, [g for g in _as_tuple(returned) if g is not None], strict=False))
+CONSTANTS = ("targets", "weights")  # float arrays that losses take and nobody differentiates by
+SURPLUS = "(surplus)"
+
+
+def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
+    """What a backward returned, under the names of the arguments it belongs to, in order; see `gradcheck`.
+
+    How many there are beyond what any argument can have stands under SURPLUS.
+    """
+    names = _differentiable(inputs, wrt)
+    found = [g for g in _as_tuple(returned) if g is not None]
+    absent = sum(x is None for x in inputs.values())          # such as b, whose gradient may be returned all the same
+    beyond = max(len(found) - len(names) - absent, 0)
+    return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
+
+
+def _differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[str]:
+    if wrt is not None:
+        return list(wrt)
+    return [name for name, x in inputs.items() if _is_float_array(x) and name not in CONSTANTS]
 
 
 def gradcheck_layer(
@@ -147,9 +176,10 @@ def gradcheck_layer(
 ) -> GradReport:
     """Hold a layer's backward, gradients of its parameters too, against central differences.
 
-    `forward(p, *inputs, **options) -> y, cache`, `backward(p, dy, cache) -> d(input)..., grads`, or a list of
-    gradients alone where there is one. With `key`, dropout is on and draws the same mask at every call.
+    `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient an input, grads`.
+    With `key`, dropout is on and draws the same mask at every call. Raises TypeError for float32.
     """
+    _refuse_single({"p": [leaf for _, leaf in leaves(p)], "inputs": list(inputs)})
     p = tree_map(np.array, p)
     xs = [np.array(x) for x in inputs]
 
@@ -163,7 +193,8 @@ def gradcheck_layer(
     *dxs, grads = backward(p, dy, cache)
     arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
-    return _compare(lambda: float(np.sum(dy * run()[0])), arrays, gradients, rng, step, tolerance, entries=None)
+    size = float(np.sum(np.abs(dy * y)))
+    return _compare(lambda: float(np.sum(dy * run()[0])), arrays, gradients, rng, step, tolerance, None, size)
 
 
 def gradcheck_model(
@@ -180,23 +211,38 @@ def gradcheck_model(
     """Hold `model.loss_backward` against central differences of `model.loss`, at `entries` places a parameter.
 
     Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
-    that should have received a gradient and did not is found too. `entries=None` checks all.
+    that should have received a gradient and did not is found too. `entries=None` checks all. Raises TypeError
+    for float32.
     """
+    _refuse_single({"p": [leaf for _, leaf in leaves(p)]})
     p = tree_map(np.array, p)
 
     def run() -> Any:
         return model.loss(p, batch, None if key is None else np.random.default_rng(key))
 
-    _, cache = run()
+    value, cache = run()
     gradients = tree_map(np.zeros_like, p)
     add_to(gradients, model.loss_backward(p, 1.0, cache))
     rng = np.random.default_rng(seed)
     arrays = dict(leaves(p))
-    return _compare(lambda: float(run()[0]), arrays, dict(leaves(gradients)), rng, step, tolerance, entries)
+    found = dict(leaves(gradients))
+    return _compare(lambda: float(run()[0]), arrays, found, rng, step, tolerance, entries, abs(float(value)))
 
 
-def _compare(loss, arrays, gradients, rng, step, tolerance, entries) -> GradReport:
-    """The one comparison: move entries of `arrays` in place and watch `loss`."""
+def _refuse_single(groups: dict[str, list[Any]]) -> None:
+    for name, arrays in groups.items():
+        for x in arrays:
+            if x.dtype != np.float64:
+                raise TypeError(f"gradcheck: an array of {name} is {x.dtype}, expected float64")
+
+
+def _compare(loss, arrays, gradients, rng, step, tolerance, entries, size) -> GradReport:
+    """The one comparison: move entries of `arrays` in place and watch `loss`, whose terms add up to `size`.
+
+    Rounding leaves an error of about 1e-16 · size in the loss, and so 1e-16 · size / step in a difference: below
+    that no disagreement can be told, and the smallest gradient that can be judged is that over the tolerance.
+    """
+    floor = 4e-16 * size / step / tolerance
     found = []
     for name, x in arrays.items():
         g = gradients.get(name)
@@ -210,7 +256,8 @@ def _compare(loss, arrays, gradients, rng, step, tolerance, entries) -> GradRepo
             places = _places(rng, np.asarray(g), entries)
             measured = np.array([_central_difference(loss, x, i, step) for i in places])
             derived = np.array([g[i] for i in places])
-            errors = np.abs(derived - measured) / (1 + np.max(np.abs(measured)))
+            scale = max(np.max(np.abs(measured)), np.max(np.abs(derived))) + floor
+            errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
             at = int(np.argmax(errors))
             found.append(Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at])))
     return GradReport(tuple(found), tolerance)

@@ -33,13 +33,20 @@ class Batch(NamedTuple):
 
 
 def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None) -> Batch:
-    """A batch of the newest `maxlen` items of each history, none of which may be empty."""
+    """A batch of the newest `maxlen` items of each history. Raises ValueError for one that is empty, or an item below 1.
+
+    This is where ids are checked, once and on the host: a device would count a negative one from the table's end.
+    """
     histories = [h[-maxlen:] for h in histories]
     lengths = np.array([len(h) for h in histories])
+    if not np.all(lengths):
+        raise ValueError("a history is empty: expected at least one item")
     width = int(lengths.max())
     real = np.arange(width) < lengths[:, None]                           # (B, L)
     ids = np.zeros(real.shape, dtype=np.int64)
     ids[real] = np.concatenate(histories)
+    if np.any(ids[real] < 1):
+        raise ValueError(f"item number {np.min(ids[real])} in a history, expected 1, 2, 3, ... (0 is padding)")
     slots = np.minimum(maxlen - lengths[:, None] + np.arange(width), maxlen - 1)
     return Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
 

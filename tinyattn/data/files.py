@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
-import tempfile
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,15 @@ class FileError(ValueError):
 def write_atomically(path: Path, content: bytes) -> None:
     """Killed at any moment, the old content or the new one stands at `path`, never a part."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    temporary = path.with_name(f".{path.name}.tmp")      # always the same: what a kill leaves, the next write takes
     try:
-        with os.fdopen(handle, "wb") as file:
+        with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -72,6 +71,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         raise
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, AttributeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, RuntimeError, zlib.error,
+            zipfile.BadZipFile) as error:                # what zipfile and NumPy raise for damage of one kind or another
         reason = "it holds pickled objects" if "pickle" in str(error) else "truncated, damaged or foreign"
         raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None

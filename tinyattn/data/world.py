@@ -42,7 +42,7 @@ class SeriesWorld:
         return self.series * self.episodes
 
     def generate(self) -> Interactions:
-        """Item ids read `s07e03`; users are numbered from 1. The same settings give the same data."""
+        """Item ids read `s07e3`; users are numbered from 1. The same settings give the same data."""
         rng = generator(self.seed, Stream.WORLD)
         lengths = rng.integers(self.shortest, self.longest + 1, size=self.users)
         progress = np.zeros((self.users, self.series), dtype=np.int64)      # episodes seen of each series

@@ -1,9 +1,9 @@
 """The block: attention, then the feed-forward network, each with a residual and a LayerNorm, in three forms.
 
-    pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-B); GPT-2
+    pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-C); GPT-2
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
-    sasrec    q = LN(x); q + attention(q, x)    SASRec's released code: only queries are normalised, and the
-              f = LN(s); f + dropout(ffn(f))    residual carries the normalised tokens
+    sasrec    q = LN(x); u = q + attention(q, x)    SASRec's released code: only queries are normalised, and
+              h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
 
 The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers.
 Every form has the same parameters, so one set can be run in all three and compared.
@@ -100,12 +100,12 @@ def post_block_backward(p, dy, cache):
 
 
 def sasrec_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
-    """q = LN(x), s = q + attention(q, x); f = LN(s), y = f + ffn(f). Shapes: x (..., n, D) -> y (..., n, D), cache."""
+    """q = LN(x), u = q + attention(q, x); h = LN(u), y = h + ffn(h). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     q, norm_1 = norm(p["norm_1"], x, eps=eps)
     a, attention = multi_head_attention(p["attention"], q, x, heads=heads, mask=mask, rate=rate, rng=rng)
-    s = q + a                                                # not x + a: the residual of the normed
+    u = q + a                                                # not x + a: the residual of the normed
 
-    h, norm_2 = norm(p["norm_2"], s, eps=eps)
+    h, norm_2 = norm(p["norm_2"], u, eps=eps)
     f, ffn = feed_forward(p["feed_forward"], h, rate=rate, rng=rng)
     keep_2 = draw_keep(x, x.shape, rate, rng)
     y = h + dropout(f, keep_2, rate)
@@ -116,10 +116,10 @@ def sasrec_block_backward(p, dy, cache):
     """The mirror of `sasrec_block`: x is read by the norm and, raw, by keys and values. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, cache.rate)
     dh, ffn = feed_forward_backward(p["feed_forward"], df, cache.feed_forward)
-    ds, norm_2 = norm_backward(p["norm_2"], dh + dy, cache.norm_2)       # y = h + ...
+    du, norm_2 = norm_backward(p["norm_2"], dh + dy, cache.norm_2)       # y = h + ...
 
-    dq, dkv, attention = multi_head_attention_backward(p["attention"], ds, cache.attention)
-    dx, norm_1 = norm_backward(p["norm_1"], dq + ds, cache.norm_1)       # s = q + ...
+    dq, dkv, attention = multi_head_attention_backward(p["attention"], du, cache.attention)
+    dx, norm_1 = norm_backward(p["norm_1"], dq + du, cache.norm_1)       # u = q + ...
     dx = dx + dkv                                                        # keys and values saw the raw x
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 

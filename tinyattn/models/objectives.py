@@ -7,8 +7,8 @@ was also read as input, so its gradient is only complete with that reading: `sco
 from typing import Any, NamedTuple
 
 from ..backend import get_xp
+from ..layers import add_to
 from ..ops import (
-    Rows,
     bce_with_logits,
     bce_with_logits_backward,
     cross_entropy,
@@ -39,29 +39,28 @@ class ScoredTable(NamedTuple):
 
     def with_reading(self, ids, dx):
         """-> (items + 1, D), both uses of the table added."""
-        read: Rows = sum_rows(ids, dx)
-        self.dE[read.ids] += read.values
+        add_to(self.dE, sum_rows(ids, dx))
         return self.dE
 
 
 def bce(h, E, batch):
     """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
-    up, down = _dot(h, embedding(batch.targets, E)), _dot(h, embedding(batch.negatives, E))      # (B, L)
+    positive, negative = _dot(h, embedding(batch.targets, E)), _dot(h, embedding(batch.negatives, E))      # (B, L)
     weight = batch.weight.astype(h.dtype)
-    ones, zeros = get_xp(up).ones_like(up), get_xp(up).zeros_like(up)
-    loss = bce_with_logits(up, ones, weight) + bce_with_logits(down, zeros, weight)
-    return loss, (up, ones, down, zeros, weight)
+    ones, zeros = get_xp(h).ones_like(positive), get_xp(h).zeros_like(negative)
+    loss = bce_with_logits(positive, ones, weight) + bce_with_logits(negative, zeros, weight)
+    return loss, (positive, ones, negative, zeros, weight)
 
 
 def bce_backward(dloss, h, E, batch, saved):
     """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
-    up, ones, down, zeros, weight = saved
-    dup = bce_with_logits_backward(dloss, up, ones, weight)[..., None]                           # (B, L, 1)
-    ddown = bce_with_logits_backward(dloss, down, zeros, weight)[..., None]
-    dh = dup * embedding(batch.targets, E) + ddown * embedding(batch.negatives, E)
+    positive, ones, negative, zeros, weight = saved
+    dpositive = bce_with_logits_backward(dloss, positive, ones, weight)[..., None]                           # (B, L, 1)
+    dnegative = bce_with_logits_backward(dloss, negative, zeros, weight)[..., None]
+    dh = dpositive * embedding(batch.targets, E) + dnegative * embedding(batch.negatives, E)
     xp = get_xp(h)
     ids = xp.concatenate([batch.targets.reshape(-1), batch.negatives.reshape(-1)])
-    return dh, ScoredRows(ids, xp.concatenate([rows(h * dup), rows(h * ddown)]))
+    return dh, ScoredRows(ids, xp.concatenate([rows(h * dpositive), rows(h * dnegative)]))
 
 
 def _dot(a, b):

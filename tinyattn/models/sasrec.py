@@ -44,7 +44,7 @@ class SASRec(Recommender):
     qkv_bias: bool | None = None      # biases in query, key and value projections; None: likewise
     output_projection: bool = False   # W_O, as in the Transformer
     last_norm: bool = True            # LayerNorm after the last block
-    user_embedding: bool = False      # explicit user modelling (paper, section III-F)
+    user_embedding: bool = False      # explicit user modelling (paper, section III-D)
     epochs: int = 100
     patience: int = 10                # epochs without a better validation NDCG@10; 0 = never stop early
     batch_size: int = 128             # users a step

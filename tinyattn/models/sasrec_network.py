@@ -47,7 +47,7 @@ class SASRecNetwork:
     qkv_bias: bool = False          # biases in the query, key and value projections (released code)
     output_projection: bool = False # W_O after the heads are joined (Transformer; neither paper nor code)
     last_norm: bool = True          # LayerNorm after the last block (released code; pre-LN needs it)
-    users: int = 0                  # explicit user modelling: embeddings for this many users (paper, III-F)
+    users: int = 0                  # explicit user modelling: embeddings for this many users (paper, III-D)
     eps: float = 1e-8               # of every LayerNorm (released code)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class SASRecNetwork:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; row 0 of a table is 0."""
+        """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; row 0 of items and users is 0."""
         p: dict[str, Any] = {
             "items": glorot(rng, self.items + 1, self.dim),
             "positions": glorot(rng, self.maxlen, self.dim),

@@ -21,10 +21,10 @@ def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     get_xp(q, k, v, mask, bias, keep)
-    c = _default_scale(q) if scale is None else scale
+    c = _scale(q, scale)
     s = (q * c) @ swap(k)                               # (..., n, d) @ (..., d, m) -> (..., n, m)
     if bias is not None:
-        expect_onto(s.shape, "float", bias=bias)
+        expect_onto(s.shape, s.dtype, bias=bias)
         s += bias                                       # in place: s is this function's own
     weights = softmax(s, mask)                          # (..., n, m)
     return dropout(weights, keep, rate) @ v, weights    # (..., n, m) @ (..., m, e) -> (..., n, e)
@@ -38,7 +38,7 @@ def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, s
     their gradients.
     """
     expect("...ne ...nd ...md ...me ...nm", dout=dout, q=q, k=k, v=v, weights=weights)
-    c = _default_scale(q) if scale is None else scale
+    c = _scale(q, scale)
     dv = swap(dropout(weights, keep, rate)) @ dout      # out = dropped @ v         (..., m, n) @ (..., n, e)
     dp = dropout_backward(dout @ swap(v), keep, rate)   # dropped = dropout(weights)          (..., n, m)
     ds = softmax_backward(dp, weights)                  # weights = softmax(s)                (..., n, m)
@@ -49,5 +49,6 @@ def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, s
     return dq, dk, dv, dbias
 
 
-def _default_scale(q):
-    return 1 / math.sqrt(max(q.shape[-1], 1))           # a Python float: a NumPy one would widen float32
+def _scale(q, scale):
+    """A Python float: a NumPy one would widen float32."""
+    return 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)

@@ -10,13 +10,13 @@ def dropout(x, keep, rate):
     Raises ValueError for a rate outside [0, 1) or a keep that does not broadcast, TypeError for dtypes.
     """
     expect("...", x=x)
-    if keep is None:
-        return x
     if not 0 <= rate < 1:
         raise ValueError(f"dropout: rate is {rate}, expected 0 <= rate < 1")
-    expect_onto(x.shape, "bool", keep=keep)
+    if keep is None:
+        return x
+    expect_onto(x.shape, bool, keep=keep)
     y = x * keep
-    y *= 1 / (1 - rate)
+    y *= 1 / (1 - float(rate))
     return y
 
 

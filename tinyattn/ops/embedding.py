@@ -16,7 +16,8 @@ class Rows(NamedTuple):
 def embedding(ids, E):
     """y = E[ids]. Shapes: ids (...) of any integer dtype, E (V, d) -> y (..., d).
 
-    Raises IndexError for an id outside the table, TypeError for ids that are no integers.
+    Ids are 0..V-1, which is checked where batches are made, not here: NumPy refuses an id beyond the table, but would
+    count negative ones from its end. Raises IndexError for an id beyond the table, TypeError for ids that are no integers.
     """
     expect("#... vd", ids=ids, E=E)
     return get_xp(ids, E).take(E, ids, axis=0)

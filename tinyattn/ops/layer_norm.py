@@ -15,7 +15,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     expect("...d d d", x=x, gamma=gamma, beta=beta)
     xp = get_xp(x, gamma, beta)
     x_hat = x - xp.mean(x, axis=-1, keepdims=True)      # centred, not yet scaled
-    rstd = 1 / xp.sqrt(xp.mean(x_hat * x_hat, axis=-1, keepdims=True) + eps)
+    rstd = 1 / xp.sqrt(xp.mean(x_hat * x_hat, axis=-1, keepdims=True) + float(eps))
     x_hat *= rstd
     y = x_hat * gamma
     y += beta

@@ -10,8 +10,8 @@ def linear(x, W, b=None):
     Shapes: x (..., i), W (i, o), b (o,) or None -> y (..., o).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
-    get_xp(x, W, b)
     expect("...i io o", x=x, W=W, b=b)
+    get_xp(x, W, b)
     y = rows(x) @ W                                     # (N, i) @ (i, o) -> (N, o): one matrix product, not N
     if b is not None:
         y += b                                          # in place: y is this function's own
@@ -25,8 +25,8 @@ def linear_backward(dy, x, W):
     side of <,> gives <dy Wᵀ, δx> + <xᵀ dy, δW> + <1ᵀ dy, δb>. W and b serve every token, so their gradients
     are sums over all tokens. (db is returned whether or not there was a b.)
     """
-    xp = get_xp(dy, x, W)
     expect("...o ...i io", dy=dy, x=x, W=W)
+    xp = get_xp(dy, x, W)
     x, d = rows(x), rows(dy)                            # (N, i), (N, o)
     dx = d @ W.T                                        # y = x W + b:  (N, o) @ (o, i) -> (N, i)
     dW = x.T @ d                                        #               (i, N) @ (N, o) -> (i, o)

@@ -33,7 +33,7 @@ def cross_entropy_backward(dloss, logits, targets, weights=None):
     xp = get_xp(logits, targets, weights)
     dlogits = softmax(rows(logits))                     # (N, V)
     dlogits[xp.arange(len(dlogits)), targets.reshape(-1)] -= 1
-    dlogits *= dloss * _shares(targets, logits, weights).reshape(-1, 1)
+    dlogits *= _shares(dloss, targets, logits, weights).reshape(-1, 1)
     return dlogits.reshape(logits.shape)
 
 
@@ -54,7 +54,7 @@ def bce_with_logits_backward(dloss, z, targets, weights=None):
     """dz = dloss · w / Σw · (σ(z) - t): predicted minus true probability, as in cross-entropy."""
     expect("... ... ...", z=z, targets=targets, weights=weights)
     get_xp(z, targets, weights)
-    return (sigmoid(z) - targets) * (dloss * _shares(targets, z, weights))
+    return (sigmoid(z) - targets) * _shares(dloss, targets, z, weights)
 
 
 def sigmoid(z):
@@ -71,11 +71,14 @@ def _weighted_mean(each, weights):
     return xp.sum(each * weights) / _total(weights)
 
 
-def _shares(targets, like, weights):
-    """What part of the mean each position is, w / Σw, in the dtype of `like`."""
+def _shares(dloss, targets, like, weights):
+    """dloss times the part of the mean that each position is, w / Σw, in the dtype of `like`."""
     if weights is None:
-        return get_xp(like).full(targets.shape, 1 / max(targets.size, 1), dtype=like.dtype)
-    return weights / _total(weights)
+        shares = get_xp(like).full(targets.shape, 1 / max(targets.size, 1), dtype=like.dtype)
+    else:
+        shares = weights / _total(weights)
+    shares *= dloss                                     # in place: a NumPy scalar must not widen float32
+    return shares
 
 
 def _total(weights):

@@ -50,16 +50,16 @@ def expect(spec: str, **arrays: Any) -> None:
             raise TypeError(f"{_caller()}: {name} is {x.dtype} where the others are {floating}")
 
 
-def expect_onto(shape: tuple[int, ...], kind: str, **arrays: Any) -> None:
-    """Check that each argument broadcasts to `shape` without enlarging it, and its kind: "bool" or "float"."""
+def expect_onto(shape: tuple[int, ...], dtype: Any, **arrays: Any) -> None:
+    """Check that each argument broadcasts to `shape` without enlarging it, and has this dtype; None is passed over."""
     for name, x in arrays.items():
         if x is None:
             continue
         if not hasattr(x, "dtype"):
             raise TypeError(f"{_caller()}: {name} is a {type(x).__name__}, expected an array")
-        if x.dtype.kind != kind[0]:
-            hint = ", True = may look" if kind == "bool" else ""
-            raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected {kind}{hint}")
+        if x.dtype != dtype:
+            expected = "bool (True = may look, or kept)" if dtype is bool else dtype
+            raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected {expected}")
         tail = shape[len(shape) - len(x.shape) :]
         if len(x.shape) > len(shape) or any(a not in (1, b) for a, b in zip(x.shape, tail, strict=True)):
             raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")

@@ -13,7 +13,7 @@ def softmax(s, mask=None):
     Raises ValueError for a mask that does not broadcast, TypeError for dtypes (s float32 / float64, mask bool).
     """
     expect("...m", s=s)
-    expect_onto(s.shape, "bool", mask=mask)
+    expect_onto(s.shape, bool, mask=mask)
     xp = get_xp(s, mask)
     if s.shape[-1] == 0:
         return xp.zeros_like(s)

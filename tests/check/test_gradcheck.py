@@ -1,0 +1,160 @@
+"""The checker itself: it must see what is wrong, and say what it is."""
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import uneven
+from tinyattn import ops
+from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
+from tinyattn.data import Sampler
+from tinyattn.layers import dense, dense_backward, dense_init, flatten
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import Stream, generator
+
+X, W, B = (np.random.default_rng(0).standard_normal(shape) for shape in ((2, 3, 4), (4, 5), (5,)))
+
+
+def right(dy, x, W):
+    return ops.linear_backward(dy, x, W)
+
+
+def wrong(change):
+    """linear's backward with its gradients changed."""
+
+    def backward(dy, x, W):
+        return change(*ops.linear_backward(dy, x, W))
+
+    return backward
+
+
+def test_right_gradients_agree():
+    report = gradcheck(ops.linear, right, X, W, B)
+    assert report
+    assert [entry.name for entry in report.entries] == ["x", "W", "b"]
+    assert report.worst < 1e-8
+    assert "agree" in str(report)
+    assert gradcheck(ops.linear, right, X, W)  # db for a b that was None is no surplus
+
+
+@pytest.mark.parametrize(
+    ("change", "argument", "says"),
+    [
+        (lambda dx, dW, db: (-dx, dW, db), "x", "derived"),
+        (lambda dx, dW, db: (dx, dW * (1 + 1e-5), db), "W", "derived"),
+        (lambda dx, dW, db: (dx, dW, db + 1e-5), "b", "derived"),
+        (lambda dx, dW, db: (dx, dW), "b", "no gradient was returned"),
+        (lambda dx, dW, db: dx, "W", "no gradient was returned"),
+        (lambda dx, dW, db: (dx, dW, db, db), "(surplus)", "1 more gradients"),
+        (lambda dx, dW, db: (dx, dW.T, db), "W", "wrong shape: gradient (5, 4), argument (4, 5)"),
+        (lambda dx, dW, db: (dx, dW, db[None]), "b", "wrong shape"),
+        (lambda dx, dW, db: (dx, dW, db * np.nan), "b", "not finite"),
+        (lambda dx, dW, db: (dx, np.where(dW == dW.max(), dW + 1e-4, dW), db), "W", "derived"),
+    ],
+)
+def test_what_is_wrong_is_named(change, argument, says):
+    report = gradcheck(ops.linear, wrong(change), X, W, B)
+    assert not report
+    bad = [entry for entry in report.entries if entry.error > report.tolerance]
+    assert [entry.name for entry in bad][0] == argument
+    assert says in str(bad[0])
+    assert "DIFFER" in str(report)
+
+
+def test_the_place_of_the_worst_entry():
+    def backward(dy, x, W):
+        dx, dW, db = ops.linear_backward(dy, x, W)
+        dW[3, 2] += 1
+        return dx, dW, db
+
+    entry = gradcheck(ops.linear, backward, X, W, B).entries[1]
+    assert entry.index == (3, 2)
+    np.testing.assert_allclose(entry.derived - entry.measured, 1, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e8])
+def test_small_and_large_gradients_are_judged_by_their_own_size(size):
+    def square(x):
+        return size * x * x
+
+    def by(factor):
+        return lambda dy, x: factor * size * dy * x
+
+    assert gradcheck(square, by(2.0), np.linspace(0.5, 2, 4))
+    assert not gradcheck(square, by(0.0), np.linspace(0.5, 2, 4))
+    assert not gradcheck(square, by(2.001), np.linspace(0.5, 2, 4))
+
+
+def test_arguments_are_bound_by_name_and_further_outputs_in_order():
+    def forward(x, k=3.0):
+        return k * x, x + 1, x + 2
+
+    def backward(dy, second, x, third, k):
+        np.testing.assert_array_equal(second, x + 1)
+        np.testing.assert_array_equal(third, x + 2)
+        return k * dy
+
+    assert gradcheck(forward, backward, np.ones(3), k=5.0)
+
+    def asks_too_much(dy, x, a, b, c, d):
+        return dy
+
+    with pytest.raises(TypeError, match="asks for c, d, which no forward output is"):
+        gradcheck(forward, asks_too_much, np.ones(3))
+
+
+def test_weights_and_targets_are_constants_unless_named():
+    z, t = np.array([0.5, -1.0]), np.array([1.0, 0.0])
+    assert gradcheck(ops.bce_with_logits, ops.bce_with_logits_backward, z, t)
+
+    def scaled(x, weights):
+        return x * weights
+
+    assert gradcheck(scaled, lambda dy, x, weights: (dy * weights, dy * x), z, t + 2, wrt=("x", "weights"))
+    assert not gradcheck(scaled, lambda dy, x, weights: dy * weights, z, t + 2, wrt=("x", "weights"))
+
+
+def test_inputs_keep_their_bits():
+    x, w, b = X.copy(), W.copy(), B.copy()
+    gradcheck(ops.linear, right, x, w, b)
+    assert x.tobytes() + w.tobytes() + b.tobytes() == X.tobytes() + W.tobytes() + B.tobytes()
+
+
+def test_float32_is_refused_by_all_three():
+    with pytest.raises(TypeError, match="x is float32, expected float64"):
+        gradcheck(ops.linear, right, X.astype("f"), W, B)
+    p = dense_init(generator(0, Stream.INIT), 4, 5)
+    with pytest.raises(TypeError, match="float32"):
+        gradcheck_layer(dense, dense_backward, p, X.astype("f"))
+    data = uneven()
+    network = SASRecNetwork(items=data.n_items, maxlen=4, dim=4)
+    _, single = flatten(network.init(generator(0, Stream.INIT)), np.float32)
+    with pytest.raises(TypeError, match="float32"):
+        gradcheck_model(network, single, Sampler(data, 4, 7, 0, True).batch(0))
+
+
+def test_a_wrong_layer_is_caught():
+    def backward(p, dy, cache):
+        dx, grads = dense_backward(p, dy, cache)
+        return dx, {"W": grads["W"], "b": 0 * grads["b"]}
+
+    report = gradcheck_layer(dense, backward, dense_init(generator(0, Stream.INIT), 4, 5), X)
+    assert [entry.name for entry in report.entries if entry.error > report.tolerance] == ["b"]
+
+
+@pytest.mark.parametrize("leaf", ["items", "positions", "norm"])
+def test_a_wrong_model_is_caught(leaf):
+    class Wrong(SASRecNetwork):
+        def loss_backward(self, p, dloss, cache):
+            grads = super().loss_backward(p, dloss, cache)
+            if leaf == "norm":
+                grads["norm"]["gamma"] = grads["norm"]["gamma"] * 1.001
+            else:
+                grads[leaf] = grads[leaf]._replace(values=grads[leaf].values * 1.001)
+            return grads
+
+    data = uneven()
+    network = Wrong(items=data.n_items, maxlen=4, dim=4)
+    _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
+    report = gradcheck_model(network, p, Sampler(data, 4, 7, 0, True).batch(0))
+    bad = {entry.name for entry in report.entries if entry.error > report.tolerance}
+    assert bad == {"norm.gamma" if leaf == "norm" else leaf}
