@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -57,13 +56,14 @@ def text(result: dict[str, Any]) -> str:
     lines = ["| seed 0 | " + " | ".join(n.upper() for n in names) + " |", "|---|" + "---|" * len(names)]
     for row, title in ROWS.items():
         lines.append(f"| {title} | " + " | ".join(f"{runs[0]['metrics'][row][n]:.4f}" for n in names) + " |")
-    shares = [100 * closed(run) for run in runs]
-    seconds = statistics.median(run["seconds"] for run in runs)
+    shares = {name: [100 * closed(run, name) for run in runs] for name in names}
+    told = ", ".join(f"{min(v):.0f} to {max(v):.0f} % in {name.upper()}" for name, v in shares.items())
+    seconds = [run["seconds"] for run in runs]
     lines += [
         "",
-        f"Over {len(runs)} seeds SASRec closes {min(shares):.0f} to {max(shares):.0f} % of the NDCG@10 gap between a "
-        f"Markov chain and the best ranking there is; a run takes {seconds:.0f} s (median) on {machine['cores']} cores "
-        f"of {machine['cpu']} with NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. "
+        "Of the gap between a Markov chain and the best ranking there is, SASRec closes "
+        f"(over {len(runs)} seeds) {told}. A run took {min(seconds):.0f} to {max(seconds):.0f} s on {machine['cores']} "
+        f"cores of {machine['cpu']} (NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}). "
         "Figures: [benchmarks/results/default_world.json](benchmarks/results/default_world.json).",
     ]
     return "\n".join(lines)

@@ -36,7 +36,7 @@ class Configuration:
     title: str
     arguments: dict[str, Any]
     seeds: int = 1
-    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)   # (protocol, metric): centre, width
+    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)   # (protocol, metric): centre, ±
 
 
 @dataclass(frozen=True)
@@ -139,8 +139,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     lines = [
         f"# {table.heading}",
         "",
-        f"{data['users']:,} users, {data['items']:,} items, {data['interactions']:,} interactions; leave-one-out, every "
-        "user with three interactions; validation chooses the epoch, the test items are read once.",
+        f"{data['users']:,} users, {data['items']:,} items, {data['interactions']:,} interactions; leave-one-out, "
+        "every user with three interactions; validation chooses the epoch, the test items are read once.",
         "",
         "| | seeds | " + " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in COLUMNS) + " |",
         "|---|---|" + "---|" * len(COLUMNS),
@@ -159,8 +159,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
         f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machine['cores']} cores of "
-        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. With several seeds: "
-        "mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
+        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. With several "
+        "seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
         "",
     ]
     return "\n".join(lines)

@@ -44,7 +44,7 @@ def test_readme_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
     rows = [(user, (user * 7 + t) % 60 + 1) for user in range(1, 30) for t in range(6)]
     Path("interactions.txt").write_text("".join(f"{user} {item}\n" for user, item in rows))
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "leave_one_out" in c)
-    exec(code.replace("dim=50)", "dim=8, epochs=1)"), {})
+    exec(code.replace("heads=2)", "heads=2, dim=8, epochs=1)"), {})
     assert "hr@10" in capsys.readouterr().out
     assert Path("model.npz").exists()
 
@@ -57,7 +57,7 @@ def test_readmes_attention_is_the_librarys_whole_body():
         for node in ast.parse(text).body:
             if isinstance(node, ast.FunctionDef) and node.name.startswith("attention"):
                 kept = [ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.stmt) and not isinstance(n, ast.If)]
-                found[node.name] = [k for k in kept[1:] if not k.startswith(("expect", "get_xp", "'"))]
+                found[node.name] = [k for k in kept[1:] if not k.startswith(("expect", "get_xp", "'", '"'))]
         return found
 
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def attention" in c)

@@ -61,7 +61,7 @@ def module_for(device: str) -> ModuleType:
     try:
         import cupy
     except ImportError:
-        raise ValueError("device gpu needs CuPy: pip install 'tinyattn[gpu]', or use device cpu") from None
+        raise ValueError("device gpu needs CuPy: pip install -e '.[gpu]' in the checkout, or use device cpu") from None
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError:

@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -33,7 +33,10 @@ ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted."""
+    """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted.
+
+    1 where whoever read the output has gone.
+    """
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
@@ -55,7 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def train(options: argparse.Namespace) -> None:
     """`tinyattn train`: data in, RUN out. Everything that can be refused is refused before training begins."""
-    model = MODELS[options.model](**{name: getattr(options, name) for name in _model_options()})
+    given = {f.name: getattr(options, f.name) for f in fields(SASRec) if hasattr(options, f.name)}
+    model = MODELS[options.model](**given)
     source = _Source.of(options)
     data, truth = source.load()
     if data.n_users < 2:
@@ -80,20 +84,21 @@ def train(options: argparse.Namespace) -> None:
     if run.checkpoint.exists():
         print(f"going on from {run.checkpoint}")
     model.fit(split, checkpoint=run.checkpoint, on_epoch=run.write_history)
-    rows = _rows(model.score, split, options, source, truth, candidates)
+    run.write_history(model.history)
+    model.save(run.model)  # before anything that could fail to be drawn
+    rows = _rows(model, split, options, source, truth, candidates)
     _draw(run.figures, model, split, rows, options.at, f"{options.model} on {source.name}")
-    run.finish(model, rows)
+    run.finish(rows)
     _print_table(run.metrics(), options.model, truth is not None)
     print(f"written to {run.path}: model.npz, config.json, metrics.json, training.csv, figures/")
 
 
 def measure(options: argparse.Namespace) -> None:
     """`tinyattn evaluate`: the table of a finished run, measured again, or on other data with the same items."""
-    model, source = _open(options)
-    data, truth = source.load()
+    model, source, data, truth = _open(options)
     split = leave_one_out(_in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {_told(data)}")
-    rows = _rows(model.score, split, options, source, truth, _candidates(split, options))
+    rows = _rows(model, split, options, source, truth, _candidates(split, options))
     _print_table(rows, model.name, truth is not None)
 
 
@@ -111,8 +116,9 @@ def describe(options: argparse.Namespace) -> None:
 
 def recommend(options: argparse.Namespace) -> None:
     """`tinyattn recommend`: the best next items for a history, or for a user of the data."""
-    history, model = _history(options)
-    ids, scores = model.recommend(history, options.k)
+    history, user, model = _history(options)
+    ids, scores = model.recommend([history], options.k, users=user)
+    ids, scores = ids[0], scores[0]
     print(f"after {_shortened(history)}:")
     width = max(len(str(i)) for i in ids)
     for rank, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
@@ -123,12 +129,13 @@ def show(options: argparse.Namespace) -> None:
     """`tinyattn show`: who looks at whom, as a picture by layer and head."""
     from . import show as pictures
 
-    history, model = _history(options)
+    history, _, model = _history(options)
     ids, weights = model.attention(history)
     if not len(weights):
         raise ValueError("this model has no blocks (blocks 0): there is no attention to show")
     picture = pictures.attention_map(weights, ids, f"{model.name}, {Path(options.run_folder).name}")
-    print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / "attention.png"))
+    name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
+    print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))
 
 
 # --- data ---------------------------------------------------------------------------------------------------
@@ -187,23 +194,31 @@ class _Source:
         return self.world.generate(), self.world.next_item
 
 
-def _open(options: argparse.Namespace) -> tuple[Any, _Source]:
-    """The model of a finished run, and the data named, or else the data it was trained on."""
+def _open(options: argparse.Namespace) -> tuple[Any, _Source, Interactions, Truth | None]:
+    """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open()
+    if options.data is not None:
+        source = _Source.of(options)
+        return model, source, *source.load()
     try:
-        return model, _Source.of(options) if options.data else _Source.from_config(config["data"])
+        source = _Source.from_config(config["data"])
     except (KeyError, TypeError):
         raise ValueError(f"{options.run_folder}/config.json does not say what data it is about; name DATA") from None
+    data, truth = source.load()
+    if data.fingerprint() != config["data"]["fingerprint"]:
+        raise ValueError(
+            f"{source.title} is no longer what {options.run_folder} was trained on; name DATA to use it anyway"
+        )
+    return model, source, data, truth
 
 
 def _in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions in the model's numbers. ValueError names an item it does not know."""
+    """The same interactions in the model's item numbers. ValueError names an item it does not know."""
     assert model.items is not None
-    assert model.users is not None
-    if np.array_equal(data.items.ids, model.items.ids) and np.array_equal(data.users.ids, model.users.ids):
+    if np.array_equal(data.items.ids, model.items.ids):
         return data
     flat = model.items.numbers(data.items.ids.tolist())[data.flat - 1].astype(np.int32)
-    return Interactions(flat, data.offsets, model.items, data.users)
+    return replace(data, flat=flat, items=model.items)
 
 
 def _sizes(data: Interactions) -> dict[str, int]:
@@ -214,17 +229,17 @@ def _told(data: Interactions) -> str:
     return ", ".join(f"{number:,} {what}" for what, number in _sizes(data).items())
 
 
-def _history(options: argparse.Namespace) -> tuple[list[Any], Any]:
-    """The history that --items or --user names, in the data's ids, and the run's model."""
+def _history(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
+    """The history that --items or --user names, in the data's ids, whose it is, and the run's model."""
     if options.items is not None:
-        model, _ = _open(options)
-        items = [item.strip() for item in options.items.split(",") if item.strip()]
-        model.items.numbers(items)  # an unknown item is named before anything else is done
-        return items, model
-    model, source = _open(options)
-    data, _ = source.load()
+        if options.data is not None:
+            raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
+        model, _ = RunFolder(options.run_folder).open()
+        return [item.strip() for item in options.items.split(",") if item.strip()], None, model
+    model, _, data, _ = _open(options)
     row = int(data.users.numbers([options.user])[0]) - 1
-    return data.items.decode(data.sequence(row)).tolist(), model
+    known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
+    return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
 
 
 def _shortened(history: list[Any]) -> str:
@@ -251,7 +266,7 @@ def _candidates(split: Split, options: argparse.Namespace) -> dict[str, np.ndarr
 
 
 def _rows(
-    score: Any,
+    model: Any,
     split: Split,
     options: argparse.Namespace,
     source: _Source,
@@ -259,11 +274,13 @@ def _rows(
     candidates: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """The model's metrics, the baselines' and, where the truth is known, those of the best possible ranking."""
-    scores = {"model": score} | {name: BASELINES[name]().fit(split).score for name in options.baselines}
+    scores: dict[str, Any] = {name: BASELINES[name]().fit(split).score for name in options.baselines}
     if source.world is not None:
         world = source.world
         scores["optimum"] = lambda histories, users: world.best_ranking(histories)
-    found = {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
+    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's own numbers for them
+    found = {"model": evaluate(model.score, split, "test", options.at, truth, candidates, users)}
+    found |= {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
     return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
 
 
@@ -291,9 +308,8 @@ def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tup
     pictures.save(pictures.training_curves(model.history, title), figures / "training.png")
     protocol = next(iter(rows["model"]))
     ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
-    pictures.save(
-        pictures.metric_bars(ordered, (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr"), title), figures / "metrics.png"
-    )
+    names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
+    pictures.save(pictures.metric_bars(ordered, names, model.name, title), figures / "metrics.png")
     lengths = split.data.lengths[split.evaluated]
     user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
     history = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
@@ -311,15 +327,6 @@ class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print the whole usage first."""
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
-
-
-def _model_options() -> list[str]:
-    """The arguments of SASRec that the command line sets."""
-    return [
-        "maxlen", "dim", "blocks", "heads", "dropout", "loss", "block_form", "emb_scale", "qkv_bias",
-        "output_projection", "user_embedding", "epochs", "patience", "batch_size", "lr", "beta2", "seed",
-        "workers", "device",
-    ]  # fmt: skip
 
 
 def _cutoffs(text: str) -> tuple[int, ...]:
@@ -371,13 +378,15 @@ def _parser() -> argparse.ArgumentParser:
     _add(group, "dropout", float, "dropout rate")
     _add(group, "block_form", str, "pre-LN (the paper), post-LN, or the original code", choices=tuple(BLOCKS))
     _add(group, "emb_scale", bool, "multiply item embeddings by the root of dim (default: in the original code's form)")
-    _add(group, "qkv_bias", bool, "biases in query, key and value projections (default: likewise)")
-    _add(group, "output_projection", bool, "a projection after the heads are joined (Transformer)")
-    _add(group, "user_embedding", bool, "add an embedding of the user (paper, section III-D)")
+    _add(group, "qkv_bias", bool, "biases in query, key and value projections (default: in the original code's form)")
+    _add(
+        group, "output_projection", bool, "a projection after the heads are joined, as in the Transformer (default: no)"
+    )
+    _add(group, "user_embedding", bool, "add an embedding of the user; paper, section III-D (default: no)")
     group = command.add_argument_group("training")
     _add(group, "loss", str, "one sampled negative a position (the paper), or cross-entropy", choices=tuple(OBJECTIVES))
     _add(group, "epochs", int, "epochs at most")
-    _add(group, "patience", int, "stop after so many without a better validation NDCG@10; 0 = never")
+    _add(group, "patience", int, "stop after so many epochs without a better validation NDCG@10; 0 = never")
     _add(group, "batch_size", int, "users a step")
     _add(group, "lr", float, "learning rate of Adam")
     _add(group, "beta2", float, "second decay rate of Adam")
@@ -426,7 +435,9 @@ def _parser() -> argparse.ArgumentParser:
     _add_run(command)
     _add_data(command)
     _add_history(command)
-    command.add_argument("--out", metavar="FILE", help="the picture (default: RUN/figures/attention.png)")
+    command.add_argument(
+        "--out", metavar="FILE", help="the picture (default: RUN/figures/attention-LAST.png, after the last item)"
+    )
     return parser
 
 

@@ -68,6 +68,30 @@ def test_a_scorer_that_knows_nothing_gets_chance_under_every_protocol():
     assert all(row["hr@10"] == 0 for row in found.values())  # everybody ranks in the middle
 
 
+def test_chunks_of_users_are_weighed_by_their_number(monkeypatch):
+    import importlib
+
+    table = np.random.default_rng(5).random((81, 241))
+    whole = evaluate(lambda histories, users: table[users], SPLIT)
+    module = importlib.import_module("tinyattn.evaluation.protocol")
+    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 33 * 241)                       # 80 users in chunks of 27, 27 and 26
+    chunked = evaluate(lambda histories, users: table[users], SPLIT)
+    for name, value in whole["full"].items():
+        np.testing.assert_allclose(chunked["full"][name], value, rtol=1e-12)
+
+
+def test_users_are_known_to_the_model_by_its_own_numbers():
+    asked = []
+    numbers = np.arange(80)[::-1]
+
+    def score(histories, users):
+        asked.extend(users.tolist())
+        return np.zeros((len(histories), 241))
+
+    evaluate(score, SPLIT, users=numbers)
+    assert asked == numbers[SPLIT.evaluated].tolist()
+
+
 def test_what_cannot_be_drawn_is_said():
     small = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
     with pytest.raises(ValueError, match="pop100: user 1 has 0 items left to draw from, 100 are needed"):

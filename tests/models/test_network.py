@@ -26,6 +26,8 @@ def make(data, options=PLAIN, dtype=np.float64, **more):
     p = network.init(generator(0, Stream.INIT))
     rng = np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
+    if users:
+        p["users"][1:] = 0.2 * rng.standard_normal((users, network.dim))
     return network, flatten(p, dtype)[1]
 
 

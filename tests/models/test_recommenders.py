@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -146,6 +148,52 @@ def test_fit_learns_and_validates_on_a_split():
     assert all(0 <= row["valid"] <= 1 for row in model.history)
     mine, popularity = (m.evaluate(split, truth=TINY.next_item)["ndcg@10"] for m in (model, Popularity().fit(split)))
     assert mine > popularity
+
+
+def test_the_test_items_have_no_say_in_training():
+    """Other items to test on: the same parameters, the same validation scores, the same choice of epoch."""
+    data = TINY.generate()
+    models = []
+    for change in (0, 1):
+        flat = data.flat.copy()
+        flat[data.offsets[1:] - 1] = (flat[data.offsets[1:] - 1] - 1 + change) % 16 + 1
+        split = leave_one_out(replace(data, flat=flat))
+        models.append(SASRec(**SMALL | {"epochs": 6}).fit(split, progress=False))
+    assert [row["valid"] for row in models[0].history] == [row["valid"] for row in models[1].history]
+    np.testing.assert_array_equal(models[0].parameters["items"], models[1].parameters["items"])
+
+
+def test_validation_is_measured_on_the_validation_items():
+    split = leave_one_out(TINY.generate())
+    model = SASRec(**SMALL | {"epochs": 1}).fit(split, progress=False)
+    assert model.history[0]["valid"] == model.evaluate(split, "valid")["ndcg@10"] != model.evaluate(split)["ndcg@10"]
+
+
+def test_user_embeddings_are_learned_used_and_follow_the_user():
+    sequences = [["a", "b", "c", "d"], ["b", "c", "d", "e"], ["a"]]
+    model = SASRec(**SMALL | {"epochs": 30, "lr": 0.05}, user_embedding=True).fit(sequences, progress=False)
+    assert not model.parameters["users"][0].any()
+    assert model.parameters["users"][1:3].all(axis=1).all()
+    assert not model.parameters["users"][3].any()              # one item, nothing to learn from
+    score = {user: model.recommend(["a", "b"], 2, users=[user])[1].tolist() for user in (1, 2, 3)}
+    assert len({tuple(s) for s in score.values()}) == 3
+    assert score[3] == model.recommend(["a", "b"], 2)[1].tolist()
+    with pytest.raises(ValueError, match="unknown user id 9"):
+        model.recommend(["a"], 1, users=[9])
+
+
+def test_only_losses_that_need_negatives_draw_them(monkeypatch):
+    from tinyattn.data import Seen
+
+    monkeypatch.setattr(Seen, "draw_unseen", lambda *_: pytest.fail("drawn"))
+    SASRec(**SMALL, loss="ce").fit(SEQUENCES, progress=False)
+
+
+def test_attention_is_of_the_newest_items():
+    model = SASRec(**SMALL).fit(SEQUENCES, progress=False)
+    ids, weights = model.attention(["a", "b", "c", "d", "e", "a", "b", "c"])
+    assert ids.tolist() == ["c", "d", "e", "a", "b", "c"]
+    np.testing.assert_array_equal(weights, model.attention(["c", "d", "e", "a", "b", "c"])[1])
 
 
 def test_attention_is_a_picture_waiting_to_be_drawn():

@@ -126,6 +126,40 @@ def test_early_stopping_keeps_the_best_epoch():
     assert len(history) == 6
 
 
+def test_dropout_is_on_in_training_and_off_in_evaluation():
+    """The loss of a step depends on the key it is given; without one it does not; and rate 0 is another training."""
+    from tinyattn.ops import Stream, generator
+
+    network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
+    p = network.init(generator(0, Stream.INIT))
+    batch = sampler().batch(0)
+    by_key = [float(network.loss(p, batch, generator(0, Stream.DROPOUT, 0, n))[0]) for n in (1, 1, 2)]
+    assert by_key[0] == by_key[1] != by_key[2]
+    assert network.loss(p, batch)[0] == network.loss(p, batch)[0]
+    trained = [run(model=SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=rate))[0] for rate in (0.0, 0.5)]
+    assert trained[0] != trained[1]
+
+
+@pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
+def test_dropout_falls_on_the_input_and_within_blocks(form):
+    from tinyattn.ops import Stream, generator
+
+    network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5, block_form=form)
+    p = network.init(generator(0, Stream.INIT))
+    _, (_, _, cache) = network.loss(p, sampler().batch(0), generator(0, Stream.DROPOUT, 0, 0))
+    block = cache.blocks[0]
+    masks = [cache.keep, block.keep_2]
+    masks += [block.attention.keep, block.feed_forward.keep] if form == "sasrec" else [block.keep_1]
+    for keep in masks:
+        assert 0.3 < keep.mean() < 0.7
+    assert cache.blocks[1].keep_2.tobytes() != block.keep_2.tobytes()
+
+
+def test_every_setting_reaches_the_optimiser():
+    assert run(Settings(epochs=4, patience=0, beta2=0.9))[0] != run()[0]
+    assert run(Settings(epochs=4, patience=0, lr=2e-3))[0] != run()[0]
+
+
 def test_the_seed_decides_and_nothing_else():
     assert run()[0] == run()[0] != run(Settings(epochs=4, patience=0, seed=1))[0]
 

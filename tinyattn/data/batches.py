@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
 
 def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None) -> Batch:
-    """A batch of the newest `maxlen` items of each history. Raises ValueError for one that is empty, or an item below 1.
+    """A batch of the newest `maxlen` items of each history. Raises ValueError for an empty one, or an item below 1.
 
     This is where ids are checked, once and on the host: a device would count a negative one from the table's end.
     """

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+_DAMAGE = (EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)      # what zipfile raises, besides the usual
+
 
 class FileError(ValueError):
     """A file that is missing, truncated, foreign or unsafe; the message names it."""
@@ -71,7 +73,6 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         raise
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
-    except (OSError, ValueError, LookupError, TypeError, EOFError, AttributeError, RuntimeError, zlib.error,
-            zipfile.BadZipFile) as error:                # what zipfile and NumPy raise for damage of one kind or another
-        reason = "it holds pickled objects" if "pickle" in str(error) else "truncated, damaged or foreign"
+    except (*_DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+        reason = "it holds pickled objects" if "pickle" in str(error).lower() else "truncated, damaged or foreign"
         raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None

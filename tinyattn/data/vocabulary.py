@@ -29,6 +29,13 @@ class Vocabulary:
             raise ValueError(self._unknown(ids[int(np.argmin(known))]))
         return place + 1
 
+    def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
+        """The numbers of `ids`, 0 for one that is not here."""
+        if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
+            return np.zeros(len(ids), dtype=np.int64)
+        place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
+        return np.where(self.ids[place] == ids, place + 1, 0)
+
     def decode(self, numbers: np.ndarray) -> np.ndarray:
         """The ids of `numbers` (each in 1..len)."""
         return self.ids[np.asarray(numbers) - 1]

@@ -33,6 +33,7 @@ def evaluate(
     ks: tuple[int, ...] = (10,),
     truth: Truth | None = None,
     sampled: dict[str, np.ndarray] | None = None,
+    users: np.ndarray | None = None,
 ) -> dict[str, dict[str, float]]:
     """HR@k, NDCG@k and MRR over all users who have a target: {"full": {..}, and one entry for each of `sampled`}.
 
@@ -40,27 +41,29 @@ def evaluate(
     Under "full" the items of a user's history are left out, unless one of them is the target itself. `stage` is
     "valid" or "test". With `truth`, which gives P(next | history) in the same layout, the full metrics are
     expectations under it rather than the outcome of one draw. `sampled` has for each protocol the candidates of
-    every evaluated user beside the target, (users, 100), from `draw_candidates`.
+    every evaluated user beside the target, (users, 100), from `draw_candidates`. `users` gives the model's own
+    numbers for the users of the data, where they differ from the data's: (n_users,), 0 for one it does not know.
     Raises NaNScoreError for a NaN score.
     """
     targets = getattr(split, stage)
     everyone = split.evaluated
+    numbers = np.arange(1, split.data.n_users + 1) if users is None else users
     found: dict[str, list[tuple[int, dict[str, float]]]] = {name: [] for name in ("full", *(sampled or {}))}
     at_once = max(1, _SCORES_AT_ONCE // (split.data.n_items + 1))
     for places in np.array_split(np.arange(len(everyone)), -(-len(everyone) // at_once)):
-        users = everyone[places]
-        histories = split.histories(users, stage)
-        scores = np.array(score(histories, users + 1))       # our own copy: seen items are struck out in place
-        target = targets[users]
+        rows = everyone[places]
+        histories = split.histories(rows, stage)
+        scores = np.array(score(histories, numbers[rows]))   # our own copy: seen items are struck out in place
+        target = targets[rows]
         for name, candidates in (sampled or {}).items():
             among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
-            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(users), dtype=np.int64))
-            found[name].append((len(users), metrics(chosen, ks)))
+            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(rows), dtype=np.int64))
+            found[name].append((len(rows), metrics(chosen, ks)))
         _strike_out(scores, histories, target)
         if truth is None:
-            found["full"].append((len(users), metrics(ranks(scores, target), ks)))
+            found["full"].append((len(rows), metrics(ranks(scores, target), ks)))
         else:
-            found["full"].append((len(users), metrics(all_ranks(scores), ks, weight=truth(histories))))
+            found["full"].append((len(rows), metrics(all_ranks(scores), ks, weight=truth(histories))))
     return {
         protocol: {name: sum(n * m[name] for n, m in parts) / len(everyone) for name in parts[0][1]}
         for protocol, parts in found.items()

@@ -20,9 +20,14 @@ class Recommender:
     """
 
     name: ClassVar[str]
+    known: ClassVar[dict[str, type[Recommender]]] = {}     # every model that has a name, for `load`
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)
+
+    def __init_subclass__(cls) -> None:
+        if "name" in vars(cls):
+            Recommender.known[cls.name] = cls
 
     def fit(self, data: Interactions | Split | Iterable[Sequence[Any]], **how: Any) -> Self:
         """Learn from interactions: `Interactions`, a list of item-id sequences (oldest first), or a `Split`.
@@ -46,13 +51,20 @@ class Recommender:
         raise NotImplementedError
 
     def recommend(
-        self, sequences: Sequence[Any], k: int = 10, *, exclude: Iterable[Any] = (), repeats: bool = False
+        self,
+        sequences: Sequence[Any],
+        k: int = 10,
+        *,
+        exclude: Iterable[Any] = (),
+        repeats: bool = False,
+        users: Sequence[Any] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
         The sequences need not have been seen in training. Items of the sequence itself are left out unless
-        `repeats`, and so are those in `exclude`. Raises ValueError for an unknown item id (named), an empty
-        sequence, or a k that leaves fewer candidates.
+        `repeats`, and so are those in `exclude`. `users`, one id a sequence, matters to models with user
+        embeddings only. Raises ValueError for an unknown id (named), an empty sequence, or a k that leaves fewer
+        candidates.
         """
         vocabulary = self._fitted()
         many = len(sequences) > 0 and not isinstance(sequences[0], str) and np.ndim(sequences[0]) == 1
@@ -61,7 +73,9 @@ class Recommender:
             raise ValueError("a history is empty: expected at least one item id")
         if not 1 <= k <= len(vocabulary):
             raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
-        scores = np.array(self.score(histories), dtype=np.float64)
+        assert self.users is not None
+        numbers = None if users is None else self.users.numbers(users)
+        scores = np.array(self.score(histories, numbers), dtype=np.float64)
         if np.any(np.isnan(scores)):
             raise ValueError("the model's scores are NaN: its parameters are damaged")
         scores[:, 0] = -np.inf
@@ -97,11 +111,11 @@ class Recommender:
         Raises FileError for a file that is missing, truncated, pickled, or not such a model.
         """
         meta, arrays = read_arrays(Path(path), "model")
-        known = {c.name: c for c in (cls.__subclasses__() or [cls])}
+        known = cls.known if cls is Recommender else {cls.name: cls}
         if meta.get("model") not in known:
             raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
         try:
-            model = known[meta["model"]](**meta["options"])
+            model: Any = known[meta["model"]](**meta["options"])
             model.items = Vocabulary(arrays.pop("vocabulary.items"), "item")
             model.users = Vocabulary(arrays.pop("vocabulary.users"), "user")
             model._restore(arrays)

@@ -20,6 +20,7 @@ class RunFolder:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         self.checkpoint = self.path / "checkpoint.npz"
+        self.model = self.path / "model.npz"
         self.figures = self.path / "figures"
 
     def claim(self, config: dict[str, Any]) -> None:
@@ -43,9 +44,9 @@ class RunFolder:
     def open(self) -> tuple[Any, dict[str, Any]]:
         """The model of a finished run and its configuration. Raises FileError for any other folder."""
         config = self._config()
-        if not (self.path / "model.npz").exists():
+        if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
-        return Recommender.load(self.path / "model.npz"), config
+        return Recommender.load(self.model), config
 
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds."""
@@ -62,9 +63,8 @@ class RunFolder:
             writer.writerow([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
         write_atomically(self.path / "training.csv", text.getvalue().encode())
 
-    def finish(self, model: Recommender, metrics: dict[str, Any]) -> None:
+    def finish(self, metrics: dict[str, Any]) -> None:
         """Leave the results and take the checkpoint away, in this order: killed in between, the run can still go on."""
-        model.save(self.path / "model.npz")
         write_json(self.path / "metrics.json", metrics)
         self.checkpoint.unlink(missing_ok=True)
 
@@ -81,4 +81,9 @@ class RunFolder:
         old, new = (c["parameters"] | c.get("evaluation", {}) | {"model": c["model"]} for c in (found, config))
         for name in new:
             if old.get(name) != new[name]:
-                raise FileError(f"{self.path} was made with {name} {old.get(name)}, not {new[name]}; {remedy}")
+                was, now = _told(old.get(name)), _told(new[name])
+                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {remedy}")
+
+
+def _told(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

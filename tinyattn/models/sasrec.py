@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .. import backend
 from ..data import Interactions, Sampler, Split, pad
-from ..evaluation import NaNScoreError
+from ..evaluation import NaNScoreError, full_ranking
 from ..layers import flatten, leaves
 from ..ops import Stream, generator
 from ..training import Settings, Workers, cut, train
@@ -54,6 +55,10 @@ class SASRec(Recommender):
     workers: int | None = None        # threads, by default one a core; never changes a result
     device: str = "cpu"
 
+    network: SASRecNetwork = field(init=False, repr=False)               # set by fit and load, as are
+    parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
+    history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
+
     def __post_init__(self) -> None:
         self._settings()
         self._network(1, 0)
@@ -86,7 +91,7 @@ class SASRec(Recommender):
 
     def identity(self) -> dict[str, Any]:
         """Every argument that has a say in the result, as JSON: all but `workers`."""
-        return {name: value for name, value in asdict(self).items() if name != "workers"}
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "workers"}
 
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` goes to `tinyattn.training.train`: checkpoint, on_epoch, progress, ..."""
@@ -95,10 +100,8 @@ class SASRec(Recommender):
 
         def validate(p: Any) -> float:
             assert split is not None
-            self.parameters = p
-            self.items = data.items
             try:
-                return self.evaluate(split, "valid")["ndcg@10"]
+                return full_ranking(partial(self._score, p), split, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop says at which step
 
@@ -114,15 +117,18 @@ class SASRec(Recommender):
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1), float32; column 0 is -inf. Worked off in slices, like training."""
+        return self._score(self.parameters, histories, users)
+
+    def _score(self, p: Any, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         scores = np.empty((len(histories), self.network.items + 1), dtype=np.float32)
         slices = cut(np.array([min(len(h), self.maxlen) for h in histories]))
 
         def work(rows: np.ndarray) -> np.ndarray:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
-            batch = batch.map(lambda x: backend.asarray(x, like=self.parameters["items"]))
+            batch = batch.map(lambda x: backend.asarray(x, like=p["items"]))
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
-                return backend.to_numpy(self.network.score(self.parameters, batch))
+                return backend.to_numpy(self.network.score(p, batch))
 
         with Workers(self.workers) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):
@@ -144,7 +150,7 @@ class SASRec(Recommender):
         return vocabulary.decode(history), np.array(weights).reshape(-1, self.heads, len(history), len(history))
 
     def _options(self) -> dict[str, Any]:
-        return self.identity()
+        return {name: value for name, value in self.identity().items() if name != "device"}     # loads anywhere
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {f"parameters.{name}": backend.to_numpy(leaf) for name, leaf in leaves(self.parameters)}

@@ -65,7 +65,7 @@ class SASRecNetwork:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; row 0 of items and users is 0."""
+        """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
         p: dict[str, Any] = {
             "items": glorot(rng, self.items + 1, self.dim),
             "positions": glorot(rng, self.maxlen, self.dim),
@@ -78,8 +78,7 @@ class SASRecNetwork:
         if self.last_norm:
             p["norm"] = norm_init(self.dim)
         if self.users:
-            p["users"] = glorot(rng, self.users + 1, self.dim)
-            p["users"][0] = 0                   # user 0 is one never seen in training
+            p["users"] = np.zeros((self.users + 1, self.dim))       # 0: a user of whom nothing has been learned
         return p
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, NetworkCache]:

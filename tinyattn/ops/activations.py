@@ -12,19 +12,19 @@ _CUBIC = 0.044715
 
 
 def relu(x):
-    """max(x, 0), elementwise; x of any shape. Raises TypeError for dtypes other than float32 / float64."""
+    """max(x, 0), elementwise. Shapes: x (...) -> y (...). Raises TypeError for dtypes other than float32 / float64."""
     expect("...", x=x)
     return get_xp(x).maximum(x, 0)
 
 
 def relu_backward(dy, x):
-    """dx = dy where x > 0, else 0. At the kink x = 0 the gradient is taken as 0."""
+    """dx = dy where x > 0, else 0; at the kink x = 0 the gradient is taken as 0. Shapes: dy, x (...) -> dx (...)."""
     expect("... ...", dy=dy, x=x)
     return dy * (x > 0)
 
 
 def gelu(x, approximate=False):
-    """x Φ(x), with Φ the normal distribution function (Hendrycks & Gimpel 2016); x of any shape.
+    """x Φ(x), with Φ the normal distribution function (Hendrycks & Gimpel 2016). Shapes: x (...) -> y (...).
 
     `approximate=True` is the same paper's tanh form, x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
     Raises TypeError for dtypes other than float32 / float64.
@@ -38,7 +38,7 @@ def gelu(x, approximate=False):
 def gelu_backward(dy, x, approximate=False):
     """dx = dy (Φ(x) + x φ(x)): the product rule, and Φ' = φ, the normal density.
 
-    For the tanh form, with t = tanh(u): dx = dy (½ (1 + t) + ½ x (1 - t²) u').
+    For the tanh form, with t = tanh(u): dx = dy (½ (1 + t) + ½ x (1 - t²) u'). Shapes: dy, x (...) -> dx (...).
     """
     expect("... ...", dy=dy, x=x)
     xp = get_xp(dy, x)

@@ -31,7 +31,7 @@ def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
 
 
 def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
-    """Gradients of `attention`: -> dq, dk, dv, dbias (None where there was no bias), shaped like q, k, v, bias.
+    """Gradients of `attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
     Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
     the weight is 0, and softmax_backward gives 0 there. The constant c multiplied the scores, so it multiplies

@@ -21,5 +21,8 @@ def dropout(x, keep, rate):
 
 
 def dropout_backward(dy, keep, rate):
-    """dx = dy ⊙ keep / (1 - rate): what was silenced receives nothing. The same map, so the same function."""
+    """dx = dy ⊙ keep / (1 - rate): what was silenced receives nothing. The same map, so the same function.
+
+    Shapes: dy (...), keep as in the forward -> dx (...).
+    """
     return dropout(dy, keep, rate)

@@ -7,7 +7,10 @@ from .shapes import expect, rows
 
 
 class Rows(NamedTuple):
-    """A gradient that is zero but in a few rows of its table: `values[i]` belongs to row `ids[i]`; ids are unique."""
+    """A gradient that is zero but in a few rows of its table: `values[i]` belongs to row `ids[i]`; ids are unique.
+
+    Shapes: ids (u,), values (u, d).
+    """
 
     ids: Any       # (u,)
     values: Any    # (u, d)
@@ -16,17 +19,19 @@ class Rows(NamedTuple):
 def embedding(ids, E):
     """y = E[ids]. Shapes: ids (...) of any integer dtype, E (V, d) -> y (..., d).
 
-    Ids are 0..V-1, which is checked where batches are made, not here: NumPy refuses an id beyond the table, but would
-    count negative ones from its end. Raises IndexError for an id beyond the table, TypeError for ids that are no integers.
+    Ids are 0..V-1, which is checked where batches are made, not here: NumPy refuses an id beyond the table, but counts
+    negative ones from its end.
+    Raises IndexError for an id beyond the table, TypeError for ids that are no integers.
     """
     expect("#... vd", ids=ids, E=E)
     return get_xp(ids, E).take(E, ids, axis=0)
 
 
 def embedding_backward(dy, ids, E):
-    """dE (V, d): row v is the sum of dy over every place where id v was read; rows never read are 0.
+    """Row v of dE is the sum of dy over every place where id v was read; rows never read are 0.
 
     Assigning, or adding in one indexed `+=`, would keep only one of several readings of an id.
+    Shapes: dy (..., d), ids (...), E (V, d) -> dE (V, d).
     """
     expect("...d #... vd", dy=dy, ids=ids, E=E)
     dE = get_xp(dy, ids, E).zeros_like(E)

@@ -23,7 +23,9 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 
 def layer_norm_backward(dy, x_hat, rstd, gamma):
-    """dx = rstd · (g - mean(g) - x_hat · mean(g ⊙ x_hat)), with g = dy ⊙ γ. -> dx (..., d), dgamma, dbeta (d,).
+    """dx = rstd · (g - mean(g) - x_hat · mean(g ⊙ x_hat)), with g = dy ⊙ γ.
+
+    Shapes: dy, x_hat (..., d), rstd (..., 1), gamma (d,) -> dx (..., d), dgamma (d,), dbeta (d,).
 
     Shifting x changes nothing, so the part of g along 1 is taken out; scaling x changes (almost) nothing, so
     the part along x_hat is taken out; what is left shrinks with the scale rstd. γ and β serve every token:

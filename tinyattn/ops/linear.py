@@ -19,7 +19,7 @@ def linear(x, W, b=None):
 
 
 def linear_backward(dy, x, W):
-    """Gradients of `linear`: -> dx (..., i), dW (i, o), db (o,).
+    """Gradients of `linear`. Shapes: dy (..., o), x (..., i), W (i, o) -> dx (..., i), dW (i, o), db (o,).
 
     A small step changes y by δy = δx W + x δW + δb, and the loss by <dy, δy>. Moving W and x to the other
     side of <,> gives <dy Wᵀ, δx> + <xᵀ dy, δW> + <1ᵀ dy, δb>. W and b serve every token, so their gradients

@@ -28,6 +28,7 @@ def cross_entropy_backward(dloss, logits, targets, weights=None):
     """dlogits = dloss · w / Σw · (softmax(logits) - onehot(target)): predicted minus true probability.
 
     log Σ exp has the gradient softmax(logits); -logits[target] has -1 at the target.
+    Shapes: dloss a number, the rest as in the forward -> dlogits (..., V).
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp = get_xp(logits, targets, weights)
@@ -51,14 +52,17 @@ def bce_with_logits(z, targets, weights=None):
 
 
 def bce_with_logits_backward(dloss, z, targets, weights=None):
-    """dz = dloss · w / Σw · (σ(z) - t): predicted minus true probability, as in cross-entropy."""
+    """dz = dloss · w / Σw · (σ(z) - t): predicted minus true probability, as in cross-entropy.
+
+    Shapes: dloss a number, the rest as in the forward -> dz (...).
+    """
     expect("... ... ...", z=z, targets=targets, weights=weights)
     get_xp(z, targets, weights)
     return (sigmoid(z) - targets) * _shares(dloss, targets, z, weights)
 
 
 def sigmoid(z):
-    """1 / (1 + exp(-z)), elementwise, without overflow at either end."""
+    """1 / (1 + exp(-z)), elementwise, without overflow at either end. Shapes: z (...) -> (...)."""
     xp = get_xp(z)
     small = xp.exp(-xp.abs(z))                          # in 0..1
     return xp.where(z >= 0, 1.0, small) / (1 + small)

@@ -4,5 +4,8 @@ from ..backend import get_xp
 
 
 def causal_mask(n, like):
-    """(n, n), True where key j <= query i: a position sees itself and its past. In the module of the array `like`."""
+    """True where key j <= query i: a position sees itself and its past. In the module of the array `like`.
+
+    Shapes: n a number -> (n, n) boolean.
+    """
     return get_xp(like).tri(n, dtype=bool)

@@ -28,7 +28,7 @@ def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
 
 
 def keep_mask(rng, shape, rate):
-    """A boolean array of `shape` on the host: each entry True (kept) with probability 1 - rate.
+    """Shapes: -> a boolean array of `shape`, on the host: each entry True (kept) with probability 1 - rate.
 
     Drawn from 16-bit integers, a quarter of the random bits that floats would cost; `rate` is met to within
     2⁻¹⁷. Raises ValueError for a rate outside [0, 1).

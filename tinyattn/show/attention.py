@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from .style import HEAT, figure
+from .style import HEAT, figure, in_style
 
 
+@in_style
 def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> Any:
     """A heat map a layer and head: rows are queries, columns keys. -> matplotlib figure.
 
     Shapes: weights (layers, heads, n, m), or without the first axes; labels: m names of the keys, also used for the
-    queries where n = m. Colour goes with the root of the weight, so that small ones show beside the 1 of a query
-    that sees one key only; a weight of exactly 0, as a mask leaves it, stays blank.
+    queries where n = m. Colour goes with the root of the weight, up to the largest that is not 1, so that small
+    ones show beside a query that sees one key only; a weight of exactly 0, as a mask leaves it, stays blank.
     Raises ValueError for another number of axes.
     """
     from matplotlib.colors import PowerNorm
@@ -26,17 +27,19 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     layers, heads, n, m = weights.shape
     names = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
     side = min(max(0.26 * m, 2.4), 7.0)
+    beyond_one = weights[weights < 0.999]                                    # a query that sees one key says nothing
+    brightest = float(np.max(beyond_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     made, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
     for ax, (layer, head) in zip(axes.flat, np.ndindex(layers, heads), strict=True):
         shown = np.ma.masked_equal(weights[layer, head], 0)
-        image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, 1), aspect="auto", interpolation="nearest")
+        image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto", interpolation="nearest")
         ax.set_title(f"layer {layer + 1}, head {head + 1}")
         ax.set_xlabel("key: looked at")
         ax.set_ylabel("query: looking")
         _name_ticks(ax.set_xticks, m, names, rotation=90)
         _name_ticks(ax.set_yticks, n, names if n == m else [str(i) for i in range(1, n + 1)])
-        made.colorbar(image, ax=ax, fraction=0.046, pad=0.03)
+        made.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
     if title:
         made.suptitle(title, x=0.01, ha="left", fontsize=11)
     return made

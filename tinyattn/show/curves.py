@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from .style import BLUE, GREEN, GREY, ORANGE, figure
+from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style
 
 
+@in_style
 def training_curves(history: list[dict[str, Any]], title: str = "") -> Any:
     """Loss and validation NDCG@10 by epoch, from the rows of training.csv. -> matplotlib figure."""
     epochs = [row["epoch"] for row in history]
@@ -21,23 +22,30 @@ def training_curves(history: list[dict[str, Any]], title: str = "") -> Any:
         best = max(validated, key=lambda pair: pair[1])
         right.plot(*best, "o", color=ORANGE)
         right.annotate(f"best: epoch {best[0]}", best, xytext=(-6, -14), textcoords="offset points", ha="right")
-        right.set(xlabel="epoch", ylabel="NDCG@10", title="validation")
+        right.set(xlabel="epoch", ylabel="NDCG@10", title="validation, on the items drawn")
     if title:
         made.suptitle(title, x=0.01, ha="left", fontsize=11)
     return made
 
 
-def metric_bars(rows: dict[str, dict[str, float]], names: tuple[str, ...], title: str = "") -> Any:
-    """One group of bars a metric, one bar a row of the table, its value on it. -> matplotlib figure."""
+@in_style
+def metric_bars(
+    rows: dict[str, dict[str, float]], names: tuple[str, ...], model: str = "model", title: str = ""
+) -> Any:
+    """One group of bars a metric, one bar a row of the table, its value on it. -> matplotlib figure.
+
+    `model` is what to call the row "model".
+    """
     colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
+    highest = max(row[name] for row in rows.values() for name in names) or 1.0
     made, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
-        labels = list(rows)
-        values = [rows[label][name] for label in labels]
-        bars = ax.bar(labels, values, color=[colours.get(label, BLUE) for label in labels])
+        values = [row[name] for row in rows.values()]
+        labels = [model if row == "model" else row for row in rows]
+        bars = ax.bar(labels, values, color=[colours.get(row, GREY) for row in rows])
         ax.bar_label(bars, fmt="%.3f", fontsize=8)
         ax.tick_params(axis="x", labelrotation=20)
-        ax.set(title=name.upper(), ylim=(0, 1.12 * max(values)))
+        ax.set(title=name.upper(), ylim=(0, 1.12 * highest))
     if title:
         made.suptitle(title, x=0.01, ha="left", fontsize=11)
     return made

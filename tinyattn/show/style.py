@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +19,34 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "legend.frameon": False,
+    "text.parse_math": False,          # item ids are no formulas, whatever dollars they hold
 }
 
 
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **how: Any) -> tuple[Any, Any]:
-    """-> figure, axes, in the house style, without touching any global state of matplotlib's."""
-    from matplotlib import rc_context
+    """-> figure, axes, without touching any global state of matplotlib's; draw and save within `in_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    with rc_context(_STYLE):
-        made = Figure(figsize=size, layout="constrained")
-        FigureCanvasAgg(made)
-        return made, made.subplots(rows, columns, **how)
+    made = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(made)
+    return made, made.subplots(rows, columns, **how)
 
 
+def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a function that draws or saves: all of it happens in the house style."""
+
+    @wraps(draw)
+    def styled(*args: Any, **how: Any) -> Any:
+        from matplotlib import rc_context
+
+        with rc_context(_STYLE):
+            return draw(*args, **how)
+
+    return styled
+
+
+@in_style
 def save(made: Any, path: str | Path) -> Path:
     """Write the figure to `path` (the suffix says the format), making its folder. -> path."""
     path = Path(path)

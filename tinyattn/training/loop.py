@@ -20,6 +20,7 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import backend
+from ..backend import get_xp
 from ..data import Batch, FileError, read_arrays, write_arrays
 from ..layers import add_to, flatten
 from ..ops import Stream, generator
@@ -87,20 +88,50 @@ class State:
 
     _SCALARS = ("step", "best_score", "best_epoch", "loss_sum", "norm_sum", "tokens", "seconds", "history")
 
+    def _arrays(self) -> dict[str, Any]:
+        return {"vector": self.vector, "m": self.moments.m, "v": self.moments.v, "best": self.best}
+
+    def count(self, loss: float, norm: float, batch: Batch, seconds: float) -> None:
+        """One more step has been taken."""
+        self.step += 1
+        self.loss_sum += loss
+        self.norm_sum += norm
+        self.tokens += int(np.sum(batch.weight))
+        self.seconds += seconds
+
+    def finish_epoch(self, steps: int, score: float | None) -> None:
+        """Write the epoch's row of the history, and keep the parameters if they are the best so far."""
+        epoch = self.step // steps
+        row = {
+            "epoch": epoch,
+            "loss": self.loss_sum / steps,
+            "valid": score,
+            "gradient_norm": self.norm_sum / steps,
+            "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
+        }
+        self.history.append(row)
+        self.loss_sum = self.norm_sum = self.seconds = 0.0
+        self.tokens = 0
+        if score is None or self.best_score is None or score > self.best_score:
+            self.best[...] = self.vector
+            self.best_score, self.best_epoch = score, epoch
+
     def save(self, path: Path, identity: dict[str, Any]) -> None:
-        arrays = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v, "best": self.best}
         meta = {"identity": identity, "scalars": {name: getattr(self, name) for name in self._SCALARS}}
-        write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in arrays.items()})
+        write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in self._arrays().items()})
 
     def restore(self, path: Path, identity: dict[str, Any]) -> None:
         """Raises FileError where the checkpoint is of another configuration or other data, or damaged."""
         meta, arrays = read_arrays(path, "checkpoint")
-        if meta["identity"] != json.loads(json.dumps(identity)):
+        if meta.get("identity") != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
-        for name, mine in (("vector", self.vector), ("m", self.moments.m), ("v", self.moments.v), ("best", self.best)):
-            mine[...] = backend.asarray(arrays[name], like=mine)
-        for name in self._SCALARS:
-            setattr(self, name, meta["scalars"][name])
+        try:
+            for name, mine in self._arrays().items():
+                mine[...] = backend.asarray(arrays[name], like=mine)
+            for name in self._SCALARS:
+                setattr(self, name, meta["scalars"][name])
+        except (KeyError, ValueError) as error:
+            raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
 
 
 def train(
@@ -149,24 +180,18 @@ def train(
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
             batch = batches.batch(state.step)
-            gradient[...] = 0
-            loss = _accumulate(model, p, batch, grads, pool, settings, state.step)
-            norm = math.sqrt(float(xp.sum(gradient * gradient, dtype=np.float64)))
+            loss, norm = _differentiate(model, p, batch, gradient, grads, pool, settings, state.step)
             if not (math.isfinite(loss) and math.isfinite(norm)):
                 save()
                 raise _diverged(state.step + 1, batches, f"loss {loss}, gradient norm {norm}")
-            state.step += 1
-            adam(vector, gradient, state.moments, state.step, lr=settings.lr, beta2=settings.beta2)
-            state.loss_sum += loss
-            state.norm_sum += norm
-            state.tokens += int(np.sum(batch.weight))
-            state.seconds += time.monotonic() - began
+            adam(vector, gradient, state.moments, state.step + 1, lr=settings.lr, beta2=settings.beta2)
+            state.count(loss, norm, batch, time.monotonic() - began)
             bar.update()
             if state.step % batches.steps == 0:
                 score = None if validate is None else validate(p)
                 if score is not None and not math.isfinite(score):
                     raise _diverged(state.step, batches, f"validation score {score}")
-                _finish_epoch(state, batches.steps, score)
+                state.finish_epoch(batches.steps, score)
                 bar.set_postfix(_short(state.history[-1]))
                 if on_epoch is not None:
                     on_epoch(state.history)
@@ -179,8 +204,12 @@ def train(
     return p, state.history
 
 
-def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
-    """The loss of `batch`; its gradient is added to `grads`, slice by slice in the order of the plan."""
+def _differentiate(model, p, batch, gradient, grads, pool, settings, step) -> tuple[float, float]:
+    """-> the loss of `batch` and the norm of its gradient, which is written to `grads`, views into `gradient`.
+
+    Slices are added in the order of the plan, whoever finished first.
+    """
+    gradient[...] = 0
     on_device = settings.device != "cpu"
     total = float(np.sum(batch.weight))
 
@@ -188,7 +217,7 @@ def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
         number, part = numbered
         share = float(np.sum(part.weight)) / total
         if on_device:
-            part = part.map(lambda x: backend.asarray(x, like=grads["items"]))
+            part = part.map(lambda x: backend.asarray(x, like=gradient))
         with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
             loss, cache = model.loss(p, part, generator(settings.seed, Stream.DROPOUT, step, number))
             return share * float(loss), model.loss_backward(p, share, cache)
@@ -198,30 +227,12 @@ def _accumulate(model, p, batch, grads, pool, settings, step) -> float:
     for part_loss, part_grads in pool.map(work, enumerate(slices)):
         loss += part_loss
         add_to(grads, part_grads)
-    return loss
+    return loss, math.sqrt(float(get_xp(gradient).sum(gradient * gradient, dtype=np.float64)))
 
 
 def _diverged(step: int, batches: Batches, what: str) -> DivergedError:
     epoch = (step - 1) // batches.steps + 1
     return DivergedError(f"training diverged at step {step} (epoch {epoch}): {what}; a smaller learning rate may help")
-
-
-def _finish_epoch(state: State, steps: int, score: float | None) -> None:
-    epoch = state.step // steps
-    state.history.append(
-        {
-            "epoch": epoch,
-            "loss": state.loss_sum / steps,
-            "valid": score,
-            "gradient_norm": state.norm_sum / steps,
-            "tokens_per_second": state.tokens / max(state.seconds, 1e-9),
-        }
-    )
-    state.loss_sum = state.norm_sum = state.seconds = 0.0
-    state.tokens = 0
-    if score is None or state.best_score is None or score > state.best_score:
-        state.best[...] = state.vector
-        state.best_score, state.best_epoch = score, epoch
 
 
 def _out_of_patience(state: State, settings: Settings) -> bool:

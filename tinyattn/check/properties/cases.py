@@ -13,7 +13,7 @@ import numpy as np
 try:
     from hypothesis import strategies as st
 except ImportError:
-    raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'") from None
+    raise ImportError("drawing cases needs hypothesis: pip install -e '.[check]' in the checkout") from None
 
 SIZES = st.integers(1, 7)
 LEADS = st.sampled_from([(), (1,), (2,), (2, 3)])

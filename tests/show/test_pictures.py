@@ -1,0 +1,48 @@
+"""Pictures show the numbers they are given, in the place they belong, whatever the labels hold."""
+
+import numpy as np
+import pytest
+
+from tinyattn.show import attention_map, metric_bars, save, training_curves
+
+
+def images(made):
+    return [ax.images[0] for ax in made.axes if ax.images]
+
+
+def test_rows_are_queries_columns_keys_and_zeros_stay_blank(rng):
+    weights = np.tril(rng.random((2, 3, 4, 4)))
+    made = attention_map(weights, ["a", "b", "c", "d"])
+    shown = images(made)
+    assert len(shown) == 6
+    for image, expected in zip(shown, weights.reshape(6, 4, 4), strict=True):
+        np.testing.assert_array_equal(image.get_array().filled(0), expected)
+        assert image.get_array().mask.tolist() == (expected == 0).tolist()
+    ax = next(ax for ax in made.axes if ax.images)
+    assert [t.get_text() for t in ax.get_xticklabels()] == ["a", "b", "c", "d"]
+    assert [t.get_text() for t in ax.get_yticklabels()] == ["a", "b", "c", "d"]
+    assert ax.get_xlabel().startswith("key")
+    assert ax.get_title(loc="left") == "layer 1, head 1"
+
+
+def test_one_map_and_cross_attention():
+    assert len(images(attention_map(np.eye(3)))) == 1
+    assert images(attention_map(np.full((2, 2, 5), 0.2)))[1].get_array().shape == (2, 5)
+    with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
+        attention_map(np.ones(3))
+
+
+def test_labels_are_taken_literally(tmp_path):
+    path = save(attention_map(np.eye(2), ["$\\x$", "100 % _a^"], "a $ title"), tmp_path / "new" / "a.png")
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_curves_and_bars():
+    history = [{"epoch": e, "loss": 2.0 / e, "valid": v} for e, v in ((1, 0.1), (2, 0.4), (3, 0.3))]
+    made = training_curves(history)
+    assert made.axes[0].lines[0].get_ydata().tolist() == [2.0, 1.0, 2.0 / 3]
+    assert made.axes[1].lines[1].get_xydata().tolist() == [[2, 0.4]]
+    assert len(training_curves([row | {"valid": None} for row in history]).axes) == 1
+    bars = metric_bars({"markov": {"mrr": 0.2}, "model": {"mrr": 0.5}}, ("mrr",), "sasrec")
+    assert [p.get_height() for p in bars.axes[0].patches] == [0.2, 0.5]
+    assert [t.get_text() for t in bars.axes[0].get_xticklabels()] == ["markov", "sasrec"]
