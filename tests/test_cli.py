@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -330,6 +331,73 @@ def test_data_that_changed_between_run_and_resume_is_refused(data, tmp_path, cap
     process.communicate()
     mine.write_text(data.read_text() + "1 s4e4\n")
     refuses(capsys, [*command(mine, out)[3:]], "was trained on other data")
+
+
+def test_a_refused_training_gives_its_folder_back(tmp_path, capsys):
+    """What cannot be trained with bce can with ce, in the same place: nothing of the first try stays."""
+    few, out = tmp_path / "few.txt", tmp_path / "run"
+    few.write_text("".join(f"{u} {i}\n" for u in (1, 2) for i in (1, 2, 3, 1, 2)))
+    refuses(capsys, ["train", few, *SMALL, "--out", out], "has had all 3 items", "loss ce")
+    assert not out.exists()
+    assert main(["train", str(few), *SMALL, "--epochs", "1", "--loss", "ce", "--out", str(out)]) == 0
+    huge = ["train", few, "--loss", "ce", "--dim", "1000000000", "--out", tmp_path / "huge"]
+    refuses(capsys, huge, "not enough memory")
+    assert not (tmp_path / "huge").exists()
+
+
+def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path, capsys):
+    train = ["train", data, *SMALL, "--epochs", "2", "--heads", "2", "--out"]
+    for name, content in (("metrics.json", "{}"), ("model.npz", "x"), ("checkpoint.npz", "x")):
+        folder = tmp_path / name.replace(".", "-")
+        folder.mkdir()
+        (folder / name).write_text(content)
+        refuses(capsys, [*train, folder], f"has a {name} and no config.json")
+    copied = tmp_path / "copied"
+    shutil.copytree(finished, copied)
+    for broken in ("null", "[]", '{"model": 3}', '{"model": {"full": {"mrr": "x"}}}'):
+        (copied / "metrics.json").write_text(broken)
+        refuses(capsys, [*train, copied], "metrics.json was not written by tinyattn")
+    config = json.loads((copied / "config.json").read_text())
+    for broken in ({}, {"path": 3}, {"world": 3}, {"fingerprint": 1}):
+        (copied / "config.json").write_text(json.dumps(config | {"data": broken}))
+        refuses(capsys, ["evaluate", copied], "does not say what data it is about")
+
+
+def test_data_that_changed_after_training_is_noticed(data, tmp_path, capsys):
+    mine, out = tmp_path / "mine.txt", tmp_path / "run"
+    mine.write_text(data.read_text())
+    assert main(["train", str(mine), *SMALL, "--epochs", "1", "--out", str(out)]) == 0
+    mine.write_text(data.read_text() + "1 s4e4\n")
+    refuses(capsys, ["evaluate", out], "is no longer what")
+    refuses(capsys, ["recommend", out, "--user", "1"], "is no longer what")
+    assert main(["evaluate", str(out), str(mine)]) == 0
+
+
+def test_a_users_own_embedding_is_used_and_strangers_have_none(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    train = ["train", str(data), *SMALL, "--epochs", "3", "--user-embedding", "--out", str(out)]
+    assert main(train) == 0
+    capsys.readouterr()
+    renamed = tmp_path / "renamed.txt"
+    renamed.write_text("".join(f"x{line}\n" for line in data.read_text().splitlines()))
+    tables = []
+    for arguments in (["evaluate", str(out)], ["evaluate", str(out), str(data)], ["evaluate", str(out), str(renamed)]):
+        assert main(arguments) == 0
+        tables.append([line for line in capsys.readouterr().out.splitlines() if line.startswith("sasrec  ")])
+    assert tables[0] == tables[1] != tables[2]
+    history = ",".join(line.split()[1] for line in data.read_text().splitlines() if line.startswith("5 "))
+    scores = []
+    for how in (["--user", "5"], ["--items", history]):
+        assert main(["recommend", str(out), *how, "-k", "3"]) == 0
+        scores.append(capsys.readouterr().out)
+    assert scores[0] != scores[1]
+
+
+def test_ids_and_paths_that_look_like_formulas_are_drawn(tmp_path):
+    path = tmp_path / "m$^$n.txt"
+    path.write_text("".join(f"{u} b$^$_{(u + i) % 7}\n" for u in range(12) for i in range(4)))
+    assert main(["train", str(path), *SMALL, "--epochs", "1", "--out", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "figures" / "attention.png").exists()
 
 
 def test_help_reads_well(capsys):

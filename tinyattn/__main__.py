@@ -1,7 +1,18 @@
-"""`python -m tinyattn` is the command `tinyattn`."""
+"""The command `tinyattn`, and `python -m tinyattn`."""
 
 import sys
 
-from .cli import main
 
-sys.exit(main())
+def run() -> int:
+    """`cli.main`, imported here so that a Ctrl-C while NumPy loads is no traceback either."""
+    try:
+        from .cli import main
+
+        return main()
+    except KeyboardInterrupt:
+        print("\ntinyattn: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(run())

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-_MODULES: dict[type, Any] = {np.ndarray: np}
+_MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
 DEVICES = ("cpu", "gpu")
 
 

@@ -50,6 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has gone, as with `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except MemoryError as error:
+        print(f"tinyattn: not enough memory for this size ({error})", file=sys.stderr)
+        return 2
     except (ValueError, DivergedError, OSError) as error:
         print(f"tinyattn: {error}", file=sys.stderr)
         return 2
@@ -73,6 +76,7 @@ def train(options: argparse.Namespace) -> None:
         "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
         "tinyattn": __version__,
     }
+    model.sampler(split.train)                           # refuses what cannot be trained on
     candidates = _candidates(split, options)
     run.claim(config)
     print(f"{options.model} on {source.title}: {_told(data)}")
@@ -83,12 +87,13 @@ def train(options: argparse.Namespace) -> None:
 
     if run.checkpoint.exists():
         print(f"going on from {run.checkpoint}")
-    model.fit(split, checkpoint=run.checkpoint, on_epoch=run.write_history)
+    with run.unclaimed_on_failure():
+        model.fit(split, checkpoint=run.checkpoint, on_epoch=run.write_history)
     run.write_history(model.history)
-    model.save(run.model)  # before anything that could fail to be drawn
     rows = _rows(model, split, options, source, truth, candidates)
+    run.write_results(model, rows)                       # before anything that could fail to be drawn
     _draw(run.figures, model, split, rows, options.at, f"{options.model} on {source.name}")
-    run.finish(rows)
+    run.finish()
     _print_table(run.metrics(), options.model, truth is not None)
     print(f"written to {run.path}: model.npz, config.json, metrics.json, training.csv, figures/")
 
@@ -134,6 +139,8 @@ def show(options: argparse.Namespace) -> None:
     if not len(weights):
         raise ValueError("this model has no blocks (blocks 0): there is no attention to show")
     picture = pictures.attention_map(weights, ids, f"{model.name}, {Path(options.run_folder).name}")
+    if options.out and Path(options.out).is_dir():
+        raise ValueError(f"--out {options.out} is a directory, expected a file to write the picture to")
     name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
     print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))
 
@@ -202,10 +209,11 @@ def _open(options: argparse.Namespace) -> tuple[Any, _Source, Interactions, Trut
         return model, source, *source.load()
     try:
         source = _Source.from_config(config["data"])
-    except (KeyError, TypeError):
+        trained_on = config["data"]["fingerprint"]
+    except (KeyError, TypeError, AttributeError):
         raise ValueError(f"{options.run_folder}/config.json does not say what data it is about; name DATA") from None
     data, truth = source.load()
-    if data.fingerprint() != config["data"]["fingerprint"]:
+    if data.fingerprint() != trained_on:
         raise ValueError(
             f"{source.title} is no longer what {options.run_folder} was trained on; name DATA to use it anyway"
         )

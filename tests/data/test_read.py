@@ -128,7 +128,15 @@ def test_sequences_of_ids(rng):
     assert data.lengths.tolist() == [2, 0, 1]
     assert Interactions.from_sequences([np.array([5, 3])]).items.ids.tolist() == [3, 5]
     mixed = "all integers or all strings"
-    for bad, message in (([], "no interactions"), ([[]], "no interactions"), ([[1], ["a"]], mixed),
-                         ([[1.5]], mixed)):  # fmt: skip
+    shape = "expected a list of sequences"
+    for bad, message in (
+        ([1, 2, 3], shape),
+        (["ab"], shape),
+        ([[1, "a"]], mixed),
+        ([[1], ["a"]], mixed),
+        ([[1.5]], mixed),
+        ([], "no interactions"),
+        ([[]], "no interactions"),
+    ):
         with pytest.raises(ValueError, match=message):
             Interactions.from_sequences(bad)

@@ -83,7 +83,7 @@ def test_vocabulary():
     assert integers.numbers(["12", 3]).tolist() == [3, 1]
     assert integers.decode(np.array([[1, 3]])).tolist() == [[3, 12]]
     assert integers.numbers([]).tolist() == []
-    for bad in (8, "x", 2**70, 3.5, None):
+    for bad in (8, "x", 2**70, 3.5, None, "1_2", "07", "٣"):
         with pytest.raises(ValueError, match="unknown item id"):
             integers.numbers([3, bad])
     with pytest.raises(ValueError, match="unknown user id c: the 2 known ids are a, b"):

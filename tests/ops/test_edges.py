@@ -26,6 +26,28 @@ def test_no_tokens_at_all():
     assert ops.bce_with_logits(normal(0), normal(0)) == 0
 
 
+def test_a_single_position_without_any_axis():
+    """Losses of one position: no leading axis at all."""
+    z, one = normal(3), np.array(1.0)
+    np.testing.assert_allclose(ops.cross_entropy(z, np.array(1)), np.log(np.exp(z).sum()) - z[1])
+    five = np.float64(5)                                          # a NumPy scalar is an array without axes
+    np.testing.assert_allclose(ops.cross_entropy(z, np.array(1), five), ops.cross_entropy(z[None], np.array([1])))
+    assert ops.cross_entropy_backward(1.0, z, np.array(1)).shape == (3,)
+    np.testing.assert_allclose(ops.bce_with_logits(one, one), np.log1p(np.exp(-1)))
+    assert ops.bce_with_logits_backward(1.0, one, one, one).shape == ()
+
+
+def test_a_bias_receives_the_sum_over_all_it_was_repeated_along():
+    q, k, v = normal(2, 3, 4, 5), normal(2, 3, 6, 5), normal(2, 3, 6, 2)
+    whole = normal(2, 3, 4, 6)
+    out, weights = ops.attention(q, k, v, bias=whole)
+    full = ops.attention_backward(out, q, k, v, weights, bias=whole)[3]
+    for shape in ((2, 3, 4, 6), (3, 4, 6), (1, 3, 1, 6), (2, 1, 4, 1), (1, 1), (6,), ()):
+        axes = tuple(i for i, size in enumerate((1,) * (4 - len(shape)) + shape) if size == 1)
+        part = ops.attention_backward(out, q, k, v, weights, bias=np.zeros(shape))[3]
+        np.testing.assert_allclose(part, full.sum(axis=axes, keepdims=True).reshape(shape), atol=1e-12)
+
+
 def test_weights_that_are_all_zero_give_zero_loss_and_gradient():
     z, t, w = normal(3, 4), np.array([0, 1, 2]), np.zeros(3)
     assert ops.cross_entropy(z, t, w) == 0

@@ -90,8 +90,41 @@ def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_pa
 
     with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
         run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
+    assert (tmp_path / "c.npz").exists()
     resumed, _ = run(checkpoint=tmp_path / "c.npz")
     assert resumed == run()[0]  # the checkpoint held the parameters from before that step
+
+
+def test_parameters_that_are_not_finite_are_never_returned_or_saved(tmp_path):
+    with pytest.raises(DivergedError, match="diverged at step"):
+        run(Settings(epochs=2, lr=1e38), checkpoint=tmp_path / "c.npz")
+    with np.load(tmp_path / "c.npz") as saved:
+        assert all(np.isfinite(saved[name]).all() for name in ("vector", "m", "v", "best"))
+    with pytest.raises(DivergedError, match="parameters that are not finite"):
+        train(NETWORK, Sampler(DATA, 6, 60, 0, True), Settings(epochs=1, lr=1e39), workers=1, progress=False)
+
+
+def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
+    from tinyattn.data import read_arrays, write_arrays
+
+    path = tmp_path / "c.npz"
+    with pytest.raises(DivergedError):
+        run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
+    meta, arrays = read_arrays(path, "checkpoint")
+    scalars = meta["scalars"]
+    damages = [
+        (meta, {n: a for n, a in arrays.items() if n != "m"}),
+        (meta, arrays | {"vector": arrays["vector"][:-1]}),
+        (meta, arrays | {"best": arrays["best"].astype(np.float64)}),
+        (meta, arrays | {"v": np.full_like(arrays["v"], np.nan)}),
+        (meta | {"scalars": scalars | {"step": "3"}}, arrays),
+        (meta | {"scalars": scalars | {"history": [1]}}, arrays),
+        (meta | {"scalars": None}, arrays),
+    ]
+    for damaged in damages:
+        write_arrays(path, "checkpoint", *damaged)
+        with pytest.raises(FileError, match="not a whole tinyattn checkpoint"):
+            run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
 
 
 def test_another_identity_or_a_damaged_checkpoint_is_refused(tmp_path):

@@ -91,6 +91,8 @@ def gradcheck(
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
             floats[name] = inputs[name] = np.array(x)  # our own copies: entries are moved in place
+    if not floats:
+        raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
     rng = np.random.default_rng(seed)
     given, upstream = backward_arguments(forward, backward, inputs, rng)
     gradients = name_gradients(inputs, backward(**given), wrt)
@@ -130,6 +132,8 @@ def backward_arguments(
     upstream = []
     while wanted and wanted[0].startswith("d") and wanted[0] not in inputs:
         upstream.append(wanted.pop(0))
+    if not upstream:
+        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: its first argument is d + an output's name")
     names = [name.removeprefix("d") for name in upstream]
     names += [name for name in wanted if name not in inputs and name not in names]
     saved = dict(zip(names, outputs, strict=False))
@@ -293,4 +297,4 @@ def _is_float_array(x: Any) -> bool:
 
 
 def _as_tuple(x: Any) -> tuple:
-    return x if type(x) is tuple else (x,)
+    return tuple(x) if isinstance(x, tuple | list) else (x,)

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-_DAMAGE = (EOFError, RuntimeError, zlib.error, zipfile.BadZipFile)      # what zipfile raises, besides the usual
+# what zipfile and zlib raise for damage, besides the usual
+_DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
 
 class FileError(ValueError):
@@ -45,7 +46,7 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable JSON: {error}") from None
 
 
@@ -68,11 +69,12 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         head = json.loads(str(arrays.pop("tinyattn")))
         if head["kind"] != kind:
             raise FileError(f"{path} is a tinyattn {head['kind']}, expected a {kind}")
-        return head["meta"], arrays
+        return dict(head["meta"].items()), arrays
     except FileError:
         raise
     except FileNotFoundError:
         raise FileError(f"{path}: no such file") from None
     except (*_DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        reason = "it holds pickled objects" if "pickle" in str(error).lower() else "truncated, damaged or foreign"
+        pickled = "pickle" in str(error).lower()
+        reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"
         raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None

@@ -120,12 +120,16 @@ class Interactions:
 
         Raises ValueError where there is no item at all, or ids are neither integers nor strings.
         """
-        arrays = [np.asarray(s).reshape(-1) for s in sequences]
+        given = list(sequences)
+        if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in given):
+            raise ValueError("expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]")
+        arrays = [np.asarray(s) for s in given]
         arrays = [a if a.size else a.astype(np.int64) for a in arrays]
         if not sum(a.size for a in arrays):
             raise ValueError("no interactions: expected at least one non-empty sequence of item ids")
         kinds = {a.dtype.kind for a in arrays if a.size}
-        if not (kinds <= {"i", "u"} or kinds == {"U"}):
+        texts = (s for a, s in zip(arrays, given, strict=True) if a.dtype.kind == "U")
+        if not all(isinstance(i, str) for s in texts for i in s) or not (kinds <= {"i", "u"} or kinds == {"U"}):
             raise ValueError("item ids must be all integers or all strings")
         joined = np.concatenate([a for a in arrays if a.size])
         item_ids, item = np.unique(joined, return_inverse=True)

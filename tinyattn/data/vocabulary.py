@@ -47,6 +47,8 @@ class Vocabulary:
             number = int(value)
         except (TypeError, ValueError):
             raise ValueError(self._unknown(value)) from None
+        if isinstance(value, str) and str(number) != value.strip():      # int() would take 1_2 and 007
+            raise ValueError(self._unknown(value))
         if not -(2**63) <= number < 2**63 or number != (value if isinstance(value, float) else number):
             raise ValueError(self._unknown(value))
         return number

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..data import Seen, Split, read, write_atomically
 from ..ops import Stream, generator
-from .ranking import all_ranks, metrics, ranks
+from .ranking import all_ranks, metrics, ranks, refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]
 Truth = Callable[[list[np.ndarray]], np.ndarray]
@@ -54,6 +54,7 @@ def evaluate(
         rows = everyone[places]
         histories = split.histories(rows, stage)
         scores = np.array(score(histories, numbers[rows]))   # our own copy: seen items are struck out in place
+        refuse_nan(scores)
         target = targets[rows]
         for name, candidates in (sampled or {}).items():
             among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first

@@ -14,13 +14,13 @@ class NaNScoreError(ValueError):
 
 
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The mean rank of each row's target: 1 + #greater + #equal / 2, so that ties neither help nor hurt.
+    """The mean rank of each row's target: 1 + #greater + #equal / 2, its expectation if ties were broken by chance.
 
     (Sorting with the target first would give a model that scores all items alike a perfect result.)
     Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf stands for an item left out.
     Raises NaNScoreError (a ValueError) for a NaN score.
     """
-    _refuse_nan(scores)
+    refuse_nan(scores)
     own = np.take_along_axis(scores, targets[:, None], axis=1)
     greater = np.sum(scores > own, axis=1)
     equal = np.sum(scores == own, axis=1) - 1
@@ -29,7 +29,7 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 def all_ranks(scores: np.ndarray) -> np.ndarray:
     """The mean rank of every item of every row, as `ranks` would give it. Shapes: (B, V) -> (B, V) float64."""
-    _refuse_nan(scores)
+    refuse_nan(scores)
     result = np.empty(scores.shape)
     for row, out in zip(scores, result, strict=True):
         ordered = np.sort(row)
@@ -67,7 +67,8 @@ def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | 
     return {name: float(np.mean(np.sum(each * weight, axis=1))) for name, each in named.items()}
 
 
-def _refuse_nan(scores: np.ndarray) -> None:
+def refuse_nan(scores: np.ndarray) -> None:
+    """Raise NaNScoreError, naming the first, where a score is NaN."""
     if np.any(np.isnan(scores)):
         row, column = np.argwhere(np.isnan(scores))[0]
         raise NaNScoreError(f"the score of item {column} in row {row} is NaN: there is no ranking")

@@ -66,7 +66,7 @@ def multi_head_attention_backward(p, dy, cache):
 def split(x, heads):
     """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
     *lead, n, dim = x.shape
-    if dim % heads:
+    if heads < 1 or dim % heads:
         raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
     return x.reshape(*lead, n, heads, dim // heads).swapaxes(-2, -3)
 

@@ -112,14 +112,17 @@ class Recommender:
         """
         meta, arrays = read_arrays(Path(path), "model")
         known = cls.known if cls is Recommender else {cls.name: cls}
-        if meta.get("model") not in known:
+        if not isinstance(meta.get("model"), str) or meta["model"] not in known:
             raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
         try:
             model: Any = known[meta["model"]](**meta["options"])
-            model.items = Vocabulary(arrays.pop("vocabulary.items"), "item")
-            model.users = Vocabulary(arrays.pop("vocabulary.users"), "user")
+            for what in ("items", "users"):
+                ids = arrays.pop(f"vocabulary.{what}")
+                if ids.ndim != 1 or ids.dtype.kind not in "iU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
+                    raise ValueError(f"vocabulary.{what} is no sorted list of ids")
+                setattr(model, what, Vocabulary(ids, what.removesuffix("s")))
             model._restore(arrays)
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:
             raise FileError(f"{path} is not a whole {meta['model']} model: {error}") from None
         return model
 

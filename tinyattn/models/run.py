@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..data import FileError, read_json, write_atomically, write_json
 from .recommender import Recommender
 
+_REMEDY = "choose another --out or remove it"
+
 
 class RunFolder:
     """config.json first, then checkpoint.npz and training.csv as training goes, model.npz and metrics.json last.
 
-    A run has finished when metrics.json is there and no checkpoint is. Every file is written whole or not at all.
+    A run has finished when both of these are there and no checkpoint is. Every file is written whole or not at all.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -26,20 +30,38 @@ class RunFolder:
     def claim(self, config: dict[str, Any]) -> None:
         """Make the folder this configuration's, or find that it is.
 
-        Raises FileError where it belongs to another configuration or other data, or nothing can be written there.
+        Raises FileError where it belongs to another configuration or other data, holds a run whose config.json is
+        gone, or cannot be written to.
         """
         path = self.path / "config.json"
         if path.exists():
             self._refuse_other(self._config(), config)
-            return
+        else:
+            lost = next((n for n in ("metrics.json", "model.npz", "checkpoint.npz") if (self.path / n).exists()), None)
+            if lost:
+                raise FileError(f"{self.path} has a {lost} and no config.json: {_REMEDY}")
         try:
             write_json(path, config)
         except OSError as error:
             raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
 
+    @contextmanager
+    def unclaimed_on_failure(self) -> Iterator[None]:
+        """What fails within before anything was learned gives the folder back: another attempt is not refused."""
+        try:
+            yield
+        except Exception:
+            if not self.checkpoint.exists():
+                (self.path / "config.json").unlink(missing_ok=True)
+                (self.path / "training.csv").unlink(missing_ok=True)
+                if self.path.is_dir() and not any(self.path.iterdir()):
+                    self.path.rmdir()
+            raise
+
     @property
     def finished(self) -> bool:
-        return (self.path / "metrics.json").exists() and not self.checkpoint.exists()
+        written = (self.path / name for name in ("metrics.json", "model.npz"))
+        return all(path.exists() for path in written) and not self.checkpoint.exists()
 
     def open(self) -> tuple[Any, dict[str, Any]]:
         """The model of a finished run and its configuration. Raises FileError for any other folder."""
@@ -49,8 +71,13 @@ class RunFolder:
         return Recommender.load(self.model), config
 
     def metrics(self) -> dict[str, Any]:
-        """What metrics.json holds."""
-        return read_json(self.path / "metrics.json")
+        """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""
+        found = read_json(self.path / "metrics.json")
+        rows = found.values() if isinstance(found, dict) and "model" in found else [None]
+        tables = [t for row in rows for t in (row.values() if isinstance(row, dict) and row else [None])]
+        if not all(isinstance(t, dict) and all(isinstance(v, float) for v in t.values()) for t in tables):
+            raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
+        return found
 
     def write_history(self, history: list[dict[str, Any]]) -> None:
         """training.csv: one row an epoch."""
@@ -63,26 +90,33 @@ class RunFolder:
             writer.writerow([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
         write_atomically(self.path / "training.csv", text.getvalue().encode())
 
-    def finish(self, metrics: dict[str, Any]) -> None:
-        """Leave the results and take the checkpoint away, in this order: killed in between, the run can still go on."""
+    def write_results(self, model: Recommender, metrics: dict[str, Any]) -> None:
+        """model.npz and metrics.json; the checkpoint stays, so killed after this the run still goes on."""
+        model.save(self.model)
         write_json(self.path / "metrics.json", metrics)
+
+    def finish(self) -> None:
+        """All is written: the checkpoint goes."""
         self.checkpoint.unlink(missing_ok=True)
 
     def _config(self) -> dict[str, Any]:
         config = read_json(self.path / "config.json")
-        if not isinstance(config, dict) or not {"model", "parameters", "data"} <= set(config):
+        if not isinstance(config, dict) or not all(isinstance(config.get(n), dict) for n in ("parameters", "data")):
             raise FileError(f"{self.path / 'config.json'} was not written by tinyattn")
         return config
 
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
-        remedy = "choose another --out or remove it"
         if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
-            raise FileError(f"{self.path} was trained on other data; {remedy}")
-        old, new = (c["parameters"] | c.get("evaluation", {}) | {"model": c["model"]} for c in (found, config))
+            raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
+        old, new = (c["parameters"] | _dict(c.get("evaluation")) | {"model": c.get("model")} for c in (found, config))
         for name in new:
             if old.get(name) != new[name]:
                 was, now = _told(old.get(name)), _told(new[name])
-                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {remedy}")
+                raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _told(value: Any) -> str:

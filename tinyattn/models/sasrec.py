@@ -95,40 +95,46 @@ class SASRec(Recommender):
 
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` goes to `tinyattn.training.train`: checkpoint, on_epoch, progress, ..."""
-        self.network = self._network(data.n_items, data.n_users)
-        sampler = Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
+        network = self._network(data.n_items, data.n_users)
 
         def validate(p: Any) -> float:
             assert split is not None
             try:
-                return full_ranking(partial(self._score, p), split, "valid")["ndcg@10"]
+                return full_ranking(partial(self._score, network, p), split, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop says at which step
 
-        self.parameters, self.history = train(
-            self.network,
-            sampler,
+        parameters, history = train(
+            network,
+            self.sampler(data),
             self._settings(),
             workers=self.workers,
             validate=validate if split else None,
             identity={"model": self.identity(), "data": data.fingerprint()},
             **how,
         )
+        self.network, self.parameters, self.history = network, parameters, history
+
+    def sampler(self, data: Interactions) -> Sampler:
+        """The training batches. Raises ValueError for data that cannot be learned from."""
+        return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1), float32; column 0 is -inf. Worked off in slices, like training."""
-        return self._score(self.parameters, histories, users)
+        return self._score(self.network, self.parameters, histories, users)
 
-    def _score(self, p: Any, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+    def _score(
+        self, network: SASRecNetwork, p: Any, histories: list[np.ndarray], users: np.ndarray | None
+    ) -> np.ndarray:
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
-        scores = np.empty((len(histories), self.network.items + 1), dtype=np.float32)
+        scores = np.empty((len(histories), network.items + 1), dtype=np.float32)
         slices = cut(np.array([min(len(h), self.maxlen) for h in histories]))
 
         def work(rows: np.ndarray) -> np.ndarray:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
             batch = batch.map(lambda x: backend.asarray(x, like=p["items"]))
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
-                return backend.to_numpy(self.network.score(p, batch))
+                return backend.to_numpy(network.score(p, batch))
 
         with Workers(self.workers) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):

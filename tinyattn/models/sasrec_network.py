@@ -51,6 +51,9 @@ class SASRecNetwork:
     eps: float = 1e-8               # of every LayerNorm (released code)
 
     def __post_init__(self) -> None:
+        for name in ("items", "maxlen", "dim", "blocks", "heads"):
+            if not isinstance(getattr(self, name), int | np.integer):
+                raise ValueError(f"{name} is {getattr(self, name)!r}, expected a whole number")
         for name in ("items", "maxlen", "dim", "heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected at least 1")

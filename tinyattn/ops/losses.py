@@ -21,7 +21,7 @@ def cross_entropy(logits, targets, weights=None):
     top = xp.max(logits, axis=-1, keepdims=True)
     log_sum = xp.log(xp.sum(xp.exp(logits - top), axis=-1)) + top[..., 0]
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    return _weighted_mean(log_sum - chosen, weights)
+    return _weighted_mean(xp, log_sum - chosen, weights)
 
 
 def cross_entropy_backward(dloss, logits, targets, weights=None):
@@ -48,7 +48,7 @@ def bce_with_logits(z, targets, weights=None):
     expect("... ... ...", z=z, targets=targets, weights=weights)
     xp = get_xp(z, targets, weights)
     each = xp.maximum(z, 0) - z * targets + xp.log1p(xp.exp(-xp.abs(z)))
-    return _weighted_mean(each, weights)
+    return _weighted_mean(xp, each, weights)
 
 
 def bce_with_logits_backward(dloss, z, targets, weights=None):
@@ -68,8 +68,7 @@ def sigmoid(z):
     return xp.where(z >= 0, 1.0, small) / (1 + small)
 
 
-def _weighted_mean(each, weights):
-    xp = get_xp(each, weights)
+def _weighted_mean(xp, each, weights):
     if weights is None:
         return xp.sum(each) / max(each.size, 1)
     return xp.sum(each * weights) / _total(weights)

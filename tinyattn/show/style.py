@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -51,5 +52,7 @@ def save(made: Any, path: str | Path) -> Path:
     """Write the figure to `path` (the suffix says the format), making its folder. -> path."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    made.savefig(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)             # a glyph that the font lacks is drawn as a box
+        made.savefig(path)
     return path

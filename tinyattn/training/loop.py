@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from tqdm import tqdm
@@ -86,7 +86,10 @@ class State:
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
 
-    _SCALARS = ("step", "best_score", "best_epoch", "loss_sum", "norm_sum", "tokens", "seconds", "history")
+    _SCALARS: ClassVar[dict[str, Any]] = {
+        "step": int, "best_score": float | None, "best_epoch": int, "loss_sum": float, "norm_sum": float, "tokens": int,
+        "seconds": float, "history": list,
+    }  # fmt: skip
 
     def _arrays(self) -> dict[str, Any]:
         return {"vector": self.vector, "m": self.moments.m, "v": self.moments.v, "best": self.best}
@@ -127,10 +130,18 @@ class State:
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
             for name, mine in self._arrays().items():
-                mine[...] = backend.asarray(arrays[name], like=mine)
-            for name in self._SCALARS:
-                setattr(self, name, meta["scalars"][name])
-        except (KeyError, ValueError) as error:
+                found = arrays[name]
+                if found.shape != mine.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
+                    raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {mine.shape} finite float32")
+                mine[...] = backend.asarray(found, like=mine)
+            for name, kinds in self._SCALARS.items():
+                value = meta["scalars"][name]
+                if not isinstance(value, kinds) or isinstance(value, bool):
+                    raise ValueError(f"{name} is {value!r}")
+                setattr(self, name, value)
+            if self.step < 0 or not all(isinstance(row, dict) and "valid" in row for row in self.history):
+                raise ValueError(f"step {self.step} with this history")
+        except (KeyError, ValueError, TypeError) as error:
             raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
 
 
@@ -152,8 +163,9 @@ def train(
     best epoch, and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss,
     valid (or None), gradient_norm (the mean over steps), tokens_per_second.
 
-    The checkpoint is saved as often as keeps saving to a twentieth of the time, on Ctrl-C and where training
-    diverges; run again, the result has the bits of a run never stopped. `identity` (JSON) says whose it is.
+    The checkpoint is saved as often as keeps saving to a twentieth of the time, whenever loss and gradient have just
+    been found finite, and on Ctrl-C; run again, the result has the bits of a run never stopped. `identity` (JSON)
+    says whose checkpoint it is.
 
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint that does not belong here.
@@ -182,9 +194,11 @@ def train(
             batch = batches.batch(state.step)
             loss, norm = _differentiate(model, p, batch, gradient, grads, pool, settings, state.step)
             if not (math.isfinite(loss) and math.isfinite(norm)):
-                save()
                 raise _diverged(state.step + 1, batches, f"loss {loss}, gradient norm {norm}")
-            adam(vector, gradient, state.moments, state.step + 1, lr=settings.lr, beta2=settings.beta2)
+            if time.monotonic() >= due:                          # here, where the parameters are known to be good
+                due = save()
+            with np.errstate(over="ignore", invalid="ignore"):
+                adam(vector, gradient, state.moments, state.step + 1, lr=settings.lr, beta2=settings.beta2)
             state.count(loss, norm, batch, time.monotonic() - began)
             bar.update()
             if state.step % batches.steps == 0:
@@ -198,8 +212,8 @@ def train(
             if interrupted():
                 save()
                 raise InterruptedRunError(f"interrupted after step {state.step}")
-            if time.monotonic() >= due:
-                due = save()
+    if not np.all(np.isfinite(backend.to_numpy(state.best))):
+        raise _diverged(state.step, batches, "parameters that are not finite")
     vector[...] = state.best
     return p, state.history
 

@@ -58,7 +58,7 @@ def key_order(ops: Any, **case: Any) -> None:
     moved = _plain(case) | {"k": case["k"][..., order, :], "v": case["v"][..., order, :]}
     for name in ("mask", "bias"):
         if case[name] is not None:
-            moved[name] = case[name][..., order]
+            moved[name] = np.broadcast_to(case[name], (*case[name].shape[:-1], len(order)))[..., order]
     close(ops.attention(**moved)[0], out, _tolerance(case), "output")
 
 

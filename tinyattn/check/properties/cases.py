@@ -94,12 +94,13 @@ def attention(draw: Any) -> dict[str, Any]:
     lead, n, m, dtype, rng = _common(draw)
     d, e = draw(SIZES), draw(SIZES)
     rate = draw(st.sampled_from([0.0, 0.5]))
+    biases = [(*lead, n, m), (n, m), (1, m), (n, 1), (1, 1), (m,)]
     return {
         "q": _normal(rng, (*lead, n, d), dtype),
         "k": _normal(rng, (*lead, m, d), dtype),
         "v": _normal(rng, (*lead, m, e), dtype),
         "mask": _mask(rng, n, m) if draw(st.booleans()) else None,
-        "bias": _normal(rng, draw(st.sampled_from([(n, m), (1, m), (m,)])), dtype) if draw(st.booleans()) else None,
+        "bias": _normal(rng, draw(st.sampled_from(biases)), dtype) if draw(st.booleans()) else None,
         "keep": rng.random((*lead, n, m)) >= rate if rate else None,
         "rate": rate,
         "scale": draw(st.sampled_from([None, 0.7])),
