@@ -20,11 +20,10 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
 
 RESULT = RESULTS / "default_world.json"
 ROWS = {"popularity": "popularity", "markov": "Markov", "model": "**SASRec**", "optimum": "optimum"}
-BEGIN, END = "<!-- made by benchmarks/default_world.py: begin -->", "<!-- end -->"
 
 
 def measure(seeds: int) -> dict[str, Any]:
@@ -69,19 +68,13 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def write_readme(block: str) -> None:
-    path = ROOT / "README.md"
-    before, rest = path.read_text().split(BEGIN)
-    path.write_text(f"{before}{BEGIN}\n{block}\n{END}{rest.split(END)[1]}")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     result = measure(parser.parse_args().seeds)
     RESULT.parent.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme(text(result))
+    write_readme("default_world", text(result))
     print(text(result))
 
 

@@ -15,6 +15,18 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 
 
+def write_readme(name: str, block: str) -> None:
+    """Put `block` between README's two marks of that name."""
+    path = ROOT / "README.md"
+    begin, end = readme_marks(name)
+    before, rest = path.read_text().split(begin)
+    path.write_text(f"{before}{begin}\n{block}\n{end}{rest.split(end, 1)[1]}")
+
+
+def readme_marks(name: str) -> tuple[str, str]:
+    return f"<!-- made by benchmarks/{name}.py: begin -->", f"<!-- benchmarks/{name}.py: end -->"
+
+
 def clean_environment() -> dict[str, str]:
     """The environment without variables that would choose a BLAS kernel or a thread count for us."""
     forced = ("OPENBLAS_", "MKL_", "OMP_", "BLIS_")

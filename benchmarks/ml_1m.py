@@ -46,6 +46,7 @@ TABLE = Table(
         ("SASRec, BCE, n 50 (Petrov & Macdonald 2022)", ".1993", ".1078", "", "", "", ""),
         ("SASRec, cross-entropy, d 64 (Klenitskiy & Vasilev 2023)", ".3152", ".1821", "", "", "", ""),
     ],
+    in_readme=True,
     remarks="""
 Under full ranking a first-order Markov chain beats SASRec trained with one sampled negative, and under uni100 the order
 turns: sampled metrics reward telling an item from a random one, not from its rivals. Cross-entropy trains on all rivals

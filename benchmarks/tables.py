@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import ItemCosine, Markov, Popularity, RunFolder, SASRec
@@ -36,7 +36,7 @@ class Configuration:
     title: str
     arguments: dict[str, Any]
     seeds: int = 1
-    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)   # (protocol, metric): centre, ±
+    bands: dict[tuple[str, str], tuple[float, float]] = field(default_factory=dict)  # (protocol, metric): centre, ±
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,9 @@ class Table:
     heading: str
     file: str
     configurations: dict[str, Configuration]
-    published: list[tuple[str, ...]]     # title, then a cell for each of COLUMNS
+    published: list[tuple[str, ...]]  # title, then a cell for each of COLUMNS
     remarks: str = ""
+    in_readme: bool = False
 
     @property
     def result(self) -> Path:
@@ -94,6 +95,8 @@ def main(table: Table) -> None:
             done[str(seed)] = _finished(run, configuration, seed, split, candidates)
             _write(table, result)
     _write(table, result)
+    if table.in_readme:
+        write_readme(table.name.replace("-", "_"), summary(table, result))
     print(page(table, result))
 
 
@@ -163,6 +166,33 @@ def page(table: Table, result: dict[str, Any]) -> str:
         "seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
         "",
     ]
+    return "\n".join(lines)
+
+
+def summary(table: Table, result: dict[str, Any]) -> str:
+    """What README quotes of the page, from the results file alone."""
+    shown = COLUMNS[:4]
+    rows = {name: [row] for name, row in result["baselines"].items()}
+    runs = {key: list(result.get("runs", {}).get(key, {}).values()) for key in table.configurations}
+    rows |= {f"**{c.title}**": runs[key] for key, c in table.configurations.items() if runs[key]}
+    lines = [
+        "| | seeds | " + " | ".join(f"{p} {m.upper()}" for p, m in shown) + " |",
+        "|---|---|" + "---|" * len(shown),
+    ]
+    for name, found in rows.items():
+        cells = [_cell([row[p][m] for row in found]) for p, m in shown]
+        lines.append(f"| {name} | {len(found) if name.startswith('**') else ''} | {' | '.join(cells)} |")
+    first = next((key for key in table.configurations if len(runs[key]) > 1), None)
+    if first is not None:
+        values = [[row[p][m] for row in runs[first]] for p, m in shown]
+        moves = [(max(v) - min(v)) / statistics.mean(v) for v in values]
+        where = f"benchmarks/results/{table.name}.md"
+        lines += [
+            "",
+            f"{table.remarks.strip()} One seed more or less moves full metrics by up to {100 * max(moves[:2]):.0f} % "
+            f"of their value, sampled ones by {100 * max(moves[2:]):.0f} %: smaller differences say nothing. "
+            f"All of it, with published numbers: [{where}]({where}).",
+        ]
     return "\n".join(lines)
 
 

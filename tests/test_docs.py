@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import default_world
+from benchmarks import default_world, games_kang205, ml_1m, tables
+from benchmarks.machine import readme_marks
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -25,9 +26,22 @@ def source(*paths):
     return squeezed(re.sub(r"  +#.*", "", text))
 
 
-def test_readme_quotes_the_results_file():
-    block = README.split(default_world.BEGIN)[1].split(default_world.END)[0].strip()
-    assert block == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
+def quoted(name):
+    begin, end = readme_marks(name)
+    return README.split(begin)[1].split(end)[0].strip()
+
+
+def test_readme_quotes_the_results_files():
+    assert quoted("default_world") == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
+    table = ml_1m.TABLE
+    assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
+
+
+@pytest.mark.parametrize("table", [ml_1m.TABLE, games_kang205.TABLE], ids=lambda t: t.name)
+def test_result_pages_are_their_result_files(table):
+    if not table.result.exists():
+        pytest.skip(f"{table.name} has not been measured yet")
+    assert table.page.read_text() == tables.page(table, json.loads(table.result.read_text()))
 
 
 def test_readme_prints_what_its_gradcheck_prints():
