@@ -1,6 +1,7 @@
 """The command as people type it: what it writes, what it prints, what it refuses, and that killing it costs nothing."""
 
 import csv
+import gzip
 import json
 import shutil
 import signal
@@ -398,6 +399,40 @@ def test_ids_and_paths_that_look_like_formulas_are_drawn(tmp_path):
     path.write_text("".join(f"{u} b$^$_{(u + i) % 7}\n" for u in range(12) for i in range(4)))
     assert main(["train", str(path), *SMALL, "--epochs", "1", "--out", str(tmp_path / "run")]) == 0
     assert (tmp_path / "run" / "figures" / "attention.png").exists()
+
+
+BAD = {
+    "empty": b"",
+    "truncated gzip": gzip.compress(b"1 2\n" * 500)[:40],
+    "binary junk": bytes(range(256)) * 4,
+    "ragged rows": b"1 2\n1 3\n1 4 5\n",
+    "time that is no number": b"1 2 3\n1 3 soon\n",
+    "time that is NaN": b"1 2 3\n1 3 nan\n",
+    "header twice": b"userId,movieId,timestamp\n1,2,3\nuserId,movieId,timestamp\n",
+    "mixed separators": b"1 2\n1,3\n",
+    "one user": b"1 2\n1 3\n1 4\n1 5\n",
+    "nobody with three": b"1 2\n1 3\n2 2\n",
+    "latin-1": "1 caf\xe9\n".encode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_files_are_one_message_and_nothing_written(name, tmp_path, capsys):
+    path, out = tmp_path / "bad.txt", tmp_path / "out"
+    path.write_bytes(BAD[name])
+    refuses(capsys, ["train", path, "--out", out], str(path) if name != "nobody with three" else "3 interactions")
+    assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["-5 {}\n", "9223372036854775808 {}\n", "\ufeff1 {}\n", "1 {}\r\n"], ids=["negative", "2^63", "BOM", "CRLF"]
+)
+def test_odd_files_that_can_be_read_are(text, tmp_path):
+    """Negative and huge ids, a byte order mark, CRLF: nothing about them is ambiguous."""
+    path = tmp_path / "odd.txt"
+    others = "".join(f"2 {i}\n" for i in range(6))
+    path.write_text("".join(text.format(i) for i in (-1, 2**63, 3, 4)) + others, newline="")
+    assert main(["train", str(path), *SMALL, "--epochs", "1", "--out", str(tmp_path / "out")]) == 0
 
 
 def test_help_reads_well(capsys):

@@ -174,7 +174,7 @@ def test_user_embeddings_are_learned_used_and_follow_the_user():
     model = SASRec(**SMALL | {"epochs": 30, "lr": 0.05}, user_embedding=True).fit(sequences, progress=False)
     assert not model.parameters["users"][0].any()
     assert model.parameters["users"][1:3].all(axis=1).all()
-    assert not model.parameters["users"][3].any()              # one item, nothing to learn from
+    assert not model.parameters["users"][3].any()  # one item, nothing to learn from
     score = {user: model.recommend(["a", "b"], 2, users=[user])[1].tolist() for user in (1, 2, 3)}
     assert len({tuple(s) for s in score.values()}) == 3
     assert score[3] == model.recommend(["a", "b"], 2)[1].tolist()
@@ -187,6 +187,48 @@ def test_only_losses_that_need_negatives_draw_them(monkeypatch):
 
     monkeypatch.setattr(Seen, "draw_unseen", lambda *_: pytest.fail("drawn"))
     SASRec(**SMALL, loss="ce").fit(SEQUENCES, progress=False)
+
+
+class Frame:
+    """As much of a DataFrame as is asked of it: names of columns, and each as an array."""
+
+    def __init__(self, **columns):
+        self.table = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return self.table[name]
+
+
+def test_fit_takes_what_people_have():
+    """The same three histories as sequences, arrays and frames: the same model."""
+    sequences = [[10, 20, 30], [20, 30], [30, 10]]
+    rows = [(1, 10, 5), (3, 30, 1), (1, 20, 6), (2, 20, 2), (1, 30, 7), (2, 30, 3), (3, 10, 2)]
+    shuffled, ordered = np.array(rows)[::-1], np.array([(u + 1, i) for u, s in enumerate(sequences) for i in s])
+    user, item, time = shuffled.T
+    frame = Frame(user_id=user, item_id=item, rating=time, timestamp=time)
+    stamps = Frame(User=user.astype(object).astype(str).astype(object), movieId=item, time=time.astype("datetime64[s]"))
+    floats = shuffled.astype(np.float64)
+    expected = Markov().fit(sequences).score([np.array([1]), np.array([2, 3])])
+    for data in (ordered, shuffled, floats, frame, stamps, Interactions.from_sequences(sequences)):
+        np.testing.assert_array_equal(Markov().fit(data).score([np.array([1]), np.array([2, 3])]), expected)
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (np.ones((3, 4)), "expected columns user, item and perhaps time"),
+        (np.array([[1.5, 2], [1, 3]]), "user ids are float64"),
+        (np.array([[1, 2, np.nan], [1, 3, 4]]), "time nan in row 0"),
+        (Frame(item_id=np.arange(3)), "no user column among item_id: call it user_id"),
+        (Frame(user=np.arange(3), item=np.array([1, None, 2], dtype=object)), "item ids are object"),
+        ([1, 2, 3], "expected a list of sequences"),
+    ],
+    ids=range(6),
+)
+def test_fit_says_what_it_expected(data, message):
+    with pytest.raises(ValueError, match=message):
+        Popularity().fit(data)
 
 
 def test_attention_is_of_the_newest_items():

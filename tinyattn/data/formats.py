@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .fields import RaggedError, columns, integers, lists
-
-USER_NAMES = ("user_id", "userid", "user", "reviewerid", "sessionid", "session_id")
-ITEM_NAMES = ("item_id", "itemid", "item", "parent_asin", "asin", "movieid", "movie_id")
-TIME_NAMES = ("timestamp", "time", "unixreviewtime")
+from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES
 
 
 class DataError(ValueError):

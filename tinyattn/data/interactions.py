@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .fields import integers
+from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES
 from .vocabulary import Vocabulary
 
 
@@ -115,6 +116,42 @@ class Interactions:
         return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes)
 
     @classmethod
+    def of(cls, data: Any) -> Interactions:
+        """From whatever people have at hand; `Interactions` are returned as they are.
+
+        - a list of sequences of item ids, one a user, oldest first
+        - an array of two or three columns, a row an interaction: user, item and, where there is a third, time
+        - a DataFrame, or anything else with `columns`: those with usual names (user_id, item_id, timestamp, ...)
+
+        Raises ValueError, saying what was expected, for anything else.
+        """
+        if isinstance(data, Interactions):
+            return data
+        if hasattr(data, "columns"):
+            return cls._from_frame(data)
+        if isinstance(data, np.ndarray) and data.dtype != object and data.ndim == 2:
+            if data.shape[1] not in (2, 3):
+                raise ValueError(f"an array of shape {data.shape}, expected columns user, item and perhaps time")
+            times = _finite(data[:, 2].astype(np.float64)) if data.shape[1] == 3 else None
+            return cls.from_columns(_ids(data[:, 0], "user"), _ids(data[:, 1], "item"), times)
+        return cls.from_sequences(data)
+
+    @classmethod
+    def _from_frame(cls, frame: Any) -> Interactions:
+        places = {}
+        for what, usual in (("user", USER_NAMES), ("item", ITEM_NAMES), ("time", TIME_NAMES)):
+            lowered = {str(name).lower(): name for name in frame.columns}
+            name = next((lowered[name] for name in usual if name in lowered), None)
+            if name is not None:
+                places[what] = np.asarray(frame[name])
+            elif what != "time":
+                raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
+        times = places.get("time")
+        if times is not None:
+            times = _finite(times.astype(np.int64 if times.dtype.kind in "iuM" else np.float64))
+        return cls.from_columns(_ids(places["user"], "user"), _ids(places["item"], "item"), times)
+
+    @classmethod
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
         """From one sequence of item ids a user, oldest first. Users are numbered 1, 2, 3, ...
 
@@ -153,3 +190,21 @@ def _tie_rate(times: np.ndarray, offsets: np.ndarray) -> float:
     """The share of users (of those with two events) whose last two bear the same time, so that chance ordered them."""
     ends = offsets[1:][np.diff(offsets) >= 2]
     return float(np.mean(times[ends - 1] == times[ends - 2])) if len(ends) else 0.0
+
+
+def _ids(column: np.ndarray, what: str) -> np.ndarray:
+    """A column of ids as integers or strings; whole floats, as arrays that also hold times have them, are integers."""
+    if column.dtype.kind == "f" and np.all(np.isfinite(column)) and np.all(column == np.round(column)):
+        return column.astype(np.int64)
+    if column.dtype.kind == "O" and all(isinstance(i, str) for i in column.tolist()):
+        return column.astype(str)
+    if column.dtype.kind not in "iuU":
+        raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
+    return column
+
+
+def _finite(times: np.ndarray) -> np.ndarray:
+    if not np.all(np.isfinite(times)):
+        row = int(np.argmin(np.isfinite(times)))
+        raise ValueError(f"time {times[row]} in row {row} is not a finite number")
+    return times

@@ -29,8 +29,8 @@ class Recommender:
         if "name" in vars(cls):
             Recommender.known[cls.name] = cls
 
-    def fit(self, data: Interactions | Split | Iterable[Sequence[Any]], **how: Any) -> Self:
-        """Learn from interactions: `Interactions`, a list of item-id sequences (oldest first), or a `Split`.
+    def fit(self, data: Any, **how: Any) -> Self:
+        """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
 
         Of a `Split`, its training part is learned from, and models that can validate do so on its validation part.
         Further arguments are the model's own. Raises ValueError for data that cannot be learned from.
@@ -38,7 +38,7 @@ class Recommender:
         if isinstance(data, Split):
             train, split = data.train, data
         else:
-            train, split = data if isinstance(data, Interactions) else Interactions.from_sequences(data), None
+            train, split = Interactions.of(data), None
         self._learn(train, split, **how)
         self.items, self.users = train.items, train.users
         return self

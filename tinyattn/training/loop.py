@@ -163,7 +163,7 @@ def train(
     best epoch, and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss,
     valid (or None), gradient_norm (the mean over steps), tokens_per_second.
 
-    The checkpoint is saved as often as keeps saving to a twentieth of the time, whenever loss and gradient have just
+    The checkpoint is saved as often as keeps saving to a fiftieth of the time, whenever loss and gradient have just
     been found finite, and on Ctrl-C; run again, the result has the bits of a run never stopped. `identity` (JSON)
     says whose checkpoint it is.
 
@@ -183,7 +183,7 @@ def train(
         if checkpoint is not None:
             state.save(checkpoint, identity or {})
         now = time.monotonic()
-        return now + 20 * (now - began)
+        return now + 50 * (now - began)
 
     last = settings.epochs * batches.steps
     due = time.monotonic()
