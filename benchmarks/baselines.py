@@ -47,7 +47,8 @@ REFERENCE = {
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone: what we measure, and in brackets what others did."""
     lines = ["# Baselines, to the digit", "", "Ours, and in brackets the reference on the same file.", ""]
-    lines += ["| | | " + " | ".join(f"{p} {m.upper()}" for p, m in METRICS) + " |", "|---|---|" + "---|" * len(METRICS)]
+    titles = " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in METRICS)
+    lines += [f"| | | {titles} |", "|---|---|" + "---|" * len(METRICS)]
     for name, rows in result["rows"].items():
         for model, values in rows.items():
             pairs = zip(values, REFERENCE[name][model], strict=True)
@@ -64,8 +65,8 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Largest difference: {full:.4f} in full metrics, {sampled:.4f} in sampled ones, which depend on the draw.",
         "",
-        f"Made by `python benchmarks/baselines.py --data DIR`, NumPy {machine['numpy']}, {machine['date']}. A mean rank that "
-        "ends in a half counts as within k when fewer than k items stand before it on average (rank < k + 1): these "
+        f"Made by `python benchmarks/baselines.py --data DIR`, NumPy {machine['numpy']}, {machine['date']}. A mean rank "
+        "that ends in a half counts as within k when fewer than k items stand before it on average (rank < k + 1): these "
         "references were counted so.",
         "",
     ]

@@ -62,13 +62,14 @@ class Interactions:
         users, user = np.unique(owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))])
-        out = {"k_core": k, "removed": len(self) - int(np.sum(keep))}
+        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # those were of all users
+        notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
         return Interactions(
             (item + 1).astype(np.int32),
             offsets,
             Vocabulary(self.items.decode(items), "item"),
             Vocabulary(self.users.decode(users + 1), "user"),
-            self.notes | out,
+            notes,
         )
 
     def report(self) -> dict[str, Any]:
