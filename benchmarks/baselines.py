@@ -65,9 +65,9 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"Largest difference: {full:.4f} in full metrics, {sampled:.4f} in sampled ones, which depend on the draw.",
         "",
-        f"Made by `python benchmarks/baselines.py --data DIR`, NumPy {machine['numpy']}, {machine['date']}. A mean rank "
-        "that ends in a half counts as within k when fewer than k items stand before it on average (rank < k + 1): these "
-        "references were counted so.",
+        f"Made by `python benchmarks/baselines.py --data DIR`, NumPy {machine['numpy']}, {machine['date']}. "
+        "A mean rank that ends in a half counts as within k when fewer than k items stand before it on average "
+        "(rank < k + 1): these references were counted so.",
         "",
     ]
     return "\n".join(lines)
