@@ -14,13 +14,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
 
 FORMS = {
     "user item time, integers, TAB": ("{}\t{}\t{}\n", 1),
@@ -48,6 +49,19 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
             )
 
 
+def text(result: dict[str, Any]) -> str:
+    """What README says, from the results file alone."""
+    seconds = [form["seconds"] for form in result["forms"].values()]
+    memory = max(form["peak memory, GB"] for form in result["forms"].values())
+    rows = next(iter(result["forms"].values()))["rows"]
+    machine = result["machine"]
+    return (
+        f"{rows:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s and {memory:.1f} GB to read, plain or gzipped, with "
+        f"numbers or words for ids ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']}; "
+        "[benchmarks/results/reading.json](benchmarks/results/reading.json))."
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -62,7 +76,9 @@ def main() -> None:
             found[name] = json.loads(done.stdout) | {"file, MB": round(path.stat().st_size / 1e6)}
             print(name, found[name])
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "reading.json").write_text(json.dumps({"machine": describe(), "forms": found}, indent=1) + "\n")
+    result = {"machine": describe(), "forms": found}
+    (RESULTS / "reading.json").write_text(json.dumps(result, indent=1) + "\n")
+    write_readme("reading", text(result))
 
 
 if __name__ == "__main__":

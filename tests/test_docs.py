@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import default_world, games_kang205, ml_1m, tables
+from benchmarks import default_world, games_kang205, ml_1m, reading, tables
 from benchmarks.machine import readme_marks
 
 ROOT = Path(__file__).parent.parent
@@ -33,6 +33,7 @@ def quoted(name):
 
 def test_readme_quotes_the_results_files():
     assert quoted("default_world") == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
+    assert quoted("reading") == reading.text(json.loads((ROOT / "benchmarks/results/reading.json").read_text()))
     table = ml_1m.TABLE
     assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
 
