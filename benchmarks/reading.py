@@ -44,9 +44,8 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
             users = np.sort(rng.integers(begin // 50, begin // 50 + 20_000, n))
             items = rng.zipf(1.2, n) % 60_000
             times = rng.integers(1_500_000_000, 1_700_000_000, n)
-            file.write(
-                "".join(line.format(*row) for row in zip(users.tolist(), items.tolist(), times.tolist(), strict=True))
-            )
+            columns = zip(users.tolist(), items.tolist(), times.tolist(), strict=True)
+            file.write("".join(line.format(*row) for row in columns))
 
 
 def text(result: dict[str, Any]) -> str:
