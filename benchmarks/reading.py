@@ -55,8 +55,8 @@ def text(result: dict[str, Any]) -> str:
     rows = next(iter(result["forms"].values()))["rows"]
     machine = result["machine"]
     return (
-        f"{rows:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s and {memory:.1f} GB to read, plain or gzipped, with "
-        f"numbers or words for ids ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']}; "
+        f"{rows:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s and {memory:.1f} GB to read, plain or gzipped, "
+        f"with numbers or words for ids ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']}; "
         "[benchmarks/results/reading.json](benchmarks/results/reading.json))."
     )
 
