@@ -48,9 +48,9 @@ TABLE = Table(
     ],
     in_readme=True,
     remarks="""
-Under full ranking a first-order Markov chain stands above SASRec trained with one sampled negative in NDCG@10, and
-level with it in HR@10; under uni100 it is far behind. Sampled metrics reward telling an item from a random one, not from its
-rivals; cross-entropy trains on all rivals at once.
+Under full ranking a first-order Markov chain stands above SASRec trained with one sampled negative in NDCG@10,
+and level with it in HR@10; under uni100 it is far behind. Sampled metrics reward telling an item from a random
+one, not from its rivals; cross-entropy trains on all rivals at once.
 """,
 )
 
