@@ -223,7 +223,7 @@ def test_a_diverging_run_names_the_step(data, tmp_path, capsys):
 
 
 def command(data, out):
-    return [sys.executable, "-m", "tinyattn", "train", str(data), *SMALL, "--epochs", "60", "--patience", "0",
+    return [sys.executable, "-m", "tinyattn", "train", str(data), *SMALL, "--epochs", "150", "--patience", "0",
             "--out", str(out)]  # fmt: skip
 
 
