@@ -22,7 +22,7 @@ TABLE = Table(
     configurations={
         "code": Configuration(
             "SASRec, released code's form, d 50, BCE",
-            {"maxlen": 50, "block_form": "sasrec", "dropout": 0.5, "epochs": 200, "patience": 20},
+            {"maxlen": 50, "block_form": "sasrec", "dropout": 0.5, "epochs": 200, "patience": 0},
             bands={("uni100", "hr@10"): (0.737, 0.012), ("uni100", "ndcg@10"): (0.534, 0.012)},
         ),
     },
