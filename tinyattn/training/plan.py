@@ -6,7 +6,7 @@ import numpy as np
 
 from ..data import Batch
 
-SLICE_TOKENS = 1600      # a slice's activations stay in a core's cache; half of it loses to call overhead
+SLICE_TOKENS = 1600      # few enough for a slice's activations to stay in a core's cache
 
 
 def cut(lengths: np.ndarray, tokens: int = SLICE_TOKENS) -> list[np.ndarray]:

@@ -20,8 +20,8 @@ def cores() -> int:
 def keep_freed_memory() -> None:
     """Ask glibc to keep what NumPy frees, instead of handing it back to the system and asking again, page by page.
 
-    A training step frees and allocates the same few megabytes hundreds of times; without this a good part of its
-    time goes into page faults. It holds for the process and changes no result; elsewhere than on Linux it does nothing.
+    A training step frees and allocates the same few megabytes hundreds of times, and each new page costs a page
+    fault. It holds for the process and changes no result; elsewhere than on Linux it does nothing.
     """
     if sys.platform == "linux":
         try:
