@@ -26,11 +26,11 @@ ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted.
 
-    1 where whoever read the output has gone.
+    1 where whoever read the output has gone, and where `check` finds something wrong.
     """
     options = parser().parse_args(arguments)
     try:
-        COMMANDS[options.command](options)
+        code = COMMANDS[options.command](options)
     except InterruptedRunError as stop:
         print(f"\ntinyattn: {stop}; the same command goes on from there", file=sys.stderr)
         return 130
@@ -43,10 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"tinyattn: not enough memory for this size ({error})", file=sys.stderr)
         return 2
-    except (ValueError, DivergedError, OSError) as error:
+    except (ValueError, DivergedError, OSError, ImportError) as error:
         print(f"tinyattn: {error}", file=sys.stderr)
         return 2
-    return 0
+    return code or 0
 
 
 def train(options: argparse.Namespace) -> None:
@@ -318,4 +318,18 @@ def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tup
         pictures.save(picture, figures / "attention.png")
 
 
-COMMANDS = {"train": train, "evaluate": measure, "data": describe, "recommend": recommend, "show": show}
+def check(options: argparse.Namespace) -> int:
+    """`tinyattn check`: hold an implementation against its kind. -> exit code. What it needs is imported here."""
+    from .check.command import run
+
+    return run(options)
+
+
+COMMANDS = {
+    "train": train,
+    "evaluate": measure,
+    "data": describe,
+    "recommend": recommend,
+    "show": show,
+    "check": check,
+}

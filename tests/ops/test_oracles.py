@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from tests import oracles
 from tinyattn import ops
+from tinyattn.check import oracles
 
 LEADS = [(), (3,), (2, 3)]
 

@@ -156,7 +156,7 @@ def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] |
     """
     names = _differentiable(inputs, wrt)
     found = [g for g in _as_tuple(returned) if g is not None]
-    absent = sum(x is None for x in inputs.values())          # such as b, whose gradient may be returned all the same
+    absent = sum(x is None for x in inputs.values())  # such as b, whose gradient may be returned all the same
     beyond = max(len(found) - len(names) - absent, 0)
     return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
 

@@ -1,0 +1,211 @@
+"""How good is `tinyattn check`? Every bug of the zoo, and every bug planted in implementations written differently.
+
+    python benchmarks/zoo.py                 the zoo: what kills every bug
+    python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: killed? named?
+    python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a kind
+
+Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
+tinyattn/check/zoo/fingerprints.json, by which bugs are told whose numbers are chance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tqdm import tqdm
+
+from benchmarks.machine import RESULTS, describe
+from tinyattn.check.adapters import SASRecTokens
+from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
+from tinyattn.check.kinds import KINDS, properties_of
+from tinyattn.check.measure import measure, summary
+from tinyattn.check.subject import Subject
+from tinyattn.check.trial import try_property
+from tinyattn.check.zoo import ZOO
+
+RESULT, PAGE = RESULTS / "zoo.json", RESULTS / "zoo.md"
+# Bugs whose planter gave them another name than the zoo, or a name that the zoo gives to another bug.
+SAME = {
+    "cross_entropy": {"sign": "backward_sign"},
+    "block": {"residual_twice": "residual_gradient_twice"},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--naming", action="store_true")
+    parser.add_argument("--sound", action="store_true")
+    parser.add_argument("--examples", type=int, default=50, help="cases a property")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")                                      # the bugs' own
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    part = "naming" if options.naming else "sound" if options.sound else "zoo"
+    found = {"naming": naming, "sound": sound, "zoo": zoo}[part](options.examples)
+    result[part] = {"machine": describe(), "examples": options.examples, **found}
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(page(result))
+
+
+def zoo(examples: int) -> dict[str, Any]:
+    total = sum(len(module.BUGS) for module in ZOO.values())
+    with tqdm(total=total, unit="bug") as bar:
+        found = measure(examples=examples, progress=lambda _: bar.update())
+    noisy = {name: {b.name for b in module.BUGS if b.noisy} for name, module in ZOO.items()}
+    prints = {
+        name: {bug: row["killed by"] for bug, row in found[name]["bugs"].items() if bug in noisy[name]} for name in found
+    }
+    FINGERPRINTS.write_text(json.dumps({name: row for name, row in prints.items() if row}, indent=1) + "\n")
+    return {"summary": summary(found), "kinds": found}
+
+
+def naming(examples: int) -> dict[str, Any]:
+    """Every bug planted in every variant: which property sees it first, and how it is named."""
+    kinds: dict[str, Any] = {}
+    for name, kind in tqdm(KINDS.items(), unit="kind"):
+        module = importlib.import_module(f"tests.check.variants.{name}")
+        known = {b.name for b in ZOO[name].BUGS}
+        planted: dict[str, Any] = {}
+        for bug, styles in module.PLANTED.items():
+            label = SAME.get(name, {}).get(bug, bug)
+            for style in styles:
+                op = Subject(module.make(style, bug), kind)
+                failed = _failed(op, kind, examples, all_of_them=label in known)
+                names = [[b.name for b in equals] for equals in diagnose(op, kind, failed).bugs]
+                planted[f"{bug} in {style}"] = {
+                    "in the zoo": label if label in known and bug not in module.INVENTED else None,
+                    "killed by": failed,
+                    "named": names,
+                }
+        kinds[name] = planted
+    rows = [_named(name, planted) for name, planted in kinds.items()]
+    return {"summary": rows, "kinds": kinds}
+
+
+def _failed(op: Subject, kind: Any, examples: int, all_of_them: bool) -> list[str]:
+    """The properties that fail: all, where their set may serve as a fingerprint, or the first."""
+    failed = []
+    for prop in properties_of(kind):
+        if prop.once and op.lacks:
+            continue
+        if try_property(op, kind, prop, examples=examples, shrink=False).outcome == "fails":
+            failed.append(prop.name)
+            if not all_of_them:
+                break
+    return failed
+
+
+def _named(kind: str, planted: dict[str, Any]) -> dict[str, Any]:
+    known = {at: row for at, row in planted.items() if row["in the zoo"]}
+    strange = {at: row for at, row in planted.items() if not row["in the zoo"]}
+    right = {at for at, row in known.items() if row["named"] and row["in the zoo"] in row["named"][0]}
+    return {
+        "kind": kind,
+        "planted": len(planted),
+        "killed": sum(bool(row["killed by"]) for row in planted.values()),
+        "survivors": [at for at, row in planted.items() if not row["killed by"]],
+        "known": len(known),
+        "named right": len(right),
+        "named wrong": {at: row["named"] for at, row in known.items() if row["named"] and at not in right},
+        "not named": [at for at, row in known.items() if not row["named"]],
+        "unknown": len(strange),
+        "unknown and given a name": {at: row["named"] for at, row in strange.items() if row["named"]},
+    }
+
+
+def sound(examples: int) -> dict[str, Any]:
+    """The library's own implementation of every kind, and three variants of each: nothing may fail."""
+    accused, tries, count = [], 0, 0
+    for name, kind in tqdm(KINDS.items(), unit="kind"):
+        module = importlib.import_module(f"tests.check.variants.{name}")
+        ours = SASRecTokens() if name == "causal_model" else kind.ours()
+        for title, implementation in [("the library", ours), *((s, module.make(s)) for s in module.STYLES)]:
+            op = Subject(implementation, kind)
+            count += 1
+            for prop in properties_of(kind):
+                found = try_property(op, kind, prop, examples=examples, shrink=False, budget=600)
+                tries += found.tries
+                if found.outcome == "fails":
+                    accused.append({"kind": name, "implementation": title, "property": prop.name, "says": found.message})
+            if diagnose(op, kind):
+                accused.append({"kind": name, "implementation": title, "property": "diagnosis", "says": "named a bug"})
+    return {"implementations": count, "tries": tries, "accused": accused}
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = ["# What `tinyattn check` finds", ""]
+    if "zoo" in result:
+        rows = result["zoo"]["summary"]
+        bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
+        lines += [
+            f"## The zoo: {killed} of {bugs} known bugs killed, {result['zoo']['examples']} cases a property",
+            "",
+            "| kind | properties | bugs | killed | by gradients alone | by one property alone |",
+            "|---|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| {r['kind']} | {r['properties']} | {r['bugs']} | {r['killed']} | {r['by gradients alone']} | "
+            f"{r['by one property alone']} |"
+            for r in rows
+        ]
+        passed = [f"{r['kind']}: {b}" for r in rows for b in r["conventions passed"]]
+        lines += ["", f"Conventions that are no bugs, and pass: {', '.join(passed)}.", ""]
+        lines += [f"Survives: {r['kind']}: {b}" for r in rows for b in r["survivors"]]
+    if "naming" in result:
+        lines += _naming_lines(result["naming"]["summary"])
+    if "sound" in result:
+        found = result["sound"]
+        lines += [
+            f"## No correct implementation accused: {len(found['accused'])} accusations",
+            "",
+            f"The library's own and three other implementations of each kind, {found['implementations']} in all, in float32 "
+            f"and float64, {found['examples']:,} cases a property: {found['tries']:,} tries.",
+            "",
+        ]
+        lines += [f"- {a['kind']}, {a['implementation']}, {a['property']}: {a['says']}" for a in found["accused"]]
+    machine = next(iter(result.values()))["machine"]
+    lines += [
+        "Made by `python benchmarks/zoo.py`, `--naming` and `--sound` on "
+        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _naming_lines(rows: list[dict[str, Any]]) -> list[str]:
+    planted, killed, known, right = (sum(r[k] for r in rows) for k in ("planted", "killed", "known", "named right"))
+    wrong, strange = (sum(len(r[k]) for r in rows) for k in ("named wrong", "unknown and given a name"))
+    unknown = sum(r["unknown"] for r in rows)
+    lines = [
+        f"## Planted bugs: {killed:,} of {planted:,} killed; of {known} known ones {right} named ({100 * right / known:.0f} %)",
+        "",
+        "Bugs planted by somebody else in implementations written differently (loops, einsum, in place), in "
+        "`tests/check/variants/`. Known ones are in the zoo; of each it is asked whether it is named, alone or among equals. "
+        f"{wrong} were given a wrong name. Of {unknown} bugs that the zoo does not have under that name, {strange} were "
+        "given one: mostly the same mistake under another name; benchmarks/results/zoo.json lists all.",
+        "",
+        "| kind | planted | killed | known | named | wrong name | no name |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {r['kind']} | {r['planted']} | {r['killed']} | {r['known']} | {r['named right']} | {len(r['named wrong'])} | "
+        f"{len(r['not named'])} |"
+        for r in rows
+    ]
+    lines += ["", "Survivors:", ""]
+    lines += [f"- {r['kind']}: {at}" for r in rows for at in r["survivors"]]
+    return [*lines, ""]
+
+
+if __name__ == "__main__":
+    main()

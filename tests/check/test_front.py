@@ -1,0 +1,204 @@
+"""What a user of `conform`, `tinyattn check` and `properties_for` sees."""
+
+import json
+import os
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+from tinyattn import cli, ops
+from tinyattn.check import conform, properties_for
+from tinyattn.check.kinds import KINDS
+
+STUDENT = """
+    import numpy as np
+
+    def softmax(x):
+        e = np.exp(x - x.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True)
+
+    def attention(Q, K, V, mask=None):
+        s = Q @ np.swapaxes(K, -1, -2)
+        if mask is not None:
+            s = np.where(mask, s, -1e9)
+        w = softmax(s)
+        return w @ V, w
+
+    def attention_backward(dout, Q, K, V, weights):
+        dV = np.swapaxes(weights, -1, -2) @ dout
+        dp = dout @ np.swapaxes(V, -1, -2)
+        ds = weights * (dp - np.sum(dp * weights, -1, keepdims=True))
+        return ds @ K, np.swapaxes(ds, -1, -2) @ Q, dV
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def at(text, name="student.py"):
+        path = tmp_path / name
+        path.write_text(textwrap.dedent(text))
+        return str(path)
+
+    return at
+
+
+def check(*arguments, capsys):
+    code = cli.main(["check", *arguments])
+    return code, capsys.readouterr().out
+
+
+def test_an_afternoons_attention_is_told_what_is_wrong(write, capsys):
+    """Two bugs at once, other argument names, no bias and no dropout: both bugs are named."""
+    code, out = check(write(STUDENT), "--as", "attention", "--examples", "20", capsys=capsys)
+    assert code == 1
+    assert "FAILS  attention computes what plain loops compute" in out
+    assert "smallest counterexample:" in out
+    assert "q = [[" in out
+    assert "expected" in out
+    assert "scores are not divided by √d (no_scale)" in out
+    assert "(fill_-1e9)" in out
+    assert "hint: Compute the variance of one score" in out
+    assert "not offered, and so not looked at: bias, keep, rate, scale" in out
+
+
+def test_json_says_the_same(write, capsys):
+    code, out = check(write(STUDENT), "--as", "attention", "--examples", "5", "--json", capsys=capsys)
+    report = json.loads(out)
+    assert code == 1
+    assert report["holds"] is False
+    assert report["failures"][0] == "oracle"
+    assert report["diagnosis"]["bugs"][0][0]["name"] == "no_scale"
+
+
+def test_forward_alone_is_enough_and_that_is_said(write, capsys):
+    text = "def softmax(s, mask=None):\n    from tinyattn.ops import softmax\n    return softmax(s, mask)\n"
+    code, out = check(write(text), "--as", "softmax", "--examples", "5", capsys=capsys)
+    assert code == 0
+    assert "not offered, and so not looked at: softmax_backward" in out
+    assert "skipped" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "says"),
+    [
+        ("import nothing_of_the_kind", "", "ModuleNotFoundError"),
+        ("raise SystemExit(3)", "", "SystemExit"),
+        ("def f(", "", "SyntaxError"),
+        ("def soft_max(s): return s", "", "there is no `softmax` in it, only soft_max"),
+        ("x = 1", ":y", "has no `y`"),
+        ("def softmax(): return 1", "", "takes 0 arguments by position"),
+        ("def softmax(s, temperature): return s", "", "asks for `temperature`"),
+        ("def softmax(s, mask=None): return s\ndef softmax_backward(dp, p, cache): return dp", "", "asks for `cache`"),
+    ],
+)
+def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys):
+    code, out = check(write(text) + target, "--as", "softmax", "--examples", "3", capsys=capsys)
+    assert code == 2
+    assert "could not run: " in out
+    assert says in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["nowhere.py", "--as", "softmax"], None),
+        (["x.py", "--as", "nonsense"], "'nonsense' is no kind of implementation; known: adam, attention"),
+        (["x.py"], "say what to check and as what"),
+        (["x.py", "--as", "softmax", "--examples", "0"], "examples is 0, expected more than 0"),
+    ],
+)
+def test_wrong_questions_are_refused(arguments, says, capsys):
+    assert cli.main(["check", *arguments]) == 2
+    if says:
+        assert says in capsys.readouterr().err
+
+
+def test_an_endless_loop_ends(write):
+    report = conform(write("def softmax(s, mask=None):\n    while True: pass"), "softmax", patience=0.3)
+    assert not report
+    assert "it had not returned after 0.3 seconds" in report.failures[0].message
+    assert report.not_run > 0
+
+
+def test_a_crash_is_told(write):
+    text = "import os, signal\ndef softmax(s, mask=None):\n    os.kill(os.getpid(), signal.SIGSEGV)"
+    report = conform(write(text), "softmax", examples=3)
+    assert "the process died of SIGSEGV" in report.failures[0].message
+    assert not report
+
+
+def test_an_import_without_end_is_told(write):
+    started = time.monotonic()
+    report = conform(write("import time\ntime.sleep(60)"), "softmax", time_limit=1.5)
+    assert "it had not ended after 1.5 seconds" in report.problem
+    assert time.monotonic() - started < 30
+
+
+def test_what_it_prints_stays_out_of_the_way(write, capfd):
+    text = "print('hello')\ndef softmax(s, mask=None):\n    print('again')\n    return s"
+    assert not conform(write(text), "softmax", examples=2)
+    assert "hello" not in capfd.readouterr().out
+
+
+def test_an_object_a_function_a_class_will_do():
+    class Mine:
+        softmax = staticmethod(ops.softmax)
+
+    for implementation in (ops, Mine(), ops.softmax, "tinyattn.ops", "tinyattn.ops:softmax"):
+        assert conform(implementation, "softmax", examples=3), implementation
+
+
+def test_a_result_that_changes_from_call_to_call_is_said_to(write):
+    text = """
+        import numpy as np
+        def softmax(s, mask=None):
+            e = np.exp(s - s.max(-1, keepdims=True)) * np.random.rand()
+            return e / (e.sum(-1, keepdims=True) + np.random.rand())
+    """
+    report = conform(write(text), "softmax", examples=10)
+    assert not report
+
+
+def test_list_and_contract(capsys):
+    code, out = check("--list", capsys=capsys)
+    assert code == 0
+    for kind in KINDS.values():
+        assert f"{kind.name}: {kind.says}" in out
+    assert "adding one vector to all keys changes nothing" in out
+    code, out = check("--contract", "layer_norm", capsys=capsys)
+    assert code == 0
+    assert "the biased variance" in out
+    assert "inputs keep every bit" in out
+
+
+def test_self_and_zoo_are_commands(capsys):
+    code, out = check("--self", "--as", "relu", "--examples", "3", capsys=capsys)
+    assert code == 0
+    assert "all hold" in out
+    code, out = check("--zoo", "--as", "relu", "--examples", "12", capsys=capsys)
+    assert code == 0, out
+    assert "20 of 20 bugs are killed" in out
+
+
+test_our_softmax = properties_for(ops, "softmax", examples=5)
+
+
+def test_properties_for_fails_where_it_should():
+    def wrong(s, mask=None):
+        return np.exp(s)
+
+    test = properties_for(wrong, "softmax", examples=5)
+    marks = [mark for mark in test.pytestmark if mark.name == "parametrize"]
+    oracle = next(prop for prop in marks[0].args[1] if prop.name == "oracle")
+    with pytest.raises(pytest.fail.Exception, match="softmax computes what plain loops compute"):
+        test(oracle)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="objects need a fork to reach a child process")
+def test_the_checker_leaves_no_child_behind(write):
+    import multiprocessing
+
+    conform(write("def softmax(s, mask=None): return s"), "softmax", examples=2)
+    assert not multiprocessing.active_children()

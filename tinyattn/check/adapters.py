@@ -1,0 +1,147 @@
+"""This library's own composites under the names that `tinyattn check` knows: examples of an adapter.
+
+An adapter is a few lines that call somebody's code with the arguments of a kind, and give back what the kind
+returns. These hold the library's layers, optimiser, metrics and models against the kinds:
+
+    tinyattn check tinyattn.check.adapters --as multi_head_attention
+    tinyattn check tinyattn.check.adapters:SASRecTokens --as causal_model
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import layers
+from ..evaluation import ranking
+from ..training import adam
+
+__all__ = [
+    "SASRecTokens",
+    "adam",
+    "block",
+    "block_backward",
+    "feed_forward",
+    "feed_forward_backward",
+    "hit_rate",
+    "multi_head_attention",
+    "multi_head_attention_backward",
+    "ndcg",
+]
+
+
+def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
+    p = _heads(W_q, W_k, W_v, W_o)
+    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+
+
+def multi_head_attention_backward(dy, x, W_q, W_k, W_v, W_o, heads, mask=None):
+    p = _heads(W_q, W_k, W_v, W_o)
+    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
+    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+    return dx + dmemory, *(grads[name]["W"] for name in ("query", "key", "value", "output"))
+
+
+def feed_forward(x, W_1, b_1, W_2, b_2):
+    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x)[0]
+
+
+def feed_forward_backward(dy, x, W_1, b_1, W_2, b_2):
+    p = _two_layers(W_1, b_1, W_2, b_2)
+    _, cache = layers.feed_forward(p, x)
+    dx, grads = layers.feed_forward_backward(p, dy, cache)
+    inner, outer = grads["inner"], grads["outer"]
+    return dx, inner["W"], inner["b"], outer["W"], outer["b"]
+
+
+def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5):
+    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
+    return layers.BLOCKS["pre"].forward(p, x, heads=heads, mask=mask, eps=eps)[0]
+
+
+def block_backward(
+    dy, x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
+):
+    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
+    _, cache = layers.BLOCKS["pre"].forward(p, x, heads=heads, mask=mask, eps=eps)
+    dx, grads = layers.BLOCKS["pre"].backward(p, dy, cache)
+    return dx, *flat_gradients(grads)
+
+
+def hit_rate(scores, target, k):
+    return float(ranking.hit_rate(_rank(scores, target), k)[0])
+
+
+def ndcg(scores, target, k):
+    return float(ranking.ndcg(_rank(scores, target), k)[0])
+
+
+class SASRecTokens:
+    """SASRec as a causal model of tokens 0..vocabulary - 1; until it has been fitted, with random parameters."""
+
+    vocabulary = 8
+    from_the_end = True  # the newest token always has the last position
+
+    def __init__(self) -> None:
+        from ..models import SASRecNetwork
+        from ..ops import Stream, generator
+
+        self.network = SASRecNetwork(items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
+        self.parameters: Any = self.network.init(generator(0, Stream.INIT))
+        self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
+
+    def forward(self, ids):
+        """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
+        return self.log_probs(ids)
+
+    def fit(self, ids):
+        """Train on (N, T) tokens, by cross-entropy at every position."""
+        from ..models import SASRec
+
+        model = SASRec(dim=16, maxlen=32, dropout=0.0, loss="ce", epochs=30, patience=0).fit(ids.tolist())
+        assert model.items is not None
+        self.network, self.parameters = model.network, model.parameters
+        self.numbers = model.items.numbers(range(self.vocabulary))
+
+    def log_probs(self, ids):
+        """Position t holds the log-probabilities of token t + 1, from tokens 0..t."""
+        from ..data import pad
+
+        h, _ = self.network.forward(self.parameters, pad(list(self.numbers[ids]), self.network.maxlen))
+        logits = h @ self.parameters["items"][self.numbers].T
+        logits = logits - np.max(logits, axis=-1, keepdims=True)
+        return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+
+
+def _rank(scores, target):
+    return ranking.ranks(np.asarray(scores)[None], np.array([target]))
+
+
+def _heads(W_q, W_k, W_v, W_o):
+    return {name: {"W": W} for name, W in zip(("query", "key", "value", "output"), (W_q, W_k, W_v, W_o), strict=True)}
+
+
+def _two_layers(W_1, b_1, W_2, b_2):
+    return {"inner": {"W": W_1, "b": b_1}, "outer": {"W": W_2, "b": b_2}}
+
+
+def parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2):
+    return {
+        "norm_1": {"gamma": gamma_1, "beta": beta_1},
+        "attention": _heads(W_q, W_k, W_v, W_o),
+        "norm_2": {"gamma": gamma_2, "beta": beta_2},
+        "feed_forward": _two_layers(W_1, b_1, W_2, b_2),
+    }
+
+
+def flat_gradients(grads):
+    """A block's gradients in the order of the flat arguments."""
+    for name in ("gamma", "beta"):
+        yield grads["norm_1"][name]
+    for name in ("query", "key", "value", "output"):
+        yield grads["attention"][name]["W"]
+    for name in ("gamma", "beta"):
+        yield grads["norm_2"][name]
+    for layer in ("inner", "outer"):
+        yield from (grads["feed_forward"][layer][name] for name in ("W", "b"))

@@ -1,0 +1,85 @@
+"""`tinyattn check`: what the command line asks of this folder."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from tqdm import tqdm
+
+from .front import conform
+from .kinds import KINDS, named, properties_of
+from .measure import catalogue, measure, summary, table
+from .zoo import ZOO
+
+OURS = {  # where this library's own implementation of a kind is to be found
+    **dict.fromkeys(KINDS, "tinyattn.ops"),
+    **dict.fromkeys(("multi_head_attention", "feed_forward", "block", "adam", "ranking"), "tinyattn.check.adapters"),
+    "causal_model": "tinyattn.check.adapters:SASRecTokens",
+}
+
+
+def run(options: argparse.Namespace) -> int:
+    """-> exit code: 0 all hold, 1 something fails, 2 it could not be run. Raises ValueError for what makes no sense."""
+    if options.kind is not None:
+        named(options.kind)
+    chosen = [options.kind] if options.kind else list(KINDS)
+    if options.list:
+        return _print(options, {name: _properties(name) for name in chosen}, catalogue(chosen))
+    if options.contract is not None:
+        clauses = named(options.contract).contract()
+        return _print(options, clauses, [f"- {clause}" for clause in clauses])
+    if options.zoo:
+        return _zoo(options, chosen)
+    targets = {name: OURS[name] for name in chosen} if options.self else _target(options)
+    reports = []
+    for name, target in targets.items():
+        with tqdm(total=len(properties_of(KINDS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
+            reports.append(
+                conform(target, name, examples=options.examples, seed=options.seed, time_limit=options.time_limit,
+                        progress=_advance(bar))
+            )  # fmt: skip
+        if not options.json:
+            print(reports[-1], end="\n\n" if options.self else "\n", flush=True)
+    if options.json:
+        found = [report.to_json() for report in reports]
+        print(json.dumps(found if options.self else found[0], indent=1, default=_plain))
+    return 2 if any(r.problem for r in reports) else 0 if all(reports) else 1
+
+
+def _target(options: argparse.Namespace) -> dict[str, str]:
+    if options.target is None or options.kind is None:
+        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND, of {', '.join(KINDS)}")
+    return {options.kind: options.target}
+
+
+def _zoo(options: argparse.Namespace, kinds: list[str]) -> int:
+    total = sum(len(ZOO[name].BUGS) for name in kinds)
+    with tqdm(total=total, unit="bug", leave=False, file=sys.stderr, disable=None) as bar:
+        found = measure(kinds, examples=options.examples, seed=options.seed, progress=_advance(bar))
+    rows = summary(found)
+    _print(options, {"summary": rows, "kinds": found}, table(found))
+    wrong = any(r["survivors"] or r["accused without a bug"] or r["conventions accused"] for r in rows)
+    return 1 if wrong else 0
+
+
+def _advance(bar: Any) -> Any:
+    return lambda _: bar.update()
+
+
+def _properties(name: str) -> list[dict[str, str]]:
+    return [
+        {"name": p.name, "stage": p.stage, "held to": p.exactness, "statement": p.statement, "hint": p.hint}
+        for p in properties_of(KINDS[name])
+    ]
+
+
+def _print(options: argparse.Namespace, data: Any, lines: list[str]) -> int:
+    print(json.dumps(data, indent=1) if options.json else "\n".join(lines))
+    return 0
+
+
+def _plain(x: Any) -> Any:
+    return sorted(x) if isinstance(x, set | frozenset) else str(x)

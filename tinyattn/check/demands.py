@@ -1,0 +1,399 @@
+"""What is demanded of every pure function alike: written once, for all kinds.
+
+Inputs keep their bits, results have the inputs' dtype and their own memory, equal calls give equal results, the
+numbers are those of plain loops, and the backward is the derivative of the forward.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .kind import Kind
+from .property import NOTHING, Property, Violation, close, demand, largest, rounding, same_bits, stating
+from .subject import Subject
+
+STEP = 1e-6  # of central differences in float64, relative to the argument
+
+
+def demands(kind: Kind) -> list[Property]:
+    """The properties that every kind of pure function has."""
+    found: list[Property] = []
+    f = kind.function
+    states = stating(kind.name, found)
+    _shapes(states, kind, f)
+    if kind.oracle is not None:
+        _oracle(states, kind, f)
+    if kind.wrt:
+        _gradients(states, kind, f)
+    return found
+
+
+def _shapes(states: Any, kind: Kind, f: str) -> None:
+    @states(
+        "exact",
+        f"{f} returns arrays of the right shape in the inputs' dtype",
+        "shapes",
+        "Print .shape and .dtype of the result: a NumPy float64 scalar, for one, widens a float32 array.",
+    )
+    def shape_and_dtype(op: Subject, **case: Any) -> None:
+        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, case), strict=True):
+            if x is not None:
+                _like(x, np.shape(y), _dtype(case), name)
+
+    @states(
+        "exact",
+        f"{f} leaves every bit of its inputs as it was",
+        "shapes",
+        "Something like x -= ... or out=x writes into the caller's array: work on a copy.",
+    )
+    def inputs_unchanged(op: Subject, **case: Any) -> None:
+        before = _copied(case)
+        op.outputs(**case)
+        for name, x in _arrays(before).items():
+            same_bits(case[name], x, f"the {name} that was given")
+
+    @states(
+        "exact",
+        f"what {f} returns shares no memory with what it was given",
+        "shapes",
+        "A view into an input changes when the input does: return a new array.",
+    )
+    def own_memory(op: Subject, **case: Any) -> None:
+        for name, y in zip(kind.outputs, op.outputs(**case), strict=True):
+            for other, x in _arrays(case).items():
+                demand(not (isinstance(y, np.ndarray) and np.shares_memory(x, y)), f"{name} shares memory with {other}")
+
+    @states(
+        "exact",
+        f"equal calls of {f} give equal results, and earlier results survive later calls",
+        "shapes",
+        "Is a buffer, a cache or a generator kept between calls?",
+    )
+    def repeatable(op: Subject, **case: Any) -> None:
+        first = op.outputs(**case)
+        kept = [None if x is None else np.array(x) for x in first]
+        op.outputs(**_other(kind, case))
+        for x, copy in zip(first, kept, strict=True):
+            if x is not None:
+                same_bits(x, copy, "after a later call, the first result")
+        for x, copy in zip(op.outputs(**case), kept, strict=True):
+            if x is not None:
+                same_bits(x, copy, "an equal call's result")
+
+    @states(
+        "rounding",
+        f"{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
+        "shapes",
+        "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+    )
+    def memory_layout(op: Subject, **case: Any) -> None:
+        outputs = op.outputs(**case)
+        for how in ("Fortran order", "strided", "read-only"):
+            other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in case.items()}
+            for name, x, y in zip(kind.outputs, outputs, op.outputs(**other), strict=True):
+                if x is not None:
+                    close(y, x, _tolerance(kind, case, x), f"with {how} inputs, {name}")
+
+    @states(
+        "exact",
+        f"of a batch of nothing {f} makes a result of size 0",
+        "shapes",
+        "Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
+        leads=NOTHING,
+    )
+    def batch_of_nothing(op: Subject, **case: Any) -> None:
+        if not _nothing_of(kind, case):
+            return
+        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, case), strict=True):
+            if x is not None and np.shape(y):
+                _like(x, np.shape(y), _dtype(case), name)
+
+
+def _oracle(states: Any, kind: Kind, f: str) -> None:
+    @states(
+        "rounding",
+        f"{f} computes what plain loops compute: {kind.says}",
+        "oracle",
+        "Do the smallest example above on paper, one line of your code at a time.",
+    )
+    def oracle(op: Subject, **case: Any) -> None:
+        for name, x, y in zip(kind.outputs, op.outputs(**case), _by_loops(kind, case), strict=True):
+            if x is not None:
+                close(x, y, _tolerance(kind, case, x), name)
+
+
+def _gradients(states: Any, kind: Kind, f: str) -> None:
+    @states(
+        "exact",
+        f"the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
+        "gradients",
+        "A gradient is added to its argument: it must have that argument's shape exactly.",
+    )
+    def gradient_shapes(op: Subject, **case: Any) -> None:
+        for name, g in op.gradients(case, *upstream(kind, case)).items():
+            _like(g, case[name].shape, case[name].dtype, f"d{name}")
+
+    @states(
+        "exact",
+        f"the backward of {f} leaves the bits of everything it is given, and shares no memory with it",
+        "gradients",
+        "dx -= ... on something you were given spoils it for the next layer, or for a second call.",
+    )
+    def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
+        given = op.prepared(case, upstream(kind, case))
+        kept = _copied(given)
+        returned = op.backward(given)
+        for name, x in _arrays(kept).items():
+            same_bits(given[name], x, f"the {name} that the backward was given")
+        for name, g in op.name_gradients(case, returned).items():
+            for other, x in _arrays(given).items():
+                demand(
+                    not (isinstance(g, np.ndarray) and np.shares_memory(x, g)), f"d{name} shares memory with {other}"
+                )
+
+    @states(
+        "exact",
+        f"the backward of {f}, called twice, gives the same gradients, and the first ones survive",
+        "gradients",
+        "What does a call leave behind: in a cache, in a saved array, in a buffer?",
+    )
+    def backward_twice(op: Subject, **case: Any) -> None:
+        given = op.prepared(case, upstream(kind, case))
+        first = op.name_gradients(case, op.backward(given))
+        kept = {name: np.array(g) for name, g in first.items()}
+        other = _other(kind, case)
+        op.gradients(other, *upstream(kind, other, 1))  # a forward and a backward of something else
+        for name, g in kept.items():
+            same_bits(first[name], g, f"after another call, the first d{name}")
+        again = op.name_gradients(case, op.backward(given))
+        for name, g in kept.items():
+            same_bits(again[name], g, f"the second call's d{name}")
+
+    @states(
+        "exact",
+        f"the backward of {f} goes by what it is given, not by the last forward",
+        "gradients",
+        "Two layers share your function: whose forward does the backward remember?",
+    )
+    def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
+        given = op.prepared(case, upstream(kind, case))
+        first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(given)).items()}
+        op.outputs(**_other(kind, case))
+        for name, g in op.name_gradients(case, op.backward(given)).items():
+            same_bits(g, first[name], f"after another forward, d{name}")
+
+    @states(
+        "rounding",
+        f"the backward of {f} is the derivative of its forward, by central differences in float64",
+        "gradients",
+        "Write out one entry of the output as a sum, and differentiate it by one entry of the input.",
+    )
+    def derivative(op: Subject, **case: Any) -> None:
+        case = _widened(case)
+        _derivative(op, kind, case)
+
+    @states(
+        "rounding",
+        f"the gradients of {f} are those of the exact formulas, in float32 too",
+        "gradients",
+        "Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
+    )
+    def exact_gradients(op: Subject, **case: Any) -> None:
+        ours = Subject(kind.ours(), kind)
+        dy = upstream(kind, case)
+        wide = ours.gradients(op.fit(_widened(case)), *(_wide(d) for d in dy))
+        for name, g in op.gradients(case, *dy).items():
+            scale = kind.scale(case) * largest(wide[name])
+            close(g, wide[name], 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale), f"d{name}")
+
+    @states(
+        "rounding",
+        f"the backward of {f} is linear in the gradients it is given",
+        "gradients",
+        "Every term of a gradient has the upstream gradient in it exactly once.",
+    )
+    def linear_in_upstream(op: Subject, **case: Any) -> None:
+        one, two = upstream(kind, case), upstream(kind, case, 1)
+        both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
+        first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
+        for name, g in mixed.items():
+            scale = kind.scale(case) * largest(first[name], second[name]) * 5
+            atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
+            close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
+
+    @states(
+        "rounding",
+        f"the backward of {f} does not care how its inputs lie in memory",
+        "gradients",
+        "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+    )
+    def backward_memory_layout(op: Subject, **case: Any) -> None:
+        given = op.prepared(case, upstream(kind, case))
+        first = op.name_gradients(case, op.backward(given))
+        for how in ("Fortran order", "strided", "read-only"):
+            other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in given.items()}
+            for name, g in op.name_gradients(case, op.backward(other)).items():
+                scale = kind.scale(case) * largest(first[name])
+                atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
+                close(g, first[name], atol, f"with {how} inputs, d{name}")
+
+    @states(
+        "exact",
+        f"of a batch of nothing {f} has gradients of the right shapes, all 0 for what the batch shares",
+        "gradients",
+        "A sum over no entries is 0: which line divides by their number?",
+        leads=NOTHING,
+    )
+    def gradients_of_nothing(op: Subject, **case: Any) -> None:
+        if not _nothing_of(kind, case):
+            return
+        for name, g in op.gradients(case, *upstream(kind, case)).items():
+            _like(g, case[name].shape, case[name].dtype, f"d{name}")
+            demand(not np.any(g), f"d{name} is not 0")
+
+
+def upstream(kind: Kind, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
+    """A random upstream gradient for the answer: of its shape and the inputs' dtype, or a number for a loss."""
+    rng = np.random.default_rng(seed)
+    shape = np.shape(_ours(kind, case)[0])
+    return (np.asarray(rng.standard_normal(shape), _dtype(case)) if shape else float(rng.standard_normal()),)
+
+
+def _by_loops(kind: Kind, case: dict[str, Any]) -> tuple[Any, ...]:
+    """The outputs by plain loops, in float64."""
+    assert kind.oracle is not None
+    return _tuple(kind.oracle(**_widened(case)))
+
+
+def _ours(kind: Kind, case: dict[str, Any]) -> tuple[Any, ...]:
+    """The library's own outputs, for their shapes."""
+    with np.errstate(all="ignore"):
+        return _tuple(getattr(kind.ours(), kind.function)(**case))
+
+
+def _tuple(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, tuple) else (result,)
+
+
+def _derivative(op: Subject, kind: Kind, case: dict[str, Any]) -> None:
+    """Along one random direction an argument: the change of <dy, y>, and what the gradient says it is."""
+    rng = np.random.default_rng(0)
+    (dy,) = upstream(kind, case)
+    gradients = op.gradients(case, dy)
+
+    def loss(x: dict[str, Any]) -> float:
+        return float(np.sum(dy * _wide(op(**x))))
+
+    size = float(np.sum(np.abs(dy * _wide(op(**case)))))
+    for name, g in gradients.items():
+        if not np.size(g):
+            continue
+        g = _wide(g)
+        if g.shape != case[name].shape:
+            raise Violation(f"d{name} has the wrong shape", g.shape, case[name].shape)
+        for direction in _directions(rng, g):
+            h = STEP * largest(case[name])
+            ends = [loss(case | {name: case[name] + sign * h * direction}) for sign in (1, -1)]
+            measured = (ends[0] - ends[1]) / (2 * h)
+            derived = float(np.sum(g * direction))
+            scale = float(np.sum(np.abs(g * direction))) + abs(measured)
+            slack = 1e-6 * max(scale, 1.0) * _steepness(kind, case) + 4e-16 * size / h
+            if not abs(derived - measured) <= slack:
+                raise Violation(f"d{name} is not the derivative along a {_named(direction)}", derived, measured)
+
+
+def _directions(rng: np.random.Generator, g: np.ndarray) -> list[np.ndarray]:
+    """A random one, and the single entries where the gradient is largest and smallest."""
+    found = [rng.uniform(0.5, 1, g.shape) * rng.choice([-1, 1], g.shape)]
+    if g.size > 1 and np.all(np.isfinite(g)):
+        for at in {int(np.argmax(np.abs(g))), int(np.argmin(np.abs(g)))}:
+            single = np.zeros(g.size)
+            single[at] = 1
+            found.append(single.reshape(g.shape))
+    return found
+
+
+def _named(direction: np.ndarray) -> str:
+    if np.sum(direction != 0) > 1 or direction.size == 1:
+        return "random direction"
+    return f"step of entry {[int(i) for i in np.argwhere(direction)[0]]}"
+
+
+def _steepness(kind: Kind, case: dict[str, Any]) -> float:
+    """How much faster than the inputs themselves the function may bend: differences are that much coarser."""
+    return max(kind.scale(case), 1.0)
+
+
+def _other(kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+    """The case with other numbers in what can be differentiated, of the same shapes."""
+    changed = {n: np.asarray(np.cos(case[n]) + 0.5, case[n].dtype) for n in kind.wrt if case.get(n) is not None}
+    return case | changed
+
+
+def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
+    """A number of Python's own has no dtype to be wrong; everything else must have the inputs'."""
+    if np.shape(x) != tuple(shape):
+        raise Violation(f"{what} has the wrong shape", np.shape(x), tuple(shape))
+    found = getattr(x, "dtype", None)
+    if found is None and np.shape(x):
+        raise Violation(f"{what} is a {type(x).__name__}, expected an array")
+    if found is not None and found != dtype:
+        raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)))
+
+
+def _tolerance(kind: Kind, case: dict[str, Any], result: Any) -> float:
+    return rounding(_dtype(case), _length(case), kind.scale(case))
+
+
+def _length(case: dict[str, Any]) -> int:
+    """The longest sum there can be: no longer than the largest input."""
+    return max((x.size for x in _arrays(case).values()), default=1)
+
+
+def _dtype(case: dict[str, Any]) -> Any:
+    return next(x.dtype for x in _arrays(case).values() if x.dtype.kind == "f")
+
+
+def _nothing_of(kind: Kind, case: dict[str, Any]) -> bool:
+    """Whether the result has size 0. (What the mean of nothing is, a loss may decide.)"""
+    answer = _ours(kind, case)[0]
+    return bool(np.shape(answer)) and np.size(answer) == 0
+
+
+def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: x for name, x in case.items() if isinstance(x, np.ndarray)}
+
+
+def _copied(case: dict[str, Any]) -> dict[str, Any]:
+    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
+
+
+def _wide(x: Any) -> Any:
+    return np.asarray(x, np.float64) if np.shape(x) else float(x)
+
+
+def _times(factor: int, x: Any) -> Any:
+    """factor · x in x's own dtype."""
+    return x.dtype.type(factor) * x if hasattr(x, "dtype") else factor * x
+
+
+def _widened(case: dict[str, Any]) -> dict[str, Any]:
+    """In float64, in new memory, so that differences can be taken."""
+    return {
+        n: x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for n, x in case.items()
+    }
+
+
+def _rearranged(x: np.ndarray, how: str) -> np.ndarray:
+    """The same entries in other memory."""
+    if how == "Fortran order":
+        return np.array(x, order="F")
+    if how == "strided":
+        wide = np.zeros((*x.shape, 2), x.dtype)
+        wide[..., 0] = x
+        return wide[..., 0]
+    x = x.copy()
+    x.flags.writeable = False
+    return x

@@ -1,0 +1,76 @@
+"""What properties are tried on: sizes, masks, dtypes and entries, from a source of choices.
+
+The source is one function that chooses from a sequence: hypothesis's, which shrinks what fails towards the front of
+every sequence, or a NumPy generator's, for batteries that are the same on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .property import LEADS
+
+DTYPES = (np.float64, np.float32)
+
+
+class Pick:
+    """Chooses the parts of one case. Entries are small whole numbers or normal ones: whole ones read more easily."""
+
+    def __init__(self, choose: Callable[[Sequence[Any]], Any], leads: tuple[tuple[int, ...], ...] = LEADS):
+        self.choose = choose
+        self.lead: tuple[int, ...] = choose(leads)
+        self.dtype = choose(DTYPES)
+        self.whole = choose((True, False, False))
+        self.rng = np.random.default_rng(choose(range(2**16)))
+
+    @classmethod
+    def numbered(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS) -> Pick:
+        """The same case for the same seed, everywhere."""
+        rng = np.random.default_rng([seed, 7])
+        return cls(lambda options: options[int(rng.integers(len(options)))], leads)
+
+    def size(self, low: int = 1, high: int = 7) -> int:
+        return self.choose(range(low, high + 1))
+
+    def flag(self) -> bool:
+        return self.choose((False, True))
+
+    def array(self, *shape: int, size: float = 1.0) -> np.ndarray:
+        """Entries of ordinary size times `size`, the odd 0 among them."""
+        x = self.rng.integers(-2, 4, shape).astype(float) if self.whole else self.rng.standard_normal(shape)
+        x = np.where(self.rng.random(shape) < 0.05, 0.0, x)
+        return np.asarray(size * x, self.dtype)
+
+    def mask(self, *shape: int) -> np.ndarray:
+        """True = may look; some rows are all True, and some all False."""
+        mask = self.rng.random(shape) < 0.7
+        rows = shape[:-1]
+        mask[self.rng.random(rows) < 0.15] = False
+        mask[self.rng.random(rows) < 0.15] = True
+        return mask
+
+    def weights(self, shape: tuple[int, ...]) -> np.ndarray | None:
+        """Of positions in a loss: None, or positive with zeros among them, never all zero."""
+        if not self.flag():
+            return None
+        weights = np.asarray(self.rng.uniform(0.2, 2, shape) * (self.rng.random(shape) < 0.8), self.dtype)
+        if weights.size and not np.any(weights):
+            weights.reshape(-1)[0] = 1
+        return weights
+
+
+def strategy(case: Callable[[Pick], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS) -> Any:
+    """Cases as a strategy of hypothesis. Raises ImportError, saying how to get it, where hypothesis is missing."""
+    try:
+        from hypothesis import strategies as st
+    except ImportError:
+        raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'") from None
+
+    @st.composite
+    def drawn(draw: Any) -> dict[str, Any]:
+        return case(Pick(lambda options: draw(st.sampled_from(options)), leads))
+
+    return drawn()

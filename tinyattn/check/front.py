@@ -1,0 +1,94 @@
+"""The front door: hold an implementation, in hand or by its name, against everything that its kind demands."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+from .diagnosis import diagnose
+from .isolation import in_child, load
+from .kinds import Kind, named, properties_of
+from .subject import CannotRunError, Subject
+from .trial import Finding, Report, try_property
+
+
+def conform(
+    implementation: Any,
+    kind: str,
+    *,
+    examples: int = 50,
+    seed: int = 0,
+    time_limit: float = 900.0,
+    patience: float = 10.0,
+    progress: Callable[[str], Any] | None = None,
+) -> Report:
+    """Hold `implementation` against everything that `kind` demands, in a child process.
+
+    `implementation` is a module, an object with the kind's public names, one function, or the name of any of these:
+    "package.module", "path/to/file.py", either with ":object". `kind` is one of `KINDS`. Each property is tried on
+    `examples` cases drawn by hypothesis from `seed`; `time_limit` seconds are for all of it, `patience` for one case.
+    A crash, an endless loop or an import error are told in the report's `problem`.
+
+    Raises ValueError for an unknown kind or numbers out of range, ImportError where hypothesis is missing.
+    """
+    known = named(kind)
+    for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
+        if value <= 0:
+            raise ValueError(f"{name} is {value}, expected more than 0")
+    if importlib.util.find_spec("hypothesis") is None:
+        raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'")
+    title = implementation if isinstance(implementation, str) else _title(implementation)
+    options = {"examples": examples, "seed": seed, "patience": patience}
+    found: list[Finding] = []
+    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
+    trying = ""
+    for what, value in in_child(_work, implementation, known, options, time_limit, limit=time_limit):
+        if what == "trying":
+            trying = value
+            if progress is not None:
+                progress(value)
+        elif what == "finding":
+            found.append(value)
+            trying = ""
+        elif what != "ended":
+            extra[what] = value
+        elif value and trying:
+            found.append(_ended(known, trying, value))
+        elif value and not found:
+            extra["problem"] = extra["problem"] or f"{value} (it was being imported)"
+    left = len(properties_of(known)) - len(found) if found else 0
+    return Report(kind, title, tuple(found), examples=examples, seed=seed, not_run=left, **extra)
+
+
+def _work(send: Callable[[str, Any], None], target: Any, kind: Kind, options: dict[str, Any], limit: float) -> None:
+    """What the child does: import, try, diagnose."""
+    try:
+        op = Subject(load(target) if isinstance(target, str) else target, kind)
+        send("lacks", tuple(op.lacks))
+        properties = properties_of(kind)
+        failed: list[str] = []
+        endless = 0
+        for prop in properties:
+            send("trying", prop.name)
+            # the first failure is shrunk to its smallest counterexample; of the others it is enough to know
+            found = try_property(op, kind, prop, shrink=not failed, budget=0.9 * limit / len(properties), **options)
+            send("finding", found)
+            failed += [found.property] if found.outcome == "fails" else []
+            endless += found.endless
+            if endless == 2:
+                return  # nobody waits for the others
+        if failed:
+            send("diagnosis", diagnose(op, kind, failed))
+    except CannotRunError as error:
+        send("problem", str(error))
+
+
+def _ended(kind: Kind, name: str, why: str) -> Finding:
+    """The finding of a property in the middle of which the child process ended."""
+    prop = next(p for p in properties_of(kind) if p.name == name)
+    return Finding(prop.name, prop.stage, prop.statement, prop.exactness, "fails", message=why)
+
+
+def _title(implementation: Any) -> str:
+    return str(getattr(implementation, "__name__", None) or type(implementation).__name__)

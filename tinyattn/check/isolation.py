@@ -1,0 +1,148 @@
+"""Run somebody's code where it can do no harm: in a child process, with time limits."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .subject import CannotRunError
+
+
+class TooLongError(BaseException):
+    """A call has not returned in time. (Not an Exception, which the code on trial might catch.)"""
+
+
+@contextlib.contextmanager
+def alarm(seconds: float) -> Iterator[None]:
+    """Raise TooLongError in the block after so many seconds, where the system and the thread allow it."""
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(number: int, frame: Any) -> None:
+        raise TooLongError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def load(target: str) -> Any:
+    """MODULE or FILE.py, with :OBJECT or without. Raises CannotRunError, saying what went wrong."""
+    place, _, name = target.rpartition(":") if _has_object(target) else (target, "", "")
+    try:
+        if place.endswith(".py"):
+            module = _from_file(Path(place))
+        else:
+            if os.getcwd() not in sys.path:
+                sys.path.insert(0, os.getcwd())
+            module = importlib.import_module(place)
+    except CannotRunError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise CannotRunError(f"importing {place} raised {type(error).__name__}: {error}") from error
+    found: Any = module
+    for part in name.split(".") if name else ():
+        if not hasattr(found, part):
+            public = ", ".join(n for n in dir(found) if not n.startswith("_"))
+            raise CannotRunError(f"{place} has no `{part}`; it has: {public[:300]}")
+        found = getattr(found, part)
+    if inspect.isclass(found):
+        try:
+            found = found()
+        except Exception as error:
+            raise CannotRunError(f"{target}() raised {type(error).__name__}: {error}") from error
+    return found
+
+
+def _has_object(target: str) -> bool:
+    """Whether there is a :OBJECT, which the colon of a Windows drive is not."""
+    place, colon, name = target.rpartition(":")
+    return bool(colon and place and name) and not name.startswith(("\\", "/"))
+
+
+def _from_file(path: Path) -> Any:
+    if not path.is_file():
+        raise CannotRunError(f"{path} is no file")
+    sys.path.insert(0, str(path.resolve().parent))  # what it imports from beside it
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tuple[str, Any]]:
+    """Run `work(send, *args)` in a child process, and yield what it sends: (what, value) pairs.
+
+    Ends with ("ended", "") where the child came to its end, else with ("ended", why not): out of time, or a crash.
+    Raises RuntimeError where `work` itself raised.
+    """
+    context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(there, work, args), daemon=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside BLAS's threads
+        child.start()
+    there.close()
+    until = time.monotonic() + limit
+    try:
+        while True:
+            if not here.poll(max(0.0, until - time.monotonic())):
+                yield "ended", f"it had not ended after {limit:g} seconds"
+                return
+            try:
+                message = here.recv()
+            except EOFError:
+                child.join(5)
+                yield "ended", _died(child.exitcode)
+                return
+            if message[0] == "broken":
+                raise RuntimeError(f"the checker itself failed:\n{message[1]}")
+            yield message
+            if message[0] == "ended":
+                return
+    finally:
+        child.kill()
+        child.join()
+        here.close()
+
+
+def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
+    with open(os.devnull, "w") as nowhere:
+        os.dup2(nowhere.fileno(), 1)  # what it prints is not our output
+        os.dup2(nowhere.fileno(), 2)
+        sys.stdout = sys.stderr = nowhere
+        warnings.simplefilter("ignore")
+        try:
+            work(lambda what, value: pipe.send((what, value)), *args)
+            pipe.send(("ended", ""))
+        except BaseException:
+            pipe.send(("broken", traceback.format_exc()))
+        pipe.close()
+        os._exit(0)
+
+
+def _died(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the process died of {signal.Signals(-code).name}"
+    return f"the process ended by itself, with exit code {code}"

@@ -1,0 +1,335 @@
+"""Scaled dot-product attention, with mask, bias and dropout."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..subject import MissingError, Subject
+
+PROPERTIES: list[Property] = []
+states = stating("attention", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    n, m, d, e = pick.size(), pick.size(), pick.size(), pick.size()
+    m = n if pick.choose((False, False, True)) else m
+    lead = pick.lead
+    q, k, v = pick.array(*lead, n, d), pick.array(*lead, m, d), pick.array(*lead, m, e)
+    mask = pick.mask(*pick.choose(_onto(lead, n, m))) if pick.flag() else None
+    bias = pick.array(*pick.choose(_onto(lead, n, m))) if pick.flag() else None
+    rate = pick.choose((0.0, 0.5, 0.25))
+    drops = rate or pick.choose((0.0, 0.3))                              # a keep that drops counts at rate 0 too
+    keep = pick.rng.random(pick.choose(((*lead, n, m), (n, m)))) >= drops if drops else None
+    scale = pick.choose((None, None, 0.7, 0.0))
+    return {"q": q, "k": k, "v": v, "mask": mask, "bias": bias, "keep": keep, "rate": rate, "scale": scale}
+
+
+def _onto(lead: tuple[int, ...], n: int, m: int) -> tuple[tuple[int, ...], ...]:
+    """Shapes that broadcast to (*lead, n, m)."""
+    ones = (1,) * len(lead)
+    return ((n, m), (*lead, n, m), (1, m), (n, 1), (m,), (1, 1), (*ones, n, m), (*ones[:1], *lead[1:], n, m))
+
+
+def _arguments(**given: Any) -> dict[str, Any]:
+    return {"mask": None, "bias": None, "keep": None, "rate": 0.0, "scale": None} | given
+
+
+def specials() -> list[dict[str, Any]]:
+    """Large scores, rows far apart, nothing to look at, everything allowed far below zero."""
+    rng = np.random.default_rng(5)
+    q, k, v = (rng.integers(-2, 3, (3, 4)).astype(float) for _ in range(3))
+    half = np.array([[True, True, False], [False, False, False], [True, False, True]])
+    low = np.where(half, -40.0, 5.0)
+    found = [
+        _arguments(q=q, k=k, v=v, mask=half),
+        _arguments(q=64 * q, k=64 * k, v=v),
+        _arguments(q=q, k=k, v=v, bias=np.array([[0.0], [-32768.0], [-16384.0]])),
+        _arguments(q=q, k=k, v=v, mask=half, bias=low),
+        _arguments(q=q, k=k, v=v, mask=half, bias=np.where(half, -(2.0**100), 0.0)),
+        _arguments(q=q, k=k, v=v, mask=np.array([True, False, True])),
+    ]
+    return found + [{n: x.astype(np.float32) if _is_float(x) else x for n, x in found[0].items()}]
+
+
+@states("rounding", "every output lies between the smallest and the largest allowed value, in each coordinate",
+        hint="An average with weights that are positive and sum to 1 cannot leave the values' range.")
+def hull(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    out = op(**case)
+    allowed = _allowed(case)[..., None]                                  # (..., n, m, 1)
+    v = case["v"][..., None, :, :]                                       # (..., 1, m, e)
+    some = np.any(allowed, axis=-2)
+    low = np.where(some, np.min(np.where(allowed, v, np.inf), axis=-2), 0)
+    high = np.where(some, np.max(np.where(allowed, v, -np.inf), axis=-2), 0)
+    slack = rounding(out.dtype, v.shape[-2], largest(v))
+    demand(np.all(out >= low - slack), "an output is below every value it may take")
+    demand(np.all(out <= high + slack), "an output is above every value it may take")
+
+
+@states("rounding", "the weights returned are those before dropout, and sum to 1 for a query that may look",
+        hint="Return the softmax itself; only its product with the values sees the dropout.")
+def weights_before_dropout(op: Subject, **case: Any) -> None:
+    weights = op.outputs(**case)[1]
+    if weights is None:
+        return
+    expected = np.any(_allowed(case), axis=-1)
+    close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
+
+
+@states("rounding", "with all queries 0 and no bias, an output is the mean of the allowed values",
+        hint="Equal scores give equal weights: over how many keys?")
+def zero_queries(op: Subject, **case: Any) -> None:
+    case = _plain(case) | {"q": np.zeros_like(case["q"]), "bias": None}
+    allowed = _allowed(case).astype(np.float64)
+    mean = allowed @ case["v"].astype(np.float64) / np.maximum(np.sum(allowed, axis=-1, keepdims=True), 1)
+    close(op(**case), mean, _tolerance(case), "out")
+
+
+@states("rounding", "permuting keys and values together, with their masks and biases, changes nothing",
+        hint="Does a key's place matter anywhere but through mask and bias?")
+def key_order(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    order = _order(case["k"].shape[-2])
+    moved = case | {"k": case["k"][..., order, :], "v": case["v"][..., order, :]}
+    for name in ("mask", "bias"):
+        if case[name] is not None:
+            moved[name] = np.broadcast_to(case[name], (*case[name].shape[:-1], len(order)))[..., order]
+    close(op(**moved), op(**case), _tolerance(case), "out")
+
+
+@states("rounding", "permuting the queries, with their masks, permutes the outputs: attention itself knows no order",
+        hint="Each query has its own row: do rows meet anywhere?")
+def query_order(op: Subject, **case: Any) -> None:
+    case = _plain(case) | {"bias": None}
+    order = _order(case["q"].shape[-2])
+    mask = case["mask"]
+    if mask is not None and mask.ndim > 1 and mask.shape[-2] > 1:
+        mask = mask[..., order, :]
+    moved = case | {"q": case["q"][..., order, :], "mask": mask}
+    close(op(**moved), op(**case)[..., order, :], _tolerance(case), "out")
+
+
+@states("rounding", "duplicating every key and its value changes nothing",
+        hint="Twice the numerator, twice the denominator.")
+def duplicated_keys(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    twice = case | {name: np.concatenate([case[name], case[name]], axis=-2) for name in "kv"}
+    for name in ("mask", "bias"):
+        if case[name] is not None:
+            wide = np.broadcast_to(case[name], (*case[name].shape[:-1], case["k"].shape[-2]))
+            twice[name] = np.concatenate([wide, wide], axis=-1)
+    close(op(**twice), op(**case), _tolerance(case), "out")
+
+
+@states("rounding", "adding one vector to all keys changes nothing: a key bias is a dead parameter",
+        hint="It adds q·b to a whole row of scores, and softmax does not see that.")
+def key_shift(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    moved = case | {"k": case["k"] + case["k"].dtype.type(1)}
+    close(op(**moved), op(**case), _tolerance(case, 100), "out")
+
+
+@states("rounding", "rotating queries and keys alike changes nothing",
+        hint="Only the inner products q·k may enter.")
+def rotation(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    d = case["q"].shape[-1]
+    turn = np.linalg.qr(np.random.default_rng(d).standard_normal((d, d)))[0].astype(case["q"].dtype)
+    close(op(**case | {"q": case["q"] @ turn, "k": case["k"] @ turn}), op(**case), _tolerance(case, 30), "out")
+
+
+@states("rounding", "the output is linear in the values", hint="The weights must not depend on v.")
+def linear_in_values(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    v, w = case["v"], np.cos(case["v"])
+    mixed = op(**case | {"v": case["v"].dtype.type(2) * v - case["v"].dtype.type(3) * w})
+    two, three = op(**case), op(**case | {"v": w})
+    close(mixed, 2 * np.asarray(two, float) - 3 * np.asarray(three, float), _tolerance(case), "out")
+
+
+@states("rounding", "a masked key might as well not be there", hint="Delete the masked keys and compare.")
+def masked_is_deleted(op: Subject, **case: Any) -> None:
+    m = case["k"].shape[-2]
+    there = np.arange(m) % 2 == 0
+    case = _plain(case) | {"mask": np.broadcast_to(there, (1, m)), "bias": None}
+    without = case | {"k": case["k"][..., there, :], "v": case["v"][..., there, :], "mask": None}
+    close(op(**case), op(**without), _tolerance(case), "out")
+
+
+@states("exact", "what a masked key and its value hold moves no output",
+        hint="A weight that is small but not 0 lets the masked value through.")
+def masked_content(op: Subject, **case: Any) -> None:
+    case = _last_key_masked(case)
+    k, v = case["k"].copy(), case["v"].copy()
+    k[..., -1, :], v[..., -1, :] = 100, -1000
+    same_bits(op(**case | {"k": k, "v": v}), op(**case), "out")
+
+
+@states("exact", "four gradients are returned whether there is a bias or not; without one the fourth is None", "gradients",
+        hint="dq, dk, dv, dbias: always as many, so that the caller can unpack them.")
+def four_gradients(op: Subject, **case: Any) -> None:
+    if "bias" in op.lacks:
+        raise MissingError("attention takes no `bias`")
+    case = _plain(case) | {"bias": None}
+    dout = np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype)
+    found = op.backward(op.prepared(case, (dout,)))
+    demand(isinstance(found, tuple | list) and len(found) == 4, "without a bias, not four gradients were returned")
+    demand(found[3] is None, "without a bias, dbias is not None")
+
+
+@states("exact", "a masked key and its value receive no gradient", "gradients",
+        hint="The weight is 0, so whatever is multiplied by it is 0.")
+def masked_gradient(op: Subject, **case: Any) -> None:
+    case = _last_key_masked(case)
+    found = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))
+    demand(np.all(found["k"][..., -1, :] == 0), "a masked key has a gradient")
+    demand(np.all(found["v"][..., -1, :] == 0), "a masked value has a gradient")
+
+
+@states("rounding", "the gradients of all keys together vanish: a vector added to every key changes nothing",
+        "gradients", hint="Logits of a row compete: each row of ds sums to 0. Does yours?")
+def key_gradients_cancel(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    dout = np.cos(np.arange(case["q"][..., 0].size * case["v"].shape[-1]))
+    dout = dout.reshape(*case["q"].shape[:-1], -1).astype(case["q"].dtype)
+    dk = op.gradients(case, dout)["k"]
+    close(np.sum(dk, axis=-2), np.zeros_like(dk[..., 0, :]), 10 * _tolerance(case), "the sum of dk over keys ")
+
+
+@states("exact", "with a causal mask, later keys and values move no earlier output, to the last bit",
+        hint="Change the last token: which outputs moved?")
+def causal(op: Subject, **case: Any) -> None:
+    n = min(case["q"].shape[-2], case["k"].shape[-2])
+    short = {name: case[name][..., :n, :] for name in "qkv"}
+    case = _arguments(**short, mask=np.tri(n, dtype=bool), scale=case["scale"])
+    out = op(**case)
+    k, v = short["k"].copy(), short["v"].copy()
+    k[..., -1, :] += 5
+    v[..., -1, :] -= 7
+    same_bits(op(**case | {"k": k, "v": v})[..., :-1, :], out[..., :-1, :], "an earlier output ")
+
+
+@states("rounding", "a single key takes all the weight: the output is its value", hint="softmax of one number is 1.")
+def single_key(op: Subject, **case: Any) -> None:
+    case = _plain(case) | {"mask": None, "bias": None}
+    case |= {"k": case["k"][..., :1, :], "v": case["v"][..., :1, :]}
+    expected = np.repeat(case["v"], case["q"].shape[-2], axis=-2)
+    close(op(**case), expected, rounding(case["v"].dtype, 1, largest(case["v"])), "out")
+
+
+@states("rounding", "the scale is 1 / √d unless given, and multiplies the scores",
+        hint="Compute the variance of one score by hand for d = 64.")
+def scale(op: Subject, **case: Any) -> None:
+    case = _plain(case)
+    half = op(**case | {"q": case["q"] * case["q"].dtype.type(0.5), "scale": 1.0})
+    close(op(**case | {"scale": 0.5}), half, _tolerance(case), "with scale 0.5, out")
+    d = case["q"].shape[-1]
+    close(op(**case | {"scale": 1 / math.sqrt(d)}), op(**case | {"scale": None}), _tolerance(case), "out")
+
+
+@states("exact", "a query that may look at nothing gets zeros", "extremes",
+        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+def nothing_to_look_at(op: Subject, **case: Any) -> None:
+    case = _first_query_blind(case)
+    demand(np.all(op(**case)[..., 0, :] == 0), "the output of a query that may look at nothing is not zero")
+    none_at_all = case | {"mask": np.zeros_like(case["mask"])}
+    demand(np.all(op(**none_at_all) == 0), "with nothing allowed anywhere an output is not zero")
+
+
+@states("exact", "a query that may look at nothing passes no gradient on", "extremes",
+        hint="All its weights are 0: so is everything multiplied by them.")
+def nothing_to_pass_on(op: Subject, **case: Any) -> None:
+    case = _first_query_blind(case)
+    found = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))
+    demand(np.all(found["q"][..., 0, :] == 0), "its query has a gradient")
+    demand(all(np.all(np.isfinite(g)) for g in found.values()), "a gradient is not finite")
+
+
+@states("rounding", "scores of ±10,000 are safe, each row by itself", "extremes",
+        hint="exp(1000) overflows: subtract from each row its own largest score.")
+def large_scores(op: Subject, **case: Any) -> None:
+    rng = np.random.default_rng(case["q"].size)
+    n, m = case["q"].shape[-2], case["k"].shape[-2]
+    q, k = (rng.integers(-3, 4, (*case["q"].shape[:-2], rows, 4)) * 16.0 for rows in (n, m))
+    q[..., 0, :] *= 16                                                  # whole numbers: scores are exact
+    given = {"q": q.astype(case["q"].dtype), "k": k.astype(case["q"].dtype)}
+    large = _arguments(**given, v=case["v"], mask=case["mask"])
+    expected = oracles.attention(q, k, case["v"].astype(np.float64), case["mask"])[0]
+    close(op(**large), expected, _tolerance(case), "out")
+
+
+@states("rounding", "where all scores that count are as low as -2¹⁰⁰, the masked keys still get nothing", "extremes",
+        hint="A fill of -1e9 is beaten by a score of -1e30; -inf is not.")
+def far_below(op: Subject, **case: Any) -> None:
+    q = np.full((*case["q"].shape[:-1], 1), 2.0**50, case["q"].dtype)
+    k = np.full((*case["k"].shape[:-1], 1), -(2.0**50), case["q"].dtype)
+    mask = np.arange(k.shape[-2]) % 2 == 0
+    k[..., ~mask, :] = 0
+    expected = np.mean(case["v"][..., mask, :].astype(np.float64), axis=-2, keepdims=True)
+    out = op(**_arguments(q=q, k=k, v=case["v"], mask=mask[None]))
+    close(out, np.broadcast_to(expected, out.shape), _tolerance(case), "out")
+
+
+def _plain(case: dict[str, Any]) -> dict[str, Any]:
+    """The case without dropout: what holds of attention itself."""
+    return {name: case[name] for name in ("q", "k", "v", "mask", "bias", "scale")}
+
+
+def _last_key_masked(case: dict[str, Any]) -> dict[str, Any]:
+    m = case["k"].shape[-2]
+    return _plain(case) | {"mask": np.broadcast_to(np.arange(m) != m - 1, (1, m)).copy()}
+
+
+def _first_query_blind(case: dict[str, Any]) -> dict[str, Any]:
+    mask = np.ones((case["q"].shape[-2], case["k"].shape[-2]), dtype=bool)
+    mask[0] = False
+    return _plain(case) | {"mask": mask}
+
+
+def _allowed(case: dict[str, Any]) -> np.ndarray:
+    shape = (*case["q"].shape[:-1], case["k"].shape[-2])
+    return np.broadcast_to(True if case["mask"] is None else case["mask"], shape)
+
+
+def _tolerance(case: dict[str, Any], factor: float = 10.0) -> float:
+    length = max(case["k"].shape[-2], case["q"].shape[-1])
+    return rounding(case["q"].dtype, length, factor * largest(case["q"], case["k"], case["v"]) ** 2)
+
+
+def _order(size: int) -> np.ndarray:
+    return np.random.default_rng(size).permutation(size)
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+KIND = Kind(
+    name="attention",
+    says="out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
+    function="attention",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("out", "weights"),
+    oracle=oracles.attention,
+    wrt=("q", "k", "v", "bias"),
+    clauses=(
+        "attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None) -> out, weights before dropout: "
+        "q (..., n, d), k (..., m, d), v (..., m, e)",
+        "masks are boolean, True = may look; mask, bias and keep have any shape that broadcasts to (..., n, m)",
+        "dropout is weights · keep / (1 - rate), with the keep that is given",
+        "a query that may look at nothing gets zeros, and passes no gradient on",
+        "scores of any finite size",
+    ),
+    scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
+    specials=specials,
+)

@@ -1,0 +1,119 @@
+"""Binary cross-entropy on logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("bce", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    shape = (*pick.lead, pick.size())
+    targets = pick.rng.choice([0.0, 1.0, 0.25], shape).astype(pick.dtype)
+    return {"z": pick.array(*shape, size=3), "targets": targets, "weights": pick.weights(shape)}
+
+
+def specials() -> list[dict[str, Any]]:
+    z, t = np.array([0.5, -2.0, 3.0]), np.array([1.0, 0.0, 0.25])
+    return [
+        {"z": z, "targets": t, "weights": None},
+        {"z": z, "targets": t, "weights": np.array([2.0, 0.0, 0.5])},
+        {"z": 1000 * z, "targets": t, "weights": None},
+        {"z": 50 * z, "targets": 1 - t, "weights": None},
+        {"z": -1000 * z, "targets": t, "weights": None},
+    ]
+
+
+@states("rounding", "swapping the labels is turning the logit's sign", hint="σ(-z) = 1 - σ(z).")
+def symmetry(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    close(op(-z, 1 - targets, weights), op(z, targets, weights), _tolerance(z), "the loss")
+
+
+@states("rounding", "label 1 instead of 0 lowers the loss by the mean logit", hint="log σ(z) - log σ(-z) = z.")
+def difference(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    got = op(z, np.ones_like(z), weights) - op(z, np.zeros_like(z), weights)
+    w = np.ones(z.shape) if weights is None else weights.astype(float)
+    close(got, -np.sum(w * z) / np.sum(w), _tolerance(z), "the difference")
+
+
+@states("rounding", "multiplying all weights by one number changes nothing, and positions of weight 0 do not count",
+        hint="The loss is Σ w loss / Σ w: what do you divide by?")
+def weights_are_shares(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    w = np.ones(z.shape, z.dtype) if weights is None else weights
+    close(op(z, targets, 4 * w), op(z, targets, w), _tolerance(z), "the loss")
+    more = [np.concatenate([a, b]) for a, b in ((z, z + 1), (targets, targets), (w, np.zeros_like(w)))]
+    close(op(*more), op(z, targets, w), _tolerance(z), "with positions of weight 0 added, the loss")
+
+
+@states("rounding", "logits of ±10,000 are finite: 0 on the right side, 10,000 on the wrong one", "extremes",
+        hint="log σ(z) underflows; max(z, 0) - z t + log(1 + exp(-|z|)) does not.")
+def large_logits(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    far = np.array([1e4, -1e4, 1e4, -1e4], dtype=z.dtype)
+    labels = np.array([1, 0, 0, 1], dtype=z.dtype)
+    close(op(far, labels), 5000.0, rounding(z.dtype, 4, 1e4), "the loss")
+    close(op(far[:2], labels[:2]), 0.0, 1e-12, "the loss on the right side")
+
+
+@states("rounding", "a logit of -60 under label 1 costs 60, and one of 20 under label 0 costs 20", "extremes",
+        hint="Is there an eps inside a logarithm?")
+def no_cap(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    for gap in (20.0, 60.0):
+        expected = gap + np.log1p(np.exp(-gap))
+        one = np.array([1.0], z.dtype)
+        close(op(one * z.dtype.type(-gap), one), expected, rounding(z.dtype, 1, gap), "the loss")
+        close(op(one * z.dtype.type(gap), 0 * one), expected, rounding(z.dtype, 1, gap), "the loss")
+
+
+@states("rounding", "far out the gradient is 0 on the right side and ±1 on the wrong one", "extremes",
+        hint="σ(z) - t: compute σ so that neither end overflows.")
+def large_logits_gradient(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    far = np.array([1e4, -1e4, 1e4, -1e4], dtype=z.dtype)
+    labels = np.array([1, 0, 0, 1], dtype=z.dtype)
+    dz = op.gradients({"z": far, "targets": labels, "weights": None}, 1.0)["z"]
+    close(dz, np.array([0, 0, 1, -1]) / 4, rounding(z.dtype, 4, 1.0), "dz")
+
+
+@states("rounding", "the gradient is the share of the weight times σ(z) - t, 0 where the weight is 0", "gradients",
+        hint="Predicted minus true probability: the sigmoid's own derivative has cancelled.")
+def gradient_form(op: Subject, z: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    w = np.ones(z.shape) if weights is None else weights.astype(float)
+    dz = op.gradients({"z": z, "targets": targets, "weights": weights}, 3.0)["z"]
+    expected = 3 * w / np.sum(w) * (1 / (1 + np.exp(-z.astype(float))) - targets)
+    close(dz, expected, 10 * rounding(z.dtype, z.size, 3.0), "dz")
+    if weights is not None:
+        demand(np.all(dz[weights == 0] == 0), "a position of weight 0 has a gradient")
+
+
+def _tolerance(z: np.ndarray) -> float:
+    return rounding(z.dtype, z.size, 10 * largest(z))
+
+
+KIND = Kind(
+    name="bce",
+    says="loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
+    function="bce_with_logits",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("loss",),
+    oracle=oracles.bce_with_logits,
+    wrt=("z",),
+    clauses=(
+        "bce_with_logits(z, targets, weights=None): z and targets (...), targets in 0..1, weights (...) or None for all 1, "
+        "not all 0",
+        "the backward's upstream gradient is a number: bce_with_logits_backward(dloss, z, targets, weights=None)",
+        "logits of any finite size",
+    ),
+    scale=lambda case: 4 * largest(case["z"]),
+    specials=specials,
+)

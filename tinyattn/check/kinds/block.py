@@ -1,0 +1,125 @@
+"""The pre-LN Transformer block."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import adapters, oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..subject import Subject
+from .feed_forward import off_the_kink
+
+PROPERTIES: list[Property] = []
+states = stating("block", PROPERTIES)
+ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
+EPS = 1e-3
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    heads, n = pick.choose((1, 2)), pick.size(1, 5)
+    D, H = heads * pick.choose((2, 3)), pick.size(1, 5)
+    x = np.round(pick.rng.standard_normal((*pick.lead, n, D)), 2)
+    p = {name: np.round(pick.rng.uniform(0.5, 1.5, D), 2) for name in ("gamma_1", "gamma_2")}
+    p |= {name: np.round(0.3 * pick.rng.standard_normal(D), 2) for name in ("beta_1", "beta_2")}
+    p |= {name: np.round(0.5 * pick.rng.standard_normal((D, D)), 2) for name in ("W_q", "W_k", "W_v", "W_o")}
+    p |= {"W_1": np.round(pick.rng.standard_normal((D, H)), 2), "W_2": np.round(pick.rng.standard_normal((H, D)), 2)}
+    p["b_2"] = np.round(pick.rng.standard_normal(D), 2)
+    mask = pick.choose((None, np.tri(n, dtype=bool), pick.mask(n, n)))
+    x_1 = x + oracles.multi_head_attention(
+        oracles.layer_norm(x, p["gamma_1"], p["beta_1"], EPS)[0], p["W_q"], p["W_k"], p["W_v"], p["W_o"], heads, mask
+    )
+    p["b_1"] = off_the_kink(pick, oracles.layer_norm(x_1, p["gamma_2"], p["beta_2"], EPS)[0] @ p["W_1"])
+    arrays = {name: np.asarray(x if name == "x" else p[name], pick.dtype) for name in ARRAYS}
+    return {**arrays, "heads": heads, "mask": mask, "eps": EPS}
+
+
+@states("exact", "with W_o, W_2 and b_2 zero both branches are silent and the block is the identity",
+        hint="Set the branches to 0: what travels on the residual, x or LN(x)?")
+def silent_branches(op: Subject, **case: Any) -> None:
+    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
+    close(op(**silent), case["x"], 0, "y")
+
+
+@states("rounding", "with silent branches the gradient passes unchanged: the residual is a highway", "gradients",
+        hint="y = x + f(x): the gradient goes both ways and is added.")
+def highway(op: Subject, **case: Any) -> None:
+    silent = case | {name: np.zeros_like(case[name]) for name in ("W_o", "W_2", "b_2")}
+    dy = np.cos(np.arange(case["x"].size)).reshape(case["x"].shape).astype(case["x"].dtype)
+    close(op.gradients(silent, dy)["x"], dy, 0, "dx")
+
+
+@states("rounding", "what each branch adds does not change when x is scaled by 4 and eps by 16",
+        hint="The branch reads LN(x), which has lost the scale; is anything normalised after it?")
+def branch_forgets_scale(op: Subject, **case: Any) -> None:
+    for silent in (("W_2", "b_2"), ("W_o",)):
+        quiet = case | {name: np.zeros_like(case[name]) for name in silent}
+        small = op(**quiet) - case["x"]
+        large = op(**quiet | {"x": 4 * case["x"], "eps": 16 * case["eps"]}) - 4 * case["x"]
+        close(large, small, 10 * _tolerance(case), "what the branch adds")
+
+
+@states("rounding", "the second branch reads what the first has written",
+        hint="Two sublayers in a row, not side by side.")
+def in_sequence(op: Subject, **case: Any) -> None:
+    first = op(**case | {name: np.zeros_like(case[name]) for name in ("W_2", "b_2")})
+    second = op(**case | {"W_o": np.zeros_like(case["W_o"]), "x": first})
+    close(second, op(**case), 10 * _tolerance(case), "y")
+
+
+@states("exact", "with a causal mask, changing the last token moves no earlier output, to the last bit",
+        hint="Only attention mixes positions, and only where the mask allows.")
+def causal(op: Subject, **case: Any) -> None:
+    case |= {"mask": np.tri(case["x"].shape[-2], dtype=bool)}
+    x = case["x"].copy()
+    x[..., -1, :] += np.arange(x.shape[-1], dtype=x.dtype)
+    same_bits(op(**case | {"x": x})[..., :-1, :], op(**case)[..., :-1, :], "an earlier output")
+
+
+@states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each mean run over?")
+def batch_apart(op: Subject, **case: Any) -> None:
+    x = np.stack([case["x"].reshape(-1, *case["x"].shape[-2:])[0]] * 2)
+    other = x.copy()
+    other[1] = other[1] * 2 + 1
+    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first entry")
+
+
+@states("rounding", "a token of equal numbers is finite, forward and backward", "extremes", hint="Feed a constant row.")
+def constant_tokens(op: Subject, **case: Any) -> None:
+    flat = case | {"x": np.ones_like(case["x"])}
+    demand(np.all(np.isfinite(op(**flat))), "an output is not finite")
+
+
+def _scale(case: dict[str, Any]) -> float:
+    D, H = case["W_1"].shape
+    rstd = 1 / np.sqrt(EPS + float(np.min(np.var(case["x"].astype(float), axis=-1), initial=1.0)))
+    normed = largest(case["gamma_1"], case["gamma_2"]) * np.sqrt(D) + largest(case["beta_1"], case["beta_2"])
+    W = largest(*(case[name] for name in ("W_q", "W_k", "W_v", "W_o", "W_1", "W_2")))
+    attended = normed * (W * D) ** 2
+    return 10 * rstd * (largest(case["x"]) + attended) * max(1.0, normed * W * D * W * H / 4)
+
+
+def _tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+
+
+KIND = Kind(
+    name="block",
+    says="x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
+    function="block",
+    case=case,
+    ours=lambda: adapters,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.block,
+    wrt=ARRAYS,
+    clauses=(
+        f"block({', '.join(ARRAYS)}, heads, mask=None, eps=1e-5) -> y: x (..., n, D), gains and shifts (D,), W_q to W_o (D, D), "
+        "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
+        "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
+    ),
+    scale=_scale,
+)

@@ -1,0 +1,202 @@
+"""A model of sequences that may look at the past alone."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .. import adapters
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, rounding, same_bits, stating
+from ..subject import MissingError, Subject, called
+
+PROPERTIES: list[Property] = []
+states = stating("causal_model", PROPERTIES)
+WIDTHS = (8, 4, 6, 16, 2, 12, 32, 64, 1, 3, 5, 7, 10, 24, 50, 128)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    """Whole numbers from which a property makes the input that this model takes: tokens, or vectors of its width."""
+    batch, length = pick.choose((1, 2, 3)), pick.choose(tuple(range(2, 9)))
+    return {"x": pick.rng.integers(0, 2**20, (batch, length))}
+
+
+@states("exact", "forward(x) -> y has y's first two axes as x: batch and positions; equal calls give equal results",
+        "shapes", hint="x (B, T, D) or tokens (B, T) -> y (B, T, ...).")
+def positions_kept(op: Subject, x: np.ndarray) -> None:
+    given = _input(op, x)
+    kept = given.copy()
+    y = _forward(op, given)
+    demand(y.ndim >= 2 and y.shape[:2] == given.shape[:2], f"y has shape {y.shape} for x of shape {given.shape}")
+    demand(np.all(np.isfinite(y)), "an output is not finite")
+    same_bits(given, kept, "the x that was given")
+    same_bits(_forward(op, given), y, "an equal call's y")
+    first = called(op.forward, "forward", given)
+    first = first[0] if isinstance(first, tuple) else first
+    _forward(op, _changed(op, given, 0, all_after=True))
+    same_bits(first, y, "after another call, the first y")
+
+
+@states("exact", "changing what stands at position t moves no output before t, to the last bit",
+        hint="Change the last token; which outputs moved?")
+def causal(op: Subject, x: np.ndarray) -> None:
+    given = _input(op, x)
+    y = _forward(op, given)
+    for t in range(1, given.shape[1]):
+        moved = _forward(op, _changed(op, given, t))
+        same_bits(moved[:, :t], y[:, :t], f"after a change at position {t}, y of an earlier position: entry ")
+        everything = _forward(op, _changed(op, given, t, all_after=True, size=100.0))
+        same_bits(everything[:, :t], y[:, :t], f"after large changes from position {t} on, y of an earlier position: ")
+
+
+@states("exact", "the output at a position depends on its own token, and on the first one",
+        hint="Can a token see itself? Is the mask's diagonal there?")
+def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
+    given = _input(op, x)
+    y = _forward(op, given)
+    for t in range(given.shape[1]):
+        moved = _forward(op, _changed(op, given, t))
+        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
+    moved = _forward(op, _changed(op, given, 0))
+    for t in range(1, given.shape[1]):
+        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on the first token")
+
+
+@states("exact", "the outputs of one entry of a batch do not depend on the other entries",
+        hint="Which axes does each mean, maximum or norm run over?")
+def entries_apart(op: Subject, x: np.ndarray) -> None:
+    given = _input(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
+    other = given.copy()
+    other[1:] = _input(op, np.concatenate([x[:1] * 5 + 2, x[:1] * 11 + 4]))
+    if other.dtype.kind == "f":
+        other[1:] *= 50
+    same_bits(_forward(op, other)[:1], _forward(op, given)[:1], "the first entry's y ")
+
+
+@states("rounding", "the outputs of a prefix are those of the whole sequence there",
+        hint="Which part of the model depends on how long the sequence is?")
+def prefix(op: Subject, x: np.ndarray) -> None:
+    if getattr(op.implementation, "from_the_end", False):
+        raise MissingError("its positions are counted from the end (it says from_the_end)")
+    given = _input(op, x)
+    y = _forward(op, given)
+    for t in range(1, given.shape[1]):
+        scale = 1e4 * max(1.0, float(np.max(np.abs(y))))
+        close(_forward(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
+
+
+@states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: whoever beats chance has "
+        "seen the answer", "extremes", hint="Nothing can be known of the next token. Where does your model see it?", once=True)
+def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
+    fit, vocabulary = op.other("fit"), getattr(op.implementation, "vocabulary", None)
+    log_probs = op.other("log_probs")
+    if vocabulary is None:
+        raise MissingError("it does not say its `vocabulary`")
+    rng = np.random.default_rng(0)
+    fit(rng.integers(0, vocabulary, (256, 16)))
+    fresh = rng.integers(0, vocabulary, (256, 16))
+    found = np.asarray(log_probs(fresh), float)[:, :-1]
+    demand(found.shape == (256, 15, vocabulary), f"log_probs has shape {found.shape}, expected (256, 16, {vocabulary})")
+    close(np.sum(np.exp(found), axis=-1), np.ones((256, 15)), 1e-4, "the sum of probabilities")
+    loss = -np.take_along_axis(found, fresh[:, 1:, None], axis=-1)[..., 0]
+    deviation = float(np.std(loss)) / math.sqrt(loss.size) + 1e-6
+    mean, chance = float(np.mean(loss)), math.log(vocabulary)
+    demand(mean >= chance - 4 * deviation,
+           f"on fresh noise its loss is {mean:.4f}, below ln {vocabulary} = {chance:.4f} by {(chance - mean) / deviation:.0f} "
+           "standard deviations: a leak")
+
+
+def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+    """Who moves whom: position by position, entry by entry of the batch, and whether the length matters."""
+    seen: dict[str, Any] = {}
+    try:
+        x = _input(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
+        y = _forward(op, x)
+        moved = []
+        for s in range(x.shape[1]):
+            first = x.copy()
+            first[:1] = _changed(op, x, s)[:1]
+            moved.append(_forward(op, first))
+        seen["moves"] = np.array([[_differs(m[:1, t], y[:1, t]) for t in range(x.shape[1])] for m in moved])
+        other = x.copy()
+        other[1:] = _changed(op, x, 0, all_after=True)[1:]
+        seen["other entries"] = not np.array_equal(_forward(op, other)[:1], y[:1])
+        if np.array_equal(seen["moves"], np.triu(seen["moves"])):        # causal: may the length matter all the same?
+            short = _forward(op, x[:, :-1])
+            seen["length"] = not np.allclose(short, y[:, :-1], rtol=0, atol=1e-8 * max(1.0, float(np.max(np.abs(y)))))
+    except AssertionError as error:
+        seen["forward"] = str(error)
+    return seen
+
+
+def _input(op: Subject, numbers: np.ndarray) -> np.ndarray:
+    """Tokens where the model says its `vocabulary`, else vectors of the width it says (`dim`), or of one it takes."""
+    implementation = op.implementation
+    vocabulary = getattr(implementation, "vocabulary", None)
+    if vocabulary is not None:
+        return np.asarray(numbers % int(vocabulary), np.int64)
+    width = getattr(implementation, "dim", None) or op.remembered.get("width")
+    for candidate in [width] if width else WIDTHS:
+        angles = numbers[..., None] % 997 + np.arange(1, candidate + 1) * 1.7 + np.arange(numbers.shape[1])[:, None]
+        x = np.cos(angles) + 0.3 * np.sin(3 * angles)
+        if width:
+            return x
+        try:
+            _forward(op, x)
+        except AssertionError:
+            continue
+        op.remembered["width"] = candidate
+        return x
+    raise AssertionError("forward raises for inputs (B, T, D) of every width D tried; say the right one as `dim`")
+
+
+def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: float = 1.0) -> np.ndarray:
+    x = x.copy()
+    where = slice(t, None) if all_after else slice(t, t + 1)
+    if x.dtype.kind == "f":
+        x[:, where] = size * np.sin(5 * x[:, where] + np.arange(x.shape[-1]))
+    else:
+        x[:, where] = (x[:, where] + 1) % int(op.implementation.vocabulary)
+    return x
+
+
+def _forward(op: Subject, x: np.ndarray) -> np.ndarray:
+    y = called(op.forward, "forward", x)
+    y = y[0] if isinstance(y, tuple) else y
+    demand(isinstance(y, np.ndarray), f"forward returned a {type(y).__name__}, expected an array")
+    return np.array(y)
+
+
+def _differs(a: np.ndarray, b: np.ndarray) -> bool:
+    """In every entry of the batch."""
+    return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
+
+
+def _forward_of_ours(x):
+    return adapters.SASRecTokens().forward(x)
+
+
+KIND = Kind(
+    name="causal_model",
+    says="y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
+    function="forward",
+    case=case,
+    ours=lambda: SimpleNamespace(forward=_forward_of_ours),
+    properties=PROPERTIES,
+    outputs=("y",),
+    others=("fit", "log_probs"),
+    clauses=(
+        "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
+        "some are tried",
+        "causal to the last bit; not over-masked: each output depends on its own token and on the first",
+        "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
+        "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
+        "noise is not below ln V",
+    ),
+    common=False,
+    observe=observe,
+)

@@ -1,0 +1,168 @@
+"""Cross-entropy on logits."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("cross_entropy", PROPERTIES)
+HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    size = pick.size()
+    positions = (*pick.lead, pick.size())
+    targets = pick.rng.integers(0, size, positions)
+    targets = np.asarray(targets, pick.choose((np.int64, np.int32)))
+    return {"logits": pick.array(*positions, size, size=3), "targets": targets, "weights": pick.weights(positions)}
+
+
+def specials() -> list[dict[str, Any]]:
+    z = np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
+    t = np.array([1, 0])
+    return [
+        {"logits": z, "targets": t, "weights": None},
+        {"logits": z, "targets": t, "weights": np.array([2.0, 0.0])},
+        {"logits": z, "targets": t, "weights": np.array([0.5, 2.0])},
+        {"logits": 1000 * z, "targets": t, "weights": None},
+        {"logits": 40 * z, "targets": np.array([2, 0]), "weights": None},
+        {"logits": z - 2000.0, "targets": t, "weights": None},
+        {"logits": 12 * z, "targets": np.array([2, 0]), "weights": None},
+    ]
+
+
+@states("rounding", "with all logits equal the loss is ln V", hint="What is the loss of pure guessing?")
+def uniform(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    loss = op(np.full_like(logits, 3.0), targets, weights)
+    close(loss, math.log(logits.shape[-1]), rounding(logits.dtype, logits.size, 10.0), "the loss")
+
+
+@states("rounding", "adding one number to a whole row of logits changes nothing", hint="softmax does not see it.")
+def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    moved = logits + logits.dtype.type(4)
+    close(op(moved, targets, weights), op(logits, targets, weights), _tolerance(logits), "the loss")
+
+
+@states("exact", "what stands at a position of weight 0 does not matter", hint="Change a padding target: does the loss move?")
+def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    z, t = np.concatenate([logits, logits]), np.concatenate([targets, targets])
+    w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])
+    other, elsewhere = z.copy(), t.copy()
+    other[len(logits) :] = 7
+    elsewhere[len(logits) :] = logits.shape[-1] - 1
+    first, second = op(z, t, w), op(other, elsewhere, w)
+    demand(first == second, f"the loss moved from {first} to {second}")
+
+
+@states("rounding", "adding positions of weight 0 leaves the loss as it is", hint=HINT_MEAN)
+def ignored_positions(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    z, t = np.concatenate([logits, logits + 1]), np.concatenate([targets, targets])
+    w = _ones(targets, logits) if weights is None else weights
+    more = np.concatenate([w, np.zeros_like(w)])
+    close(op(z, t, more), op(logits, targets, w), _tolerance(logits), "the loss")
+
+
+@states("rounding", "multiplying all weights by one number changes nothing, loss or gradient", hint=HINT_MEAN)
+def weights_are_shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    w = _ones(targets, logits) if weights is None else weights
+    close(op(logits, targets, 4 * w), op(logits, targets, w), _tolerance(logits), "the loss")
+    close(op(logits, targets, _ones(targets, logits)), op(logits, targets, None), _tolerance(logits), "the loss")
+
+
+@states("rounding", "each row of the gradient sums to 0, and positions of weight 0 have none", "gradients",
+        hint="softmax minus one-hot: both sum to 1.")
+def gradient_rows(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    d = op.gradients({"logits": logits, "targets": targets, "weights": weights}, 1.0)["logits"]
+    close(np.sum(d, axis=-1), np.zeros(targets.shape), 10 * _tolerance(logits), "the sum of the gradient's row ")
+    if weights is not None:
+        demand(np.all(d[weights == 0] == 0), "a position of weight 0 has a gradient")
+
+
+@states("rounding", "a batch is the mean of its halves, each by its share of the weight; gradients too", "gradients",
+        hint="dloss multiplies the whole gradient, once.")
+def shares(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    z, t = logits.reshape(-1, logits.shape[-1]), targets.reshape(-1)
+    z, t = np.concatenate([z, z + 1]), np.concatenate([t, t])
+    w = np.linspace(0.5, 2, len(t)).astype(logits.dtype)
+    half = len(t) // 2
+    gradient = []
+    for part in (slice(None, half), slice(half, None)):
+        share = float(np.sum(w[part]) / np.sum(w))
+        piece = {"logits": z[part], "targets": t[part], "weights": w[part]}
+        gradient.append(op.gradients(op.fit(piece), share)["logits"])
+    whole = op.gradients({"logits": z, "targets": t, "weights": w}, 1.0)["logits"]
+    close(np.concatenate(gradient), whole, 10 * _tolerance(z), "the gradient")
+
+
+@states("rounding", "logits of ±2,000 give the exact loss: 0 where the target leads, 4,000 + ln(V - 1) where it trails",
+        "extremes", hint="log(exp(-4000)) is the log of 0; the log of a sum of exponentials, around its largest, is not.")
+def large_logits(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    if logits.shape[-1] == 1:
+        return
+    one_hot = np.arange(logits.shape[-1]) == targets[..., None]
+    leads, trails = (np.where(one_hot, sign * 2000.0, -sign * 2000.0).astype(logits.dtype) for sign in (1, -1))
+    others = math.log(logits.shape[-1] - 1)
+    close(op(leads, targets), 0.0, 1e-12, "the loss")
+    close(op(trails, targets), 4000.0 + others, rounding(logits.dtype, logits.size, 4000.0), "the loss")
+    close(op(leads - 5000, targets), 0.0, 1e-12, "with all logits below -3,000, the loss")
+
+
+@states("rounding", "a target 60 below the others costs 60 + ln(V - 1), not less", "extremes",
+        hint="log(p + 1e-12) can never exceed 27.6: what happens to the gradient there?")
+def no_cap(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    one_hot = np.arange(logits.shape[-1]) == targets[..., None]
+    for gap in (20.0, 60.0):
+        z = np.where(one_hot, -gap, 0.0).astype(logits.dtype)
+        expected = gap + math.log(logits.shape[-1] - 1 + math.exp(-gap))
+        close(op(z, targets), expected, rounding(logits.dtype, logits.size, gap), "the loss")
+
+
+@states("rounding", "with logits of ±2,000 the gradient is still softmax minus one-hot", "extremes",
+        hint="The gradient needs no logarithm: softmax, around each row's largest, minus one-hot.")
+def large_logits_gradient(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+    if logits.shape[-1] == 1:
+        return
+    one_hot = (np.arange(logits.shape[-1]) == targets[..., None]).astype(float)
+    trails = (2000.0 - 4000.0 * one_hot).astype(logits.dtype)
+    d = op.gradients({"logits": trails, "targets": targets, "weights": None}, 1.0)["logits"]
+    others = (1 - one_hot) / (logits.shape[-1] - 1)
+    close(d, (others - one_hot) / targets.size, rounding(logits.dtype, logits.size, 1.0), "the gradient")
+
+
+def _ones(targets: np.ndarray, like: np.ndarray) -> np.ndarray:
+    return np.ones(targets.shape, like.dtype)
+
+
+def _tolerance(logits: np.ndarray) -> float:
+    return rounding(logits.dtype, logits.size, 10 * largest(logits))
+
+
+KIND = Kind(
+    name="cross_entropy",
+    says="loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
+    function="cross_entropy",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("loss",),
+    oracle=oracles.cross_entropy,
+    wrt=("logits",),
+    clauses=(
+        "cross_entropy(logits, targets, weights=None): logits (..., V), targets (...) integers, weights (...) or None for "
+        "all 1, not all 0",
+        "the backward's upstream gradient is a number: cross_entropy_backward(dloss, logits, targets, weights=None)",
+        "logits of any finite size",
+    ),
+    scale=lambda case: 4 * largest(case["logits"]),
+    specials=specials,
+)

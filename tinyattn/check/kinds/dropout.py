@@ -1,0 +1,150 @@
+"""Dropout with the mask given, and the mask's own drawing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..observing import standard
+from ..property import Property, Violation, close, demand, rounding, stating
+from ..subject import MissingError, Subject
+
+PROPERTIES: list[Property] = []
+states = stating("dropout", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    n, m = pick.size(), pick.size()
+    rate = pick.choose((0.5, 0.25, 0.1, 0.8, 0.0))
+    keep = pick.rng.random(pick.choose(((*pick.lead, n, m), (n, m), (m,), (n, 1)))) >= max(rate, 0.1)
+    return {"x": pick.array(*pick.lead, n, m), "keep": keep, "rate": rate}
+
+
+@states("exact", "with keep None, in evaluation, nothing changes, whatever the rate",
+        hint="Predict twice: inverted dropout has done its scaling in training.")
+def evaluation(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    close(op(x, None, rate), x, 0, "y")
+
+
+@states("exact", "with keep None the gradient passes as it is", "gradients", hint="y = x: so what is dy/dx?")
+def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    close(op.gradients({"x": x, "keep": None, "rate": rate}, np.cos(x))["x"], np.cos(x), 0, "dx")
+
+
+@states("rounding", "what is kept is divided by 1 - rate, what is dropped is exactly 0",
+        hint="Average over many masks: do you get x?")
+def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    _scaled(op(x, keep, rate), x, keep, rate, "y")
+
+
+@states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",
+        hint="Gradient flows through the survivors of this very forward: y = x · keep / (1 - rate).")
+def gradient_scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    dy = np.cos(x)
+    _scaled(op.gradients({"x": x, "keep": keep, "rate": rate}, dy)["x"], dy, keep, rate, "dx")
+
+
+@states("statistical", "over many masks the mean of the output is the input",
+        hint="What fraction survives, and by what is it multiplied?")
+def mean_kept(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    n = 20_000
+    drawn = np.random.default_rng(7).random(n) >= rate
+    deviation = 5 * np.sqrt(rate / (1 - rate) / n) + 1e-12
+    close(np.mean(op(np.ones(n), drawn, rate)), 1.0, deviation, "the mean of ones")
+
+
+@states("statistical", "keep_mask is boolean and drops the rate that is asked for",
+        hint="What fraction is False for a rate of 0.3?")
+def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    n = 20_000
+    drawn = np.asarray(op.other("keep_mask")(np.random.default_rng(7), (n,), rate))
+    demand(drawn.dtype == bool and drawn.shape == (n,), f"the mask is {drawn.dtype} {drawn.shape}, expected bool {(n,)}")
+    close(1 - np.mean(drawn), rate, 5 * np.sqrt(rate * (1 - rate) / n) + 1e-12, "the fraction dropped")
+
+
+@states("exact", "equal generators draw equal masks, another one another, and no two entries of a batch share theirs",
+        hint="Compare the masks of two examples of one batch, and of two steps.")
+def masks_differ(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    draw = op.other("keep_mask")
+    rate = rate or 0.5
+    masks = [np.asarray(draw(np.random.default_rng(seed), (3, 4, 60), rate)) for seed in (3, 3, 4)]
+    demand(masks[0].shape == (3, 4, 60), f"the mask has shape {masks[0].shape}, expected (3, 4, 60)")
+    close(masks[0], masks[1], 0, "an equal generator's mask")
+    demand(not np.array_equal(masks[0], masks[2]), "two generators drew the same mask")
+    rows = list(masks[0].reshape(12, 60))
+    demand(len({row.tobytes() for row in rows}) == len(rows), "two rows of a mask are alike")
+    columns = np.moveaxis(masks[0], -1, 0).reshape(60, 12)
+    demand(np.any(columns != columns[:1]), "all columns of a mask are alike")
+
+
+@states("statistical", "entries of a mask are drawn independently: neighbours agree as often as chance has it",
+        hint="One draw an entry, none of them shared.")
+def independent(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
+    rate = rate or 0.5
+    rng = np.random.default_rng(11)
+    drawn = np.asarray(op.other("keep_mask")(rng, (150, 150), rate)).astype(float)
+    for axis in (0, 1):
+        ahead, behind = np.delete(drawn, 0, axis), np.delete(drawn, -1, axis)
+        moved = np.mean((ahead - 1 + rate) * (behind - 1 + rate)) / (rate * (1 - rate))
+        close(moved, 0.0, 5 / 150, "the correlation of neighbours")
+    counts = np.sum(drawn, axis=-1)
+    spread = np.var(counts) / (150 * rate * (1 - rate))                  # of 150 sums: 1, give or take √(2 / 150)
+    close(spread, 1.0, 5 * np.sqrt(2 / 150), "the spread of how many each row keeps, over what chance gives,")
+    whole = [np.sum(op.other("keep_mask")(rng, (7, 9), rate)) for _ in range(60)]
+    demand(len(set(map(int, whole))) > 1, f"sixty masks of 63 entries all keep {int(whole[0])}")
+
+
+def _scaled(result: Any, x: np.ndarray, keep: np.ndarray, rate: float, what: str) -> None:
+    keep = np.broadcast_to(keep, x.shape)
+    demand(np.shape(result) == x.shape, f"{what} has shape {np.shape(result)}, expected {x.shape}")
+    demand(np.all(result[~keep] == 0), f"a dropped entry of {what} is not 0")
+    close(result[keep], x[keep].astype(float) / (1 - rate), rounding(x.dtype, 1, 30.0), f"of the kept entries of {what}, ")
+
+
+def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+    """What is seen of any function, and of the mask: what fraction it drops, and which of its entries are shared."""
+    seen = standard(op, kind, case)
+    try:
+        draw = op.other("keep_mask")
+        masks = [np.asarray(draw(np.random.default_rng(seed), (6, 5, 400), 0.2)) for seed in (1, 1, 2)]
+        mask = masks[0]
+        dropped = 1 - float(np.mean(mask))
+        named = {"the rate": 0.2, "what should be kept": 0.8}
+        seen["mask drops"] = next((n for n, value in named.items() if abs(dropped - value) < 0.02), f"{dropped:.1f}")
+        seen["mask dtype"] = str(mask.dtype)
+        seen["mask is its seed's"] = np.array_equal(masks[0], masks[1])
+        seen["mask ignores its seed"] = np.array_equal(masks[0], masks[2])
+        seen["mask shared by the batch"] = bool(np.all(mask == mask[:1]))
+        seen["mask shared by rows"] = bool(np.all(mask == mask[:, :, :1]))
+        seen["mask keeps equal numbers"] = len(set(np.sum(mask, axis=-1).reshape(-1).tolist())) == 1
+    except (MissingError, Violation):
+        pass
+    return seen
+
+
+KIND = Kind(
+    name="dropout",
+    says="y = x · keep / (1 - rate), and x itself where keep is None",
+    function="dropout",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.dropout,
+    wrt=("x",),
+    others=("keep_mask",),
+    clauses=(
+        "dropout(x, keep, rate): x (...), keep boolean, True = kept, of any shape that broadcasts to x, or None",
+        "keep_mask(rng, shape, rate) -> boolean, drawn from the generator that is given; without it its properties are skipped",
+    ),
+    observe=observe,
+    specials=lambda: [
+        {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},
+        {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": np.array([[True, True], [False, True]]), "rate": 0.25},
+    ],
+)

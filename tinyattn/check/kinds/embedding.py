@@ -1,0 +1,113 @@
+"""The embedding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("embedding", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    rows = pick.choose((1, 2, 3, 5, 7))
+    ids = pick.rng.integers(0, rows, (*pick.lead, pick.size()) if pick.flag() else pick.lead)
+    kind = pick.choose((np.int64, np.int32, np.uint8, np.int8))
+    return {"ids": np.asarray(ids, kind), "E": pick.array(rows, pick.size())}
+
+
+def specials() -> list[dict[str, Any]]:
+    """Runs of one id, row 0, 300 rows under a small integer type."""
+    E = np.cos(np.arange(900.0)).reshape(300, 3)
+    return [
+        {"ids": np.array([0, 2, 2, 1, 2, 0]), "E": E[:4]},
+        {"ids": np.array([[1, 1], [0, 3]], np.int32), "E": E[:4]},
+        {"ids": np.array([200, 255, 200], np.uint8), "E": E},
+        {"ids": np.array(2), "E": E[:4]},
+    ]
+
+
+@states("exact", "y[...] is row ids[...] of the table, bit by bit", hint="Is anything scaled, shifted or zeroed?")
+def picks_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    same_bits(op(ids, E), E[ids.astype(np.int64)], "y")
+
+
+@states("rounding", "all gradient that comes in goes out: the columns of dE and of dy have the same sums", "gradients",
+        hint="The same id appears three times: how often does its row receive a gradient?")
+def total_mass(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    dy = _dy(ids, E)
+    dE = op.gradients({"ids": ids, "E": E}, dy)["E"]
+    expected = np.sum(dy.reshape(-1, E.shape[1]).astype(float), axis=0)
+    close(np.sum(dE, axis=0), expected, rounding(E.dtype, ids.size, 4.0), "the sum of column ")
+
+
+@states("exact", "rows never read have gradient 0", "gradients", hint="Which rows did the forward look at?")
+def unread_rows(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    dE = op.gradients({"ids": ids, "E": E}, _dy(ids, E))["E"]
+    unread = np.setdiff1d(np.arange(len(E)), ids)
+    demand(np.all(dE[unread] == 0), "a row that was never read has a gradient")
+
+
+@states("rounding", "the order in which ids were read does not matter", "gradients",
+        hint="a[[2, 2]] += 1 adds once in NumPy: the last write wins.")
+def order(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    dy, flat = _dy(ids, E).reshape(-1, E.shape[1]), ids.reshape(-1)
+    there = op.gradients({"ids": flat, "E": E}, dy)["E"]
+    back = op.gradients({"ids": flat[::-1], "E": E}, dy[::-1])["E"]
+    close(back, there, rounding(E.dtype, ids.size, 4.0), "dE")
+
+
+@states("rounding", "an id read 300 times receives all 300 gradients, whatever integer type holds it", "extremes",
+        hint="A count, or a product id · d, may not fit into the ids' own type.")
+def many_reads(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    repeated = np.full(300, ids.reshape(-1)[0] if ids.size else 0, ids.dtype)
+    dy = np.cos(np.arange(300 * E.shape[1])).reshape(300, -1).astype(E.dtype)
+    dE = op.gradients({"ids": repeated, "E": E}, dy)["E"]
+    expected = np.zeros(E.shape)
+    expected[int(repeated[0])] = np.sum(dy.astype(float), axis=0)
+    close(dE, expected, rounding(E.dtype, 300, 20 * largest(dy)), "dE")
+
+
+@states("exact", "a table of 250 rows is read through ids of any integer type", "extremes",
+        hint="An id of type uint8 times the row length overflows; so does its negation.")
+def small_integers(op: Subject, ids: np.ndarray, E: np.ndarray) -> None:
+    table = np.cos(np.arange(250 * 3)).reshape(250, 3).astype(E.dtype)
+    top = min(249, np.iinfo(ids.dtype).max)
+    high = np.array([top, 0, top, 100], ids.dtype)
+    same_bits(op(high, table), table[high.astype(int)], "y")
+    if "embedding_backward" not in op.lacks:
+        dE = op.gradients({"ids": high, "E": table}, np.ones((4, 3), E.dtype))["E"]
+        expected = np.zeros((250, 3))
+        np.add.at(expected, high.astype(int), 1.0)
+        close(dE, expected, 0, "dE")
+
+
+def _dy(ids: np.ndarray, E: np.ndarray) -> np.ndarray:
+    shape = (*ids.shape, E.shape[1])
+    return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape).astype(E.dtype)
+
+
+KIND = Kind(
+    name="embedding",
+    says="y = E[ids]",
+    function="embedding",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.embedding,
+    wrt=("E",),
+    clauses=(
+        "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
+        "no id is special: 0 is a row like any other",
+    ),
+    specials=specials,
+)

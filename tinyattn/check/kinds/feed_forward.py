@@ -1,0 +1,87 @@
+"""The position-wise feed-forward network with a ReLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import adapters, oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, largest, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("feed_forward", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    D, H = pick.size(), pick.size()
+    x = pick.array(*pick.lead, pick.size(), D)
+    W_1, W_2 = pick.array(D, H), pick.array(H, D)
+    return {"x": x, "W_1": W_1, "b_1": off_the_kink(pick, x @ W_1), "W_2": W_2, "b_2": pick.array(D)}
+
+
+def off_the_kink(pick: Pick, u: np.ndarray) -> np.ndarray:
+    """A bias that keeps every entry of u + b at least 0.01 away from 0, where ReLU has no derivative."""
+    flat = u.reshape(-1, u.shape[-1]).astype(float)
+    tries = np.round(pick.rng.uniform(-2, 2, (200, u.shape[-1])), 3)
+    gaps = np.min(np.abs(flat[None] + tries[:, None]), axis=1, initial=9)  # (200, H)
+    return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], pick.dtype)
+
+
+@states("exact", "every position is worked on alone, and all of them alike", hint="Does a token see its neighbour?")
+def positions_apart(op: Subject, **case: Any) -> None:
+    D = case["x"].shape[-1]
+    x = np.concatenate([case["x"].reshape(-1, D)[:1], np.ones((3, D), case["x"].dtype)])
+    other = x.copy()
+    other[1:] *= 3
+    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first position")
+    twin = np.concatenate([x[:1], x[:1]])
+    y = op(**case | {"x": twin})
+    close(y[1], y[0], _tolerance(case), "the second of two equal positions")
+
+
+@states("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",
+        hint="Is there another activation, or a bias that does not belong?")
+def homogeneous(op: Subject, **case: Any) -> None:
+    twice = {name: 2 * case[name] for name in ("x", "b_1", "b_2")}
+    close(op(**case | twice), 2 * np.asarray(op(**case)), 2 * _tolerance(case), "y")
+
+
+@states("rounding", "where every hidden unit is on, it is x W_1 W_2 + b_1 W_2 + b_2", hint="Where does b_1 go in?")
+def all_on(op: Subject, **case: Any) -> None:
+    b_1 = np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
+    x, W_1, W_2, b_2 = (case[name].astype(float) for name in ("x", "W_1", "W_2", "b_2"))
+    close(op(**case | {"b_1": b_1}), (x @ W_1 + b_1) @ W_2 + b_2, 4 * _tolerance(case), "y")
+
+
+@states("rounding", "where every hidden unit is off, the output is b_2", hint="Is b_2 added, and after everything else?")
+def all_off(op: Subject, **case: Any) -> None:
+    b_1 = -np.full_like(case["b_1"], 2 * largest(case["x"] @ case["W_1"]) + 1)
+    close(op(**case | {"b_1": b_1}), np.broadcast_to(case["b_2"], case["x"].shape), 0, "y")
+
+
+def _scale(case: dict[str, Any]) -> float:
+    D, H = case["W_1"].shape
+    return (largest(case["x"]) * largest(case["W_1"]) * D + largest(case["b_1"])) * largest(case["W_2"]) * H
+
+
+def _tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+
+
+KIND = Kind(
+    name="feed_forward",
+    says="y = relu(x W_1 + b_1) W_2 + b_2",
+    function="feed_forward",
+    case=case,
+    ours=lambda: adapters,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.feed_forward,
+    wrt=("x", "W_1", "b_1", "W_2", "b_2"),
+    clauses=("feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",),
+    scale=_scale,
+)

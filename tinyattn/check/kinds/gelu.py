@@ -1,0 +1,59 @@
+"""The GELU, exact and in its tanh form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("gelu", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    return {"x": pick.array(*pick.lead, pick.size(), size=pick.choose((1.0, 3.0))), "approximate": pick.flag()}
+
+
+@states("rounding", "gelu(x) - gelu(-x) is x, for Φ(x) + Φ(-x) = 1", hint="Is Φ(0) one half?")
+def odd_part(op: Subject, x: np.ndarray, approximate: bool) -> None:
+    close(op(x, approximate) - op(-x, approximate), x, rounding(x.dtype, 1, 2 * largest(x)), "gelu(x) - gelu(-x)")
+
+
+@states("approximate", "the two forms differ by less than 5e-4, and by more than 1e-4 somewhere near 2",
+        hint="Which of the two does your code compute, and which was asked for?")
+def two_forms(op: Subject, x: np.ndarray, approximate: bool) -> None:
+    close(op(x, True), op(x, False), 5e-4, "the tanh form")
+    near = np.array([2.0, -2.0, 2.7], x.dtype)
+    demand(np.max(np.abs(op(near, True) - op(near, False))) > 1e-4, "the two forms are the same")
+
+
+@states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
+        hint="Φ is 0 far to the left and 1 far to the right; so what is x Φ(x)?")
+def far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
+    far = np.array([30.0, 2.0**100, -30.0, -(2.0**100)], dtype=x.dtype)
+    close(op(far, approximate), np.maximum(far, 0), rounding(x.dtype, 1, 1) * np.abs(far), "y")
+    if "gelu_backward" not in op.lacks:
+        dx = op.gradients(op.fit({"x": far, "approximate": approximate}), np.ones_like(far))["x"]
+        close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 10.0), "dx")
+
+
+KIND = Kind(
+    name="gelu",
+    says="y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
+    function="gelu",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.gelu,
+    wrt=("x",),
+    clauses=("gelu(x, approximate=False): x (...); Φ to the last digits, not to seven",),
+    scale=lambda case: largest(case["x"]),
+)

@@ -1,0 +1,165 @@
+"""Layer normalisation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("layer_norm", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    d = pick.size(1, 8)
+    x = pick.array(*pick.lead, d) if pick.flag() else pick.array(*pick.lead, pick.size(), d)
+    x = x * pick.dtype(pick.choose((1.0, 3.0, 0.01)))
+    eps = pick.choose((1e-5, 1e-3, 1e-6, 0.1))
+    return {"x": x, "gamma": pick.array(d), "beta": pick.array(d), "eps": eps}
+
+
+def specials() -> list[dict[str, Any]]:
+    """A constant token, a tiny one, a large offset, in both precisions."""
+    x = np.array([[1.0, 2.0, 4.0, -3.0], [2.0, 2.0, 2.0, 2.0], [1e-3, 0.0, -1e-3, 2e-3]])
+    ones = np.linspace(0.5, 2, 4), np.linspace(-1, 1, 4)
+    return [
+        {"x": x[:1], "gamma": ones[0], "beta": ones[1], "eps": 1e-5},
+        {"x": x, "gamma": ones[0], "beta": ones[1], "eps": 1e-5},
+        {"x": x * np.ones((2, 1, 1)), "gamma": ones[0], "beta": ones[1], "eps": 1e-3},
+        {"x": x[:1] + 2.0**27, "gamma": ones[0], "beta": ones[1], "eps": 1e-5},
+        {"x": x[:1].astype("f"), "gamma": ones[0].astype("f"), "beta": ones[1].astype("f"), "eps": 1e-5},
+    ]
+
+
+def scale(case: dict[str, Any]) -> float:
+    """What is subtracted is of the size of x, and what is left is multiplied by rstd."""
+    x = case["x"].astype(np.float64)
+    rstd = 1 / np.sqrt(np.var(x, axis=-1) + case["eps"]) if x.size else np.ones(1)
+    return 4 * largest(x * largest(rstd)) * largest(rstd) * largest(case["gamma"], case["beta"])
+
+
+@states("rounding", "without gain and shift every token has mean 0", hint="Along which axis is your mean?")
+def mean_zero(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = _plain(op, x, eps)
+    close(np.mean(y, axis=-1), np.zeros(x.shape[:-1]), _tolerance(x, eps), "the mean of token ")
+
+
+@states("rounding", "without gain and shift the mean square of a token is variance / (variance + eps): 1 but for eps",
+        hint="Biased variance (divide by d), and eps inside the root.")
+def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = _plain(op, x, eps).astype(float)
+    variance = np.var(x.astype(np.float64), axis=-1)
+    close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
+
+
+@states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
+def scaling(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = op(x, gamma, beta, eps)
+    close(op(4 * x, gamma, beta, 16 * eps), y, _tolerance(x, eps) * largest(gamma, beta), "y")
+
+
+@states("exact", "a token's result does not depend on any other token", hint="Does one token change with its neighbour?")
+def tokens_apart(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    rows = np.concatenate([x.reshape(-1, x.shape[-1])[:3], np.ones((2, x.shape[-1]), x.dtype)])
+    other = rows.copy()
+    other[1:] = other[1:] * 3 + np.arange(x.shape[-1], dtype=x.dtype)
+    same_bits(op(other, gamma, beta, eps)[:1], op(rows, gamma, beta, eps)[:1], "the first token")
+
+
+@states("rounding", "y is x_hat ⊙ γ + β: with γ = 0 it is β, with γ = 1 and β = 0 it is x_hat",
+        hint="Which comes first, gain or shift?")
+def gain_and_shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    close(op(x, np.zeros_like(gamma), beta, eps), np.broadcast_to(beta, x.shape), 0, "with γ = 0, y")
+    y = _plain(op, x, eps)
+    close(op(x, gamma, beta, eps), y * gamma + beta, _tolerance(x, eps) * largest(gamma, beta), "y")
+
+
+@states("rounding", "dx sums to 0, and along x_hat it is what eps leaves: rstd³ eps Σ g x_hat", "gradients",
+        hint="Shifting x changes nothing, so dx must sum to 0; scaling x changes almost nothing, so dx·x_hat is almost 0.")
+def gradient_directions(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    x_hat, rstd = _exact(x, eps)
+    dy = np.cos(np.arange(x.size).reshape(x.shape)).astype(x.dtype)
+    dx = op.gradients({"x": x, "gamma": gamma, "beta": beta, "eps": eps}, dy)["x"]
+    atol = 10 * _tolerance(x, eps) * largest(rstd) * largest(gamma) * largest(x_hat) ** 2
+    close(np.sum(dx, axis=-1), np.zeros(x.shape[:-1]), atol, "the sum of dx of token ")
+    along = np.sum(dy * gamma * x_hat, axis=-1) * rstd[..., 0] ** 3 * eps * 1.0
+    close(np.sum(dx * x_hat, axis=-1), along, atol, "dx along x_hat of token ")
+
+
+@states("rounding", "adding one number to a token changes nothing, also where the number is large", "extremes",
+        hint="Add 10,000 to the input in float32: E[x²] - mean² loses every digit, a second pass does not.")
+def shift(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    """Whole numbers in sixteenths, so that the sum and its mean are exact in float32 too."""
+    far = 8192.0
+    d = x.shape[-1]
+    whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape).astype(x.dtype)
+    whole[..., 0] += -np.sum(whole, axis=-1) % d                          # a whole mean
+    x_hat, rstd = _exact(whole, eps)
+    expected = x_hat * gamma + beta
+    atol = rounding(x.dtype, d, far * largest(rstd) * largest(gamma, beta))
+    close(op(whole + x.dtype.type(far), gamma, beta, eps), expected, atol, "y")
+    if x.dtype == np.float64:
+        far = 2.0**27
+        atol = rounding(x.dtype, d, far * largest(rstd) * largest(gamma, beta))
+        close(op(whole + far, gamma, beta, eps), expected, atol, "with 2²⁷ added, y")
+
+
+@states("rounding", "a token of equal numbers is finite, and is β", "extremes", hint="Feed a constant row.")
+def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    y = op(np.full_like(x, 2.0), gamma, beta, eps)
+    demand(np.all(np.isfinite(y)), "y is not finite")
+    close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
+
+
+@states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
+        hint="Is eps added to the variance, and is it the one that was given?")
+def large_and_small(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
+    whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape)
+    for size in (2.0**20, 2.0**-20):
+        given = (whole * size).astype(x.dtype)
+        x_hat, _ = _exact(given, eps)
+        atol = rounding(x.dtype, x.shape[-1], 40 * largest(gamma, beta))
+        close(op(given, gamma, beta, eps), x_hat * gamma + beta, atol, "y")
+
+
+def _plain(op: Subject, x: np.ndarray, eps: float) -> np.ndarray:
+    d = x.shape[-1]
+    return op(x, np.ones(d, x.dtype), np.zeros(d, x.dtype), eps)
+
+
+def _exact(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
+    """x_hat and rstd in float64."""
+    x = x.astype(np.float64)
+    rstd = 1 / np.sqrt(np.var(x, axis=-1, keepdims=True) + eps)
+    return (x - np.mean(x, axis=-1, keepdims=True)) * rstd, rstd
+
+
+def _tolerance(x: np.ndarray, eps: float) -> float:
+    _, rstd = _exact(x, eps)
+    return rounding(x.dtype, x.shape[-1], 4 * largest(x) * largest(rstd))
+
+
+KIND = Kind(
+    name="layer_norm",
+    says="y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
+    function="layer_norm",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y", "x_hat", "rstd"),
+    oracle=oracles.layer_norm,
+    wrt=("x", "gamma", "beta"),
+    clauses=(
+        "layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd (y alone is enough): x (..., d), rstd (..., 1)",
+        "the biased variance (divided by d), eps inside the root",
+    ),
+    scale=scale,
+    specials=specials,
+)

@@ -1,0 +1,68 @@
+"""The linear map of every token."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, largest, rounding, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("linear", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    i, o = pick.size(), pick.size()
+    x = pick.array(*pick.lead, i) if pick.flag() else pick.array(*pick.lead, pick.size(), i)
+    return {"x": x, "W": pick.array(i, o), "b": pick.array(o) if pick.flag() else None}
+
+
+@states("rounding", "without b it is linear: the map of a sum is the sum of the maps",
+        hint="Is anything added, or bent, that should not be?")
+def additive(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+    other = np.cos(x)
+    close(op(x + other, W), op(x, W) + op(other, W), _tolerance(x, W), "y")
+
+
+@states("rounding", "every token is mapped alike, whatever stands beside it", hint="Does a token see its neighbour?")
+def tokens_apart(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+    if x.size:
+        y = op(x, W, b).reshape(-1, W.shape[1])
+        alone = op(x.reshape(-1, x.shape[-1])[:1], W, b)
+        close(y[:1], alone, _tolerance(x, W), "the first token's y")
+
+
+@states("rounding", "db is the sum of dy over all tokens, dW the sum of outer products x dyᵀ", "gradients",
+        hint="Every token of every batch used W and b: their gradients are sums over all of them.")
+def sums_over_tokens(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
+    bias = np.zeros(W.shape[1], x.dtype) if b is None else b
+    dy = np.cos(np.arange(x.size // x.shape[-1] * W.shape[1])).reshape(*x.shape[:-1], W.shape[1]).astype(x.dtype)
+    found = op.gradients(op.fit({"x": x, "W": W, "b": bias}), dy)
+    flat = dy.reshape(-1, W.shape[1]).astype(float)
+    if "b" in found:
+        close(found["b"], np.sum(flat, axis=0), 10 * _tolerance(x, W), "db")
+    close(found["W"], x.reshape(-1, x.shape[-1]).astype(float).T @ flat, 10 * _tolerance(x, W), "dW")
+
+
+def _tolerance(x: np.ndarray, W: np.ndarray) -> float:
+    return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
+
+
+KIND = Kind(
+    name="linear",
+    says="y = x W + b",
+    function="linear",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.linear,
+    wrt=("x", "W", "b"),
+    clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,); db is returned in any case",),
+)

@@ -1,0 +1,157 @@
+"""Multi-head self-attention, all four projections given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import adapters, oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("multi_head_attention", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    heads, n = pick.choose((1, 2, 3)), pick.size()
+    D = heads * pick.choose((1, 2, 3))
+    W = [pick.array(D, D, size=0.7) for _ in range(4)]
+    mask = pick.mask(*pick.choose(((n, n), (1, n), (n, 1), (n,)))) if pick.flag() else None
+    x = pick.array(*pick.lead, n, D)
+    return {"x": x, "W_q": W[0], "W_k": W[1], "W_v": W[2], "W_o": W[3], "heads": heads, "mask": mask}
+
+
+def specials() -> list[dict[str, Any]]:
+    rng = np.random.default_rng(3)
+    x, *W = rng.standard_normal((3, 5, 6)), *rng.standard_normal((4, 6, 6))
+    named = dict(zip(("W_q", "W_k", "W_v", "W_o"), W, strict=True))
+    mask = np.tri(5, dtype=bool)
+    mask[2] = False
+    return [{"x": x, **named, "heads": h, "mask": m} for h in (2, 3, 1) for m in (None, mask)]
+
+
+@states("rounding", "permuting the tokens permutes the outputs: without a mask nothing here knows their order",
+        hint="Permute tokens: does the output permute? A reshape reinterprets memory, it does not move axes.")
+def token_order(op: Subject, **case: Any) -> None:
+    case |= {"mask": None}
+    order = np.random.default_rng(case["x"].shape[-2]).permutation(case["x"].shape[-2])
+    close(op(**case | {"x": case["x"][..., order, :]}), op(**case)[..., order, :], _tolerance(case), "y")
+
+
+@states("rounding", "permuting the heads, in all four matrices, changes nothing",
+        hint="Which columns of W_q belong to head 0, and which rows of W_o?")
+def head_order(op: Subject, **case: Any) -> None:
+    D, heads = case["x"].shape[-1], case["heads"]
+    columns = np.arange(D).reshape(heads, -1)[::-1].reshape(-1)
+    moved = {name: case[name][:, columns] for name in ("W_q", "W_k", "W_v")} | {"W_o": case["W_o"][columns]}
+    close(op(**case | moved), op(**case), _tolerance(case), "y")
+
+
+@states("rounding", "with W_o the identity, values of head i move only the columns of head i",
+        hint="Silence one head's values and watch which slice of the output moves.")
+def one_head_one_slice(op: Subject, **case: Any) -> None:
+    D, heads = case["x"].shape[-1], case["heads"]
+    eye = np.eye(D, dtype=case["x"].dtype)
+    W_v = case["W_v"].copy()
+    W_v[:, : D // heads] = 0
+    before, after = op(**case | {"W_o": eye}), op(**case | {"W_o": eye, "W_v": W_v})
+    close(after[..., : D // heads], np.zeros_like(after[..., : D // heads]), 0, "the silenced head's output")
+    close(after[..., D // heads :], before[..., D // heads :], _tolerance(case), "another head's output")
+
+
+@states("rounding", "with one head it is single attention, projected",
+        hint="With one head and W_o = I: softmax(q kᵀ / √D) v.")
+def single_head(op: Subject, **case: Any) -> None:
+    case |= {"heads": 1}
+    x, *W = (case[name].astype(float) for name in ("x", "W_q", "W_k", "W_v", "W_o"))
+    expected = oracles.attention(x @ W[0], x @ W[1], x @ W[2], case["mask"])[0] @ W[3]
+    close(op(**case), expected, _tolerance(case), "y")
+
+
+@states("rounding", "a single token gets x W_v W_o, whatever W_q and W_k", hint="softmax of one number is 1.")
+def single_token(op: Subject, **case: Any) -> None:
+    case |= {"x": case["x"][..., :1, :], "mask": None}
+    expected = case["x"].astype(float) @ case["W_v"].astype(float) @ case["W_o"].astype(float)
+    close(op(**case), expected, _tolerance(case), "y")
+
+
+@states("exact", "W_o = 0 silences everything", hint="Is the output projected at all, and last?")
+def no_output(op: Subject, **case: Any) -> None:
+    demand(not np.any(op(**case | {"W_o": np.zeros_like(case["W_o"])})), "with W_o = 0 an output is not 0")
+
+
+@states("exact", "with a causal mask, changing the last token moves no earlier output, to the last bit",
+        hint="mask[i, j] = may query i look at key j: rows are queries.")
+def causal(op: Subject, **case: Any) -> None:
+    case |= {"mask": np.tri(case["x"].shape[-2], dtype=bool)}
+    x = case["x"].copy()
+    x[..., -1, :] += 3
+    same_bits(op(**case | {"x": x})[..., :-1, :], op(**case)[..., :-1, :], "an earlier output")
+
+
+@states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each sum run over?")
+def batch_apart(op: Subject, **case: Any) -> None:
+    x = np.stack([case["x"].reshape(-1, *case["x"].shape[-2:])[0]] * 2)
+    x[1] *= 2
+    other = x.copy()
+    other[1] += 1
+    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first entry")
+
+
+@states("exact", "a query that may look at nothing gets zeros", "extremes",
+        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+def nothing_to_look_at(op: Subject, **case: Any) -> None:
+    mask = np.ones((case["x"].shape[-2],) * 2, bool)
+    mask[0] = False
+    demand(not np.any(op(**case | {"mask": mask})[..., 0, :]), "the output of a query that may look at nothing is not 0")
+
+
+@states("rounding", "scores of ±10,000 are safe", "extremes", hint="exp(1000) overflows: subtract each row's largest.")
+def large_scores(op: Subject, **case: Any) -> None:
+    D = case["x"].shape[-1]
+    dtype = case["x"].dtype.type
+    turned = np.eye(D)[::-1] if D > 1 else np.ones((1, 1))
+    sharp = case | {"W_q": 1024 * np.eye(D).astype(dtype), "W_k": 16 * turned.astype(dtype), "x": np.round(case["x"])}
+    expected = oracles.multi_head_attention(**{n: x.astype(float) if n in ARRAYS else x for n, x in sharp.items()})
+    size = largest(sharp["x"])
+    close(op(**sharp), expected, rounding(dtype, D, 1e5 * size**3), "y")
+    demand(np.all(np.isfinite(op(**sharp))), "an output is not finite")
+
+
+ARRAYS = ("x", "W_q", "W_k", "W_v", "W_o")
+
+
+def _scale(case: dict[str, Any]) -> float:
+    D = case["x"].shape[-1]
+    x, W = largest(case["x"]), largest(*(case[name] for name in ARRAYS[1:]))
+    scores = D * (x * W * D) ** 2 / np.sqrt(D / case["heads"])           # what rounding is multiplied by in softmax
+    return x * (W * D) ** 2 * max(1.0, min(scores, 1e3))
+
+
+def _tolerance(case: dict[str, Any]) -> float:
+    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+
+
+KIND = Kind(
+    name="multi_head_attention",
+    says="y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
+    function="multi_head_attention",
+    case=case,
+    ours=lambda: adapters,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.multi_head_attention,
+    wrt=ARRAYS,
+    clauses=(
+        "multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None) -> y: tokens are rows, x (..., n, D), all W (D, D); "
+        "head i owns columns i D/h .. (i + 1) D/h of W_q, W_k, W_v, and those rows of W_o",
+        "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
+        "a query that may look at nothing gets zeros",
+    ),
+    scale=_scale,
+    specials=specials,
+)

@@ -1,0 +1,192 @@
+"""Ranking metrics of one user with one relevant item."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .. import adapters, oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, Violation, close, demand, stating
+from ..subject import MissingError, Subject
+
+PROPERTIES: list[Property] = []
+states = stating("ranking", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    items = pick.size(1, 12)
+    tied, apart = pick.rng.integers(0, 4, items), pick.rng.standard_normal(items)
+    scores = tied if pick.flag() else apart
+    k = pick.choose((1, 2, 3, 5, 10, 20))
+    return {"scores": np.asarray(scores, pick.dtype), "target": int(pick.rng.integers(items)), "k": k}
+
+
+@states("exact", "a metric is one number, and the scores keep every bit", "shapes", hint="Sort a copy.")
+def one_number(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    before = scores.copy()
+    for name, metric in _metrics(op):
+        value = metric(scores, target, k)
+        demand(np.size(value) == 1 and np.isfinite(value), f"{name} is {value!r}, expected one number")
+        close(scores, before, 0, "the scores that were given")
+        close(metric(scores, target, k), value, 0, f"an equal call's {name}")
+
+
+@states("rounding", "HR@k is 1 where the mean rank is within k, NDCG@k is 1 / log2(rank + 1) there, both 0 elsewhere",
+        "oracle", hint="Write down the rank of the target by hand: how many score higher, how many the same?")
+def oracle(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    if _on_the_edge(scores, target, k):
+        return
+    for name, metric in _metrics(op):
+        close(metric(scores, target, k), getattr(oracles, name)(scores, target, k), 1e-9, name)
+
+
+@states("rounding", "the k-th item counts, and the next one does not", hint="Is rank k within k? Is rank k + 1?")
+def cut(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    ladder = np.arange(k + 3, 0, -1).astype(scores.dtype)                # item i has rank i + 1
+    for name, metric in _metrics(op):
+        inside, outside = metric(ladder, k - 1, k), metric(ladder, k, k)
+        close(inside, 1.0 if name == "hit_rate" else 1 / math.log2(k + 1), 1e-9, f"{name} at rank k")
+        close(outside, 0.0, 0, f"{name} at rank k + 1")
+
+
+@states("exact", "at k = 1 the two are the same, and a larger k never lowers them", hint="1 / log2(1 + 1) = 1.")
+def at_one(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    both = dict(_metrics(op))
+    if len(both) == 2 and not _on_the_edge(scores, target, 1):
+        close(both["ndcg"](scores, target, 1), both["hit_rate"](scores, target, 1), 1e-12, "NDCG@1")
+    for name, metric in both.items():
+        demand(metric(scores, target, k + 1) >= metric(scores, target, k) - 1e-12, f"{name} falls as k grows")
+
+
+@states("rounding", "scoring all items alike is worth no more than chance: their mean rank, (V + 1) / 2",
+        hint="Score everything 0: what is your HR@10?")
+def constant_scores(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    for items in (3, 21, 41):
+        same = np.zeros(items, scores.dtype)
+        for chosen in (0, items // 2, items - 1):
+            for name, metric in _metrics(op):
+                if not _on_the_edge(same, chosen, k):
+                    close(metric(same, chosen, k), getattr(oracles, name)(same, chosen, k), 1e-9, name)
+
+
+@states("exact", "shuffling the items, target and all, changes nothing", hint="Does a place in the array matter?")
+def item_order(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    order = np.random.default_rng(len(scores)).permutation(len(scores))
+    place = int(np.argmax(order == target))
+    for name, metric in _metrics(op):
+        close(metric(scores[order], place, k), metric(scores, target, k), 1e-12, name)
+
+
+@states("exact", "only the order of scores matters: 2 s + 3 ranks as s does", hint="Are scores taken for ranks?")
+def order_only(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    whole = np.round(4 * scores)
+    for name, metric in _metrics(op):
+        close(metric(2 * whole + 3, target, k), metric(whole, target, k), 1e-12, name)
+
+
+@states("rounding", "k may exceed the number of items: then HR@k is 1", "extremes", hint="Is there a slice of length k?")
+def large_k(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    for name, metric in _metrics(op):
+        close(metric(scores, target, 1000), 1.0 if name == "hit_rate" else 1 / math.log2(oracles.rank(scores, target) + 1),
+              1e-9, f"{name}@1000 of {len(scores)} items")
+
+
+@states("exact", "an item left out (-inf) never stands before one that was not", "extremes",
+        hint="Items that were seen are scored -inf: do they sink?")
+def left_out(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    gone = np.full(5, -np.inf, scores.dtype)
+    if not _on_the_edge(scores, target, k):
+        for name, metric in _metrics(op):
+            close(metric(np.concatenate([scores, gone]), target, k), metric(scores, target, k), 1e-12, name)
+            close(metric(np.concatenate([gone, scores]), target + 5, k), metric(scores, target, k), 1e-12, name)
+
+
+@states("exact", "scores that differ in their last digits are different scores", "extremes",
+        hint="Is anything rounded, or compared with a tolerance?")
+def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    near = 1 + 4 * np.finfo(scores.dtype).eps * np.arange(len(scores), dtype=scores.dtype)
+    for name, metric in _metrics(op):
+        close(metric(near, target, k), getattr(oracles, name)(near, target, k), 1e-9, name)
+
+
+def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+    """Both metrics, also beyond the number of items, with items left out, and of scores that are all alike."""
+    scores, target, k = case["scores"], case["target"], case["k"]
+    longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
+    tries = {"": (scores, target, k), "at 1": (scores, target, 1), "beyond": (scores, target, 1000),
+             "left out": (longer, target, k), "alike": (np.zeros(7, scores.dtype), target % 7, 4)}  # fmt: skip
+    seen: dict[str, Any] = {}
+    for name, metric in _metrics(op):
+        for what, (s, t, at) in tries.items():
+            given = s.copy()
+            try:
+                value = metric(given, t, at)
+                seen[f"{name} {what}"] = np.array(value)
+            except Violation:
+                seen[f"{name} {what}"] = np.array(np.nan)                # as good as an infinity
+            seen[f"{name} {what}: changed"] = not np.array_equal(given, s)
+    return seen
+
+
+def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
+    """Whether the mean rank lies between k and k + 1, where "within k" is a matter of convention."""
+    return k < oracles.rank(scores, target) < k + 1
+
+
+def _metrics(op: Subject) -> list[tuple[str, Any]]:
+    """The metrics that there are, for one user: one written for batches is given a batch of one."""
+    found = [("hit_rate", _of_one(op))]
+    with contextlib.suppress(MissingError):
+        found.append(("ndcg", _of_one(op.other("ndcg"))))
+    return found
+
+
+def _of_one(metric: Any) -> Any:
+    """Called with one user's scores; where that fails, with a batch: the user behind another one."""
+
+    def value(scores: np.ndarray, target: int, k: int) -> float:
+        try:
+            result = metric(scores, target, k)
+            if np.size(result) == 1:
+                return float(np.reshape(result, -1)[0])
+        except Violation as alone:
+            try:
+                return batch(scores, target, k)
+            except Violation:
+                raise alone from None
+        return batch(scores, target, k)
+
+    def batch(scores: np.ndarray, target: int, k: int) -> float:
+        both, targets = np.stack([scores[::-1] - 1, scores]), np.array([len(scores) // 2, target])
+        result = np.asarray(metric(both, targets, k))
+        if result.shape != (2,):                                         # a mean over users: ask for one
+            result = np.asarray(metric(scores[None], np.array([target]), k))
+        return float(result.reshape(-1)[-1])
+
+    return value
+
+
+KIND = Kind(
+    name="ranking",
+    says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
+    function="hit_rate",
+    case=case,
+    ours=lambda: SimpleNamespace(hit_rate=adapters.hit_rate, ndcg=adapters.ndcg),
+    properties=PROPERTIES,
+    outputs=("value",),
+    others=("ndcg",),
+    clauses=(
+        "hit_rate(scores, target, k) and ndcg(scores, target, k) -> a number: scores (V,) of one user, higher is better, target "
+        "the index of the one relevant item, k at least 1. A batch (B, V), (B,) -> (B,) will do as well",
+        "the mean rank on ties; k may exceed the number of items; -inf is the score of an item left out",
+        "whether a rank between k and k + 1 is within k is left open",
+    ),
+    common=False,
+    observe=observe,
+)

@@ -1,0 +1,67 @@
+"""The ReLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("relu", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    """Away from the kink at 0, up to 10 on either side."""
+    shape = (*pick.lead, pick.size())
+    x = pick.rng.uniform(0.01, pick.choose((2.0, 10.0)), shape) * pick.rng.choice([-1, 1], shape)
+    return {"x": np.asarray(x, pick.dtype)}
+
+
+@states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x is let through as it is.")
+def two_halves(op: Subject, x: np.ndarray) -> None:
+    y = op(x)
+    demand(np.all(y >= 0), "an output is negative")
+    close(y - op(-x), x, 0, "relu(x) - relu(-x)")
+
+
+@states("exact", "the gradient is dy where x > 0 and 0 elsewhere, whatever the sign of dy", "gradients",
+        hint="The sign of what decides: x, or dy?")
+def gate(op: Subject, x: np.ndarray) -> None:
+    dy = np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
+    close(op.gradients({"x": x}, dy)["x"], np.where(x > 0, dy, 0), 0, "dx")
+
+
+@states("exact", "at 0 the value is 0, and the gradient is taken as 0", "extremes", hint="x > 0 or x >= 0?")
+def at_zero(op: Subject, x: np.ndarray) -> None:
+    zero = np.zeros_like(x)
+    demand(np.all(op(zero) == 0), "relu(0) is not 0")
+    if "relu_backward" not in op.lacks:
+        demand(np.all(op.gradients({"x": zero}, np.ones_like(x))["x"] == 0), "the gradient at 0 is not 0")
+
+
+@states("exact", "numbers as large as 2¹⁰⁰ pass unchanged", "extremes", hint="Is anything clipped?")
+def large(op: Subject, x: np.ndarray) -> None:
+    big = (x * 2.0**100).astype(x.dtype)
+    close(op(big), np.maximum(big, 0), 0, "y")
+
+
+KIND = Kind(
+    name="relu",
+    says="y = max(x, 0)",
+    function="relu",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.relu,
+    wrt=("x",),
+    clauses=("relu(x): x (...)", "at the kink x = 0 the gradient is 0"),
+    specials=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
+)

@@ -1,0 +1,154 @@
+"""Softmax, with a mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, demand, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("softmax", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    n, m = pick.size(), pick.size()
+    s = pick.array(*pick.lead, n, m, size=3)
+    shape = pick.choose(((n, m), s.shape, (1, m), (m,), (n, 1), (*pick.lead[:-1], *(1,) * len(pick.lead[-1:]), n, m)))
+    return {"s": s, "mask": pick.mask(*shape) if pick.flag() else None}
+
+
+def specials() -> list[dict[str, Any]]:
+    """Huge logits, rows far apart, nothing to look at, everything far below zero."""
+    s = np.array([[1e4, 0.0, -1e4], [-3e4, -3e4 - 1, -3e4 - 2], [1.0, 2.0, 3.0]])
+    half = np.array([[True, True, False], [False, False, False], [True, False, True]])
+    far = np.full((2, 3), -(2.0**100))
+    mild = np.array([[-40.0, -41.0, 5.0], [-25.0, -28.0, 2.0], [0.5, 0.0, -0.5]])
+    return [
+        {"s": s, "mask": None},
+        {"s": s[2:] * np.ones((3, 1)), "mask": half},
+        {"s": mild, "mask": np.array([True, True, False])},
+        {"s": far, "mask": np.array([True, True, False])},
+        {"s": s.astype(np.float32), "mask": half},
+    ]
+
+
+@states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
+def rows_sum_to_one(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    p = op(s, mask)
+    expected = np.any(_allowed(s, mask), axis=-1).astype(s.dtype)
+    close(np.sum(p, axis=-1), expected, rounding(s.dtype, s.shape[-1], 1.0), "the sum of row ")
+
+
+@states("exact", "weights are never negative, and exactly 0 where the mask forbids",
+        hint="exp of a large negative number is small; only exp(-inf) is 0.")
+def zero_where_masked(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    p = op(s, mask)
+    demand(np.all(p >= 0), "a weight is negative or NaN")
+    demand(np.all(p[~_allowed(s, mask)] == 0), "an entry that the mask forbids has weight")
+
+
+@states("rounding", "adding one number to a whole row of logits changes nothing",
+        hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")
+def shift(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    close(op(s + s.dtype.type(3), mask), op(s, mask), rounding(s.dtype, s.shape[-1], 20.0), "the weight ")
+
+
+@states("exact", "of two allowed logits the larger never has the smaller weight", hint="Which axis is a row?")
+def monotone(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    p = np.where(_allowed(s, mask), op(s, mask), -1.0)
+    order = np.argsort(np.where(_allowed(s, mask), s, -np.inf), axis=-1, kind="stable")
+    # equal logits may differ in their last bits where exponentials are computed in blocks
+    steps = np.diff(np.take_along_axis(p, order, axis=-1), axis=-1)
+    demand(np.all(steps >= -rounding(s.dtype, 1, 1.0)), "a larger logit has less weight")
+
+
+@states("rounding", "each row of the gradient sums to 0, and is exactly 0 where the mask forbids", "gradients",
+        hint="Raising all logits of a row together changes nothing, so the row's gradient must sum to 0.")
+def gradient_rows_sum_to_zero(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    dp = np.cos(np.arange(s.size).reshape(s.shape)).astype(s.dtype)
+    ds = op.gradients({"s": s, "mask": mask}, dp)["s"]
+    close(np.sum(ds, axis=-1), np.zeros(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 2.0), "the sum of ds, row ")
+    demand(np.all(ds[~_allowed(s, mask)] == 0), "a logit that the mask forbids has a gradient")
+
+
+@states("rounding", "its Jacobian diag(p) - p pᵀ is symmetric, so backward and forward derivatives agree", "gradients",
+        hint="p(1 - p) is only the diagonal of the Jacobian.")
+def symmetric_jacobian(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    m = s.shape[-1]
+    row = np.repeat(s.reshape(-1, m)[:1], m, axis=0)
+    p = np.asarray(oracles.softmax(row.astype(np.float64)))[0]
+    jacobian = op.gradients({"s": row, "mask": None}, np.eye(m, dtype=s.dtype))["s"]
+    close(jacobian, np.diag(p) - np.outer(p, p), 10 * rounding(s.dtype, m, 1.0), "the Jacobian's entry ")
+
+
+@states("exact", "a row with nothing allowed is all zeros, and so is its gradient", "extremes",
+        hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
+def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    nothing = np.zeros((1, s.shape[-1]), dtype=bool)
+    same_bits(np.abs(op(s, nothing)), np.zeros_like(s), "the weight ")
+    some = np.arange(s.shape[-2])[:, None] > 0
+    only_first = np.broadcast_to(some, s.shape[-2:]).copy()
+    demand(np.all(op(s, only_first)[..., 0, :] == 0), "beside rows that may look, the row that may not has weight")
+    if "softmax_backward" not in op.lacks:
+        ds = op.gradients({"s": s, "mask": nothing}, np.ones_like(s))["s"]
+        demand(np.all(ds == 0), "a row with nothing allowed has a gradient")
+
+
+@states("exact", "logits of ±10,000 are safe, and a lead that large takes all the weight", "extremes",
+        hint="exp(1000) overflows: only differences to the row's largest logit may enter the exponential.")
+def large_logits(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    large = np.where(s == np.max(s, axis=-1, keepdims=True), 1e4, -1e4).astype(s.dtype)
+    p = op(large)
+    demand(np.all(np.isfinite(p)), "a weight is not finite")
+    demand(np.all(p[large < 0] == 0), "a logit 20,000 below the largest has weight")
+    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 1.0), "the sum of row ")
+
+
+@states("rounding", "each row is safe by itself: one row's logits may lie 30,000 below another's", "extremes",
+        hint="Subtract each row's own maximum: one maximum for all leaves some rows with nothing but underflow.")
+def rows_far_apart(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    level = s.dtype.type(-32768) * np.arange(s.shape[-2], dtype=s.dtype)[:, None]
+    whole = np.round(s)                               # whole numbers, so that moving them loses nothing
+    close(op(whole + level, mask), oracles.softmax(whole.astype(np.float64), mask),
+          rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
+
+
+@states("exact", "allowed logits as low as -2¹⁰⁰ leave nothing for the masked ones", "extremes",
+        hint="A fill of -1e9 is beaten by a logit of -1e30; -inf is not.")
+def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    allowed = np.arange(s.shape[-1]) % 2 == 0
+    p = op(np.where(allowed, -(2.0**100), 100.0 * np.ones_like(s)).astype(s.dtype), allowed)
+    expected = np.broadcast_to(allowed / np.sum(allowed), s.shape)
+    close(p, expected, rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
+    demand(np.all(p[..., ~allowed] == 0), "an entry that the mask forbids has weight")
+
+
+def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    return np.broadcast_to(True if mask is None else mask, s.shape)
+
+
+KIND = Kind(
+    name="softmax",
+    says="p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
+    function="softmax",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("p",),
+    oracle=oracles.softmax,
+    wrt=("s",),
+    clauses=(
+        "softmax(s, mask=None): s (..., m); the mask is boolean, True = may look, of any shape that broadcasts to s",
+        "a row with nothing allowed gives zeros, and passes no gradient on",
+        "logits of any finite size",
+    ),
+    scale=lambda case: 10.0,
+    specials=specials,
+)

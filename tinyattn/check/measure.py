@@ -1,0 +1,90 @@
+"""How good is the suite? Every bug of the zoo, against every property of its kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .kinds import KINDS, properties_of
+from .property import EXACTNESS, STAGES
+from .subject import Subject
+from .trial import try_property
+from .zoo import ZOO
+
+
+def measure(
+    kinds: Iterable[str] = (), *, examples: int = 50, seed: int = 0, progress: Callable[[str], Any] | None = None
+) -> dict[str, Any]:
+    """-> {kind: {"bugs": {bug: {"convention": .., "killed by": [properties]}}, "sound": [properties]}}.
+
+    "sound" lists what accuses the zoo's implementation when no switch is thrown, and must be empty.
+    """
+    result: dict[str, Any] = {}
+    for name in kinds or ZOO:
+        kind, module = KINDS[name], ZOO[name]
+
+        def killers(bugs: frozenset[str], kind: Any = kind, module: Any = module) -> list[str]:
+            op = Subject(module.make(bugs), kind)
+            tried = (try_property(op, kind, p, examples=examples, seed=seed, shrink=False) for p in properties_of(kind))
+            return [f.property for f in tried if f.outcome == "fails"]
+
+        row: dict[str, Any] = {"sound": killers(frozenset()), "bugs": {}}
+        for bug in module.BUGS:
+            if progress is not None:
+                progress(f"{name}: {bug.name}")
+            row["bugs"][bug.name] = {"convention": bug.convention, "killed by": killers(frozenset([bug.name]))}
+        result[name] = row
+    return result
+
+
+def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
+    """A row a kind: how many bugs, how many killed, by one property alone, and which survive."""
+    rows = []
+    for name, row in measured.items():
+        bugs = {b: found["killed by"] for b, found in row["bugs"].items() if not found["convention"]}
+        conventions = {b: found["killed by"] for b, found in row["bugs"].items() if found["convention"]}
+        stages = {p.name: p.stage for p in properties_of(KINDS[name])}
+        by_gradients = [b for b, killers in bugs.items() if killers and all(stages[k] == "gradients" for k in killers)]
+        rows.append({
+            "kind": name,
+            "properties": len(stages),
+            "bugs": len(bugs),
+            "killed": sum(bool(k) for k in bugs.values()),
+            "by gradients alone": len(by_gradients),
+            "by one property alone": sum(len(k) == 1 for k in bugs.values()),
+            "survivors": [b for b, k in bugs.items() if not k],
+            "conventions passed": [b for b, k in conventions.items() if not k],
+            "conventions accused": [b for b, k in conventions.items() if k],
+            "accused without a bug": row["sound"],
+        })  # fmt: skip
+    return rows
+
+
+def table(measured: dict[str, Any]) -> list[str]:
+    """The summary as lines of text."""
+    rows = summary(measured)
+    lines = [f"{'kind':22}{'properties':>11}{'bugs':>6}{'killed':>8}{'by gradients alone':>20}{'by one property':>17}"]
+    for r in rows:
+        lines.append(
+            f"{r['kind']:22}{r['properties']:>11}{r['bugs']:>6}{r['killed']:>8}{r['by gradients alone']:>20}"
+            f"{r['by one property alone']:>17}"
+        )
+    bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
+    lines.append(f"{killed} of {bugs} bugs are killed")
+    for r in rows:
+        lines += [f"  {r['kind']}: {b} survives" for b in r["survivors"]]
+        lines += [f"  {r['kind']}: {b} is a convention and no bug; it passes" for b in r["conventions passed"]]
+        lines += [f"  {r['kind']}: {b} is a convention, and ACCUSED" for b in r["conventions accused"]]
+        lines += [f"  {r['kind']}: {p} ACCUSES an implementation that has no bug" for p in r["accused without a bug"]]
+    return lines
+
+
+def catalogue(kinds: Iterable[str] = ()) -> list[str]:
+    """Every property, by kind and stage: its statement and what it is held to."""
+    lines = ["stages:"] + [f"  {name:11} {text}" for name, text in STAGES.items()]
+    lines += ["", "held to:"] + [f"  {name:11} {text}" for name, text in EXACTNESS.items()]
+    for name in kinds or KINDS:
+        kind = KINDS[name]
+        lines += ["", f"{name}: {kind.says}"]
+        lines += [f"  {p.stage:11} {p.exactness:11} {p.name}: {p.statement}" for p in properties_of(kind)]
+    return lines

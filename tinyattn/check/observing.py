@@ -1,0 +1,68 @@
+"""What can be seen of one call of an implementation, for comparing it with others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .demands import upstream
+from .kind import Kind
+from .property import Violation
+from .subject import MissingError, Subject
+
+
+def standard(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+    """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls repeat, or the error raised."""
+    given = _copies(case)
+    seen: dict[str, Any] = {}
+    try:
+        outputs = op.outputs(**given)
+        for name, x in zip(kind.outputs, outputs, strict=True):
+            if x is not None:
+                seen |= {name: np.array(x), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
+                shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(given).values())
+                seen[f"own memory of {name}"] = not shared
+        seen["changed"] = _changed(case, given)
+        again = op.outputs(**_copies(case))
+        same = all(
+            np.array_equal(a, seen[n], equal_nan=True) for n, a in zip(kind.outputs, again, strict=True) if n in seen
+        )
+        seen["repeats"] = same
+    except Violation as violation:
+        seen["forward"] = _raised(violation)
+        return seen
+    if not kind.wrt or f"{kind.function}_backward" in op.lacks:
+        return seen
+    try:
+        takes = op.prepared(_copies(case), upstream(kind, case))
+        before = _copies(takes)
+        found = op.name_gradients(case, op.backward(takes))
+        seen |= {f"gradient {name}": np.array(g) for name, g in found.items()}
+        seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in found.items()}
+        seen["gradient's changes"] = _changed(before, takes)
+    except Violation as violation:
+        seen["gradient's error"] = _raised(violation)
+    except MissingError:
+        pass
+    return seen
+
+
+def _raised(violation: Violation) -> str:
+    """Errors of arithmetic are one and the same as infinities: another way of computing meets them elsewhere."""
+    cause = violation.__cause__
+    if isinstance(cause, ArithmeticError):
+        return "overflow"
+    return "raises" if cause is not None else str(violation)
+
+
+def _changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
+    return any(not np.array_equal(x, after[n], equal_nan=True) for n, x in _arrays(before).items())
+
+
+def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {n: x for n, x in case.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiub"}
+
+
+def _copies(case: dict[str, Any]) -> dict[str, Any]:
+    return {n: x.copy() if isinstance(x, np.ndarray) else x for n, x in case.items()}

@@ -1,0 +1,161 @@
+"""The ops once more, as plain loops over numbers in float64: slow, and simple enough to be believed."""
+
+import math
+
+import numpy as np
+
+
+def linear(x, W, b=None):
+    y = np.zeros((*x.shape[:-1], W.shape[1]))
+    for token in np.ndindex(x.shape[:-1]):
+        for o in range(W.shape[1]):
+            y[token][o] = sum(x[token][i] * W[i, o] for i in range(W.shape[0])) + (0 if b is None else b[o])
+    return y
+
+
+def softmax(s, mask=None):
+    allowed = np.broadcast_to(True if mask is None else mask, s.shape)
+    p = np.zeros(s.shape)
+    for row in np.ndindex(s.shape[:-1]):
+        places = [j for j in range(s.shape[-1]) if allowed[row][j]]
+        if places:
+            top = max(s[row][j] for j in places)
+            total = sum(math.exp(s[row][j] - top) for j in places)
+            for j in places:
+                p[row][j] = math.exp(s[row][j] - top) / total
+    return p
+
+
+def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
+    n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
+    scale = 1 / math.sqrt(d) if scale is None else scale
+    s = np.zeros((*q.shape[:-1], m))
+    for lead in np.ndindex(q.shape[:-2]):
+        for i in range(n):
+            for j in range(m):
+                s[lead][i, j] = scale * sum(q[lead][i, c] * k[lead][j, c] for c in range(d))
+    if bias is not None:
+        s = s + bias
+    weights = softmax(s, mask)
+    kept = weights if keep is None else weights * keep / (1 - rate)
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for lead in np.ndindex(q.shape[:-2]):
+        for i in range(n):
+            for c in range(v.shape[-1]):
+                out[lead][i, c] = sum(kept[lead][i, j] * v[lead][j, c] for j in range(m))
+    return out, weights
+
+
+def layer_norm(x, gamma, beta, eps=1e-5):
+    y, x_hat = np.zeros(x.shape), np.zeros(x.shape)
+    rstd = np.zeros((*x.shape[:-1], 1))
+    d = x.shape[-1]
+    for token in np.ndindex(x.shape[:-1]):
+        mean = sum(x[token]) / d
+        variance = sum((value - mean) ** 2 for value in x[token]) / d
+        rstd[token][0] = 1 / math.sqrt(variance + eps)
+        for i in range(d):
+            x_hat[token][i] = (x[token][i] - mean) * rstd[token][0]
+            y[token][i] = x_hat[token][i] * gamma[i] + beta[i]
+    return y, x_hat, rstd
+
+
+def gelu(x, approximate=False):
+    y = np.zeros(x.shape)
+    for i in np.ndindex(x.shape):
+        if approximate:
+            y[i] = 0.5 * x[i] * (1 + math.tanh(math.sqrt(2 / math.pi) * (x[i] + 0.044715 * x[i] ** 3)))
+        else:
+            y[i] = 0.5 * x[i] * (1 + math.erf(x[i] / math.sqrt(2)))
+    return y
+
+
+def relu(x):
+    return np.array([max(value, 0.0) for value in x.reshape(-1)]).reshape(x.shape)
+
+
+def dropout(x, keep, rate):
+    if keep is None:
+        return np.array(x)
+    flat = zip(x.reshape(-1), np.broadcast_to(keep, x.shape).reshape(-1), strict=True)
+    return np.array([value / (1 - rate) if kept else 0.0 for value, kept in flat]).reshape(x.shape)
+
+
+def embedding(ids, E):
+    return np.array([[E[i, c] for c in range(E.shape[1])] for i in ids.reshape(-1)]).reshape(*ids.shape, E.shape[1])
+
+
+def embedding_backward(dy, ids, E):
+    dE = np.zeros(E.shape)
+    for place in np.ndindex(ids.shape):
+        for c in range(E.shape[1]):
+            dE[ids[place], c] += dy[place][c]
+    return dE
+
+
+def cross_entropy(logits, targets, weights=None):
+    total = loss = 0.0
+    for place in np.ndindex(targets.shape):
+        w = 1.0 if weights is None else weights[place]
+        top = max(logits[place])
+        log_sum = top + math.log(sum(math.exp(z - top) for z in logits[place]))
+        loss += w * (log_sum - logits[place][targets[place]])
+        total += w
+    return loss / total if total else 0.0
+
+
+def bce_with_logits(z, targets, weights=None):
+    total = loss = 0.0
+    for place in np.ndindex(z.shape):
+        w, t = (1.0 if weights is None else weights[place]), targets[place]
+        loss += w * (t * _minus_log_sigmoid(z[place]) + (1 - t) * _minus_log_sigmoid(-z[place]))
+        total += w
+    return loss / total if total else 0.0
+
+
+def _minus_log_sigmoid(z):
+    return math.log1p(math.exp(-z)) if z > 0 else -z + math.log1p(math.exp(z))
+
+
+def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
+    """Head by head, its columns picked by hand."""
+    q, k, v = linear(x, W_q), linear(x, W_k), linear(x, W_v)
+    d = x.shape[-1] // heads
+    columns = [slice(h * d, (h + 1) * d) for h in range(heads)]
+    joined = np.concatenate([attention(q[..., c], k[..., c], v[..., c], mask)[0] for c in columns], axis=-1)
+    return linear(joined, W_o)
+
+
+def feed_forward(x, W_1, b_1, W_2, b_2):
+    return linear(relu(linear(x, W_1, b_1)), W_2, b_2)
+
+
+def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5):
+    x = x + multi_head_attention(layer_norm(x, gamma_1, beta_1, eps)[0], W_q, W_k, W_v, W_o, heads, mask)
+    return x + feed_forward(layer_norm(x, gamma_2, beta_2, eps)[0], W_1, b_1, W_2, b_2)
+
+
+def rank(scores, target):
+    """The mean rank under ties: 1 is best."""
+    greater = sum(1 for s in scores if s > scores[target])
+    equal = sum(1 for s in scores if s == scores[target]) - 1
+    return 1 + greater + equal / 2
+
+
+def hit_rate(scores, target, k):
+    return 1.0 if rank(scores, target) < k + 1 else 0.0
+
+
+def ndcg(scores, target, k):
+    return 1 / math.log2(rank(scores, target) + 1) if rank(scores, target) < k + 1 else 0.0
+
+
+def adam(vector, gradient, m, v, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
+    """-> new vector, m, v, entry by entry."""
+    results = np.zeros((3, len(vector)))
+    for i in range(len(vector)):
+        m_i = beta1 * m[i] + (1 - beta1) * gradient[i]
+        v_i = beta2 * v[i] + (1 - beta2) * gradient[i] ** 2
+        m_hat, v_hat = m_i / (1 - beta1**step), v_i / (1 - beta2**step)
+        results[:, i] = vector[i] - lr * m_hat / (math.sqrt(v_hat) + eps), m_i, v_i
+    return tuple(results)

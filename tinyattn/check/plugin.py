@@ -1,0 +1,43 @@
+"""The catalogue as tests of one's own: one pytest test a property.
+
+# test_my_attention.py
+import my_attention
+from tinyattn.check import properties_for
+
+test_attention = properties_for(my_attention, "attention")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .isolation import load
+from .kinds import named, properties_of
+from .property import Property
+from .subject import Subject
+from .trial import describe, try_property
+
+
+def properties_for(implementation: Any, kind: str, *, examples: int = 50, seed: int = 0) -> Callable[..., None]:
+    """A parametrised pytest test: one case a property of `kind`, named after it; what is not offered is skipped.
+
+    `implementation` is what `conform` takes: a module, an object, a function, or the name of one. It runs in the
+    test's own process. Raises ValueError for an unknown kind, CannotRunError where the kind's function is missing,
+    ImportError without pytest or hypothesis.
+    """
+    import pytest
+
+    known = named(kind)
+    op = Subject(load(implementation) if isinstance(implementation, str) else implementation, known)
+
+    @pytest.mark.parametrize("prop", properties_of(known), ids=lambda prop: f"{prop.stage}-{prop.name}")
+    def test(prop: Property) -> None:
+        __tracebackhide__ = True
+        found = try_property(op, known, prop, examples=examples, seed=seed)
+        if found.outcome == "skipped":
+            pytest.skip(found.message)
+        if found.outcome == "fails":
+            pytest.fail("\n".join(describe(found)), pytrace=False)
+
+    return test

@@ -1,0 +1,228 @@
+"""Somebody's implementation, called as the library's own would be.
+
+Names decide what is passed where: arguments by name, required ones by position where the names are others, optional
+ones left out (and said to be left out) where they are not taken.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .kind import Kind
+from .property import Violation
+
+_EMPTY = inspect.Parameter.empty
+_BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class CannotRunError(Exception):
+    """The implementation cannot be called as its kind; the message says what is missing, and what would help."""
+
+
+class MissingError(Exception):
+    """A property needs what this implementation does not offer: it is skipped, and said to be skipped."""
+
+
+class Subject:
+    """`subject(**case)` is the forward's answer, `outputs(**case)` all it returns, `gradients(case, dy)` by name.
+
+    Raises CannotRunError where the implementation lacks the kind's function. `lacks` names what it does not offer.
+    """
+
+    def __init__(self, implementation: Any, kind: Kind):
+        self.kind = kind
+        self.implementation = implementation
+        ours = kind.ours()
+        self.signature = inspect.signature(getattr(ours, kind.function))
+        backward_name = f"{kind.function}_backward"
+        forward = getattr(implementation, kind.function, None)
+        if forward is None and callable(implementation) and not inspect.ismodule(implementation):
+            forward = implementation
+        if forward is None:
+            public = [n for n in dir(implementation) if not n.startswith("_") and callable(getattr(implementation, n))]
+            raise CannotRunError(
+                f"there is no `{kind.function}` in it, only {', '.join(public[:12]) or 'nothing that can be called'}; "
+                f"give MODULE:OBJECT for a function of another name, or an adapter with the name `{kind.function}`"
+            )
+        self.forward = forward
+        self.remembered: dict[str, Any] = {}  # what a kind finds out about it
+        self._passing = _plan(forward, self.signature, kind.function)
+        self._called = _own_names(forward, self._passing)
+        self._backward = getattr(implementation, backward_name, None) if kind.wrt else None
+        self._upstream = 0
+        if kind.wrt:
+            self._ours_backward = inspect.signature(getattr(ours, backward_name))
+            self._upstream = sum(1 for _ in _leading_gradients(self._ours_backward, self.signature))
+        self.lacks = [
+            name for name, how in self._passing.items() if how == "left out" and name in self.signature.parameters
+        ]
+        if kind.wrt and self._backward is None:
+            self.lacks.append(backward_name)
+        self.lacks += [name for name in kind.others if not hasattr(implementation, name)]
+
+    def fit(self, case: dict[str, Any]) -> dict[str, Any]:
+        """The case with the arguments that are not taken at their defaults."""
+        parameters = self.signature.parameters
+        return {n: parameters[n].default if n in self.lacks else x for n, x in case.items()}
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.outputs(*args, **kwargs)[0]
+
+    def outputs(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """All that the forward returns, the answer first; what it does not return is None."""
+        return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
+
+    def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """-> the outputs that the kind names, and what the implementation returns beyond them."""
+        positional, named = [], {}
+        for name, x in given.items():
+            how = self._passing[name]
+            if how == "by position":
+                positional.append(x)
+            elif how == "by name":
+                named[name] = x
+            elif not _same(x, self.signature.parameters[name].default):
+                raise MissingError(f"{self.kind.function} takes no `{name}`")
+        result = called(self.forward, self.kind.function, *positional, **named)
+        found = tuple(result) if isinstance(result, tuple | list) else (result,)
+        wanted = len(self.kind.outputs)
+        if len(found) < wanted:
+            found += (None,) * (wanted - len(found))
+        return found[:wanted], found[wanted:]
+
+    def other(self, name: str) -> Callable[..., Any]:
+        """A further function of the kind. Raises MissingError where there is none."""
+        f = getattr(self.implementation, name, None)
+        if f is None:
+            raise MissingError(f"there is no `{name}`")
+        return lambda *args, **kwargs: called(f, name, *args, **kwargs)
+
+    def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
+        """What the backward returns for these upstream gradients, by the names of the arguments it belongs to."""
+        return self.name_gradients(case, self.backward(self.prepared(case, upstream)))
+
+    def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
+        """Runs the forward: -> the backward's arguments by its own names, upstream gradients first."""
+        name = f"{self.kind.function}_backward"
+        if self._backward is None:
+            raise MissingError(f"there is no `{name}`")
+        given = dict(self.signature.bind(**case).arguments)
+        outputs, extra = self._run(given)
+        whole = self.signature.bind(**case)
+        whole.apply_defaults()
+        known = dict(whole.arguments) | {
+            n: x for n, x in zip(self.kind.outputs, outputs, strict=True) if x is not None and n not in whole.arguments
+        }
+        known |= {own: known[n] for own, n in self._called.items() if n in known and own not in known}
+        try:
+            wanted = list(inspect.signature(self._backward).parameters.values())
+        except (TypeError, ValueError):
+            wanted = list(self._ours_backward.parameters.values())
+        names = [p.name for p in wanted if p.kind in (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)]
+        takes = dict(zip(names, upstream, strict=False))
+        rest = names[len(upstream) :]
+        canonical = list(self._ours_backward.parameters)[len(upstream) :]
+        spare = list(extra)
+        required = {p.name for p in wanted if p.default is _EMPTY}
+        alien = [n for n in rest if n not in known and n in required]
+        if alien and not spare and len(rest) == len(canonical):  # other names, the same order
+            alien, known = [], known | {n: known.get(c) for n, c in zip(rest, canonical, strict=True)}
+        for n in rest:
+            if n in known:
+                takes[n] = known[n]
+            elif n in required and spare:
+                takes[n] = spare.pop(0)  # what the forward returned beyond its outputs
+            elif n in required:
+                raise CannotRunError(
+                    f"{name} asks for `{n}`, which is neither an argument of {self.kind.function} nor returned by it"
+                )
+        return takes
+
+    def backward(self, takes: dict[str, Any]) -> Any:
+        """Call the backward with what `prepared` gave, changed or not."""
+        assert self._backward is not None
+        return called(self._backward, f"{self.kind.function}_backward", **takes)
+
+    def name_gradients(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
+        """Gradients under the names they belong to. Raises Violation where one is missing or there are too many."""
+        found = tuple(returned) if type(returned) in (tuple, list) else (returned,)
+        offered = [n for n in self.kind.wrt if n not in self.lacks]
+        present = [n for n in offered if case.get(n) is not None]
+        for names in (self.kind.wrt, offered, present):
+            if len(found) == len(names):
+                named = dict(zip(names, found, strict=True))
+                break
+        else:
+            expected = ", ".join("d" + n for n in offered)
+            raise Violation(f"{self.kind.function}_backward returned {len(found)} gradients, expected {expected}")
+        for n in present:
+            if named[n] is None:
+                raise Violation(f"{self.kind.function}_backward returned None for d{n}")
+        return {n: named[n] for n in present}
+
+
+def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
+    """f(...), with whatever it raises told as a Violation that names file and line."""
+    try:
+        with np.errstate(all="ignore"):
+            return f(*args, **kwargs)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        at = f" (line {frames[-1].lineno} of {frames[-1].filename})" if len(frames) > 1 else ""
+        raise Violation(f"{name} raised {type(error).__name__}: {error}{at}") from error
+
+
+def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:
+    """How each of the library's arguments is passed: by name, by position, or left out."""
+    try:
+        own = inspect.signature(forward).parameters
+    except (TypeError, ValueError):  # built in C: nothing is known of it
+        return {n: "by position" if p.default is _EMPTY else "left out" for n, p in library.parameters.items()}
+    required = [n for n, p in library.parameters.items() if p.default is _EMPTY]
+    named = {n for n, p in own.items() if p.kind not in (inspect.Parameter.POSITIONAL_ONLY,)}
+    anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.values())
+    by_name = all(n in named for n in required)
+    places = sum(p.kind in _BY_POSITION for p in own.values())
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in own.values()):
+        places = len(required)
+    if not by_name and places < len(required):
+        raise CannotRunError(f"`{name}` takes {places} arguments by position, expected {', '.join(required)}")
+    plan = {}
+    for n, p in library.parameters.items():
+        if p.default is _EMPTY:
+            plan[n] = "by name" if by_name else "by position"
+        else:
+            plan[n] = "by name" if n in named or anything else "left out"
+    known = {n for n, how in plan.items() if how == "by name"}
+    taken = 0 if by_name else len(required)
+    for i, (n, p) in enumerate(own.items()):
+        if i >= taken and n not in known and p.default is _EMPTY and p.kind in (*_BY_POSITION, p.KEYWORD_ONLY):
+            raise CannotRunError(f"`{name}` asks for `{n}`, which the library's {name}{library} does not have")
+    return plan
+
+
+def _own_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, str]:
+    """What the implementation itself calls the arguments that it is passed by position."""
+    try:
+        own = [n for n, p in inspect.signature(forward).parameters.items() if p.kind in _BY_POSITION]
+    except (TypeError, ValueError):
+        return {}
+    return dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
+
+
+def _leading_gradients(backward: inspect.Signature, forward: inspect.Signature) -> list[str]:
+    names = []
+    for n in backward.parameters:
+        if not n.startswith("d") or n in forward.parameters:
+            break
+        names.append(n)
+    return names
+
+
+def _same(x: Any, default: Any) -> bool:
+    return x is default or (not isinstance(x, np.ndarray) and bool(x == default))

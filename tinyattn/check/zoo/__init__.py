@@ -1,0 +1,18 @@
+"""The bug zoo: for every kind, one implementation with a switch for every known bug. No bugs, and it is right.
+
+One file a kind, with `BUGS` and `make(bugs) -> implementation`; switches can be thrown together.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from types import ModuleType
+
+from .bug import Bug
+
+ZOO: dict[str, ModuleType] = {
+    m.name: importlib.import_module(f"{__name__}.{m.name}") for m in pkgutil.iter_modules(__path__) if m.name != "bug"
+}
+
+__all__ = ["ZOO", "Bug"]

@@ -1,0 +1,111 @@
+"""Dropout, wrong in every way that is known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from .bug import Bug
+
+BUGS = [
+    Bug("active_in_eval", "it scales by 1 / (1 - rate) where there is no mask", "Predict without a mask: is it x?"),
+    Bug("eval_scale_too", "it multiplies by 1 - rate where there is no mask", "Inverted dropout already scaled at training."),
+    Bug("eval_zero", "it returns zeros where there is no mask", "Predict without a mask: is it x?"),
+    Bug("p_is_keep", "kept entries are divided by the rate", "Is the rate what is dropped, or what is kept?"),
+    Bug("no_rescale", "kept entries are not divided by 1 - rate", "Compare the mean before and after."),
+    Bug("rescale_times", "kept entries are multiplied by 1 - rate", "Compare the mean before and after."),
+    Bug("rescale_wrong_sign", "kept entries are divided by 1 + rate", "Compare the mean before and after."),
+    Bug("rescale_root", "kept entries are divided by √(1 - rate)", "The mean, or the variance: which is kept?"),
+    Bug("rescale_by_count", "kept entries are divided by the kept fraction of this mask", "One mask, one factor: whose?"),
+    Bug("scale_everything", "all entries are scaled and none is dropped", "What is left where keep is False?"),
+    Bug("keep_inverted", "keep is read the wrong way round", "Which truth value means kept?"),
+    Bug("fresh_mask_forward", "it draws a mask of its own", "Does the mask that is given matter?", noisy=True),
+    Bug("changes_input", "it writes into x", "Print x before and after."),
+    Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
+    Bug("keep_mask_p_is_keep", "keep_mask keeps the rate, and drops the rest", "What fraction is False for a rate of 0.3?"),
+    Bug("shared_batch", "keep_mask draws one mask for the whole batch", "Compare the masks of two examples."),
+    Bug("shared_columns", "keep_mask draws one value a row", "Compare two entries of one row."),
+    Bug("fixed_seed", "keep_mask ignores the generator that it is given", "Compare the masks of two steps."),
+    Bug("mask_not_boolean", "keep_mask returns numbers", "Print the mask's dtype."),
+    Bug("exact_count", "keep_mask drops exactly the rate of every row", "Entries are independent: can a row have none dropped?"),
+    Bug("backward_no_rescale", "the gradient is not divided by 1 - rate", "y = x · keep / (1 - rate): what is dy/dx?"),
+    Bug("backward_rescale_twice", "the gradient is divided by 1 - rate twice", "y = x · keep / (1 - rate): what is dy/dx?"),
+    Bug("backward_fresh_mask", "the backward draws a mask of its own",
+        "Gradient must flow through the survivors of the forward.", noisy=True),
+    Bug("backward_no_mask", "the gradient passes everywhere, scaled", "A dropped entry cannot receive gradient."),
+    Bug("backward_identity", "the gradient passes as it is", "y = x · keep / (1 - rate): what is dy/dx?"),
+    Bug("backward_inverted", "the gradient passes through what was dropped", "Which truth value means kept?"),
+    Bug("backward_eval", "the gradient is scaled where there is no mask", "y = x: what is dy/dx?"),
+    Bug("backward_inplace", "the backward writes into dy", "Call backward twice."),
+]  # fmt: skip
+
+
+def make(bugs=frozenset()):
+    """-> dropout, dropout_backward and keep_mask with these bugs."""
+
+    def dropout(x, keep, rate):
+        one = x.dtype.type(1)
+        if keep is None:
+            if "active_in_eval" in bugs:
+                return x / x.dtype.type(1 - rate)
+            if "eval_zero" in bugs:
+                return 0 * x
+            return x * x.dtype.type(1 - rate) if "eval_scale_too" in bugs else x.copy()
+        factor = x.dtype.type(1 / (1 - rate))
+        if "p_is_keep" in bugs:
+            factor = x.dtype.type(1 / rate) if rate else one
+        if "no_rescale" in bugs:
+            factor = one
+        if "rescale_times" in bugs:
+            factor = x.dtype.type(1 - rate)
+        if "rescale_wrong_sign" in bugs:
+            factor = x.dtype.type(1 / (1 + rate))
+        if "rescale_root" in bugs:
+            factor = x.dtype.type((1 - rate) ** -0.5)
+        if "rescale_by_count" in bugs and np.any(keep):
+            factor = x.dtype.type(1 / np.mean(keep))
+        if "keep_inverted" in bugs:
+            keep = ~keep
+        if "fresh_mask_forward" in bugs:
+            keep = np.random.default_rng().random(x.shape) >= rate
+        if "scale_everything" in bugs:
+            keep = np.ones_like(keep)
+        y = x * keep * factor
+        if "changes_input" in bugs and x.flags.writeable:
+            x *= factor
+        return y.astype(float) if "double_out" in bugs else y
+
+    def dropout_backward(dy, keep, rate):
+        if keep is None:
+            return dy / dy.dtype.type(1 - rate) if "backward_eval" in bugs else dy.copy()
+        factor = dy.dtype.type(1 / (1 - rate))
+        if "backward_identity" in bugs:
+            return dy.copy()
+        if "backward_no_rescale" in bugs:
+            factor = dy.dtype.type(1)
+        if "backward_rescale_twice" in bugs:
+            factor = factor * factor
+        if "backward_fresh_mask" in bugs:
+            keep = np.random.default_rng().random(dy.shape) >= rate
+        if "backward_inverted" in bugs:
+            keep = ~keep
+        dx = dy * factor if "backward_no_mask" in bugs else dy * keep * factor
+        if "backward_inplace" in bugs and dy.flags.writeable:
+            dy *= keep
+        return dx
+
+    def keep_mask(rng, shape, rate):
+        if "fixed_seed" in bugs:
+            rng = np.random.default_rng(0)
+        if "keep_mask_p_is_keep" in bugs:
+            return rng.random(shape) < rate
+        if "shared_batch" in bugs:
+            return np.broadcast_to(rng.random(shape[-1:]) >= rate, shape).copy()
+        if "shared_columns" in bugs:
+            return np.broadcast_to(rng.random((*shape[:-1], 1)) >= rate, shape).copy()
+        if "exact_count" in bugs:
+            order = np.argsort(rng.random(shape), axis=-1)
+            return order >= round(rate * shape[-1])
+        keep = rng.random(shape) >= rate
+        return keep.astype(np.float32) if "mask_not_boolean" in bugs else keep
+
+    return SimpleNamespace(dropout=dropout, dropout_backward=dropout_backward, keep_mask=keep_mask)

@@ -1,0 +1,114 @@
+"""The linear map, wrong in every way that is known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from .bug import Bug
+
+BUGS = [
+    Bug("W_transposed", "W is used transposed", "Check shapes with a rectangular W."),
+    Bug("no_bias", "b is not added", "What is the image of x = 0?"),
+    Bug("bias_axis", "b is added along the tokens", "Every token gets the same b."),
+    Bug("bias_first_row", "b is added to the first token only", "Every token gets the same b."),
+    Bug("bias_first_entry", "b[0] is added everywhere", "Each output has its own bias."),
+    Bug("bias_subtracted", "b is subtracted", "y = x W + b."),
+    Bug("bias_twice", "b is added twice", "What is the image of x = 0?"),
+    Bug("single_in_double", "it computes in float32 whatever goes in", "How many digits agree in float64?", noisy=True),
+    Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
+    Bug("changes_input", "it writes into x", "Print x before and after."),
+    Bug("changes_bias", "it writes into b", "Print b before and after."),
+    Bug("dW_last", "dW is that of the last batch entry", "Every example used W.", also=("dW_last_of_first", "dW_last_token", "dW_last_matrix")),
+    Bug("dW_first", "dW is that of the first batch entry", "Every example used W."),
+    Bug("dW_mean", "dW is averaged over tokens", "A shared parameter sums its gradients."),
+    Bug("dW_transposed", "dW is transposed", "dW_io = Σ x_i dy_o: which index comes first?"),
+    Bug("dW_batch", "dW keeps the batch axis", "Gradient shape must equal parameter shape.", also=("dW_each_token",)),
+    Bug("db_mean", "db is averaged over tokens", "A shared parameter sums its gradients."),
+    Bug("db_batch", "db keeps the batch axis", "Gradient shape must equal parameter shape.",
+        also=("db_each_token", "db_first_axis")),
+    Bug("db_last", "db is that of the last batch entry", "Every token used b.", also=("db_last_of_first", "db_last_token", "db_last_matrix")),
+    Bug("db_first", "db is that of the first batch entry", "Every token used b.", also=("db_first_token",)),
+    Bug("db_of_x", "db sums x instead of dy where the sizes agree", "y = x W + b: what is ∂y/∂b?"),
+    Bug("db_ones", "db counts tokens and forgets dy", "Every term of a gradient has dy in it once."),
+    Bug("dx_noT", "dx multiplies by W untransposed", "Check shapes with a rectangular W."),
+    Bug("dx_sign", "dx has the wrong sign", "Move x a little: which way does the loss move?"),
+    Bug("backward_inplace", "the backward writes into dy", "Call backward twice."),
+]  # fmt: skip
+
+
+def make(bugs=frozenset()):
+    """-> linear and linear_backward with these bugs."""
+
+    def linear(x, W, b=None):
+        dtype = x.dtype
+        square = W.shape[0] == W.shape[1]
+        y = x @ (W.T if "W_transposed" in bugs and square else W)
+        if "single_in_double" in bugs:
+            y = (x.astype(np.float32) @ W.astype(np.float32)).astype(dtype)
+        if b is not None and "no_bias" not in bugs:
+            if "bias_axis" in bugs and y.ndim > 1 and y.shape[-2] == len(b):
+                y = y + b[:, None]
+            elif "bias_first_row" in bugs and y.ndim > 1:
+                y = y + np.where(np.arange(y.shape[-2])[:, None] == 0, b, 0).astype(dtype)
+            elif "bias_first_entry" in bugs:
+                y = y + b[0]
+            else:
+                y = y + b * (-1 if "bias_subtracted" in bugs else 2 if "bias_twice" in bugs else 1)
+            if "changes_bias" in bugs and b.flags.writeable:
+                b += 1
+        if "changes_input" in bugs and x.flags.writeable:
+            x *= 2
+        return y.astype(float) if "double_out" in bugs else y
+
+    def linear_backward(dy, x, W):
+        X, D = x.reshape(-1, x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+        count = max(len(X), 1)
+        square = W.shape[0] == W.shape[1]
+        dx = dy @ (W if "dx_noT" in bugs and square else W.T) * (-1 if "dx_sign" in bugs else 1)
+        used, given = X, D
+        if "dW_last_token" in bugs:
+            used, given = X[-1:], D[-1:]
+        if "dW_last" in bugs and x.ndim > 2 and len(x):
+            used, given = x[-1].reshape(-1, x.shape[-1]), dy[-1].reshape(-1, dy.shape[-1])
+        if "dW_last_of_first" in bugs and x.ndim > 1 and len(x):
+            used, given = x[-1].reshape(-1, x.shape[-1]), dy[-1].reshape(-1, dy.shape[-1])
+        if "dW_last_matrix" in bugs and x.ndim > 1 and x.size:
+            used, given = (a.reshape(-1, *a.shape[-2:])[-1] for a in (x, dy))
+        if "dW_first" in bugs and x.ndim > 2 and len(x):
+            used, given = x[0].reshape(-1, x.shape[-1]), dy[0].reshape(-1, dy.shape[-1])
+        dW = used.T @ given
+        if "dW_mean" in bugs:
+            dW = dW / dW.dtype.type(count)
+        if "dW_transposed" in bugs:
+            dW = dW.T.copy()
+        if "dW_batch" in bugs and x.ndim > 2:
+            dW = np.swapaxes(x, -1, -2) @ dy
+        db = np.sum(D, axis=0)
+        if "db_mean" in bugs:
+            db = db / db.dtype.type(count)
+        if "db_batch" in bugs and dy.ndim > 2:
+            db = np.sum(dy, axis=-2)
+        if "dW_each_token" in bugs:
+            dW = x[..., :, None] * dy[..., None, :]
+        if "db_each_token" in bugs:
+            db = dy.copy()
+        if "db_first_axis" in bugs and dy.ndim > 1:
+            db = np.sum(dy, axis=0)
+        if "db_last_of_first" in bugs and dy.ndim > 1 and len(dy):
+            db = np.sum(dy[-1].reshape(-1, dy.shape[-1]), axis=0)
+        if "db_last_matrix" in bugs and dy.ndim > 1 and dy.size:
+            db = np.sum(dy.reshape(-1, *dy.shape[-2:])[-1], axis=0)
+        for name, i in (("db_last", -1), ("db_first", 0)):
+            if name in bugs and dy.ndim > 2 and len(dy):
+                db = np.sum(dy[i].reshape(-1, dy.shape[-1]), axis=0)
+            if f"{name}_token" in bugs and len(D):
+                db = D[i].copy()
+        if "db_of_x" in bugs and square:
+            db = np.sum(X, axis=0)
+        if "db_ones" in bugs:
+            db = np.full_like(db, len(D))
+        if "backward_inplace" in bugs and dy.flags.writeable:
+            dy *= 2
+        return dx, dW, db
+
+    return SimpleNamespace(linear=linear, linear_backward=linear_backward)

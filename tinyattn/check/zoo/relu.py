@@ -1,0 +1,83 @@
+"""The ReLU, wrong in every way that is known."""
+
+from types import SimpleNamespace
+
+import numpy as np
+
+from .bug import Bug
+
+BUGS = [
+    Bug("leaky", "negative numbers leak through", "What is relu(-100)?"),
+    Bug("abs", "it is the absolute value", "What is relu(-2)?"),
+    Bug("clip_6", "it is cut at 6", "What is relu(10)?"),
+    Bug("minimum", "it keeps the negative half", "max or min?"),
+    Bug("threshold_1", "it opens at 1, not at 0", "What is relu(0.5)?"),
+    Bug("softplus", "it is softplus", "Is there a kink at 0?"),
+    Bug("elu", "negative numbers become exp(x) - 1", "What is relu(-100)?"),
+    Bug("changes_input", "it writes into x", "Print x before and after."),
+    Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
+    Bug("mask_from_dy", "the gradient passes where dy > 0", "The sign of what decides?"),
+    Bug("mask_from_both", "the gradient passes where both x and dy are positive", "Does the sign of dy matter?"),
+    Bug("mask_from_abs", "the gradient passes where x is not 0", "What is the slope at -2?"),
+    Bug("mask_at_zero", "the gradient passes at x = 0", "x > 0 or x >= 0?"),
+    Bug("mask_inverted", "the gradient passes where x < 0", "What is the slope at +2?"),
+    Bug("threshold_1_backward", "the gradient passes where x > 1", "What is the slope at 0.5?"),
+    Bug("leaky_backward", "negative numbers let a little gradient through", "What is the slope at -2?"),
+    Bug("ones", "the gradient is dy itself", "Which entries did the forward let through?"),
+    Bug("no_dy", "the gradient is the slope and forgets dy", "The chain rule multiplies."),
+    Bug("times_y", "the gradient is dy · relu(x)", "What is the slope at +2: 1, or 2?"),
+    Bug("backward_inplace", "the backward writes into dy", "Call backward twice."),
+]  # fmt: skip
+
+
+def make(bugs=frozenset()):
+    """-> relu and relu_backward with these bugs."""
+
+    def relu(x):
+        y = np.maximum(x, 0)
+        if "leaky" in bugs:
+            y = np.where(x > 0, x, x.dtype.type(0.01) * x)
+        if "abs" in bugs:
+            y = np.abs(x)
+        if "clip_6" in bugs:
+            y = np.minimum(y, 6)
+        if "minimum" in bugs:
+            y = np.minimum(x, 0)
+        if "threshold_1" in bugs:
+            y = np.where(x > 1, x, 0).astype(x.dtype)
+        if "softplus" in bugs:
+            y = np.logaddexp(x, x.dtype.type(0))
+        if "elu" in bugs:
+            y = np.where(x > 0, x, np.expm1(np.minimum(x, 0)))
+        if "changes_input" in bugs and x.flags.writeable:
+            x *= x > 0
+        return y.astype(float) if "double_out" in bugs else y
+
+    def relu_backward(dy, x):
+        gate = x > 0
+        if "mask_from_dy" in bugs:
+            gate = dy > 0
+        if "mask_from_both" in bugs:
+            gate = (x > 0) & (dy > 0)
+        if "mask_from_abs" in bugs:
+            gate = x != 0
+        if "mask_at_zero" in bugs:
+            gate = x >= 0
+        if "mask_inverted" in bugs:
+            gate = x < 0
+        if "threshold_1_backward" in bugs:
+            gate = x > 1
+        if "ones" in bugs:
+            gate = np.ones(x.shape, bool)
+        dx = dy * gate
+        if "leaky_backward" in bugs:
+            dx = np.where(x > 0, dy, dy.dtype.type(0.01) * dy)
+        if "no_dy" in bugs:
+            dx = gate.astype(dy.dtype)
+        if "times_y" in bugs:
+            dx = dy * np.maximum(x, 0)
+        if "backward_inplace" in bugs and dy.flags.writeable:
+            dy *= gate
+        return dx
+
+    return SimpleNamespace(relu=relu, relu_backward=relu_backward)
