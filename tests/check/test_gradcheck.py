@@ -84,6 +84,53 @@ def test_small_and_large_gradients_are_judged_by_their_own_size(size):
     assert not gradcheck(square, by(2.001), np.linspace(0.5, 2, 4))
 
 
+def test_at_a_kink_any_slope_between_the_two_sides_is_right():
+    """ReLU at 0: 0, 1/2 and 1 are right, and nothing else is; beside the kink there is one slope."""
+    x = np.array([0.0, 0.5, -0.5, 1e-7])
+
+    def slope(at_zero):
+        return lambda dy, x: dy * np.where(x == 0, at_zero, x > 0)
+
+    for right_slope in (0.0, 0.5, 1.0):
+        assert gradcheck(ops.relu, slope(right_slope), x), right_slope
+    for wrong_slope in (-0.5, 1.5):
+        report = gradcheck(ops.relu, slope(wrong_slope), x)
+        assert not report
+        assert report.entries[0].index == (0,)
+    assert not gradcheck(ops.relu, lambda dy, x: dy * (x >= 1e-6), np.array([1e-5, 0.5, 2e-7]))
+
+
+def test_the_adjoint_test_sees_what_a_sample_of_entries_misses():
+    """Of a whole model a dozen entries a parameter are moved; along a random direction all of them are."""
+
+    class Squares:
+        def loss(self, p, batch, rng):
+            return np.sum(p["w"] ** 2), None
+
+        def loss_backward(self, p, dloss, cache):
+            gradient = 2 * dloss * p["w"]
+            gradient[17] *= 1.5                                          # neither large nor drawn
+            return {"w": gradient}
+
+    p = {"w": np.linspace(1, 2, 4000)}
+    report = gradcheck_model(Squares(), p, None)
+    assert report.entries[0].error < 1e-6
+    assert report.entries[0].adjoint > 1e-5
+    assert not report
+
+
+def test_a_backward_that_is_wrong_in_float32_alone():
+    def backward(dy, x, W):
+        dx, dW, db = ops.linear_backward(dy, x, W)
+        return (dx, dW, db) if x.dtype == np.float64 else (dx, 2 * dW, db)
+
+    report = gradcheck(ops.linear, backward, X, W, B)
+    assert not report
+    assert [e.name for e in report.entries if not report.agrees(e)] == ["W"]
+    assert report.entries[1].single > 0.1
+    assert report.entries[0].single < 1e-5
+
+
 def test_arguments_are_bound_by_name_and_further_outputs_in_order():
     def forward(x, k=3.0):
         return k * x, x + 1, x + 2

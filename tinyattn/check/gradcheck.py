@@ -1,7 +1,8 @@
 """Is this backward the gradient of this forward? Central differences in float64 against random cotangents.
 
-The loss is <cotangent, output> with a random cotangent for every output, so that no gradient can hide behind a
-sum. Every entry of every input is moved both ways (or a random choice of entries, for whole models).
+The loss is <u, output> with a random cotangent u for every output, so that no gradient can hide behind a sum. Every
+entry of every input is moved both ways (or a random choice of entries, for whole models); then, for the adjoint test
+<J v, u> = <v, Jᵀ u>, each input as a whole along one random direction v.
 
 Three front doors, one comparison behind them:
 
@@ -14,12 +15,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from ..layers.tree import add_to, leaves, tree_map
+
+SINGLE = 1e-3  # of the largest gradient: what a float32 backward may lose; more is no rounding
 
 
 @dataclass(frozen=True)
@@ -31,32 +34,41 @@ class Entry:
     index: tuple[int, ...] = ()
     derived: float = 0.0  # what backward returned there
     measured: float = 0.0  # what central differences say
+    adjoint: float = 0.0  # the error along one random direction, in the same measure
+    single: float = 0.0  # how far the float32 backward is from the float64 one, in parts of the largest gradient
     problem: str = ""  # said instead of numbers: wrong shape, missing, not finite
 
     def __str__(self) -> str:
         if self.problem:
             return f"{self.name:24} {self.problem}"
         place = f"[{', '.join(map(str, self.index))}]"
-        return f"{self.name:24} {self.error:8.1e}  at {place}: derived {self.derived:.9g}, measured {self.measured:.9g}"
+        single = f"{self.single:9.1e}" if self.single else "        -"
+        return (
+            f"{self.name:24} {self.error:8.1e} {self.adjoint:9.1e} {single}  "
+            f"at {place}: derived {self.derived:.9g}, measured {self.measured:.9g}"
+        )
 
 
 @dataclass(frozen=True)
 class GradReport:
-    """One `Entry` an argument; true where every error is within `tolerance`."""
+    """One `Entry` an argument; true where all errors are within `tolerance`, and float32's within SINGLE."""
 
     entries: tuple[Entry, ...]
     tolerance: float
 
     @property
     def worst(self) -> float:
-        return max((e.error for e in self.entries), default=0.0)
+        return max((max(e.error, e.adjoint) for e in self.entries), default=0.0)
+
+    def agrees(self, entry: Entry) -> bool:
+        return entry.error <= self.tolerance and entry.adjoint <= self.tolerance and entry.single <= SINGLE
 
     def __bool__(self) -> bool:
-        return bool(self.entries) and all(e.error <= self.tolerance for e in self.entries)
+        return bool(self.entries) and all(self.agrees(e) for e in self.entries)
 
     def __str__(self) -> str:
         verdict = "gradients agree" if self else "gradients DIFFER"
-        lines = [f"{verdict} (tolerance {self.tolerance:.0e})", "argument                 error"]
+        lines = [f"{verdict} (tolerance {self.tolerance:.0e})", "argument                    error   adjoint   float32"]
         return "\n".join(lines + [str(e) for e in self.entries])
 
     __repr__ = __str__
@@ -81,8 +93,9 @@ def gradcheck(
     targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
     returned for an argument that was None.
 
-    `step` is relative to max(1, |entry|). Keep inputs ten steps away from kinks (ReLU at 0). Raises TypeError
-    for float32 inputs: differences of float32 outputs cannot tell a right gradient from a wrong one.
+    `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
+    The backward is run once more on float32 inputs and held against its own float64 result, since differences of
+    float32 outputs cannot tell a right gradient from a wrong one: float32 arguments raise TypeError.
     """
     inputs = bind(forward, *args, **kwargs)
     floats = {}
@@ -107,6 +120,7 @@ def gradcheck(
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     arrays = {name: floats[name] for name in _differentiable(inputs, wrt)}
     report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
+    report = _with_single(report, _single_gradients(forward, backward, inputs, upstream, wrt), gradients)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
@@ -258,13 +272,49 @@ def _compare(loss, arrays, gradients, rng, step, tolerance, entries, size) -> Gr
             found.append(Entry(name, np.inf, problem="the gradient is not finite"))
         elif x.size:
             places = _places(rng, np.asarray(g), entries)
-            measured = np.array([_central_difference(loss, x, i, step) for i in places])
             derived = np.array([g[i] for i in places])
+            lines = [_Line(loss, x, _single_entry(x, i), step * max(1.0, abs(x[i]))) for i in places]
+            slack = tolerance * (float(np.max(np.abs(derived))) + floor)
+            measured = np.array([line.slope(d, slack) for line, d in zip(lines, derived, strict=True)])
             scale = max(np.max(np.abs(measured)), np.max(np.abs(derived))) + floor
             errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
             at = int(np.argmax(errors))
-            found.append(Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at])))
+            adjoint = _adjoint_error(loss, x, np.asarray(g), rng, step, tolerance, floor)
+            found.append(Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at]), adjoint))
     return GradReport(tuple(found), tolerance)
+
+
+def _adjoint_error(loss, x, g, rng, step, tolerance, floor) -> float:
+    """|<J v, u> - <v, Jᵀ u>| for a random v, in parts of what the second is summed from."""
+    v = rng.uniform(0.5, 1, x.shape) * rng.choice([-1, 1], x.shape)
+    derived = float(np.sum(g * v))
+    scale = float(np.sum(np.abs(g * v))) + floor
+    line = _Line(loss, x, v, step * max(1.0, float(np.max(np.abs(x)))))
+    return abs(derived - line.slope(derived, tolerance * scale)) / scale if scale else 0.0
+
+
+def _single_gradients(forward, backward, inputs, upstream, wrt) -> dict[str, Any]:
+    """What backward returns on float32 inputs for the same cotangents; nothing where it does not take them."""
+    narrow = {n: x.astype(np.float32) if _is_float_array(x) else x for n, x in inputs.items()}
+    try:
+        given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
+        names = list(given)[: len(drawn)]
+        given |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
+        return name_gradients(narrow, backward(**given), wrt)
+    except (TypeError, ValueError):
+        return {}
+
+
+def _with_single(report: GradReport, single: dict[str, Any], gradients: dict[str, Any]) -> GradReport:
+    entries = []
+    for entry in report.entries:
+        narrow, wide = single.get(entry.name), gradients.get(entry.name)
+        if not entry.problem and narrow is not None and np.shape(narrow) == np.shape(wide) and np.size(wide):
+            largest = float(np.max(np.abs(wide))) or 1.0
+            error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
+            entry = replace(entry, single=error if np.isfinite(error) else np.inf)
+        entries.append(entry)
+    return GradReport(tuple(entries), report.tolerance)
 
 
 def _places(rng, g, entries) -> list[tuple[int, ...]]:
@@ -276,15 +326,45 @@ def _places(rng, g, entries) -> list[tuple[int, ...]]:
     return [tuple(int(j) for j in np.unravel_index(i, g.shape)) for i in flat]
 
 
-def _central_difference(loss, x, index, step) -> float:
-    value = x[index]
-    h = step * max(1.0, abs(value))
-    x[index] = value + h
-    above = loss()
-    x[index] = value - h
-    below = loss()
-    x[index] = value
-    return (above - below) / (2 * h)
+def _single_entry(x, index) -> np.ndarray:
+    """The direction in which one entry of x grows."""
+    direction = np.zeros(x.shape)
+    direction[index] = 1
+    return direction
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The loss along one direction of one array, moved in place."""
+
+    loss: Callable[[], float]
+    x: np.ndarray
+    direction: np.ndarray
+    h: float
+
+    def at(self, t: float) -> float:
+        before = self.x.copy()
+        np.add(self.x, t * self.direction, out=self.x)
+        value = self.loss()
+        self.x[...] = before
+        return value
+
+    def slope(self, derived: float, slack: float) -> float:
+        """By central differences. At a kink, the slope between those of the two sides that is nearest to `derived`."""
+        h = self.h
+        above, below = self.at(h), self.at(-h)
+        measured = (above - below) / (2 * h)
+        if abs(derived - measured) <= slack:
+            return measured
+        here = self.at(0)
+        wide = abs((above - here) - (here - below)) / h
+        sides = (self.at(h / 4) - here) * 4 / h, (here - self.at(-h / 4)) * 4 / h
+        near = abs(sides[0] - sides[1])
+        if near > wide / 2 and near > slack:  # the sides do not come together: a kink
+            return float(np.clip(derived, min(sides), max(sides)))
+        if wide > 8 * near:  # a kink beside the point, within the step
+            return (sides[0] + sides[1]) / 2
+        return measured
 
 
 def _cotangent(rng, out) -> Any:
