@@ -25,12 +25,18 @@ def ours(kind):
     return SASRecTokens() if kind.name == "causal_model" else kind.ours()
 
 
-def accused_by(op, kind, seeds):
-    """The first property that fails on numbered cases, and what it says; None where all hold."""
+def accused_by(op, kind, seeds, but=(), only=None):
+    """The first property that fails on numbered cases, and what it says; None where all hold.
+
+    Those named in `but` are left out, and with `only` so are cases of another dtype.
+    """
     for prop in properties_of(kind):
         for seed in range(1 if prop.once else seeds):
+            pick = Pick.numbered(seed, prop.leads)
+            if prop.name in but or only not in (None, pick.dtype):
+                continue
             try:
-                prop.holds(op, **op.fit(kind.case(Pick.numbered(seed, prop.leads))))
+                prop.holds(op, **op.fit(kind.case(pick)))
             except MissingError:
                 break
             except (Violation, AssertionError) as violation:
