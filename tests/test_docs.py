@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import default_world, games_kang205, ml_1m, reading, tables
+from benchmarks import default_world, games_kang205, ml_1m, reading, tables, zoo
 from benchmarks.machine import readme_marks
+from tinyattn import cli
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -47,11 +48,20 @@ def test_result_pages_are_their_result_files(table):
 
 def test_readme_prints_what_its_gradcheck_prints():
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "gradcheck" in c)
-    shown = re.search(r"```text\n(.*?)```", README, re.S)[1]
+    shown = next(text for text in re.findall(r"```text\n(.*?)```", README, re.S) if "gradients" in text.split("\n")[0])
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(code, {})
     assert printed.getvalue() == shown
+
+
+def test_readme_prints_what_its_check_prints(tmp_path, monkeypatch, capsys):
+    code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def attention(Q" in c)
+    shown = next(text for text in re.findall(r"```text\n(.*?)```", README, re.S) if text.startswith("my_attention"))
+    (tmp_path / "my_attention.py").write_text(code)
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["check", "my_attention.py", "--as", "attention"]) == 1
+    assert capsys.readouterr().out == shown
 
 
 def test_readme_runs_on_a_file_of_ones_own(tmp_path, monkeypatch, capsys):
@@ -88,11 +98,15 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md"])
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_the_zoos_page_is_its_results_file():
+    assert zoo.PAGE.read_text() == zoo.page(json.loads(zoo.RESULT.read_text()))
 
 
 def test_no_data_is_in_the_project():

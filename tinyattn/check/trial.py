@@ -12,7 +12,7 @@ import numpy as np
 from .drawing import strategy
 from .isolation import TooLongError, alarm
 from .kinds import Kind
-from .property import EXACTNESS, STAGES, Property, Violation
+from .property import STAGES, Property, Violation
 from .subject import CannotRunError, MissingError, Subject
 
 
@@ -206,10 +206,18 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"all hold, in {tries:,} tries"
 
 
+_HELD_TO = {
+    "exact": "to the last bit",
+    "rounding": "up to rounding",
+    "approximate": "approximately",
+    "statistical": "up to five standard deviations",
+}
+
+
 def describe(first: Finding, diagnosis: Any = None) -> Iterator[str]:
     """A failure in lines of text: the statement, the smallest counterexample, expected against got, and a hint."""
     yield f"FAILS  {first.statement}"
-    yield f"       ({first.stage}: {first.property}; held to: {EXACTNESS[first.exactness]})"
+    yield f"       ({first.stage}: {first.property}, {_HELD_TO[first.exactness]})"
     if first.counterexample:
         yield "smallest counterexample:"
         yield from ("    " + line for line in first.counterexample.splitlines())
