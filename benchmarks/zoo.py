@@ -21,6 +21,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import numpy as np
 from tqdm import tqdm
 
 from benchmarks.machine import RESULTS, describe
@@ -92,7 +93,29 @@ def naming(examples: int) -> dict[str, Any]:
                 }
         kinds[name] = planted
     rows = [_named(name, planted) for name, planted in kinds.items()]
-    return {"summary": rows, "kinds": kinds}
+    return {"summary": rows, "pairs": pairs(), "kinds": kinds}
+
+
+def pairs(count: int = 40) -> dict[str, dict[str, int]]:
+    """Two bugs of the zoo at once, drawn at random: is one of them named, are both?"""
+    found = {}
+    for name, kind in tqdm(KINDS.items(), unit="kind"):
+        rng = np.random.default_rng(0)
+        bugs = [b.name for b in ZOO[name].BUGS if not b.convention and not b.noisy]
+        row = {"pairs": count, "first named": 0, "both named": 0, "wrong": 0, "nothing": 0}
+        for _ in range(count):
+            both = {bugs[i] for i in rng.choice(len(bugs), 2, replace=False)}
+            named = [
+                {b.name for b in equals}
+                for equals in diagnose(Subject(ZOO[name].make(frozenset(both)), kind), kind).bugs
+            ]
+            right = [bool(equals & both) for equals in named]
+            row["first named"] += bool(right) and right[0]
+            row["both named"] += len(right) == 2 and all(right)
+            row["wrong"] += bool(right) and not right[0]
+            row["nothing"] += not right
+        found[name] = row
+    return found
 
 
 def _failed(op: Subject, kind: Any, examples: int, all_of_them: bool) -> list[str]:
@@ -175,7 +198,7 @@ def page(result: dict[str, Any]) -> str:
         lines += ["", f"Conventions that are no bugs, and pass: {', '.join(passed)}.", ""]
         lines += [f"Survives: {r['kind']}: {b}" for r in rows for b in r["survivors"]]
     if "naming" in result:
-        lines += _naming_lines(result["naming"]["summary"])
+        lines += _naming_lines(result["naming"])
     if "sound" in result:
         found = result["sound"]
         lines += [
@@ -195,7 +218,8 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _naming_lines(rows: list[dict[str, Any]]) -> list[str]:
+def _naming_lines(found: dict[str, Any]) -> list[str]:
+    rows = found["summary"]
     planted, killed, known, right = (sum(r[k] for r in rows) for k in ("planted", "killed", "known", "named right"))
     wrong, strange = (sum(len(r[k]) for r in rows) for k in ("named wrong", "unknown and given a name"))
     unknown = sum(r["unknown"] for r in rows)
@@ -216,8 +240,18 @@ def _naming_lines(rows: list[dict[str, Any]]) -> list[str]:
         f"{len(r['named wrong'])} | {len(r['not named'])} |"
         for r in rows
     ]
+    rows = found["pairs"].values()
+    total = sum(row["pairs"] for row in rows)
+    share = {
+        key: f"{100 * sum(row[key] for row in rows) / total:.0f} %" for key in ("first named", "both named", "wrong")
+    }
+    lines += [
+        "",
+        f"Two bugs of the zoo at once, {total} pairs drawn at random: one of them is named first in {share['first named']}, "
+        f"both in {share['both named']}, a wrong one in {share['wrong']}.",
+    ]
     lines += ["", "Survivors:", ""]
-    lines += [f"- {r['kind']}: {at}" for r in rows for at in r["survivors"]]
+    lines += [f"- {r['kind']}: {at}" for r in found["summary"] for at in r["survivors"]]
     return [*lines, ""]
 
 

@@ -39,7 +39,8 @@ def test_our_numbers_and_gradients_are_theirs(peer, kind):
         gradients, others = (op.gradients(case, *upstream(known, case)) for op in (ours, theirs))
         assert gradients.keys() == others.keys()
         for name, g in gradients.items():
-            np.testing.assert_allclose(g, others[name], rtol=0, atol=1e-12 * scale * max(1, np.max(np.abs(g))), err_msg=name)
+            atol = 1e-12 * scale * max(1, np.max(np.abs(g)))
+            np.testing.assert_allclose(g, others[name], rtol=0, atol=atol, err_msg=name)
         compared += 1
     assert compared >= 20
 

@@ -1,8 +1,9 @@
 """Which known bug is it? By what comes out, on the same inputs, of the implementation and of every bug in the zoo.
 
-A bug is named only where every number agrees, on all cases of a fixed battery: first single bugs, then pairs. Where
-several bugs cannot be told apart, all are named. Bugs whose numbers are rounding or chance are told by which properties
-fail. Where nothing fits, nothing is named.
+Both are run on a fixed battery of cases. A bug is named where it gives the numbers that were seen: on most cases that
+are wrong, and breaking none that is right. First single bugs are tried, then pairs. Where several bugs cannot be told
+apart, all are named. Bugs whose numbers are rounding or chance are told by which properties fail. Where nothing fits,
+nothing is named.
 """
 
 from __future__ import annotations
@@ -103,8 +104,10 @@ class _Match:
             if i in self.wrong:
                 agreed += verdict == AGREE
                 contradicted += verdict == CONTRADICT
-            if contradicted > SLACK * count or (verdict == CONTRADICT and i not in self.wrong):
+            if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
+            if any(_compare(self.seen[i], theirs, self.truth[i], a) == CONTRADICT for a in range(self.aspect)):
+                return 0                                                 # it would have shown before
         return agreed if agreed >= ENOUGH * count else 0
 
 

@@ -115,7 +115,12 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
     seen: dict[str, Any] = {}
     try:
         x = _input(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
-        y = _forward(op, x)
+        given = x.copy()
+        y = _forward(op, given)
+        seen["changed"] = not np.array_equal(given, x)
+        seen["repeats"] = np.array_equal(_forward(op, x.copy()), y)
+        if seen["changed"] or not seen["repeats"]:
+            return seen                                                  # who moves whom cannot be told any more
         moved = []
         for s in range(x.shape[1]):
             first = x.copy()

@@ -31,7 +31,9 @@ def specials() -> list[dict[str, Any]]:
     named = dict(zip(("W_q", "W_k", "W_v", "W_o"), W, strict=True))
     mask = np.tri(5, dtype=bool)
     mask[2] = False
-    return [{"x": x, **named, "heads": h, "mask": m} for h in (2, 3, 1) for m in (None, mask)]
+    found = [{"x": x, **named, "heads": h, "mask": m} for h in (2, 3, 1) for m in (None, mask)]
+    sharp = named | {"W_q": 400 * named["W_q"]}                          # scores in the thousands
+    return [*found, *({"x": x, **sharp, "heads": 2, "mask": m} for m in (None, mask))]
 
 
 @states("rounding", "permuting the tokens permutes the outputs: without a mask nothing here knows their order",

@@ -26,7 +26,8 @@ BUGS = [
     Bug("scale_of_v", "scores are divided by the root of the values' dimension", "Which vectors does the dot product run over?"),
     Bug("scale_of_keys", "scores are divided by the root of the number of keys", "Does the variance of a score know how many there are?"),
     Bug("scale_ignored", "the scale that is given is not used", "Give scale=0 by name: are the weights uniform?"),
-    Bug("scale_np64", "a NumPy float64 scalar widens float32", "Print out.dtype: a NumPy scalar is a strong type."),
+    Bug("scale_np64", "a NumPy float64 scalar widens float32", "Print out.dtype: a NumPy scalar is a strong type.",
+        also=("scale_np64_default",)),
     *(Bug(name, _KNOWN[there].says, _KNOWN[there].hint, also=_ALSO.get(name, ()))
       for name, there in _IN_SOFTMAX.items() if there in _KNOWN),
     Bug("off_by_one_mask", "the mask is shifted: a token cannot see itself", "Move v_i and watch out_i."),
@@ -78,6 +79,8 @@ def make(bugs=frozenset()):
 
     def scale_of(q, k, v, scale):
         d = max(q.shape[-1], 1)
+        if "scale_np64_default" in bugs and scale is None:
+            return 1 / np.sqrt(np.float64(d))
         if "scale_np64" in bugs:
             return 1 / np.sqrt(np.float64(d)) if scale is None else np.float64(scale)
         if scale is not None and "scale_ignored" not in bugs:

@@ -22,7 +22,8 @@ BUGS = [
     Bug("changes_input", "it writes into x", "Print x before and after."),
     Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
     Bug("keep_mask_p_is_keep", "keep_mask keeps the rate, and drops the rest", "What fraction is False for a rate of 0.3?"),
-    Bug("shared_batch", "keep_mask draws one mask for the whole batch", "Compare the masks of two examples."),
+    Bug("shared_batch", "keep_mask draws one mask for the whole batch", "Compare the masks of two examples.",
+        also=("shared_first_axis",)),
     Bug("shared_columns", "keep_mask draws one value a row", "Compare two entries of one row."),
     Bug("fixed_seed", "keep_mask ignores the generator that it is given", "Compare the masks of two steps."),
     Bug("mask_not_boolean", "keep_mask returns numbers", "Print the mask's dtype."),
@@ -100,6 +101,8 @@ def make(bugs=frozenset()):
             return rng.random(shape) < rate
         if "shared_batch" in bugs:
             return np.broadcast_to(rng.random(shape[-1:]) >= rate, shape).copy()
+        if "shared_first_axis" in bugs:
+            return np.broadcast_to(rng.random(shape[1:]) >= rate, shape).copy()
         if "shared_columns" in bugs:
             return np.broadcast_to(rng.random((*shape[:-1], 1)) >= rate, shape).copy()
         if "exact_count" in bugs:

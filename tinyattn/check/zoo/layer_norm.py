@@ -78,7 +78,7 @@ def make(bugs=frozenset()):
         centred = x - mean
         variance = np.mean(centred * centred, **how)
         if "ddof1" in bugs:
-            variance = variance * dtype.type(x.shape[-1] / (x.shape[-1] - 1))
+            variance = variance * dtype.type(x.shape[-1] / max(x.shape[-1] - 1, 1))
         if "naive_var" in bugs:
             variance = np.mean(x * x, **how) - mean * mean
         if {"no_mean_subtraction", "var_uncentred"} & set(bugs):
