@@ -247,8 +247,8 @@ def _naming_lines(found: dict[str, Any]) -> list[str]:
     }
     lines += [
         "",
-        f"Two bugs of the zoo at once, {total} pairs drawn at random: one of them is named first in {share['first named']}, "
-        f"both in {share['both named']}, a wrong one in {share['wrong']}.",
+        f"Two bugs of the zoo at once, {total} pairs drawn at random: one of them is named first in "
+        f"{share['first named']}, both in {share['both named']}, a wrong one in {share['wrong']}.",
     ]
     lines += ["", "Survivors:", ""]
     lines += [f"- {r['kind']}: {at}" for r in found["summary"] for at in r["survivors"]]

@@ -75,8 +75,8 @@ def diagnose(op: Subject, kind: Kind, failed: Iterable[str] = (), limit: float =
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
         if wrong:
             found = _matching(_Match(op, kind, seen, truth, wrong, aspect), until)
-            return found or _by_failures(op, kind, set(failed))
-    return _by_failures(op, kind, set(failed))
+            return found or _by_failures(op, kind, set(failed), seen, truth)
+    return _by_failures(op, kind, set(failed), seen, truth)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class _Match:
             if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
             if any(_compare(self.seen[i], theirs, self.truth[i], a) == CONTRADICT for a in range(self.aspect)):
-                return 0                                                 # it would have shown before
+                return 0  # it would have shown before
         return agreed if agreed >= ENOUGH * count else 0
 
 
@@ -161,17 +161,36 @@ def _moves(match: _Match, bug: Bug) -> bool:
     return any(shown) and all(i in match.wrong for i, differs in enumerate(shown) if differs)
 
 
-def _by_failures(op: Subject, kind: Kind, failed: set[str]) -> Diagnosis:
-    """Noisy bugs that fail exactly these properties, of those that could be tried."""
+def _by_failures(
+    op: Subject, kind: Kind, failed: set[str], seen: list[Observation], truth: list[Observation]
+) -> Diagnosis:
+    """Noisy bugs that fail exactly these properties, of those that could be tried, and are off by about as much."""
     if not FINGERPRINTS.exists():
         return Diagnosis()
     table = json.loads(FINGERPRINTS.read_text()).get(kind.name, {})
     needs_backward = f"{kind.function}_backward" in op.lacks
     tried = {p.name for p in properties_of(kind) if not (needs_backward and p.stage == "gradients")}
-    fitting = tuple(
+    same = [
         b for b in ZOO[kind.name].BUGS if b.noisy and failed and set(table.get(b.name, ())) & tried == failed & tried
-    )
-    return Diagnosis((fitting,), "failures") if fitting else Diagnosis()
+    ]
+    off = _off(seen, truth)
+    fitting = []
+    for bug in same:
+        theirs = _off([_of_zoo(kind.name, frozenset([bug.name]), op, i) for i in range(len(seen))], truth)
+        if off == theirs or (min(off, theirs) > 0 and max(off, theirs) < 30 * min(off, theirs)):
+            fitting.append(bug)
+    return Diagnosis((tuple(fitting),), "failures") if fitting else Diagnosis()
+
+
+def _off(seen: list[Observation], truth: list[Observation]) -> float:
+    """The largest error in any number of any case."""
+    largest = 0.0
+    for a, b in zip(seen, truth, strict=True):
+        for n in a.keys() & b.keys():
+            x, y = a[n], b[n]
+            if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.shape == y.shape and x.size:
+                largest = max(largest, float(np.max(np.abs(x.astype(float) - y.astype(float)))))
+    return largest
 
 
 @functools.cache

@@ -35,6 +35,10 @@ class Pick:
     def size(self, low: int = 1, high: int = 7) -> int:
         return self.choose(range(low, high + 1))
 
+    def size_like(self, other: int) -> int:
+        """Often the same as another axis: what goes by sizes cannot tell the two apart."""
+        return other if self.choose((False, False, True)) else self.size()
+
     def flag(self) -> bool:
         return self.choose((False, True))
 

@@ -308,8 +308,10 @@ def _single_gradients(forward, backward, inputs, upstream, wrt) -> dict[str, Any
 def _with_single(report: GradReport, single: dict[str, Any], gradients: dict[str, Any]) -> GradReport:
     entries = []
     for entry in report.entries:
-        narrow, wide = single.get(entry.name), gradients.get(entry.name)
-        if not entry.problem and narrow is not None and np.shape(narrow) == np.shape(wide) and np.size(wide):
+        narrow: Any = single.get(entry.name)
+        wide: Any = gradients.get(entry.name)
+        known = narrow is not None and wide is not None and not entry.problem
+        if known and np.shape(narrow) == np.shape(wide) and np.size(wide):
             largest = float(np.max(np.abs(wide))) or 1.0
             error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
             entry = replace(entry, single=error if np.isfinite(error) else np.inf)

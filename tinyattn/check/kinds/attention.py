@@ -19,8 +19,8 @@ states = stating("attention", PROPERTIES)
 
 
 def case(pick: Pick) -> dict[str, Any]:
-    n, m, d, e = pick.size(), pick.size(), pick.size(), pick.size()
-    m = n if pick.choose((False, False, True)) else m
+    n, d = pick.size(), pick.size()
+    m, e = pick.size_like(n), pick.size_like(d)
     lead = pick.lead
     q, k, v = pick.array(*lead, n, d), pick.array(*lead, m, d), pick.array(*lead, m, e)
     mask = pick.mask(*pick.choose(_onto(lead, n, m))) if pick.flag() else None

@@ -21,7 +21,7 @@ HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 def case(pick: Pick) -> dict[str, Any]:
     size = pick.size()
-    positions = (*pick.lead, pick.size())
+    positions = (*pick.lead, pick.size_like(size))
     targets = pick.rng.integers(0, size, positions)
     targets = np.asarray(targets, pick.choose((np.int64, np.int32)))
     return {"logits": pick.array(*positions, size, size=3), "targets": targets, "weights": pick.weights(positions)}

@@ -19,7 +19,7 @@ states = stating("layer_norm", PROPERTIES)
 
 def case(pick: Pick) -> dict[str, Any]:
     d = pick.size(1, 8)
-    x = pick.array(*pick.lead, d) if pick.flag() else pick.array(*pick.lead, pick.size(), d)
+    x = pick.array(*pick.lead, d) if pick.flag() else pick.array(*pick.lead, pick.size_like(d), d)
     x = x * pick.dtype(pick.choose((1.0, 3.0, 0.01)))
     eps = pick.choose((1e-5, 1e-3, 1e-6, 0.1))
     return {"x": x, "gamma": pick.array(d), "beta": pick.array(d), "eps": eps}

@@ -18,8 +18,9 @@ states = stating("linear", PROPERTIES)
 
 
 def case(pick: Pick) -> dict[str, Any]:
-    i, o = pick.size(), pick.size()
-    x = pick.array(*pick.lead, i) if pick.flag() else pick.array(*pick.lead, pick.size(), i)
+    i = pick.size()
+    o = pick.size_like(i)
+    x = pick.array(*pick.lead, i) if pick.flag() else pick.array(*pick.lead, pick.size_like(o), i)
     return {"x": x, "W": pick.array(i, o), "b": pick.array(o) if pick.flag() else None}
 
 

@@ -18,7 +18,8 @@ states = stating("softmax", PROPERTIES)
 
 
 def case(pick: Pick) -> dict[str, Any]:
-    n, m = pick.size(), pick.size()
+    n = pick.size()
+    m = pick.size_like(n)
     s = pick.array(*pick.lead, n, m, size=3)
     shape = pick.choose(((n, m), s.shape, (1, m), (m,), (n, 1), (*pick.lead[:-1], *(1,) * len(pick.lead[-1:]), n, m)))
     return {"s": s, "mask": pick.mask(*shape) if pick.flag() else None}
@@ -92,7 +93,7 @@ def symmetric_jacobian(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> N
         hint="What is softmax of equal numbers, however negative? And what is -inf minus -inf?")
 def empty_row(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     nothing = np.zeros((1, s.shape[-1]), dtype=bool)
-    same_bits(np.abs(op(s, nothing)), np.zeros_like(s), "the weight ")
+    same_bits(op(s, nothing), np.zeros_like(s), "the weight ")
     some = np.arange(s.shape[-2])[:, None] > 0
     only_first = np.broadcast_to(some, s.shape[-2:]).copy()
     demand(np.all(op(s, only_first)[..., 0, :] == 0), "beside rows that may look, the row that may not has weight")
