@@ -162,9 +162,9 @@ def sound(examples: int) -> dict[str, Any]:
             op = Subject(implementation, kind)
             count += 1
             for prop in properties_of(kind):
-                for seed in range(1 if prop.once else examples):
+                for seed in range(prop.at_most(examples)):
                     try:
-                        prop.holds(op, **op.fit(kind.case(Pick.numbered(seed, prop.leads))))
+                        prop.holds(op, **op.fit(kind.case(Pick.numbered(seed, prop.leads, prop.wide))))
                     except MissingError:
                         break
                     except Violation as violation:

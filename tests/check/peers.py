@@ -24,11 +24,13 @@ def _with_backward(forward, differentiate, wrt):
     first = inspect.Parameter("dloss" if "loss" in name else "dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
     plain = [p.replace(default=inspect.Parameter.empty) for p in parameters]
 
-    def called_by_name(**given):
-        return backward(*(given[p.name] for p in [first, *plain]))
+    signature = inspect.Signature([first, *plain])
 
-    called_by_name.__signature__ = inspect.Signature([first, *plain])
-    return called_by_name
+    def with_signature(*args, **kwargs):
+        return backward(*signature.bind(*args, **kwargs).args)
+
+    with_signature.__signature__ = signature
+    return with_signature
 
 
 def torch_peer():
@@ -99,8 +101,8 @@ def torch_peer():
 
     def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
         n = x.shape[-2]
-        batch = x.reshape(-1, n, x.shape[-1]).transpose(0, 1)            # tokens first, as the function wants them
-        forbidden = None if mask is None else ~mask.expand(n, n)         # there, True = may not look
+        batch = x.reshape(-1, n, x.shape[-1]).transpose(0, 1)  # tokens first, as the function wants them
+        forbidden = None if mask is None else ~mask.expand(n, n)  # there, True = may not look
         y, _ = F.multi_head_attention_forward(
             batch, batch, batch, x.shape[-1], heads, torch.cat([W_q.T, W_k.T, W_v.T]), None, None, None, False, 0.0,
             W_o.T, None, need_weights=False, attn_mask=forbidden,

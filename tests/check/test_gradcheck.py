@@ -109,7 +109,7 @@ def test_the_adjoint_test_sees_what_a_sample_of_entries_misses():
 
         def loss_backward(self, p, dloss, cache):
             gradient = 2 * dloss * p["w"]
-            gradient[17] *= 1.5                                          # neither large nor drawn
+            gradient[17] *= 1.5  # neither large nor drawn
             return {"w": gradient}
 
     p = {"w": np.linspace(1, 2, 4000)}

@@ -31,8 +31,8 @@ def accused_by(op, kind, seeds, but=(), only=None):
     Those named in `but` are left out, and with `only` so are cases of another dtype.
     """
     for prop in properties_of(kind):
-        for seed in range(1 if prop.once else seeds):
-            pick = Pick.numbered(seed, prop.leads)
+        for seed in range(prop.at_most(seeds)):
+            pick = Pick.numbered(seed, prop.leads, prop.wide)
             if prop.name in but or only not in (None, pick.dtype):
                 continue
             try:

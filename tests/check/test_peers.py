@@ -32,7 +32,7 @@ def test_our_numbers_and_gradients_are_theirs(peer, kind):
         case = {n: x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for n, x in case.items()}
         got, expected = ours(**case), theirs(**case)
         if np.any(np.isnan(expected)):
-            assert _nothing_to_look_at(case)                             # a convention: see docs/check.md
+            assert _nothing_to_look_at(case)  # a convention: see docs/check.md
             continue
         scale = known.scale(case)
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-12 * scale)
@@ -47,8 +47,8 @@ def test_our_numbers_and_gradients_are_theirs(peer, kind):
 
 # What PyTorch does otherwise, and does on purpose: docs/check.md has the table.
 CONVENTIONS = {
-    "multi_head_attention": {"oracle", "nothing_to_look_at"},            # a query that may look at nothing gets NaN
-    "gelu": {"far_out"},                 # the tanh form's gradient is NaN where x³ overflows
+    "multi_head_attention": {"oracle", "nothing_to_look_at"},  # a query that may look at nothing gets NaN
+    "gelu": {"far_out"},  # the tanh form's gradient is NaN where x³ overflows
 }
 
 

@@ -81,6 +81,7 @@ class SASRecTokens:
     """SASRec as a causal model of tokens 0..vocabulary - 1; until it has been fitted, with random parameters."""
 
     vocabulary = 8
+    maxlen = 32
     from_the_end = True  # the newest token always has the last position
 
     def __init__(self) -> None:

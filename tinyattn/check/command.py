@@ -10,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from .front import conform
+from .isolation import CheckerFailedError
 from .kinds import KINDS, named, properties_of
 from .measure import catalogue, measure, summary, table
 from .zoo import ZOO
@@ -23,12 +24,25 @@ OURS = {  # where this library's own implementation of a kind is to be found
 
 def run(options: argparse.Namespace) -> int:
     """-> exit code: 0 all hold, 1 something fails, 2 it could not be run. Raises ValueError for what makes no sense."""
+    try:
+        return _run(options)
+    except CheckerFailedError as error:
+        print(f"tinyattn: {error}", file=sys.stderr)
+        return 2
+
+
+def _run(options: argparse.Namespace) -> int:
+    asked = [name for name in ("list", "contract", "self", "zoo") if getattr(options, name)]
+    if asked and options.target is not None:
+        raise ValueError(f"--{asked[0]} checks nothing else: leave out {options.target}")
     if options.kind is not None:
         named(options.kind)
     chosen = [options.kind] if options.kind else list(KINDS)
     if options.list:
         return _print(options, {name: _properties(name) for name in chosen}, catalogue(chosen))
     if options.contract is not None:
+        if options.kind not in (None, options.contract):
+            raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
         clauses = named(options.contract).contract()
         return _print(options, clauses, [f"- {clause}" for clause in clauses])
     if options.zoo:

@@ -27,6 +27,7 @@ def demands(kind: Kind) -> list[Property]:
         _oracle(states, kind, f)
     if kind.wrt:
         _gradients(states, kind, f)
+    _beyond_one_tile(states, kind, f)
     return found
 
 
@@ -85,7 +86,7 @@ def _shapes(states: Any, kind: Kind, f: str) -> None:
     @states(
         "rounding",
         f"{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
-        "shapes",
+        "properties",
         "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
     )
     def memory_layout(op: Subject, **case: Any) -> None:
@@ -122,6 +123,49 @@ def _oracle(states: Any, kind: Kind, f: str) -> None:
         for name, x, y in zip(kind.outputs, op.outputs(**case), _by_loops(kind, case), strict=True):
             if x is not None:
                 close(x, y, _tolerance(kind, case, x), name)
+
+
+def _beyond_one_tile(states: Any, kind: Kind, f: str) -> None:
+    @states(
+        "rounding",
+        f"{f} is right for sizes of 20 to 70 too, beyond one tile of a blocked computation",
+        "extremes",
+        "Where one tile ends and the next begins, what must be carried over?",
+        leads=((),),
+        wide=True,
+    )
+    def large_sizes(op: Subject, **case: Any) -> None:
+        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, _widened(case)), strict=True):
+            if x is not None:
+                close(x, y, _tolerance(kind, case, x), name)
+
+    @states(
+        "rounding",
+        f"{f} is right with two and with three leading axes, and so are its gradients",
+        "extremes",
+        "Over which axes does each sum run, if there are more than two?",
+        leads=((2, 3), (2, 1, 3)),
+    )
+    def several_axes(op: Subject, **case: Any) -> None:
+        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, _widened(case)), strict=True):
+            if x is not None:
+                close(x, y, _tolerance(kind, case, x), name)
+        if kind.wrt and f"{f}_backward" not in op.lacks:
+            _exact_gradients(op, kind, case)
+
+    if not kind.wrt:
+        return
+
+    @states(
+        "rounding",
+        f"the gradients of {f} are right for sizes of 20 to 70 too",
+        "extremes",
+        "Where one tile ends and the next begins, what must be carried over?",
+        leads=((),),
+        wide=True,
+    )
+    def gradients_of_large_sizes(op: Subject, **case: Any) -> None:
+        _exact_gradients(op, kind, case)
 
 
 def _gradients(states: Any, kind: Kind, f: str) -> None:
@@ -201,12 +245,7 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
     )
     def exact_gradients(op: Subject, **case: Any) -> None:
-        ours = Subject(kind.ours(), kind)
-        dy = upstream(kind, case)
-        wide = ours.gradients(op.fit(_widened(case)), *(_wide(d) for d in dy))
-        for name, g in op.gradients(case, *dy).items():
-            scale = kind.scale(case) * largest(wide[name])
-            close(g, wide[name], 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale), f"d{name}")
+        _exact_gradients(op, kind, case)
 
     @states(
         "rounding",
@@ -275,6 +314,16 @@ def _ours(kind: Kind, case: dict[str, Any]) -> tuple[Any, ...]:
 
 def _tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple) else (result,)
+
+
+def _exact_gradients(op: Subject, kind: Kind, case: dict[str, Any]) -> None:
+    """Against the library's own, which differences and two other libraries have confirmed, in float64."""
+    ours = Subject(kind.ours(), kind)
+    dy = upstream(kind, case)
+    wide = ours.gradients(op.fit(_widened(case)), *(_wide(d) for d in dy))
+    for name, g in op.gradients(case, *dy).items():
+        scale = kind.scale(case) * largest(wide[name])
+        close(g, wide[name], 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale), f"d{name}")
 
 
 def _derivative(op: Subject, kind: Kind, case: dict[str, Any]) -> None:

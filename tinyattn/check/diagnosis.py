@@ -56,7 +56,7 @@ class Diagnosis:
             lines.append("this is a known bug:" if i == 0 else "and, at the same time:")
             lines += [f"    {b.says} ({b.name})" for b in equals]
             if len(equals) > 1:
-                lines.append("    (no input tells these apart)")
+                lines.append("    (nothing that was tried tells these apart)")
             lines.append(f"hint: {equals[0].hint}")
         if self.how == "failures":
             lines.append("    (known by what fails: its numbers are rounding, or chance)")
@@ -118,6 +118,8 @@ def _matching(match: _Match, until: float) -> Diagnosis:
     best = max(scores.values(), default=0)
     if best:
         return Diagnosis((_narrowed(match, [b for b in bugs if scores[b] == best]),), "numbers")
+    if match.aspect in (2, 4):
+        return Diagnosis()  # manners are few: two bugs would explain any
     moving = [b for b in bugs if _moves(match, b)]
     for pair in itertools.combinations(moving, 2):
         if time.monotonic() > until:

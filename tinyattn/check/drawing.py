@@ -19,21 +19,24 @@ DTYPES = (np.float64, np.float32)
 class Pick:
     """Chooses the parts of one case. Entries are small whole numbers or normal ones: whole ones read more easily."""
 
-    def __init__(self, choose: Callable[[Sequence[Any]], Any], leads: tuple[tuple[int, ...], ...] = LEADS):
+    def __init__(
+        self, choose: Callable[[Sequence[Any]], Any], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
+    ):
         self.choose = choose
+        self.wide = wide
         self.lead: tuple[int, ...] = choose(leads)
         self.dtype = choose(DTYPES)
         self.whole = choose((True, False, False))
         self.rng = np.random.default_rng(choose(range(2**16)))
 
     @classmethod
-    def numbered(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS) -> Pick:
+    def numbered(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False) -> Pick:
         """The same case for the same seed, everywhere."""
         rng = np.random.default_rng([seed, 7])
-        return cls(lambda options: options[int(rng.integers(len(options)))], leads)
+        return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)
 
     def size(self, low: int = 1, high: int = 7) -> int:
-        return self.choose(range(low, high + 1))
+        return self.choose(range(20, 71) if self.wide else range(low, high + 1))
 
     def size_like(self, other: int) -> int:
         """Often the same as another axis: what goes by sizes cannot tell the two apart."""
@@ -66,7 +69,9 @@ class Pick:
         return weights
 
 
-def strategy(case: Callable[[Pick], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS) -> Any:
+def strategy(
+    case: Callable[[Pick], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
+) -> Any:
     """Cases as a strategy of hypothesis. Raises ImportError, saying how to get it, where hypothesis is missing."""
     try:
         from hypothesis import strategies as st
@@ -75,6 +80,6 @@ def strategy(case: Callable[[Pick], dict[str, Any]], leads: tuple[tuple[int, ...
 
     @st.composite
     def drawn(draw: Any) -> dict[str, Any]:
-        return case(Pick(lambda options: draw(st.sampled_from(options)), leads))
+        return case(Pick(lambda options: draw(st.sampled_from(options)), leads, wide))
 
     return drawn()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 from .diagnosis import diagnose
-from .isolation import in_child, load
+from .isolation import OUT_OF_TIME, in_child, load
 from .kinds import Kind, named, properties_of
 from .subject import CannotRunError, Subject
 from .trial import Finding, Report, try_property
@@ -34,8 +35,8 @@ def conform(
     """
     known = named(kind)
     for name, value in (("examples", examples), ("time_limit", time_limit), ("patience", patience)):
-        if value <= 0:
-            raise ValueError(f"{name} is {value}, expected more than 0")
+        if not 0 < value < 1e7:
+            raise ValueError(f"{name} is {value}, expected more than 0, and less than ten million")
     if importlib.util.find_spec("hypothesis") is None:
         raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'")
     title = implementation if isinstance(implementation, str) else _title(implementation)
@@ -53,6 +54,8 @@ def conform(
             trying = ""
         elif what != "ended":
             extra[what] = value
+        elif value.startswith(OUT_OF_TIME):
+            extra["problem"] = f"{value} (during {trying})" if trying or found else f"{value} (it was being imported)"
         elif value and trying:
             found.append(_ended(known, trying, value))
         elif value and not found:
@@ -63,6 +66,8 @@ def conform(
 
 def _work(send: Callable[[str, Any], None], target: Any, kind: Kind, options: dict[str, Any], limit: float) -> None:
     """What the child does: import, try, diagnose."""
+    import hypothesis  # noqa: F401  before somebody's file of that name can come in between
+
     try:
         op = Subject(load(target) if isinstance(target, str) else target, kind)
         send("lacks", tuple(op.lacks))
@@ -72,14 +77,15 @@ def _work(send: Callable[[str, Any], None], target: Any, kind: Kind, options: di
         for prop in properties:
             send("trying", prop.name)
             # the first failure is shrunk to its smallest counterexample; of the others it is enough to know
-            found = try_property(op, kind, prop, shrink=not failed, budget=0.9 * limit / len(properties), **options)
+            found = try_property(op, kind, prop, shrink=not failed, budget=0.8 * limit / len(properties), **options)
             send("finding", found)
             failed += [found.property] if found.outcome == "fails" else []
             endless += found.endless
             if endless == 2:
                 return  # nobody waits for the others
         if failed:
-            send("diagnosis", diagnose(op, kind, failed))
+            with contextlib.suppress(Exception):  # no name is better than no report
+                send("diagnosis", diagnose(op, kind, failed, limit=min(20.0, limit / 4)))
     except CannotRunError as error:
         send("problem", str(error))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import faulthandler
 import importlib
 import importlib.util
 import inspect
@@ -18,11 +20,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .subject import CannotRunError
-
-
-class TooLongError(BaseException):
-    """A call has not returned in time. (Not an Exception, which the code on trial might catch.)"""
+from .subject import CannotRunError, TooLongError, told
 
 
 @contextlib.contextmanager
@@ -48,7 +46,7 @@ def load(target: str) -> Any:
     """MODULE or FILE.py, with :OBJECT or without. Raises CannotRunError, saying what went wrong."""
     place, _, name = target.rpartition(":") if _has_object(target) else (target, "", "")
     try:
-        if place.endswith(".py"):
+        if place.endswith(".py") or Path(place).is_dir():
             module = _from_file(Path(place))
         else:
             if os.getcwd() not in sys.path:
@@ -56,8 +54,8 @@ def load(target: str) -> Any:
             module = importlib.import_module(place)
     except CannotRunError:
         raise
-    except (Exception, SystemExit) as error:
-        raise CannotRunError(f"importing {place} raised {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise CannotRunError(f"importing {place} raised {type(error).__name__}: {told(error)}") from error
     found: Any = module
     for part in name.split(".") if name else ():
         if not hasattr(found, part):
@@ -68,7 +66,7 @@ def load(target: str) -> Any:
         try:
             found = found()
         except Exception as error:
-            raise CannotRunError(f"{target}() raised {type(error).__name__}: {error}") from error
+            raise CannotRunError(f"{target}() raised {type(error).__name__}: {told(error)}") from error
     return found
 
 
@@ -80,22 +78,30 @@ def _has_object(target: str) -> bool:
 
 def _from_file(path: Path) -> Any:
     if not path.is_file():
-        raise CannotRunError(f"{path} is no file")
-    sys.path.insert(0, str(path.resolve().parent))  # what it imports from beside it
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+        raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
+    sys.path.append(str(path.resolve().parent))  # what it imports from beside it, behind all that is installed
+    name = f"checked_{path.stem}"  # a file called random.py must not stand for the library's random
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+class CheckerFailedError(RuntimeError):
+    """Something went wrong in this folder, and not in the code on trial."""
+
+
+OUT_OF_TIME = "it had not ended after"
 
 
 def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tuple[str, Any]]:
     """Run `work(send, *args)` in a child process, and yield what it sends: (what, value) pairs.
 
     Ends with ("ended", "") where the child came to its end, else with ("ended", why not): out of time, or a crash.
-    Raises RuntimeError where `work` itself raised.
+    Raises CheckerFailedError where `work` itself raised.
     """
     context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     here, there = context.Pipe(duplex=False)
@@ -108,7 +114,7 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
     try:
         while True:
             if not here.poll(max(0.0, until - time.monotonic())):
-                yield "ended", f"it had not ended after {limit:g} seconds"
+                yield "ended", f"{OUT_OF_TIME} {limit:g} seconds"
                 return
             try:
                 message = here.recv()
@@ -117,17 +123,21 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
                 yield "ended", _died(child.exitcode)
                 return
             if message[0] == "broken":
-                raise RuntimeError(f"the checker itself failed:\n{message[1]}")
+                raise CheckerFailedError(f"the checker itself failed, which is no fault of the code:\n{message[1]}")
             yield message
             if message[0] == "ended":
                 return
     finally:
+        with contextlib.suppress(OSError, AttributeError):
+            os.killpg(child.pid, signal.SIGKILL)  # and whatever it has started
         child.kill()
         child.join()
         here.close()
 
 
 def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
+    _die_with_the_parent()
+    faulthandler.disable()  # what a crash of theirs prints is not our output either
     with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)  # what it prints is not our output
         os.dup2(nowhere.fileno(), 2)
@@ -136,10 +146,20 @@ def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
         try:
             work(lambda what, value: pipe.send((what, value)), *args)
             pipe.send(("ended", ""))
+        except KeyboardInterrupt:
+            pipe.send(("ended", "it raised KeyboardInterrupt"))
         except BaseException:
             pipe.send(("broken", traceback.format_exc()))
         pipe.close()
         os._exit(0)
+
+
+def _die_with_the_parent() -> None:
+    """A group of its own, so that all of it can be ended; on Linux, ended also where the parent is killed."""
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpgid(0, 0)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _died(code: int | None) -> str:

@@ -20,7 +20,8 @@ COMMON = (
 )
 BACKWARD = (
     "{f}_backward takes the upstream gradient first, then what it needs under the forward's names; it returns one "
-    "gradient for each of {wrt}, in this order, None where the argument was None. Without it the gradients are skipped"
+    "gradient for each of {wrt}, in this order, None where the argument was None{but}. Without it the gradients are "
+    "skipped"
 )
 
 
@@ -35,8 +36,9 @@ class Kind:
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` gives the library's
     own implementation, whose signature is the kind's. `wrt` names the arguments that have gradients.
     `specials` are cases that ordinary draws do not reach, for telling one bug from another, and `observe` says what is
-    seen of a call, where that is not its results and gradients. `common` is False where the demands made of every pure
-    function make no sense.
+    seen of a call, where that is not its results and gradients; `shown` makes of a case what the implementation was
+    given, where that is not the case itself. `common` is False where the demands made of every pure function make no
+    sense.
     """
 
     name: str
@@ -54,12 +56,14 @@ class Kind:
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
     specials: Callable[[], list[dict[str, Any]]] = _nothing
     observe: Callable[..., dict[str, Any]] | None = None
+    shown: Callable[..., dict[str, Any]] | None = None
 
     def contract(self) -> list[str]:
         """The clauses that an implementation is held to, in sentences."""
         lines = [self.says, *self.clauses]
         if self.wrt:
-            lines.append(BACKWARD.format(f=self.function, wrt=", ".join(self.wrt)))
+            but = " (but db, which may always be there)" if self.name == "linear" else ""
+            lines.append(BACKWARD.format(f=self.function, wrt=", ".join(self.wrt), but=but))
         return lines + list(COMMON if self.common else ())
 
 

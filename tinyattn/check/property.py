@@ -53,6 +53,11 @@ class Property:
     hint: str = ""
     leads: tuple[tuple[int, ...], ...] = LEADS
     once: bool = False  # does not depend on the case, or takes long: tried once
+    wide: bool = False  # on sizes of 20 and more, in few cases
+
+    def at_most(self, examples: int) -> int:
+        """On how many cases it is tried where `examples` are asked for."""
+        return 1 if self.once else min(examples, 6) if self.wide else examples
 
 
 def stating(kind: str, into: list[Property]) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
@@ -71,12 +76,13 @@ def stating(kind: str, into: list[Property]) -> Callable[..., Callable[[Callable
         hint: str = "",
         leads: tuple[tuple[int, ...], ...] = LEADS,
         once: bool = False,
+        wide: bool = False,
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         assert exactness in EXACTNESS
         assert stage in STAGES
 
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            into.append(Property(kind, holds.__name__, stage, exactness, statement, holds, hint, leads, once))
+            into.append(Property(kind, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide))
             return holds
 
         return register
@@ -100,11 +106,11 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
     """Raise Violation, naming the worst place, where any entry differs by more than `atol` (a number, or an array)."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.shape != expected.shape:
-        raise Violation(f"{what} has the wrong shape", got.shape, expected.shape)
+        raise Violation(f"{what.strip()} has the wrong shape", got.shape, expected.shape)
     if not got.size:
         return
     if got.dtype.kind not in "fiub":
-        raise Violation(f"{what} has dtype {got.dtype}, expected numbers")
+        raise Violation(f"{what.strip()} has dtype {got.dtype}, expected numbers")
     with np.errstate(all="ignore"):
         error = np.abs(got.astype(np.float64) - expected.astype(np.float64))
         error = np.where(np.isnan(error), np.inf, error)
@@ -113,7 +119,11 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
         at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), error.shape))
         within = float(np.broadcast_to(atol, error.shape)[at])
         place = str(list(at)) if at else ""
-        raise Violation(f"{what}{place} is off by {error[at]:.2g} (allowed: {within:.1g})", got[at], expected[at])
+        raise Violation(
+            f"{what.strip() if not place else what}{place} is off by {error[at]:.2g} (allowed: {within:.1g})",
+            got[at],
+            expected[at],
+        )
 
 
 def same_bits(got: Any, expected: Any, what: str = "result") -> None:

@@ -6,6 +6,7 @@ ones left out (and said to be left out) where they are not taken.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import traceback
 from collections.abc import Callable
@@ -18,6 +19,10 @@ from .property import Violation
 
 _EMPTY = inspect.Parameter.empty
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class TooLongError(BaseException):
+    """A call has not returned in time. (Not an Exception, which the code on trial might catch.)"""
 
 
 class CannotRunError(Exception):
@@ -91,6 +96,12 @@ class Subject:
         result = called(self.forward, self.kind.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.kind.outputs)
+        if self.kind.common:
+            for name, x in zip(self.kind.outputs, found, strict=False):
+                if x is not None or name == self.kind.outputs[0]:
+                    _numeric(x, name)
+        if not found:
+            raise Violation(f"{self.kind.function} returned nothing")
         if len(found) < wanted:
             found += (None,) * (wanted - len(found))
         return found[:wanted], found[wanted:]
@@ -118,11 +129,13 @@ class Subject:
         known = dict(whole.arguments) | {
             n: x for n, x in zip(self.kind.outputs, outputs, strict=True) if x is not None and n not in whole.arguments
         }
-        known |= {own: known[n] for own, n in self._called.items() if n in known and own not in known}
+        known |= {own: known[n] for own, n in self._called.items() if n in known}  # its own names win
         try:
             wanted = list(inspect.signature(self._backward).parameters.values())
         except (TypeError, ValueError):
             wanted = list(self._ours_backward.parameters.values())
+        if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in wanted) and len(wanted) <= 2:
+            wanted = list(self._ours_backward.parameters.values())  # behind a decorator: (*args, **kwargs)
         names = [p.name for p in wanted if p.kind in (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)]
         takes = dict(zip(names, upstream, strict=False))
         rest = names[len(upstream) :]
@@ -146,11 +159,19 @@ class Subject:
     def backward(self, takes: dict[str, Any]) -> Any:
         """Call the backward with what `prepared` gave, changed or not."""
         assert self._backward is not None
-        return called(self._backward, f"{self.kind.function}_backward", **takes)
+        positional, named = [], dict(takes)
+        with contextlib.suppress(TypeError, ValueError):
+            for n, p in inspect.signature(self._backward).parameters.items():
+                if p.kind is inspect.Parameter.VAR_POSITIONAL:  # behind a decorator: in the library's order
+                    positional, named = list(takes.values()), {}
+                if p.kind not in _BY_POSITION or n not in named:
+                    break
+                positional.append(named.pop(n))
+        return called(self._backward, f"{self.kind.function}_backward", *positional, **named)
 
     def name_gradients(self, case: dict[str, Any], returned: Any) -> dict[str, Any]:
         """Gradients under the names they belong to. Raises Violation where one is missing or there are too many."""
-        found = tuple(returned) if type(returned) in (tuple, list) else (returned,)
+        found = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.kind.wrt if n not in self.lacks]
         present = [n for n in offered if case.get(n) is not None]
         for names in (self.kind.wrt, offered, present):
@@ -163,6 +184,7 @@ class Subject:
         for n in present:
             if named[n] is None:
                 raise Violation(f"{self.kind.function}_backward returned None for d{n}")
+            _numeric(named[n], f"d{n}")
         return {n: named[n] for n in present}
 
 
@@ -171,10 +193,29 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
     try:
         with np.errstate(all="ignore"):
             return f(*args, **kwargs)
-    except Exception as error:
+    except (TooLongError, KeyboardInterrupt):
+        raise
+    except BaseException as error:
         frames = traceback.extract_tb(error.__traceback__)
         at = f" (line {frames[-1].lineno} of {frames[-1].filename})" if len(frames) > 1 else ""
-        raise Violation(f"{name} raised {type(error).__name__}: {error}{at}") from error
+        raise Violation(f"{name} raised {type(error).__name__}: {told(error)}{at}") from error
+
+
+def told(error: BaseException) -> str:
+    """What an exception says, where it can say it."""
+    try:
+        return str(error)[:300]
+    except Exception:
+        return "(its message cannot be printed)"
+
+
+def _numeric(x: Any, name: str) -> None:
+    """Raise Violation unless x is an array of numbers, or a number."""
+    dtype = getattr(x, "dtype", None)
+    if isinstance(x, bool | int | float) or (dtype is not None and getattr(dtype, "kind", "O") in "fiub"):
+        return
+    kind = f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
+    raise Violation(f"{name} is {'None' if x is None else kind}, expected an array of numbers")
 
 
 def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:

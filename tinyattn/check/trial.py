@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .drawing import strategy
-from .isolation import TooLongError, alarm
+from .isolation import alarm
 from .kinds import Kind
 from .property import STAGES, Property, Violation
-from .subject import CannotRunError, MissingError, Subject
+from .subject import CannotRunError, MissingError, Subject, TooLongError, told
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def try_property(
     patience: float = 10.0,
 ) -> Finding:
     """One property on `examples` cases that hypothesis draws. Raises CannotRunError, ImportError without hypothesis."""
-    cases = strategy(kind.case, prop.leads)  # says so where hypothesis is missing
+    cases = strategy(kind.case, prop.leads, prop.wide)  # says so where hypothesis is missing
     import hypothesis
     from hypothesis import HealthCheck, Phase
 
@@ -89,7 +89,7 @@ def try_property(
 
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     holds = hypothesis.settings(
-        max_examples=1 if prop.once else examples, phases=phases, deadline=None, database=None,
+        max_examples=prop.at_most(examples), phases=phases, deadline=None, database=None,
         report_multiple_bugs=False, suppress_health_check=list(HealthCheck), verbosity=hypothesis.Verbosity.quiet,
     )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
     failed = False
@@ -117,13 +117,18 @@ class _Trial:
     def __call__(self, case: dict[str, Any]) -> None:
         if self.too_long is not None:
             raise self.too_long  # nobody waits for a smaller case as well
-        if self.missing or time.monotonic() > self.until:
+        if time.monotonic() > self.until:
+            if self.violation is not None:
+                raise self.violation  # no time to make it smaller
+            return
+        if self.missing:
             return
         self.tries += 1
         case = self.op.fit(case)
-        shown = show_case({n: x for n, x in case.items() if n not in self.op.lacks})
+        given = {n: x for n, x in case.items() if n not in self.op.lacks}
+        shown = show_case(self.op.kind.shown(self.op, given) if self.op.kind.shown else given)
         try:
-            with alarm(self.patience):
+            with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
         except MissingError as missing:
             self.missing = str(missing)
@@ -135,7 +140,7 @@ class _Trial:
         except Violation as violation:
             self._failed(shown, violation)
         except Exception as error:  # the result was not even fit to be looked at
-            self._failed(shown, Violation(f"its result cannot be used: {type(error).__name__}: {error}"))
+            self._failed(shown, Violation(f"its result cannot be used: {type(error).__name__}: {told(error)}"))
 
     def _failed(self, shown: str, violation: Violation) -> None:
         self.shown, self.violation = shown, violation
@@ -149,7 +154,11 @@ class _Trial:
                 return Finding(*common, "skipped", self.tries, message=self.missing)
             return Finding(*common, "holds", self.tries)
         violation = self.violation or Violation("it fails on some calls and not on others")
-        hint = prop.hint if violation is not self.too_long else "Which loop does not end, and for which input?"
+        hint = prop.hint
+        if violation.__cause__ is not None:
+            hint = "What does that line do with this input?"
+        if violation is self.too_long:
+            hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
         return Finding(

@@ -69,6 +69,10 @@ def repeatable(op: Subject, **case: Any) -> None:
 @states("rounding", "a step does what plain loops do: m̂ / (√v̂ + eps), both moments corrected for their start", "oracle",
         hint="Write down m, v, m̂ and v̂ for one number and two steps.")
 def oracle(op: Subject, **case: Any) -> None:
+    _as_loops(op, case)
+
+
+def _as_loops(op: Subject, case: dict[str, Any]) -> None:
     given = _copy(case)
     op(**given)
     vector, m, v = _by_loops(case)
@@ -144,12 +148,19 @@ def tiny_gradient(op: Subject, **case: Any) -> None:
         close(given["vector"] / case["lr"], np.full(len(given["vector"]), expected / case["lr"]), 1e-9, "the step / lr")
 
 
-@states("rounding", "after 100,000 steps the correction is over, and nothing overflows", "extremes",
-        hint="βᵗ underflows to 0, and 1 - 0 is 1.")
+@states("rounding", "after 3,000 and after 100,000 steps it still does what plain loops do", "extremes",
+        hint="βᵗ tends to 0, slowly for β = 0.999, and is never cut off.")
 def late(op: Subject, **case: Any) -> None:
-    given = _copy(case) | {"step": 100_000}
-    op(**given)
-    demand(np.all(np.isfinite(given["vector"])), "the vector is not finite")
+    for step in (3_000, 100_000):
+        _as_loops(op, case | {"step": step})
+
+
+@states("rounding", "a vector of 300 is worked on to its end", "extremes", hint="Which entries does the loop reach?", once=True)
+def long_vector(op: Subject, **case: Any) -> None:
+    rng = np.random.default_rng(0)
+    m, v = rng.standard_normal(300), rng.random(300) + 0.1
+    arrays = {"vector": rng.standard_normal(300), "gradient": rng.standard_normal(300), "moments": Moments(m, v)}
+    _as_loops(op, case | arrays | {"step": 5})
 
 
 def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:

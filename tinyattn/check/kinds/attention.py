@@ -84,6 +84,16 @@ def weights_before_dropout(op: Subject, **case: Any) -> None:
     close(np.sum(weights, axis=-1), expected.astype(float), _tolerance(case, 1), "the sum of weights of query ")
 
 
+@states("rounding", "a keep that drops counts at rate 0 too: the rate says only what is divided by",
+        hint="if rate: ... is not if keep is not None: ...")
+def keep_at_rate_0(op: Subject, **case: Any) -> None:
+    n, m = case["q"].shape[-2], case["k"].shape[-2]
+    keep = (np.arange(n)[:, None] + np.arange(m)) % 2 == 0
+    given = _arguments(**_plain(case)) | {"keep": keep, "rate": 0.0}
+    expected = oracles.attention(**{name: x.astype(float) if _is_float(x) else x for name, x in given.items()})[0]
+    close(op(**given), expected, _tolerance(case), "out")
+
+
 @states("rounding", "with all queries 0 and no bias, an output is the mean of the allowed values",
         hint="Equal scores give equal weights: over how many keys?")
 def zero_queries(op: Subject, **case: Any) -> None:
@@ -91,6 +101,18 @@ def zero_queries(op: Subject, **case: Any) -> None:
     allowed = _allowed(case).astype(np.float64)
     mean = allowed @ case["v"].astype(np.float64) / np.maximum(np.sum(allowed, axis=-1, keepdims=True), 1)
     close(op(**case), mean, _tolerance(case), "out")
+
+
+@states("rounding", "a mask of any shape forbids what it forbids when it is written out in full",
+        hint="Which axes does a mask of shape (m,), (1, m) or (n, 1) stand for?")
+def mask_shapes(op: Subject, **case: Any) -> None:
+    n, m = case["k"].shape[-2], case["k"].shape[-2]
+    case = _plain(case) | {"q": np.resize(case["q"], (*case["q"].shape[:-2], n, case["q"].shape[-1])), "bias": None}
+    rng = np.random.default_rng(n)
+    for shape in ((m,), (1, m), (n, 1), (1, 1), (n, m)):
+        mask = rng.random(shape) < 0.6
+        full = np.broadcast_to(mask, (*case["q"].shape[:-1], m)).copy()
+        close(op(**case | {"mask": mask}), op(**case | {"mask": full}), _tolerance(case), f"with a mask {shape}, out")
 
 
 @states("rounding", "permuting keys and values together, with their masks and biases, changes nothing",
@@ -263,17 +285,18 @@ def large_scores(op: Subject, **case: Any) -> None:
     given = {"q": q.astype(case["q"].dtype), "k": k.astype(case["q"].dtype)}
     large = _arguments(**given, v=case["v"], mask=case["mask"])
     expected = oracles.attention(q, k, case["v"].astype(np.float64), case["mask"])[0]
-    close(op(**large), expected, _tolerance(case), "out")
+    scores = largest(q @ np.swapaxes(k, -1, -2))                        # exp(s - log Σ exp(s)) rounds as they do
+    close(op(**large), expected, _tolerance(case, scores), "out")
 
 
-@states("rounding", "where all scores that count are as low as -2¹⁰⁰, the masked keys still get nothing", "extremes",
+@states("rounding", "where the score that counts is as low as -2¹⁰⁰, the masked keys still get nothing", "extremes",
         hint="A fill of -1e9 is beaten by a score of -1e30; -inf is not.")
 def far_below(op: Subject, **case: Any) -> None:
     q = np.full((*case["q"].shape[:-1], 1), 2.0**50, case["q"].dtype)
     k = np.full((*case["k"].shape[:-1], 1), -(2.0**50), case["q"].dtype)
-    mask = np.arange(k.shape[-2]) % 2 == 0
+    mask = np.arange(k.shape[-2]) == k.shape[-2] // 2
     k[..., ~mask, :] = 0
-    expected = np.mean(case["v"][..., mask, :].astype(np.float64), axis=-2, keepdims=True)
+    expected = case["v"][..., mask, :].astype(np.float64)
     out = op(**_arguments(q=q, k=k, v=case["v"], mask=mask[None]))
     close(out, np.broadcast_to(expected, out.shape), _tolerance(case), "out")
 

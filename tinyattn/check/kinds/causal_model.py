@@ -25,7 +25,7 @@ def case(pick: Pick) -> dict[str, Any]:
     return {"x": pick.rng.integers(0, 2**20, (batch, length))}
 
 
-@states("exact", "forward(x) -> y has y's first two axes as x: batch and positions; equal calls give equal results",
+@states("exact", "forward(x) -> y keeps the first two axes of x, batch and positions, and every bit of x",
         "shapes", hint="x (B, T, D) or tokens (B, T) -> y (B, T, ...).")
 def positions_kept(op: Subject, x: np.ndarray) -> None:
     given = _input(op, x)
@@ -34,9 +34,16 @@ def positions_kept(op: Subject, x: np.ndarray) -> None:
     demand(y.ndim >= 2 and y.shape[:2] == given.shape[:2], f"y has shape {y.shape} for x of shape {given.shape}")
     demand(np.all(np.isfinite(y)), "an output is not finite")
     same_bits(given, kept, "the x that was given")
-    same_bits(_forward(op, given), y, "an equal call's y")
+
+
+@states("exact", "equal calls give equal results, and earlier results survive later calls", "shapes",
+        hint="Is a buffer, a cache or a generator kept between calls?")
+def repeatable(op: Subject, x: np.ndarray) -> None:
+    given = _input(op, x)
+    y = _forward(op, given)
     first = called(op.forward, "forward", given)
     first = first[0] if isinstance(first, tuple) else first
+    same_bits(first, y, "an equal call's y")
     _forward(op, _changed(op, given, 0, all_after=True))
     same_bits(first, y, "after another call, the first y")
 
@@ -89,6 +96,18 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         close(_forward(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
+@states("exact", "it is causal over long sequences too: 40 positions, or `maxlen` of them", "extremes", once=True,
+        hint="Is there a window, a block or a cache with an end?")
+def long_sequences(op: Subject, x: np.ndarray) -> None:
+    length = _longest(op, 40)
+    given = _input(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
+    y = _forward(op, given)
+    for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
+        moved = _forward(op, _changed(op, given, t))
+        same_bits(moved[:, :t], y[:, :t], f"after a change at position {t} of {length}, y of an earlier position: entry ")
+        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} of {length} does not depend on x of position {t}")
+
+
 @states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: whoever beats chance has "
         "seen the answer", "extremes", hint="Nothing can be known of the next token. Where does your model see it?", once=True)
 def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
@@ -97,11 +116,14 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     if vocabulary is None:
         raise MissingError("it does not say its `vocabulary`")
     rng = np.random.default_rng(0)
-    fit(rng.integers(0, vocabulary, (256, 16)))
-    fresh = rng.integers(0, vocabulary, (256, 16))
-    found = np.asarray(log_probs(fresh), float)[:, :-1]
-    demand(found.shape == (256, 15, vocabulary), f"log_probs has shape {found.shape}, expected (256, 16, {vocabulary})")
-    close(np.sum(np.exp(found), axis=-1), np.ones((256, 15)), 1e-4, "the sum of probabilities")
+    length = _longest(op, 16)
+    fit(rng.integers(0, vocabulary, (256, length)))
+    fresh = rng.integers(0, vocabulary, (256, length))
+    found = np.asarray(log_probs(fresh), float)
+    expected = (256, length, vocabulary)
+    demand(found.shape == expected, f"log_probs has shape {found.shape}, expected {expected}")
+    found = found[:, :-1]
+    close(np.sum(np.exp(found), axis=-1), np.ones((256, length - 1)), 1e-4, "the sum of probabilities ")
     loss = -np.take_along_axis(found, fresh[:, 1:, None], axis=-1)[..., 0]
     deviation = float(np.std(loss)) / math.sqrt(loss.size) + 1e-6
     mean, chance = float(np.mean(loss)), math.log(vocabulary)
@@ -137,6 +159,28 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
     except AssertionError as error:
         seen["forward"] = str(error)
     return seen
+
+
+def _longest(op: Subject, wanted: int) -> int:
+    """As many positions as wanted, or as the model says that it takes, or as it takes without an error."""
+    said = getattr(op.implementation, "maxlen", None)
+    if said:
+        return min(wanted, int(said))
+    for length in (wanted, wanted // 2, wanted // 4):
+        try:
+            _forward(op, _input(op, np.arange(length)[None]))
+        except AssertionError:
+            continue
+        return length
+    return 8
+
+
+def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
+    """What forward is given."""
+    try:
+        return {"x": _input(op, case["x"])}
+    except AssertionError:
+        return case
 
 
 def _input(op: Subject, numbers: np.ndarray) -> np.ndarray:
@@ -197,7 +241,7 @@ KIND = Kind(
     others=("fit", "log_probs"),
     clauses=(
         "forward(x) -> y: x (B, T, D) float64, or tokens (B, T) where it says its `vocabulary`; y (B, T, ...). `dim` says D, else "
-        "some are tried",
+        "some are tried; `maxlen` says how many positions it takes, at least 8",
         "causal to the last bit; not over-masked: each output depends on its own token and on the first",
         "outputs of a prefix are those of the whole; a model that counts positions from the end says `from_the_end = True`",
         "fit(tokens) and log_probs(tokens) -> (B, T, vocabulary), where it has them: trained on uniform noise, its loss on fresh "
@@ -205,4 +249,5 @@ KIND = Kind(
     ),
     common=False,
     observe=observe,
+    shown=shown,
 )

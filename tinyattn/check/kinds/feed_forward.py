@@ -19,7 +19,7 @@ states = stating("feed_forward", PROPERTIES)
 def case(pick: Pick) -> dict[str, Any]:
     D = pick.size()
     H = pick.size_like(D)
-    x = pick.array(*pick.lead, pick.size_like(D), D)
+    x = pick.array(*pick.lead, D) if pick.choose((False, False, True)) else pick.array(*pick.lead, pick.size_like(D), D)
     W_1, W_2 = pick.array(D, H), pick.array(H, D)
     return {"x": x, "W_1": W_1, "b_1": off_the_kink(pick, x @ W_1), "W_2": W_2, "b_2": pick.array(D)}
 

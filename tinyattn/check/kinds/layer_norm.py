@@ -124,8 +124,8 @@ def large_and_small(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndar
     whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape)
     for size in (2.0**20, 2.0**-20):
         given = (whole * size).astype(x.dtype)
-        x_hat, _ = _exact(given, eps)
-        atol = rounding(x.dtype, x.shape[-1], 40 * largest(gamma, beta))
+        x_hat, rstd = _exact(given, eps)
+        atol = rounding(x.dtype, x.shape[-1], largest(40.0, largest(given) * rstd) * largest(gamma, beta))
         close(op(given, gamma, beta, eps), x_hat * gamma + beta, atol, "y")
 
 

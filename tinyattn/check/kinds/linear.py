@@ -65,5 +65,5 @@ KIND = Kind(
     outputs=("y",),
     oracle=oracles.linear,
     wrt=("x", "W", "b"),
-    clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,); db is returned in any case",),
+    clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",),
 )

@@ -115,6 +115,15 @@ def nearly_tied(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
         close(metric(near, target, k), getattr(oracles, name)(near, target, k), 1e-9, name)
 
 
+@states("exact", "among 300 items every rank counts", "extremes", hint="Is the ranking cut off somewhere?", once=True)
+def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
+    ladder = np.arange(300.0, 0, -1)
+    for name, metric in _metrics(op):
+        for place in (0, 99, 150, 255, 299):
+            for at in (100, 200, 300):
+                close(metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), 1e-9, f"{name}@{at}")
+
+
 def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
     """Both metrics, also beyond the number of items, with items left out, and of scores that are all alike."""
     scores, target, k = case["scores"], case["target"], case["k"]
@@ -164,7 +173,9 @@ def _of_one(metric: Any) -> Any:
 
     def batch(scores: np.ndarray, target: int, k: int) -> float:
         both, targets = np.stack([scores[::-1] - 1, scores]), np.array([len(scores) // 2, target])
+        before = both.copy()
         result = np.asarray(metric(both, targets, k))
+        demand(np.array_equal(both, before), "the scores that were given were changed")
         if result.shape != (2,):                                         # a mean over users: ask for one
             result = np.asarray(metric(scores[None], np.array([target]), k))
         return float(result.reshape(-1)[-1])

@@ -10,7 +10,7 @@ from ... import ops
 from .. import oracles
 from ..drawing import Pick
 from ..kind import Kind
-from ..property import Property, close, demand, rounding, same_bits, stating
+from ..property import Property, close, demand, largest, rounding, same_bits, stating
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -109,7 +109,8 @@ def large_logits(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     p = op(large)
     demand(np.all(np.isfinite(p)), "a weight is not finite")
     demand(np.all(p[large < 0] == 0), "a logit 20,000 below the largest has weight")
-    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 1.0), "the sum of row ")
+    # exp(s - log Σ exp(s)) rounds as the logits do
+    close(np.sum(p, axis=-1), np.ones(s.shape[:-1]), rounding(s.dtype, s.shape[-1], 1e4), "the sum of row ")
 
 
 @states("rounding", "each row is safe by itself: one row's logits may lie 30,000 below another's", "extremes",
@@ -118,16 +119,15 @@ def rows_far_apart(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     level = s.dtype.type(-32768) * np.arange(s.shape[-2], dtype=s.dtype)[:, None]
     whole = np.round(s)                               # whole numbers, so that moving them loses nothing
     close(op(whole + level, mask), oracles.softmax(whole.astype(np.float64), mask),
-          rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
+          rounding(s.dtype, s.shape[-1], largest(level)), "the weight ")
 
 
-@states("exact", "allowed logits as low as -2¹⁰⁰ leave nothing for the masked ones", "extremes",
+@states("exact", "an allowed logit as low as -2¹⁰⁰ leaves nothing for the masked ones", "extremes",
         hint="A fill of -1e9 is beaten by a logit of -1e30; -inf is not.")
 def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    allowed = np.arange(s.shape[-1]) % 2 == 0
+    allowed = np.arange(s.shape[-1]) == s.shape[-1] // 2
     p = op(np.where(allowed, -(2.0**100), 100.0 * np.ones_like(s)).astype(s.dtype), allowed)
-    expected = np.broadcast_to(allowed / np.sum(allowed), s.shape)
-    close(p, expected, rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
+    close(p, np.broadcast_to(allowed.astype(float), s.shape), rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
     demand(np.all(p[..., ~allowed] == 0), "an entry that the mask forbids has weight")
 
 
