@@ -70,6 +70,8 @@ def diagnose(op: Subject, kind: Kind, failed: Iterable[str] = (), limit: float =
     until = time.monotonic() + limit
     cases = range(len(battery(kind.name)))
     seen = [observe(op, kind, i, limit=5.0) for i in cases]
+    if all(s.get("forward", "overflow") != "overflow" for s in seen):
+        return Diagnosis()  # it gives no numbers at all
     truth = [_of_zoo(kind.name, frozenset(), op, i) for i in cases]
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]

@@ -1,0 +1,188 @@
+"""Implementations as people write them: other names, other ways to be called, other things returned."""
+
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check import conform
+
+
+def check(kind, forward, backward=None, **options):
+    names = {"bce": "bce_with_logits"}
+    f = names.get(kind, kind)
+    found = {f: forward} | ({f"{f}_backward": backward} if backward else {})
+    return conform(SimpleNamespace(**found), kind, examples=5, **options)
+
+
+def test_its_own_names_win_over_the_librarys():
+    """TensorFlow's x and z are logits and labels; here z is the logits."""
+
+    def forward(x, z, weights=None):
+        return ops.bce_with_logits(x, z, weights)
+
+    def backward(dloss, x, z, weights=None):
+        return ops.bce_with_logits_backward(dloss, x, z, weights)
+
+    assert check("bce", forward, backward)
+
+
+def test_positional_only_and_keyword_only_arguments():
+    def forward(s, /, *, mask=None):
+        return ops.softmax(s, mask)
+
+    def backward(dp, p, /):
+        return ops.softmax_backward(dp, p)
+
+    assert check("softmax", forward, backward)
+
+
+def test_behind_a_decorator_that_tells_nothing():
+    def hidden(f):
+        return lambda *args, **kwargs: f(*args, **kwargs)
+
+    assert check("softmax", hidden(ops.softmax), hidden(ops.softmax_backward))
+    assert check("layer_norm", hidden(ops.layer_norm), hidden(ops.layer_norm_backward))
+
+
+def test_gradients_in_a_named_tuple_and_results_in_a_list():
+    class Gradients(NamedTuple):
+        dq: np.ndarray
+        dk: np.ndarray
+        dv: np.ndarray
+        dbias: np.ndarray | None
+
+    def backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
+        return Gradients(*ops.attention_backward(dout, q, k, v, weights, bias, keep, rate, scale))
+
+    assert check("attention", lambda *a, **k: list(ops.attention(*a, **k)), backward)
+
+
+def test_a_backward_may_ask_for_what_the_forward_returns_beyond_its_answer():
+    def forward(s, mask=None):
+        p = ops.softmax(s, mask)
+        return p, {"p": p}
+
+    def backward(dp, cache):
+        return ops.softmax_backward(dp, cache["p"])
+
+    assert check("softmax", forward, backward)
+
+
+def test_less_than_the_library_offers_is_enough():
+    def layer_norm(x, gamma, beta, eps=1e-5):
+        return ops.layer_norm(x, gamma, beta, eps)[0]
+
+    def layer_norm_backward(dy, x, gamma, eps):
+        _, x_hat, rstd = ops.layer_norm(x, gamma, gamma, eps)
+        return ops.layer_norm_backward(dy, x_hat, rstd, gamma)
+
+    assert check("layer_norm", layer_norm, layer_norm_backward)
+    report = check("softmax", lambda s: ops.softmax(s))
+    assert report
+    assert report.lacks == ("mask", "softmax_backward")
+
+
+def test_probabilities_by_log_sum_exp_are_right():
+    """They round as the logits do, which at logits of 10,000 is a thousand times coarser, and no mistake."""
+
+    def softmax(s, mask=None):
+        allowed = np.broadcast_to(True if mask is None else mask, s.shape)
+        some = np.any(allowed, axis=-1, keepdims=True)
+        s = np.where(allowed, s, -np.inf)
+        top = np.where(some, np.max(s, axis=-1, keepdims=True), 0)
+        log_sum = top + np.log(np.where(some, np.sum(np.exp(s - top), axis=-1, keepdims=True), 1))
+        return np.exp(s - log_sum).astype(top.dtype)
+
+    assert check("softmax", softmax)
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (lambda s: None, "p is None, expected an array of numbers"),
+        (lambda s: {"p": s}, "p is a dict, expected an array"),
+        (lambda s: "weights", "p is a str, expected an array"),
+        (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),
+        (lambda s: (row for row in s), "p is a generator"),
+        (lambda s: (), "softmax returned nothing"),
+        (lambda s: sys.exit(3), "softmax raised SystemExit: 3"),
+        (lambda s: (_ for _ in ()).throw(BaseException("odd")), "softmax raised BaseException: odd"),
+        (lambda s: s.nothing, "softmax raised AttributeError"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else "",
+)
+def test_odd_results_are_findings_and_not_our_crash(result, says):
+    report = check("softmax", lambda s, mask=None: result(s))
+    assert not report
+    assert not report.problem
+    assert says in report.failures[0].message
+
+
+@pytest.mark.parametrize("name", ["random.py", "hypothesis.py", "numpy.py", "numbers.py", "types.py"])
+def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
+    (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
+    assert conform(str(tmp_path / name), "softmax", examples=2)
+
+
+def test_it_may_import_what_lies_beside_it(tmp_path):
+    (tmp_path / "helper_of_mine.py").write_text("from tinyattn.ops import softmax as right\n")
+    (tmp_path / "mine.py").write_text("from helper_of_mine import right as softmax\n")
+    assert conform(str(tmp_path / "mine.py"), "softmax", examples=2)
+
+
+def test_our_own_time_limit_accuses_nobody(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text(
+        textwrap.dedent("""
+        import time
+        from tinyattn import ops
+        def softmax(s, mask=None):
+            time.sleep(0.7)
+            return ops.softmax(s, mask)
+    """)
+    )
+    report = conform(str(path), "softmax", time_limit=2.0)
+    assert not report.failures
+    assert "it had not ended after 2 seconds" in report.problem
+
+
+def test_slow_and_wrong_is_not_called_changeable(tmp_path):
+    path = tmp_path / "slow.py"
+    path.write_text("import time\ndef softmax(s, mask=None):\n    time.sleep(0.02)\n    return s * 0\n")
+    report = conform(str(path), "softmax", time_limit=6.0)
+    assert report.failures
+    assert "not at every call" not in report.failures[0].message
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for processes")
+def test_a_killed_parent_leaves_no_child_behind(tmp_path):
+    path, mark = tmp_path / "loop.py", tmp_path / "pid"
+    path.write_text(
+        f"import os\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ndef softmax(s, mask=None):\n    while True: pass\n"
+    )
+    command = [sys.executable, "-m", "tinyattn", "check", str(path), "--as", "softmax"]
+    parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    child = _wait_for(lambda: mark.exists() and mark.read_text())
+    parent.send_signal(signal.SIGTERM)
+    parent.wait(10)
+    status = Path(f"/proc/{child}/stat")
+    assert _wait_for(lambda: not status.exists() or " Z " in status.read_text())
+
+
+def _wait_for(what, seconds=20):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        found = what()
+        if found:
+            return found
+        time.sleep(0.05)
+    return None
