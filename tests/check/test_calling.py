@@ -166,9 +166,8 @@ def test_slow_and_wrong_is_not_called_changeable(tmp_path):
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks /proc for processes")
 def test_a_killed_parent_leaves_no_child_behind(tmp_path):
     path, mark = tmp_path / "loop.py", tmp_path / "pid"
-    path.write_text(
-        f"import os\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ndef softmax(s, mask=None):\n    while True: pass\n"
-    )
+    say = f"import os\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\n"
+    path.write_text(say + "def softmax(s, mask=None):\n    while True: pass\n")
     command = [sys.executable, "-m", "tinyattn", "check", str(path), "--as", "softmax"]
     parent = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     child = _wait_for(lambda: mark.exists() and mark.read_text())

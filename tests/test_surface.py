@@ -1,0 +1,74 @@
+"""Every call of the library on an array module, held against what CuPy has: no device and no CuPy are needed."""
+
+import ast
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.record_cupy import SURFACE
+
+ROOT = Path(__file__).parent.parent / "tinyattn"
+CUPY = json.loads(SURFACE.read_text())
+FILES = sorted(p for folder in ("ops", "layers", "models", "training") for p in (ROOT / folder).glob("*.py"))
+
+
+def calls(source):
+    """(line, dotted name, keywords, number of positional arguments) of `xp.name(...)` and `get_xp(...).name(...)`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            parts, base = [node.func.attr], node.func.value
+            while isinstance(base, ast.Attribute):
+                parts.insert(0, base.attr)
+                base = base.value
+            module = isinstance(base, ast.Name) and base.id == "xp"
+            made = isinstance(base, ast.Call) and isinstance(base.func, ast.Name) and base.func.id == "get_xp"
+            if module or made:
+                yield node.lineno, ".".join(parts), [k.arg for k in node.keywords], len(node.args)
+
+
+def missing(source):
+    """What CuPy does not have, a sentence each."""
+    for line, name, keywords, places in calls(source):
+        known, method = CUPY["names"].get(name), name.rpartition(".")
+        if known is None and method[0] and CUPY["names"].get(method[0], {}).get("kind") == "ufunc":
+            if method[2] not in CUPY["of ufuncs"]:
+                yield f"line {line}: CuPy's {method[0]} has no {method[2]}"
+            continue
+        if known is None:
+            yield f"line {line}: CuPy has no {name}"
+        elif known["arguments"] is not None:
+            yield from (
+                f"line {line}: CuPy's {name} takes no {keyword}="
+                for keyword in keywords
+                if keyword is not None and keyword not in known["arguments"]
+            )
+            if known["kind"] == "function" and places > len(known["arguments"]) and "args" not in known["arguments"]:
+                yield f"line {line}: CuPy's {name} takes {len(known['arguments'])} arguments, not {places}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_cupy_has_all_that_is_called(path):
+    found = [f"{path.relative_to(ROOT.parent)}, {sentence}" for sentence in missing(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_the_library_calls_something_at_all():
+    called = {name for path in FILES for _, name, _, _ in calls(path.read_text())}
+    assert len(called) > 20
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("xp.errstate(all='ignore')", "line 1: CuPy has no errstate"),
+        ("xp.sum(x, where=mask)", "line 1: CuPy's sum takes no where="),
+        ("xp.max(x, initial=0)", "line 1: CuPy's max takes no initial="),
+        ("xp.exp(x, where=mask)", "line 1: CuPy's exp takes no where="),
+        ("get_xp(x).argsort(x, stable=True)", "line 1: CuPy's argsort takes no stable="),
+        ("xp.take(x, i, 0, None, 'clip')", "line 1: CuPy's take takes 4 arguments, not 5"),
+        ("xp.add.indices(x)", "line 1: CuPy's add has no indices"),
+    ],
+)
+def test_what_does_not_exist_there_is_named(line, says):
+    assert list(missing(line)) == [says]
