@@ -59,10 +59,8 @@ class Subject:
         self._passing = _plan(forward, self.signature, kind.function)
         self._called = _own_names(forward, self._passing)
         self._backward = getattr(implementation, backward_name, None) if kind.wrt else None
-        self._upstream = 0
         if kind.wrt:
             self._ours_backward = inspect.signature(getattr(ours, backward_name))
-            self._upstream = sum(1 for _ in _leading_gradients(self._ours_backward, self.signature))
         self.lacks = [
             name for name, how in self._passing.items() if how == "left out" and name in self.signature.parameters
         ]
@@ -122,39 +120,46 @@ class Subject:
         name = f"{self.kind.function}_backward"
         if self._backward is None:
             raise MissingError(f"there is no `{name}`")
-        given = dict(self.signature.bind(**case).arguments)
-        outputs, extra = self._run(given)
-        whole = self.signature.bind(**case)
-        whole.apply_defaults()
-        known = dict(whole.arguments) | {
-            n: x for n, x in zip(self.kind.outputs, outputs, strict=True) if x is not None and n not in whole.arguments
-        }
-        known |= {own: known[n] for own, n in self._called.items() if n in known}  # its own names win
-        try:
-            wanted = list(inspect.signature(self._backward).parameters.values())
-        except (TypeError, ValueError):
-            wanted = list(self._ours_backward.parameters.values())
-        if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in wanted) and len(wanted) <= 2:
-            wanted = list(self._ours_backward.parameters.values())  # behind a decorator: (*args, **kwargs)
-        names = [p.name for p in wanted if p.kind in (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)]
-        takes = dict(zip(names, upstream, strict=False))
-        rest = names[len(upstream) :]
+        known, spare = self._remembered_by_forward(case)
+        asked = self._asked()
+        takes = dict(zip(asked, upstream, strict=False))
+        rest = list(asked)[len(upstream) :]
         canonical = list(self._ours_backward.parameters)[len(upstream) :]
-        spare = list(extra)
-        required = {p.name for p in wanted if p.default is _EMPTY}
-        alien = [n for n in rest if n not in known and n in required]
+        alien = [n for n in rest if n not in known and asked[n]]
         if alien and not spare and len(rest) == len(canonical):  # other names, the same order
-            alien, known = [], known | {n: known.get(c) for n, c in zip(rest, canonical, strict=True)}
+            known |= {n: known.get(c) for n, c in zip(rest, canonical, strict=True)}
         for n in rest:
             if n in known:
                 takes[n] = known[n]
-            elif n in required and spare:
+            elif asked[n] and spare:
                 takes[n] = spare.pop(0)  # what the forward returned beyond its outputs
-            elif n in required:
+            elif asked[n]:
                 raise CannotRunError(
                     f"{name} asks for `{n}`, which is neither an argument of {self.kind.function} nor returned by it"
                 )
         return takes
+
+    def _remembered_by_forward(self, case: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Run the forward: -> arguments and outputs by the library's names and by its own; what else it returned."""
+        outputs, extra = self._run(dict(self.signature.bind(**case).arguments))
+        whole = self.signature.bind(**case)
+        whole.apply_defaults()
+        known = dict(whole.arguments)
+        known |= {n: x for n, x in zip(self.kind.outputs, outputs, strict=True) if x is not None and n not in known}
+        known |= {own: known[n] for own, n in self._called.items() if n in known}  # its own names win
+        return known, list(extra)
+
+    def _asked(self) -> dict[str, bool]:
+        """What the backward's arguments are called, and whether it can do without them."""
+        ours = list(self._ours_backward.parameters.values())
+        try:
+            wanted = list(inspect.signature(self._backward).parameters.values()) if self._backward else ours
+        except (TypeError, ValueError):
+            wanted = ours
+        if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in wanted) and len(wanted) <= 2:
+            wanted = ours  # behind a decorator: (*args, **kwargs)
+        named = (*_BY_POSITION, inspect.Parameter.KEYWORD_ONLY)
+        return {p.name: p.default is _EMPTY for p in wanted if p.kind in named}
 
     def backward(self, takes: dict[str, Any]) -> Any:
         """Call the backward with what `prepared` gave, changed or not."""
@@ -254,15 +259,6 @@ def _own_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, s
     except (TypeError, ValueError):
         return {}
     return dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
-
-
-def _leading_gradients(backward: inspect.Signature, forward: inspect.Signature) -> list[str]:
-    names = []
-    for n in backward.parameters:
-        if not n.startswith("d") or n in forward.parameters:
-            break
-        names.append(n)
-    return names
 
 
 def _same(x: Any, default: Any) -> bool:
