@@ -35,6 +35,23 @@ def test_its_own_names_win_over_the_librarys():
     assert check("bce", forward, backward)
 
 
+def test_the_kinds_own_name_will_do():
+    """The kind is called bce, its function bce_with_logits."""
+    found = SimpleNamespace(bce=ops.bce_with_logits, bce_backward=ops.bce_with_logits_backward)
+    assert conform(found, "bce", examples=3)
+
+
+def test_a_causal_model_may_take_tokens_without_saying_so():
+    table = np.random.default_rng(0).standard_normal((16, 4))
+
+    def forward(x):
+        seen = table[x]
+        return np.cumsum(seen, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]
+
+    assert conform(SimpleNamespace(forward=forward), "causal_model", examples=5)
+    assert not conform(SimpleNamespace(forward=lambda x: forward(x)[:, ::-1]), "causal_model", examples=5)
+
+
 def test_positional_only_and_keyword_only_arguments():
     def forward(s, /, *, mask=None):
         return ops.softmax(s, mask)

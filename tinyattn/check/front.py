@@ -44,7 +44,7 @@ def conform(
     found: list[Finding] = []
     extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
     trying = ""
-    for what, value in in_child(_work, implementation, known, options, time_limit, limit=time_limit):
+    for what, value in in_child(_work, implementation, kind, options, time_limit, limit=time_limit):
         if what == "trying":
             trying = value
             if progress is not None:
@@ -64,10 +64,11 @@ def conform(
     return Report(kind, title, tuple(found), examples=examples, seed=seed, not_run=left, **extra)
 
 
-def _work(send: Callable[[str, Any], None], target: Any, kind: Kind, options: dict[str, Any], limit: float) -> None:
+def _work(send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float) -> None:
     """What the child does: import, try, diagnose."""
     import hypothesis  # noqa: F401  before somebody's file of that name can come in between
 
+    kind = named(name)
     try:
         op = Subject(load(target) if isinstance(target, str) else target, kind)
         send("lacks", tuple(op.lacks))

@@ -44,8 +44,8 @@ class Subject:
         self.implementation = implementation
         ours = kind.ours()
         self.signature = inspect.signature(getattr(ours, kind.function))
-        backward_name = f"{kind.function}_backward"
-        forward = getattr(implementation, kind.function, None)
+        name = kind.function if hasattr(implementation, kind.function) else kind.name
+        forward = getattr(implementation, name, None)
         if forward is None and callable(implementation) and not inspect.ismodule(implementation):
             forward = implementation
         if forward is None:
@@ -58,14 +58,14 @@ class Subject:
         self.remembered: dict[str, Any] = {}  # what a kind finds out about it
         self._passing = _plan(forward, self.signature, kind.function)
         self._called = _own_names(forward, self._passing)
-        self._backward = getattr(implementation, backward_name, None) if kind.wrt else None
+        self._backward = getattr(implementation, f"{name}_backward", None) if kind.wrt else None
         if kind.wrt:
-            self._ours_backward = inspect.signature(getattr(ours, backward_name))
+            self._ours_backward = inspect.signature(getattr(ours, f"{kind.function}_backward"))
         self.lacks = [
             name for name, how in self._passing.items() if how == "left out" and name in self.signature.parameters
         ]
         if kind.wrt and self._backward is None:
-            self.lacks.append(backward_name)
+            self.lacks.append(f"{kind.function}_backward")
         self.lacks += [name for name in kind.others if not hasattr(implementation, name)]
 
     def fit(self, case: dict[str, Any]) -> dict[str, Any]:

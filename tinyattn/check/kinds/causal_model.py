@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -184,24 +185,27 @@ def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _input(op: Subject, numbers: np.ndarray) -> np.ndarray:
-    """Tokens where the model says its `vocabulary`, else vectors of the width it says (`dim`), or of one it takes."""
-    implementation = op.implementation
-    vocabulary = getattr(implementation, "vocabulary", None)
-    if vocabulary is not None:
-        return np.asarray(numbers % int(vocabulary), np.int64)
-    width = getattr(implementation, "dim", None) or op.remembered.get("width")
-    for candidate in [width] if width else WIDTHS:
-        angles = numbers[..., None] % 997 + np.arange(1, candidate + 1) * 1.7 + np.arange(numbers.shape[1])[:, None]
-        x = np.cos(angles) + 0.3 * np.sin(3 * angles)
-        if width:
-            return x
-        try:
+    """Tokens where the model says its `vocabulary`, vectors where it says its width (`dim`), or else what it takes."""
+    vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered.get("vocabulary")
+    width = getattr(op.implementation, "dim", None) or op.remembered.get("width")
+    if vocabulary or width:
+        return _tokens(numbers, int(vocabulary)) if vocabulary else _vectors(numbers, int(width or 0))
+    tries = [("width", w, _vectors(numbers, w)) for w in WIDTHS]
+    for what, value, x in tries + [("vocabulary", v, _tokens(numbers, v)) for v in (16, 8, 4, 2)]:
+        with contextlib.suppress(AssertionError):
             _forward(op, x)
-        except AssertionError:
-            continue
-        op.remembered["width"] = candidate
-        return x
-    raise AssertionError("forward raises for inputs (B, T, D) of every width D tried; say the right one as `dim`")
+            op.remembered[what] = value
+            return x
+    raise AssertionError("forward raises for inputs (B, T, D) of every width D tried, and for tokens; say `dim` or `vocabulary`")
+
+
+def _tokens(numbers: np.ndarray, vocabulary: int) -> np.ndarray:
+    return np.asarray(numbers % vocabulary, np.int64)
+
+
+def _vectors(numbers: np.ndarray, width: int) -> np.ndarray:
+    angles = numbers[..., None] % 997 + np.arange(1, width + 1) * 1.7 + np.arange(numbers.shape[1])[:, None]
+    return np.cos(angles) + 0.3 * np.sin(3 * angles)
 
 
 def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: float = 1.0) -> np.ndarray:
@@ -210,7 +214,8 @@ def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: 
     if x.dtype.kind == "f":
         x[:, where] = size * np.sin(5 * x[:, where] + np.arange(x.shape[-1]))
     else:
-        x[:, where] = (x[:, where] + 1) % int(op.implementation.vocabulary)
+        known = getattr(op.implementation, "vocabulary", None) or op.remembered["vocabulary"]
+        x[:, where] = (x[:, where] + 1) % int(known)
     return x
 
 
