@@ -40,6 +40,7 @@ def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: floa
         hint="Average over many masks: do you get x?")
 def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     _scaled(op(x, keep, rate), x, keep, rate, "y")
+    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate says only what is divided by
 
 
 @states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",

@@ -55,6 +55,18 @@ def zero_where_masked(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> No
     demand(np.all(p[~_allowed(s, mask)] == 0), "an entry that the mask forbids has weight")
 
 
+@states("rounding", "a mask of any shape forbids what it forbids when it is written out in full",
+        hint="Which axes does a mask of shape (m,), (B, 1, m) or (n, 1) stand for?")
+def mask_shapes(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
+    n, m = s.shape[-2:]
+    both = np.stack([s.reshape(-1, n, m)[0], 1 - s.reshape(-1, n, m)[0]])
+    rng = np.random.default_rng(n)
+    for shape in ((m,), (n, 1), (1, 1), (n, m), (2, 1, 1), (2, 1, m), (2, n, 1), (1, n, m), (2, n, m)):
+        part = rng.random(shape) < 0.6
+        full = np.broadcast_to(part, both.shape).copy()
+        close(op(both, part), op(both, full), rounding(s.dtype, m, 1.0), f"with a mask {shape}, p")
+
+
 @states("rounding", "adding one number to a whole row of logits changes nothing",
         hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")
 def shift(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
