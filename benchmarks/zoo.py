@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from tinyattn.check.adapters import SASRecTokens
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.drawing import Pick
@@ -56,6 +56,8 @@ def main() -> None:
     result[part] = {"machine": describe(), "examples": options.examples, **found}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    if {"zoo", "naming", "sound"} <= result.keys():
+        write_readme("zoo", quote(result))
     print(page(result))
 
 
@@ -175,6 +177,21 @@ def sound(examples: int) -> dict[str, Any]:
             if diagnose(op, kind):
                 accused.append({"kind": name, "implementation": title, "property": "diagnosis", "says": "named a bug"})
     return {"implementations": count, "tries": tries, "accused": accused}
+
+
+def quote(result: dict[str, Any]) -> str:
+    """What README says of it, from the results file alone."""
+    rows, planted, held = result["zoo"]["summary"], result["naming"]["summary"], result["sound"]
+    bugs, killed = sum(r["bugs"] for r in rows), sum(r["killed"] for r in rows)
+    there, seen, known, right = (sum(r[key] for r in planted) for key in ("planted", "killed", "known", "named right"))
+    wrong = sum(len(r["named wrong"]) for r in planted)
+    return (
+        f"It kills {killed} of the {bugs} bugs of its zoo, and {seen:,} of {there:,} that somebody else planted in "
+        f"implementations written differently; of those {known} are in the zoo, and {right} "
+        f"({100 * right / known:.0f} %) are named, {wrong} wrongly. {held['implementations']} correct implementations, "
+        f"{held['examples']:,} cases a property, are accused {len(held['accused'])} times: "
+        "[benchmarks/results/zoo.md](benchmarks/results/zoo.md)."
+    )
 
 
 def page(result: dict[str, Any]) -> str:

@@ -35,6 +35,7 @@ def quoted(name):
 def test_readme_quotes_the_results_files():
     assert quoted("default_world") == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
     assert quoted("reading") == reading.text(json.loads((ROOT / "benchmarks/results/reading.json").read_text()))
+    assert quoted("zoo") == zoo.quote(json.loads(zoo.RESULT.read_text()))
     table = ml_1m.TABLE
     assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
 

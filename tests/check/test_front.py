@@ -115,6 +115,13 @@ def test_wrong_questions_are_refused(arguments, says, capsys):
         assert says in capsys.readouterr().err
 
 
+def test_a_missing_hypothesis_is_said_in_a_line(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert cli.main(["check", "tinyattn.ops", "--as", "softmax"]) == 2
+    assert capsys.readouterr().err == "tinyattn: drawing cases needs hypothesis: pip install 'tinyattn[check]'\n"
+    assert cli.main(["check", "--list"]) == 0  # what needs no cases needs no hypothesis
+
+
 def test_an_endless_loop_ends(write):
     report = conform(write("def softmax(s, mask=None):\n    while True: pass"), "softmax", patience=0.3)
     assert not report

@@ -17,6 +17,7 @@ BUGS = [
     Bug("view", "it returns a view into the table where it can", "Change E afterwards: does y change?"),
     Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
     Bug("assign", "dE[ids] = dy: one of several readings survives", "The same id appears three times."),
+    Bug("fancy_add", "dE[ids] += dy: NumPy adds once, however often an id stands there", "What does a[[2, 2]] += 1 do in NumPy?"),
     Bug("first_reading", "only the first reading of an id counts", "The same id appears three times."),
     Bug("pad_grad_dropped", "row 0 receives no gradient", "Is 0 a row like any other here? Ops know no padding."),
     Bug("mean_repeats", "an id read several times gets the mean", "Total gradient in must equal total out."),
@@ -78,6 +79,8 @@ def make(bugs=frozenset()):
         dE = np.zeros_like(E)
         if "assign" in bugs:
             dE[at] = rows
+        elif "fancy_add" in bugs:
+            dE[at] += rows
         elif "first_reading" in bugs:
             dE[at[::-1]] = rows[::-1]
         else:
