@@ -35,7 +35,7 @@ def record() -> dict[str, Any]:
     return {"version": cupy.__version__, "names": names, "methods": sorted(methods), "of ufuncs": of_ufuncs}
 
 
-UFUNC = ["x", "out", "dtype", "casting"]                 # what CuPy's ufuncs take: no `where`, unlike NumPy's
+UFUNC = ["x", "out", "dtype", "casting"]  # what CuPy's ufuncs take: no `where`, unlike NumPy's
 
 
 def _described(found: Any) -> dict[str, Any]:
