@@ -154,7 +154,7 @@ def _operator(name: str) -> Any:
     return apply
 
 
-_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor".split()
+_OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor"]
 for _name in [
     *(f"__{prefix}{op}__" for op in _OPERATORS for prefix in ("", "r", "i")),
     *(f"__{op}__" for op in ("neg", "invert", "lt", "le", "gt", "ge", "eq", "ne")),

@@ -3,12 +3,17 @@
 import numpy as np
 import pytest
 
+from tests.models.worlds import uneven
 from tests.strict import COUNTS, StrictArray, StrictError, strict
 from tinyattn import backend, ops
 from tinyattn.check.demands import upstream
 from tinyattn.check.drawing import Pick
 from tinyattn.check.kinds import KINDS
 from tinyattn.check.subject import Subject
+from tinyattn.data import Sampler
+from tinyattn.layers import BLOCKS, leaves, tree_map
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops.embedding import Rows
 
 backend.register(StrictArray, strict)
 OPS = [name for name, kind in KINDS.items() if kind.common and kind.ours() is ops]
@@ -44,6 +49,24 @@ def test_an_op_computes_there_what_it_computes_here(name):
                 continue
             assert isinstance(y, StrictArray)
             np.testing.assert_allclose(host(y), x, rtol=0, atol=1e-6 if x.dtype == np.float32 else 1e-14)
+
+
+@pytest.mark.parametrize("loss", ["bce", "ce"])
+@pytest.mark.parametrize("form", BLOCKS)
+def test_the_whole_network_computes_there_what_it_computes_here(form, loss):
+    """Loss and every gradient, dropout on: masks are drawn on the host, from the same key."""
+    data = uneven()
+    network = SASRecNetwork(items=data.n_items, maxlen=4, dim=4, block_form=form, loss_name=loss)
+    p = network.init(ops.generator(0, ops.Stream.INIT))
+    batch = Sampler(data, 4, 7, 0, loss == "bce").batch(0)
+    value, cache = network.loss(p, batch, np.random.default_rng(1))
+    expected = dict(leaves(network.loss_backward(p, 1.0, cache)))
+    there = tree_map(strict.asarray, p)
+    value_there, cache = network.loss(there, batch.map(strict.asarray), np.random.default_rng(1))
+    np.testing.assert_allclose(host(value_there), value, rtol=1e-13)
+    for name, g in leaves(network.loss_backward(there, 1.0, cache)):
+        mine, theirs = (x.values if isinstance(x, Rows) else x for x in (expected[name], g))
+        np.testing.assert_allclose(host(theirs), mine, rtol=0, atol=1e-13, err_msg=name)
 
 
 X = np.arange(6.0).reshape(2, 3)
