@@ -296,9 +296,7 @@ def _of_zoo_case(kind: str, bugs: frozenset[str], i: int, without: tuple[str, ..
         return (known.observe or standard)(op, known, case)
 
 
-def _of_zoo(kind: str, bugs: frozenset[str], like: Subject | None = None, i: int | None = None) -> Any:
-    """What the zoo's implementation shows: of case i, with only the arguments that `like` takes, or of all cases."""
-    if i is None:
-        return [_of_zoo_case(kind, bugs, j, ()) for j in range(len(battery(kind)))]
-    without = tuple(n for n in like.lacks if n in like.signature.parameters) if like is not None else ()
+def _of_zoo(kind: str, bugs: frozenset[str], like: Subject, i: int) -> Observation:
+    """What the zoo's implementation shows of case i, with only the arguments that `like` takes."""
+    without = tuple(n for n in like.lacks if n in like.signature.parameters)
     return _of_zoo_case(kind, bugs, i, without)

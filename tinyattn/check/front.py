@@ -29,7 +29,8 @@ def conform(
     `implementation` is a module, an object with the kind's public names, one function, or the name of any of these:
     "package.module", "path/to/file.py", either with ":object". `kind` is one of `KINDS`. Each property is tried on
     `examples` cases drawn by hypothesis from `seed`; `time_limit` seconds are for all of it, `patience` for one case.
-    A crash, an endless loop or an import error are told in the report's `problem`.
+    A crash and a call that does not return are findings; an import that fails, or `time_limit` running out, is told in
+    the report's `problem`, and accuses nobody.
 
     Raises ValueError for an unknown kind or numbers out of range, ImportError where hypothesis is missing.
     """
