@@ -47,6 +47,44 @@ def missing(source):
                 yield f"line {line}: CuPy's {name} takes {len(known['arguments'])} arguments, not {places}"
 
 
+COMPUTES = [p for p in FILES if p.parent.name in ("ops", "layers") or p.name in
+            ("sasrec_network.py", "objectives.py", "adam.py")]  # fmt: skip
+# Functions that only see host arrays: parameters are drawn, flattened and cut to views on the host.
+HOST_WORK = ("init", "glorot", "flatten", "views", "generator")
+
+
+def on_the_host(source):
+    """A sentence for each call of an np function, which would compute on the host whatever it is given."""
+    tree = ast.parse(source)
+    inside = {}
+    for f in ast.walk(tree):
+        if isinstance(f, ast.FunctionDef) and f.name.endswith(HOST_WORK):
+            inside |= {id(node): f.name for node in ast.walk(f)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and id(node) not in inside:
+            name = ast.unparse(node.func)
+            if name.startswith(("np.", "numpy.")):
+                short = name.split(".", 1)[1]
+                yield (
+                    f"line {node.lineno}: {name} computes on the host, and a GPU's arrays are not there: "
+                    f"write xp.{short}, with xp = get_xp(x); work that is the host's own belongs in {HOST_WORK}"
+                )
+
+
+@pytest.mark.parametrize("path", COMPUTES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_what_computes_calls_no_np_function(path):
+    found = [f"{path.relative_to(ROOT.parent)}, {sentence}" for sentence in on_the_host(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+def test_a_newcomers_np_call_is_named_with_its_line_and_the_remedy():
+    source = "import numpy as np\n\ndef swish(x):\n    return x / (1 + np.exp(-x))\n"
+    (said,) = on_the_host(source)
+    assert said.startswith("line 4: np.exp computes on the host")
+    assert "write xp.exp, with xp = get_xp(x)" in said
+    assert not list(on_the_host("def dense_init(rng):\n    return np.zeros(3)\n"))
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_cupy_has_all_that_is_called(path):
     found = [f"{path.relative_to(ROOT.parent)}, {sentence}" for sentence in missing(path.read_text())]

@@ -92,7 +92,7 @@ def parser() -> argparse.ArgumentParser:
     _add(group, "beta2", float, "second decay rate of Adam")
     _add(group, "seed", int, "of initialisation, order, negatives and dropout")
     _add(group, "workers", int, "threads (default: one a core); never changes the result")
-    _add(group, "device", str, "where to compute", choices=DEVICES)
+    _add_device(group)
     _add_evaluation(command)
 
     command = commands.add_parser(
@@ -177,6 +177,11 @@ def _add(group: Any, name: str, kind: type, text: str, **how: Any) -> None:
 
 def _add_run(command: Any) -> None:
     command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
+    _add_device(command)
+
+
+def _add_device(group: Any) -> None:
+    _add(group, "device", str, "where to compute; a run may move between them", choices=DEVICES)
 
 
 def _add_data(command: Any, text: str = "default: the data the run was trained on", required: bool = False) -> None:

@@ -7,18 +7,24 @@ or on the GPU. There is no global switch that could disagree with the arrays at 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
+_DEVICES: dict[str, Any] = {"cpu": np}
 DEVICES = ("cpu", "gpu")
 
 
-def register(array_type: type, module: Any) -> None:
-    """Let arrays of `array_type` be computed by `module`, which offers NumPy's functions under NumPy's names."""
+def register(array_type: type, module: Any, device: str | None = None) -> None:
+    """Let arrays of `array_type` be computed by `module`, which offers NumPy's functions under NumPy's names.
+
+    With `device`, that is the name under which `module_for` finds the module.
+    """
     _MODULES[array_type] = module
+    if device is not None:
+        _DEVICES[device] = module
 
 
 def _module_of(x: Any) -> Any:
@@ -52,10 +58,10 @@ def get_xp(*arrays: Any) -> Any:
     return found
 
 
-def module_for(device: str) -> ModuleType:
+def module_for(device: str) -> Any:
     """NumPy for "cpu", CuPy for "gpu". Raises ValueError, saying what is missing, where that cannot work."""
-    if device == "cpu":
-        return np
+    if device in _DEVICES:
+        return _DEVICES[device]
     if device != "gpu":
         raise ValueError(f"device is {device!r}, expected one of {', '.join(DEVICES)}")
     try:
@@ -68,13 +74,33 @@ def module_for(device: str) -> ModuleType:
         count = 0
     if count == 0:
         raise ValueError("device gpu: CuPy is installed but finds no CUDA device; use device cpu")
-    register(cupy.ndarray, cupy)
+    register(cupy.ndarray, cupy, "gpu")
     return cupy
+
+
+def on_host(xp: Any) -> bool:
+    """Does `xp` compute here, at once? Elsewhere a result that Python looks at has to be waited for and fetched."""
+    return xp is np
 
 
 def asarray(x: Any, like: Any) -> Any:
     """`x`, a host array, in the module of the array `like`; None stays None."""
     return None if x is None else get_xp(like).asarray(x)
+
+
+def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Any]:
+    """Host arrays in the module `xp`, in one transfer: their bytes travel end to end, and each becomes a view there."""
+    if on_host(xp):
+        return list(arrays)
+    ends = np.cumsum([-(-a.nbytes // 8) * 8 for a in arrays])          # each begins where any dtype may begin
+    whole = np.zeros(ends[-1], dtype=np.uint8)
+    starts = (ends - [-(-a.nbytes // 8) * 8 for a in arrays]).tolist()
+    for start, a in zip(starts, arrays, strict=True):
+        whole[start : start + a.nbytes] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
+    there = xp.asarray(whole)
+    return [
+        there[start : start + a.nbytes].view(a.dtype).reshape(a.shape) for start, a in zip(starts, arrays, strict=True)
+    ]
 
 
 def to_numpy(x: Any) -> np.ndarray:

@@ -193,7 +193,7 @@ class _Source:
 
 def _open(options: argparse.Namespace) -> tuple[Any, _Source, Interactions, Truth | None]:
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
-    model, config = RunFolder(options.run_folder).open()
+    model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
         source = _Source.of(options)
         return model, source, *source.load()
@@ -232,7 +232,7 @@ def _history(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, 
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
-        model, _ = RunFolder(options.run_folder).open()
+        model, _ = RunFolder(options.run_folder).open(device=options.device)
         return [item.strip() for item in options.items.split(",") if item.strip()], None, model
     model, _, data, _ = _open(options)
     row = int(data.users.numbers([options.user])[0]) - 1

@@ -28,9 +28,7 @@ def test_heads_one_by_one(heads, output, rng):
     mask = rng.random((4, 5)) < 0.7
     y, cache = multi_head_attention(p, x, memory, heads=heads, mask=mask)
     for b in range(2):
-        np.testing.assert_allclose(
-            y[b], head_by_head(p, x[b], memory[b], heads, mask), rtol=0, atol=1e-12
-        )
+        np.testing.assert_allclose(y[b], head_by_head(p, x[b], memory[b], heads, mask), rtol=0, atol=1e-12)
     assert cache.weights.shape == (2, heads, 4, 5)
 
 

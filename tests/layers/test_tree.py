@@ -1,7 +1,10 @@
 import numpy as np
+import pytest
 
 from tinyattn.layers import add_to, flatten, leaves, tree_map
 from tinyattn.ops import Rows
+
+pytestmark = pytest.mark.host  # trees are walked on the host; test_strict.py has whole networks of leaves elsewhere
 
 TREE = {"a": np.ones((2, 3)), "b": [{"W": np.full(4, 2.0)}, {"W": np.full(1, 3.0)}]}
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
+from tinyattn import backend
 from tinyattn.data import FileError, Sampler, leave_one_out
 from tinyattn.layers import leaves
 from tinyattn.models import SASRecNetwork
@@ -23,7 +24,20 @@ def sampler():
 
 def run(settings=SETTINGS, model=NETWORK, **how):
     p, history = train(model, sampler(), settings, workers=1, progress=False, **how)
-    return b"".join(leaf.tobytes() for _, leaf in leaves(p)), history
+    return flat(p), history
+
+
+def flat(p):
+    return np.concatenate([backend.to_numpy(leaf).ravel() for _, leaf in leaves(p)])
+
+
+def same(one, other, device):
+    """To the bit on the host; a device adds in any order, and twelve steps of Adam have enlarged the difference."""
+    return np.allclose(one, other, rtol=0, atol=0 if device == "cpu" else 2e-5)
+
+
+def spread(p):
+    return float(np.std(backend.to_numpy(p["items"])))
 
 
 def timeless(history):
@@ -50,23 +64,24 @@ def test_it_learns():
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 12])
-def test_interrupted_at_any_step_and_resumed_it_ends_with_the_same_bits(n, tmp_path):
+def test_interrupted_at_any_step_and_resumed_it_ends_with_the_same_bits(n, tmp_path, device):
     """Ctrl-C lets the step finish and saves; the next run goes on. 3 steps an epoch, so most cuts are mid-epoch."""
-    whole, history = run(validate=lambda p: float(p["items"].std()))
+    whole, history = run(validate=spread)
 
     def ctrl_c(p, batch, rng):
         os.kill(os.getpid(), signal.SIGINT)
         return NETWORK.loss(p, batch, rng)
 
-    how = {"checkpoint": tmp_path / "c.npz", "validate": lambda p: float(p["items"].std())}
+    how = {"checkpoint": tmp_path / "c.npz", "validate": spread}
     with pytest.raises(InterruptedRunError, match=f"after step {n}"):
         run(model=Stops(n, ctrl_c), **how)
     resumed, resumed_history = run(**how)
-    assert resumed == whole
-    assert timeless(resumed_history) == timeless(history)
+    assert same(resumed, whole, device)
+    if device == "cpu":
+        assert timeless(resumed_history) == timeless(history)
 
 
-def test_killed_within_a_step_it_goes_on_from_the_last_checkpoint(tmp_path):
+def test_killed_within_a_step_it_goes_on_from_the_last_checkpoint(tmp_path, device):
     class Killed(BaseException):
         pass
 
@@ -76,23 +91,23 @@ def test_killed_within_a_step_it_goes_on_from_the_last_checkpoint(tmp_path):
     with pytest.raises(Killed):
         run(model=Stops(8, kill), checkpoint=tmp_path / "c.npz")
     assert (tmp_path / "c.npz").exists()
-    assert run(checkpoint=tmp_path / "c.npz")[0] == run()[0]
+    assert same(run(checkpoint=tmp_path / "c.npz")[0], run()[0], device)
 
 
 @pytest.mark.parametrize("part", ["loss", "gradient"])
-def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_path):
+def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_path, device):
     def burst(p, batch, rng):
         value, cache = NETWORK.loss(p, batch, rng)
         if part == "loss":
-            return np.float32(np.nan), cache
+            return value * np.nan, cache
         h, saved, remembered = cache
-        return value, (h * np.float32(np.inf), saved, remembered)
+        return value, (h * np.inf, saved, remembered)
 
     with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
         run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
     assert (tmp_path / "c.npz").exists()
     resumed, _ = run(checkpoint=tmp_path / "c.npz")
-    assert resumed == run()[0]  # the checkpoint held the parameters from before that step
+    assert same(resumed, run()[0], device)  # the checkpoint held the parameters from before that step
 
 
 def test_parameters_that_are_not_finite_are_never_returned_or_saved(tmp_path):
@@ -148,12 +163,12 @@ def test_early_stopping_keeps_the_best_epoch():
     seen = []
 
     def validate(p):
-        seen.append(b"".join(leaf.tobytes() for _, leaf in leaves(p)))
+        seen.append(flat(p))
         return next(scores)
 
     best, history = run(Settings(epochs=6, patience=3), validate=validate)
     assert [row["valid"] for row in history] == [0.1, 0.5, 0.4, 0.3, 0.2]
-    assert best == seen[1]
+    assert np.array_equal(best, seen[1])
     scores = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
     _, history = run(Settings(epochs=6, patience=0), validate=validate)
     assert len(history) == 6
@@ -170,7 +185,7 @@ def test_dropout_is_on_in_training_and_off_in_evaluation():
     assert by_key[0] == by_key[1] != by_key[2]
     assert network.loss(p, batch)[0] == network.loss(p, batch)[0]
     trained = [run(model=SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=rate))[0] for rate in (0.0, 0.5)]
-    assert trained[0] != trained[1]
+    assert not np.array_equal(*trained)
 
 
 @pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
@@ -188,13 +203,14 @@ def test_dropout_falls_on_the_input_and_within_blocks(form):
     assert cache.blocks[1].keep_2.tobytes() != block.keep_2.tobytes()
 
 
-def test_every_setting_reaches_the_optimiser():
-    assert run(Settings(epochs=4, patience=0, beta2=0.9))[0] != run()[0]
-    assert run(Settings(epochs=4, patience=0, lr=2e-3))[0] != run()[0]
+def test_every_setting_reaches_the_optimiser(device):
+    assert not same(run(Settings(epochs=4, patience=0, beta2=0.9))[0], run()[0], device)
+    assert not same(run(Settings(epochs=4, patience=0, lr=2e-3))[0], run()[0], device)
 
 
-def test_the_seed_decides_and_nothing_else():
-    assert run()[0] == run()[0] != run(Settings(epochs=4, patience=0, seed=1))[0]
+def test_the_seed_decides_and_nothing_else(device):
+    assert same(run()[0], run()[0], device)
+    assert not same(run()[0], run(Settings(epochs=4, patience=0, seed=1))[0], device)
 
 
 @pytest.mark.parametrize(

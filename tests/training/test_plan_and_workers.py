@@ -60,6 +60,7 @@ def test_slices_add_up_to_the_batch(loss):
         np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.host  # a device has one worker
 def test_any_number_of_workers_gives_the_same_bits():
     data = leave_one_out(TINY.generate()).train
     network = SASRecNetwork(items=data.n_items, maxlen=6, dim=8, heads=2)

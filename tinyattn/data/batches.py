@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import transfer
 from ..ops import Stream, generator
 from .interactions import Interactions
 from .seen import Seen
@@ -30,6 +31,11 @@ class Batch(NamedTuple):
     def map(self, f: Any) -> Batch:
         """The batch with `f` applied to every array it has."""
         return Batch(*(None if x is None else f(x) for x in self))
+
+    def to(self, xp: Any) -> Batch:
+        """The batch in the array module `xp`, carried there in one transfer."""
+        there = iter(transfer([x for x in self if x is not None], xp))
+        return self.map(lambda _: next(there))
 
 
 def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None) -> Batch:

@@ -6,7 +6,7 @@ from .drop import draw_keep
 from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
 from .multi_head import multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import norm, norm_backward, norm_init
-from .tree import add_to, flatten, leaves, tree_map
+from .tree import add_to, flatten, leaves, tree_map, views
 
 __all__ = [
     "BLOCKS",
@@ -30,4 +30,5 @@ __all__ = [
     "norm_backward",
     "norm_init",
     "tree_map",
+    "views",
 ]

@@ -1,4 +1,4 @@
-"""Parameters and gradients are trees: nested dicts and lists with arrays as leaves. Four functions work on them.
+"""Parameters and gradients are trees: nested dicts and lists with arrays as leaves. Five functions work on them.
 
 In files and reports a leaf has a dotted name, e.g. `blocks.0.attention.query.W`.
 """
@@ -33,16 +33,22 @@ def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Any, Any]:
-    """All leaves in one vector: -> vector, tree of views into it.
+    """All leaves, host arrays, in one vector in the module `xp`: -> vector, tree of views into it.
 
     Writing into a view writes into the vector and the other way round, so an optimiser handles the whole model
     in a few vector operations.
     """
     arrays = [leaf for _, leaf in leaves(tree)]
     vector = xp.asarray(np.concatenate([np.ravel(a) for a in arrays]).astype(dtype))
+    return vector, views(vector, tree)
+
+
+def views(vector: Any, tree: Any) -> Any:
+    """A tree of the same form as `tree` whose leaves are the pieces of `vector`, in order."""
+    arrays = [leaf for _, leaf in leaves(tree)]
     ends = np.cumsum([a.size for a in arrays]).tolist()
-    views = iter([vector[end - a.size : end].reshape(a.shape) for a, end in zip(arrays, ends, strict=True)])
-    return vector, tree_map(lambda _: next(views), tree)
+    pieces = iter([vector[end - a.size : end].reshape(a.shape) for a, end in zip(arrays, ends, strict=True)])
+    return tree_map(lambda _: next(pieces), tree)
 
 
 def add_to(total: Any, grads: Any) -> None:

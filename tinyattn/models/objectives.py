@@ -24,12 +24,13 @@ class ScoredRows(NamedTuple):
 
     ids: Any        # (N,)
     values: Any     # (N, D)
+    E: Any          # (items + 1, D)
 
     def with_reading(self, ids, dx):
-        """One concatenation of both uses of the table, summed once. -> Rows."""
+        """One concatenation of both uses of the table, summed once. -> Rows, or on a device the table."""
         xp = get_xp(self.values, dx)
         both = xp.concatenate([self.ids, ids.reshape(-1)])
-        return sum_rows(both, xp.concatenate([self.values, rows(dx)]))
+        return sum_rows(both, xp.concatenate([self.values, rows(dx)]), self.E)
 
 
 class ScoredTable(NamedTuple):
@@ -39,7 +40,7 @@ class ScoredTable(NamedTuple):
 
     def with_reading(self, ids, dx):
         """-> (items + 1, D), both uses of the table added."""
-        add_to(self.dE, sum_rows(ids, dx))
+        add_to(self.dE, sum_rows(ids, dx, self.dE))
         return self.dE
 
 
@@ -60,7 +61,7 @@ def bce_backward(dloss, h, E, batch, saved):
     dh = dpositive * embedding(batch.targets, E) + dnegative * embedding(batch.negatives, E)
     xp = get_xp(h)
     ids = xp.concatenate([batch.targets.reshape(-1), batch.negatives.reshape(-1)])
-    return dh, ScoredRows(ids, xp.concatenate([rows(h * dpositive), rows(h * dnegative)]))
+    return dh, ScoredRows(ids, xp.concatenate([rows(h * dpositive), rows(h * dnegative)]), E)
 
 
 def _dot(a, b):

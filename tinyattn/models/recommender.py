@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ..backend import module_for
 from ..data import FileError, Interactions, Split, Vocabulary, read_arrays, write_arrays
 from ..evaluation import full_ranking
 from ..evaluation.protocol import Truth
@@ -105,17 +106,21 @@ class Recommender:
         write_arrays(Path(path), "model", {"model": self.name, "options": self._options()}, arrays | self._arrays())
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path, **where: Any) -> Self:
         """The model in the file. `Recommender.load` takes any kind, a subclass only its own.
 
-        Raises FileError for a file that is missing, truncated, pickled, or not such a model.
+        `where` holds arguments that a file does not keep: `device`, `workers`. A model that has no such argument
+        computes on the host. Raises FileError for a file that is missing, truncated, pickled, or not such a model,
+        ValueError for a device that is not there.
         """
+        module_for(where.get("device", "cpu"))
         meta, arrays = read_arrays(Path(path), "model")
         known = cls.known if cls is Recommender else {cls.name: cls}
         if not isinstance(meta.get("model"), str) or meta["model"] not in known:
             raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
         try:
-            model: Any = known[meta["model"]](**meta["options"])
+            kind: Any = known[meta["model"]]
+            model = kind(**meta["options"] | {name: value for name, value in where.items() if hasattr(kind, name)})
             for what in ("items", "users"):
                 ids = arrays.pop(f"vocabulary.{what}")
                 if ids.ndim != 1 or ids.dtype.kind not in "iU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):

@@ -63,12 +63,15 @@ class RunFolder:
         written = (self.path / name for name in ("metrics.json", "model.npz"))
         return all(path.exists() for path in written) and not self.checkpoint.exists()
 
-    def open(self) -> tuple[Any, dict[str, Any]]:
-        """The model of a finished run and its configuration. Raises FileError for any other folder."""
+    def open(self, **where: Any) -> tuple[Any, dict[str, Any]]:
+        """The model of a finished run and its configuration. Raises FileError for any other folder.
+
+        `where` goes to `Recommender.load`.
+        """
         config = self._config()
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
-        return Recommender.load(self.model), config
+        return Recommender.load(self.model, **where), config
 
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""

@@ -14,7 +14,7 @@ from ..data import Interactions, Sampler, Split, pad
 from ..evaluation import NaNScoreError, full_ranking
 from ..layers import flatten, leaves
 from ..ops import Stream, generator
-from ..training import Settings, Workers, cut, train
+from ..training import SLICE_TOKENS, Settings, Workers, cut, train
 from .objectives import OBJECTIVES
 from .recommender import Recommender
 from .sasrec_network import SASRecNetwork
@@ -53,7 +53,7 @@ class SASRec(Recommender):
     beta2: float = 0.98               # of Adam
     seed: int = 0
     workers: int | None = None        # threads, by default one a core; never changes a result
-    device: str = "cpu"
+    device: str = "cpu"               # or "gpu"; a model moves freely between them
 
     network: SASRecNetwork = field(init=False, repr=False)               # set by fit and load, as are
     parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
@@ -90,8 +90,8 @@ class SASRec(Recommender):
         )
 
     def identity(self) -> dict[str, Any]:
-        """Every argument that has a say in the result, as JSON: all but `workers`."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name != "workers"}
+        """Every argument that says what is learned, as JSON: all but `workers` and `device`, which say where."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.init and f.name not in ("workers", "device")}
 
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` goes to `tinyattn.training.train`: checkpoint, on_epoch, progress, ..."""
@@ -120,7 +120,7 @@ class SASRec(Recommender):
         return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32; column 0 is -inf. Worked off in slices, like training."""
+        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices, like training."""
         return self._score(self.network, self.parameters, histories, users)
 
     def _score(
@@ -128,15 +128,17 @@ class SASRec(Recommender):
     ) -> np.ndarray:
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         scores = np.empty((len(histories), network.items + 1), dtype=np.float32)
-        slices = cut(np.array([min(len(h), self.maxlen) for h in histories]))
+        xp = backend.get_xp(p["items"])
+        on_host = backend.on_host(xp)
+        lengths = np.array([min(len(h), self.maxlen) for h in histories])
+        slices = cut(lengths, SLICE_TOKENS if on_host else 64 * SLICE_TOKENS)
 
         def work(rows: np.ndarray) -> np.ndarray:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
-            batch = batch.map(lambda x: backend.asarray(x, like=p["items"]))
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
-                return backend.to_numpy(network.score(p, batch))
+                return backend.to_numpy(network.score(p, batch.to(xp)))
 
-        with Workers(self.workers) as pool:
+        with Workers(self.workers if on_host else 1) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):
                 scores[rows] = found
         return scores
@@ -150,13 +152,13 @@ class SASRec(Recommender):
         history = vocabulary.numbers(sequence)[-self.maxlen :]
         if not len(history):
             raise ValueError("the history is empty: expected at least one item id")
-        batch = pad([history], self.maxlen).map(lambda x: backend.asarray(x, like=self.parameters["items"]))
+        batch = pad([history], self.maxlen).to(backend.get_xp(self.parameters["items"]))
         _, cache = self.network.forward(self.parameters, batch)
         weights = [backend.to_numpy(block.attention.weights)[0] for block in cache.blocks]
         return vocabulary.decode(history), np.array(weights).reshape(-1, self.heads, len(history), len(history))
 
     def _options(self) -> dict[str, Any]:
-        return {name: value for name, value in self.identity().items() if name != "device"}     # loads anywhere
+        return self.identity()
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {f"parameters.{name}": backend.to_numpy(leaf) for name, leaf in leaves(self.parameters)}

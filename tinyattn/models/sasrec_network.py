@@ -118,7 +118,7 @@ class SASRecNetwork:
         block = BLOCKS[self.block_form]
         grads: dict[str, Any] = {}
         if self.users:
-            grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1))
+            grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
             dh, grads["norm"] = norm_backward(p["norm"], dh, cache.norm)
         grads["blocks"] = []
@@ -126,7 +126,7 @@ class SASRecNetwork:
             dh, g = block.backward(weights, dh, remembered)
             grads["blocks"].insert(0, g)
         dx = dropout_backward(dh, cache.keep, self.dropout)
-        grads["positions"] = sum_rows(cache.batch.slots, dx)
+        grads["positions"] = sum_rows(cache.batch.slots, dx, p["positions"])
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:

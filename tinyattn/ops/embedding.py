@@ -2,7 +2,7 @@
 
 from typing import Any, NamedTuple
 
-from ..backend import get_xp
+from ..backend import get_xp, on_host
 from .shapes import expect, rows
 
 
@@ -34,24 +34,39 @@ def embedding_backward(dy, ids, E):
     Shapes: dy (..., d), ids (...), E (V, d) -> dE (V, d).
     """
     expect("...d #... vd", dy=dy, ids=ids, E=E)
+    total = sum_rows(ids, dy, E)
+    if not isinstance(total, Rows):
+        return total
     dE = get_xp(dy, ids, E).zeros_like(E)
-    where, values = sum_rows(ids, dy)
-    dE[where] = values
+    dE[total.ids] = total.values
     return dE
 
 
-def sum_rows(ids, values):
-    """Add up the rows that share an id. Shapes: ids (...), values (..., d) -> Rows, distinct ids ascending.
+def sum_rows(ids, values, E):
+    """The gradient of table E, where row `ids[i]` was read and `values[i]` came back: rows that share an id add up.
 
-    After sorting, the occurrences of an id stand together, as a run. Short runs are added in rounds: round r
-    adds the r-th row of every run that has one, and within a round no id repeats. Long runs are summed one by one.
+    Shapes: ids (...), values (..., d), E (V, d) -> `Rows` on the host, distinct ids ascending; on a device all of dE,
+    (V, d), since how many rows there are is known there only after waiting for it. The device adds in any order, so
+    repeating it gives the same numbers to rounding; the host to the bit.
     """
-    expect("#... ...d", ids=ids, values=values)
-    xp = get_xp(ids, values)
-    ids = ids.reshape(-1)
+    expect("#... ...d vd", ids=ids, values=values, E=E)
+    xp = get_xp(ids, values, E)
+    if on_host(xp):
+        return _by_rounds(ids.reshape(-1), rows(values), xp)
+    dE = xp.zeros_like(E)
+    xp.add.at(dE, ids.reshape(-1), rows(values))
+    return dE
+
+
+def _by_rounds(ids, values, xp):
+    """(N,), (N, d) -> Rows. After sorting, the occurrences of an id stand together, as a run.
+
+    Short runs are added in rounds: round r adds the r-th row of every run that has one, and within a round no id
+    repeats. Long runs are summed one by one.
+    """
     order = xp.argsort(ids, kind="stable")
     unique, first, count = xp.unique(xp.take(ids, order), return_index=True, return_counts=True)
-    values = xp.take(rows(values), order, axis=0)       # (N, d), runs of equal ids
+    values = xp.take(values, order, axis=0)             # (N, d), runs of equal ids
     total = xp.take(values, first, axis=0)              # (u, d)
     for r in range(1, _SHORT):
         some = xp.flatnonzero((count > r) & (count <= _SHORT))

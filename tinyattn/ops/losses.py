@@ -80,7 +80,7 @@ def _shares(dloss, targets, like, weights):
         shares = get_xp(like).full(targets.shape, 1 / max(targets.size, 1), dtype=like.dtype)
     else:
         shares = weights / _total(weights)
-    shares *= dloss                                     # in place: a NumPy scalar must not widen float32
+    shares *= float(dloss)                              # a NumPy scalar would widen float32
     return shares
 
 

@@ -2,10 +2,11 @@
 
 from .adam import Moments, adam
 from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
-from .plan import cut, plan
+from .plan import SLICE_TOKENS, cut, plan
 from .workers import Workers
 
 __all__ = [
+    "SLICE_TOKENS",
     "Batches",
     "DivergedError",
     "InterruptedRunError",

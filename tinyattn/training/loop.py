@@ -20,13 +20,14 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import backend
-from ..backend import get_xp
 from ..data import Batch, FileError, read_arrays, write_arrays
-from ..layers import add_to, flatten
+from ..layers import add_to, flatten, views
 from ..ops import Stream, generator
 from .adam import Moments, adam
 from .plan import SLICE_TOKENS, plan
 from .workers import Workers
+
+LOOK_EVERY = 50          # steps between two looks at the losses of a device
 
 
 class Batches(Protocol):
@@ -77,44 +78,41 @@ class State:
     vector: Any                       # all parameters
     moments: Moments
     best: Any                         # the parameters with the best validation score so far
+    seen: Any                         # (steps an epoch, 2): loss and squared gradient norm of this epoch's steps
     step: int = 0
     best_score: float | None = None
     best_epoch: int = 0
-    loss_sum: float = 0.0             # of the epoch's steps so far
-    norm_sum: float = 0.0
     tokens: int = 0
     seconds: float = 0.0
     history: list[dict[str, Any]] = field(default_factory=list)
 
     _SCALARS: ClassVar[dict[str, Any]] = {
-        "step": int, "best_score": float | None, "best_epoch": int, "loss_sum": float, "norm_sum": float, "tokens": int,
-        "seconds": float, "history": list,
+        "step": int, "best_score": float | None, "best_epoch": int, "tokens": int, "seconds": float, "history": list,
     }  # fmt: skip
 
     def _arrays(self) -> dict[str, Any]:
-        return {"vector": self.vector, "m": self.moments.m, "v": self.moments.v, "best": self.best}
+        moments = {"m": self.moments.m, "v": self.moments.v}
+        return {"vector": self.vector, **moments, "best": self.best, "seen": self.seen}
 
-    def count(self, loss: float, norm: float, batch: Batch, seconds: float) -> None:
+    def count(self, batch: Batch, seconds: float) -> None:
         """One more step has been taken."""
         self.step += 1
-        self.loss_sum += loss
-        self.norm_sum += norm
         self.tokens += int(np.sum(batch.weight))
         self.seconds += seconds
 
-    def finish_epoch(self, steps: int, score: float | None) -> None:
+    def finish_epoch(self, score: float | None) -> None:
         """Write the epoch's row of the history, and keep the parameters if they are the best so far."""
-        epoch = self.step // steps
+        losses, squares = backend.to_numpy(self.seen).T
+        epoch = self.step // len(losses)
         row = {
             "epoch": epoch,
-            "loss": self.loss_sum / steps,
+            "loss": float(np.mean(losses)),
             "valid": score,
-            "gradient_norm": self.norm_sum / steps,
+            "gradient_norm": float(np.mean(np.sqrt(squares))),
             "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
         }
         self.history.append(row)
-        self.loss_sum = self.norm_sum = self.seconds = 0.0
-        self.tokens = 0
+        self.seconds, self.tokens = 0.0, 0
         if score is None or self.best_score is None or score > self.best_score:
             self.best[...] = self.vector
             self.best_score, self.best_epoch = score, epoch
@@ -131,8 +129,9 @@ class State:
         try:
             for name, mine in self._arrays().items():
                 found = arrays[name]
-                if found.shape != mine.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
-                    raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {mine.shape} finite float32")
+                if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
+                    wanted = f"{mine.shape} finite {mine.dtype}"
+                    raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {wanted}")
                 mine[...] = backend.asarray(found, like=mine)
             for name, kinds in self._SCALARS.items():
                 value = meta["scalars"][name]
@@ -164,52 +163,64 @@ def train(
     valid (or None), gradient_norm (the mean over steps), tokens_per_second.
 
     The checkpoint is saved as often as keeps saving to a fiftieth of the time, whenever loss and gradient have just
-    been found finite, and on Ctrl-C; run again, the result has the bits of a run never stopped. `identity` (JSON)
-    says whose checkpoint it is.
+    been found finite, and on Ctrl-C; run again on the host, the result has the bits of a run never stopped, and on a
+    device its numbers to rounding. `identity` (JSON) says whose checkpoint it is.
+
+    On a device nothing waits for it within a step: parameters, gradient and losses stay there, a batch goes over in
+    one transfer, and losses are looked at every fifty steps, at the end of an epoch and before saving.
 
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint that does not belong here.
     """
     xp = backend.module_for(settings.device)
+    on_host = backend.on_host(xp)
     vector, p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, xp)
-    gradient, grads = flatten(p, np.float32, xp)
-    state = State(vector, Moments(xp.zeros_like(vector), xp.zeros_like(vector)), vector.copy())
+    gradient = xp.zeros_like(vector)
+    grads = views(gradient, p)
+    moments = Moments(xp.zeros_like(vector), xp.zeros_like(vector))
+    state = State(vector, moments, vector.copy(), xp.zeros((batches.steps, 2)))
     if checkpoint is not None and checkpoint.exists():
         state.restore(checkpoint, identity or {})
 
     def save() -> float:
         """-> when to save next."""
+        if checkpoint is None:
+            return math.inf
         began = time.monotonic()
-        if checkpoint is not None:
-            state.save(checkpoint, identity or {})
+        state.save(checkpoint, identity or {})
         now = time.monotonic()
         return now + 50 * (now - began)
 
     last = settings.epochs * batches.steps
-    due = time.monotonic()
+    due = math.inf if checkpoint is None else time.monotonic()
+    unseen = state.step % batches.steps                          # the first step whose loss nobody has looked at
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
-    with Workers(workers) as pool, _interrupts() as interrupted, bar:
+    with Workers(workers if on_host else 1) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
-            batch = batches.batch(state.step)
-            loss, norm = _differentiate(model, p, batch, gradient, grads, pool, settings, state.step)
-            if not (math.isfinite(loss) and math.isfinite(norm)):
-                raise _diverged(state.step + 1, batches, f"loss {loss}, gradient norm {norm}")
-            if time.monotonic() >= due:                          # here, where the parameters are known to be good
+            batch, here = batches.batch(state.step), state.step % batches.steps
+            _differentiate(model, p, batch, gradient, grads, state.seen[here], pool, settings, state.step)
+            saving, ends = time.monotonic() >= due, here == batches.steps - 1
+            if on_host or saving or ends or here - unseen >= LOOK_EVERY:
+                _refuse_divergence(state, unseen, here, batches)
+                unseen = 0 if ends else here + 1
+            if saving:                                           # here, where the parameters are known to be good
                 due = save()
             with np.errstate(over="ignore", invalid="ignore"):
                 adam(vector, gradient, state.moments, state.step + 1, lr=settings.lr, beta2=settings.beta2)
-            state.count(loss, norm, batch, time.monotonic() - began)
+            state.count(batch, time.monotonic() - began)
             bar.update()
-            if state.step % batches.steps == 0:
+            if ends:
                 score = None if validate is None else validate(p)
                 if score is not None and not math.isfinite(score):
                     raise _diverged(state.step, batches, f"validation score {score}")
-                state.finish_epoch(batches.steps, score)
+                state.finish_epoch(score)
                 bar.set_postfix(_short(state.history[-1]))
                 if on_epoch is not None:
                     on_epoch(state.history)
             if interrupted():
+                if not ends:
+                    _refuse_divergence(state, unseen, here, batches)
                 save()
                 raise InterruptedRunError(f"interrupted after step {state.step}")
     if not np.all(np.isfinite(backend.to_numpy(state.best))):
@@ -218,30 +229,41 @@ def train(
     return p, state.history
 
 
-def _differentiate(model, p, batch, gradient, grads, pool, settings, step) -> tuple[float, float]:
-    """-> the loss of `batch` and the norm of its gradient, which is written to `grads`, views into `gradient`.
+def _differentiate(model, p, batch, gradient, grads, seen, pool, settings, step) -> None:
+    """Write the gradient of `batch` to `grads`, views into `gradient`; its loss and squared norm to `seen` (2,).
 
     Slices are added in the order of the plan, whoever finished first.
     """
     gradient[...] = 0
-    on_device = settings.device != "cpu"
+    xp = backend.get_xp(gradient)
     total = float(np.sum(batch.weight))
 
-    def work(numbered: tuple[int, Batch]) -> tuple[float, Any]:
+    def work(numbered: tuple[int, Batch]) -> tuple[Any, Any]:
         number, part = numbered
         share = float(np.sum(part.weight)) / total
-        if on_device:
-            part = part.map(lambda x: backend.asarray(x, like=gradient))
         with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
-            loss, cache = model.loss(p, part, generator(settings.seed, Stream.DROPOUT, step, number))
-            return share * float(loss), model.loss_backward(p, share, cache)
+            loss, cache = model.loss(p, part.to(xp), generator(settings.seed, Stream.DROPOUT, step, number))
+            return share * loss, model.loss_backward(p, share, cache)
 
-    loss = 0.0
-    slices = plan(batch, batch.ids.size if on_device else SLICE_TOKENS)
+    seen[...] = 0
+    slices = plan(batch, SLICE_TOKENS if backend.on_host(xp) else batch.ids.size)
     for part_loss, part_grads in pool.map(work, enumerate(slices)):
-        loss += part_loss
+        seen[0] += part_loss
         add_to(grads, part_grads)
-    return loss, math.sqrt(float(get_xp(gradient).sum(gradient * gradient, dtype=np.float64)))
+    with np.errstate(over="ignore"):
+        seen[1] = xp.sum(gradient * gradient, dtype=np.float64)
+
+
+def _refuse_divergence(state: State, first: int, last: int, batches: Batches) -> None:
+    """Raise DivergedError for the first of the epoch's steps `first` to `last`, counted from 0, that is not finite.
+
+    On a device this is the one place in a step that waits for it. `state.step` is that of `last`.
+    """
+    seen = backend.to_numpy(state.seen[first : last + 1])
+    for i in np.flatnonzero(~np.all(np.isfinite(seen), axis=1)).tolist():
+        loss, square = seen[i].tolist()
+        step = state.step - state.step % batches.steps + first + i + 1
+        raise _diverged(step, batches, f"loss {loss}, gradient norm {math.sqrt(square)}")
 
 
 def _diverged(step: int, batches: Batches, what: str) -> DivergedError:

@@ -213,13 +213,17 @@ def _loops(bug):
             flat = iter(weigh([x for row in scores for x in row], [a for row in see for a in row], None))
             return [[next(flat) for _ in row] for row in scores]
         if bug == "softmax_axis":
-            turned = [weigh(list(x), list(a), None) for x, a in zip(zip(*scores, strict=True), zip(*see, strict=True),
-                                                                    strict=True)]
+            turned = [
+                weigh(list(x), list(a), None)
+                for x, a in zip(zip(*scores, strict=True), zip(*see, strict=True), strict=True)
+            ]
             return [list(row) for row in zip(*turned, strict=True)] if turned else [[] for _ in range(n)]
         top = None
         if bug == "global_max":
-            top = max((x for row, may in zip(scores, see, strict=True) for x, a in zip(row, may, strict=True) if a),
-                      default=0.0)
+            top = max(
+                (x for row, may in zip(scores, see, strict=True) for x, a in zip(row, may, strict=True) if a),
+                default=0.0,
+            )
         if bug == "no_rowmax":
             top = 0.0
         return [weigh(row, may, top) for row, may in zip(scores, see, strict=True)]
@@ -238,8 +242,10 @@ def _loops(bug):
             scores = [[c * x for x in row] for row in dots(q[at].tolist(), k[at].tolist())]
             if extra is not None:
                 unit = c if bug == "bias_before_scale" else 1.0
-                scores = [[x + unit * b for x, b in zip(row, more, strict=True)]
-                          for row, more in zip(scores, extra[at].tolist(), strict=True)]
+                scores = [
+                    [x + unit * b for x, b in zip(row, more, strict=True)]
+                    for row, more in zip(scores, extra[at].tolist(), strict=True)
+                ]
             rows = weigh_all(scores, see[at].tolist())
             taken = rows
             if gate is not None:

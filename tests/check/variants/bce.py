@@ -55,7 +55,7 @@ INVENTED = {
     "backward_div_all": "backward: divides by the number of positions, not by the sum of weights",
     "backward_weights_twice": "backward: multiplies by the weights twice",
 }
-_BACKWARD_ONLY = ("no_div", "backward_div_all", "backward_weights_twice")     # those whose code the forward shares
+_BACKWARD_ONLY = ("no_div", "backward_div_all", "backward_weights_twice")  # those whose code the forward shares
 
 
 def make(style, bug=None):
@@ -256,7 +256,7 @@ def _einsum(bug):
         if bug == "inputs_changed":
             np.abs(z, out=z)
         true = classes(targets, bug if bug in ("swapped", "hard_targets") else None)
-        slope = np.stack([p[1], -p[0]])                    # of log p of either class by z
+        slope = np.stack([p[1], -p[0]])  # of log p of either class by z
         g = -np.einsum("c...,c...->...", true, slope)
         if bug == "extra_sigmoid_derivative":
             g = g * p[0] * p[1]
@@ -335,7 +335,7 @@ def _inplace(bug):
             positive = work >= 0
             if bug == "max_missing":
                 positive[...] = True
-            np.subtract(1.0, t, out=t, where=positive)      # the true probability of the other side
+            np.subtract(1.0, t, out=t, where=positive)  # the true probability of the other side
             far = work.copy() if bug == "max_missing" else np.abs(work)
             each = np.exp(-np.abs(work))
             np.log1p(each, out=each)

@@ -7,7 +7,7 @@ import numpy as np
 
 STYLES = ("loops", "einsum", "inplace")
 _ALL = STYLES
-_BACK = ("einsum", "inplace")                           # the style of loops has no backward
+_BACK = ("einsum", "inplace")  # the style of loops has no backward
 
 PLANTED = {
     "post_as_pre": _ALL,

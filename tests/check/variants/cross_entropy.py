@@ -64,7 +64,7 @@ INVENTED = {
 }
 _EPS = 1e-12
 _SMOOTH = 0.1
-_BACKWARD_ONLY = ("no_div", "backward_ignore", "backward_div_all")        # those whose code the forward shares
+_BACKWARD_ONLY = ("no_div", "backward_ignore", "backward_div_all")  # those whose code the forward shares
 
 
 def make(style, bug=None):
@@ -332,7 +332,7 @@ def _einsum(bug):
         if bug == "weights_on_softmax_only":
             return p * share[..., None] - hot * (float(dloss) / targets.size)
         dlog_p = -hot * share[..., None]
-        jacobian = np.eye(classes, dtype=dtype) - p[..., None, :]           # of log p_i by logit j
+        jacobian = np.eye(classes, dtype=dtype) - p[..., None, :]  # of log p_i by logit j
         dlogits = np.einsum("...i,...ij->...j", dlog_p, jacobian)
         return dlogits.astype(np.float64) if bug == "widened" else dlogits
 

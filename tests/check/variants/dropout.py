@@ -263,7 +263,7 @@ def _einsum(bug):
             drawn = shape[1:] if len(shape) > 1 else shape
         if bug == "keep_mask_whole_rows":
             drawn = (*shape[:-1], 1) if shape else shape
-        waiting = rng.standard_exponential(drawn)           # longer than -log(1 - rate) with probability 1 - rate
+        waiting = rng.standard_exponential(drawn)  # longer than -log(1 - rate) with probability 1 - rate
         mask = np.asarray(waiting >= -math.log1p(-rate))
         if bug == "keep_mask_p_is_keep":
             mask = np.asarray(waiting < -math.log1p(-rate))

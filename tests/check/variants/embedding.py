@@ -106,7 +106,7 @@ def _loops(bug):
         V, d = E.shape
         terms = [[] for _ in range(V)]
         grown = 0
-        if bug == "uint8_overflow":                     # keys to sort by: first the id, then its position
+        if bug == "uint8_overflow":  # keys to sort by: first the id, then its position
             keys = ids.reshape(-1) * max(ids.size, 1) + np.arange(ids.size, dtype=ids.dtype)
             sorted_back = iter((keys.astype(np.int64) // max(ids.size, 1) % V).tolist())
         for k in np.ndindex(*ids.shape):

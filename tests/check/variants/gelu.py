@@ -56,9 +56,9 @@ INVENTED = {
 
 _ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 _DENSITY = 1 / math.sqrt(2 * math.pi)
-_FAR = 9.0                                              # beyond, Φ is 0 or 1 to the last bit of x Φ(x)
+_FAR = 9.0  # beyond, Φ is 0 or 1 to the last bit of x Φ(x)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
-_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2       # on 0..1
+_NODES, _WEIGHTS = (_NODES + 1) / 2, _WEIGHTS / 2  # on 0..1
 
 
 def make(style, bug=None):
@@ -211,8 +211,8 @@ def _einsum(bug):
             gate = logistic(argument(x if bug == "cube_overflows" else wide))
             factor = 1 if bug == "cube_derivative" else 3
             square = np.square(x) if bug == "cube_overflows" else np.square(near)
-            inner = 2 * (1 if bug == "inner_constant_missing" else _ROOT_2_OVER_PI) * (
-                1 + factor * coefficient * square
+            inner = (
+                2 * (1 if bug == "inner_constant_missing" else _ROOT_2_OVER_PI) * (1 + factor * coefficient * square)
             )
             other = logistic(-argument(wide))
             bump = 0.5 * other if bug == "one_minus_t" else gate * other

@@ -173,7 +173,7 @@ def _einsum(bug):
 
     def linear_backward(dy, x, W):
         lead = tuple(range(x.ndim - 1))
-        both = np.tensordot(augment(x), dy, axes=(lead, lead))     # dW, and db below it
+        both = np.tensordot(augment(x), dy, axes=(lead, lead))  # dW, and db below it
         dW, db = both[:-1].copy(), both[-1].copy()
         count = max(math.prod(x.shape[:-1]), 1)
         if bug == "W_transposed" and W.shape[0] == W.shape[1]:

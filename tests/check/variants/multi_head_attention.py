@@ -85,11 +85,29 @@ INVENTED = {
 
 # Forward bugs whose backward belongs to the wrong forward; for the others it stays the right op's.
 CONSISTENT = {
-    "loops": ("scale_dmodel", "scale_heads", "no_scale", "split_interleaved", "kv_swapped", "mask_queries",
-              "mask_first_head", "causal_default", "mask_1d_queries", "W_transposed"),
+    "loops": (
+        "scale_dmodel",
+        "scale_heads",
+        "no_scale",
+        "split_interleaved",
+        "kv_swapped",
+        "mask_queries",
+        "mask_first_head",
+        "causal_default",
+        "mask_1d_queries",
+        "W_transposed",
+    ),
     "einsum": ("scale_heads", "split_interleaved", "no_scale", "mask_first_head"),
-    "inplace": ("split_no_T", "merge_no_T", "scale_narrow", "kv_swapped", "same_head", "mask_queries",
-                "heads_reversed", "empty_uniform"),
+    "inplace": (
+        "split_no_T",
+        "merge_no_T",
+        "scale_narrow",
+        "kv_swapped",
+        "same_head",
+        "mask_queries",
+        "heads_reversed",
+        "empty_uniform",
+    ),
 }
 
 
@@ -434,8 +452,9 @@ def _inplace(bug):
         return a.transpose(0, 2, 1, 3).reshape(batch, n, heads * width)
 
     def attend(x, W_q, W_k, W_v, heads, see, wrong):
-        q, k, v = (split(x @ (wide(w).T if wrong == "W_transposed" else wide(w)), heads, wrong)
-                   for w in (W_q, W_k, W_v))
+        q, k, v = (
+            split(x @ (wide(w).T if wrong == "W_transposed" else wide(w)), heads, wrong) for w in (W_q, W_k, W_v)
+        )
         if wrong == "kv_swapped":
             k, v = v, k
         if wrong == "same_head":

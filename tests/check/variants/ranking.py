@@ -258,7 +258,7 @@ def _inplace(bug):
             slack = 1e-6 * abs(own) if own > -np.inf else 0.0
             begin = int(np.searchsorted(ordered, own - slack, side="left"))
             end = int(np.searchsorted(ordered, own + slack, side="right"))
-        first, last = ordered.size - end + 1, ordered.size - begin      # the places that the ties share
+        first, last = ordered.size - end + 1, ordered.size - begin  # the places that the ties share
         if bug == "ascending":
             first, last = begin + 1, end
         if bug == "optimistic_ties":

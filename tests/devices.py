@@ -1,0 +1,112 @@
+"""The library on every device there is, for tests written with NumPy arrays.
+
+`On(device)` wraps functions of the library: host arrays among the arguments go to the device, arrays in the results
+come back, and what the function wrote into its arguments is written back too. The fixture `device` (conftest.py) puts
+these in the place of the library's own in the module of a test.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tests.strict import StrictArray, strict
+from tinyattn import backend
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import train
+
+backend.register(StrictArray, strict, "strict")
+DEVICES = ("cpu", "strict", "gpu")
+_HOME = ("tinyattn.ops", "tinyattn.layers", "tinyattn.training.adam", "tinyattn.check.adapters")
+
+
+def _missing() -> dict[str, str]:
+    found = {}
+    for name in DEVICES:
+        try:
+            backend.module_for(name)
+        except ValueError as why:
+            found[name] = str(why)
+    return found
+
+
+MISSING = _missing()  # the devices that are not here, and why
+
+
+def tree(f: Any, x: Any) -> Any:
+    """f of every array in nested dicts, lists, tuples and records; everything else as it is."""
+    if isinstance(x, dict):
+        return {key: tree(f, part) for key, part in x.items()}
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(tree(f, part) for part in x))
+    if isinstance(x, list | tuple):
+        return type(x)(tree(f, part) for part in x)
+    return f(x)
+
+
+class On:
+    """Runs the library on a device: "cpu", "strict" (the double) or "gpu"."""
+
+    def __init__(self, device: str):
+        self.device = device
+        self.xp = backend.module_for(device)
+
+    def there(self, x: Any) -> Any:
+        return tree(lambda a: self.xp.asarray(a) if isinstance(a, np.ndarray) else a, x)
+
+    def here(self, x: Any) -> Any:
+        return tree(lambda a: backend.to_numpy(a) if isinstance(a, self.xp.ndarray) else a, x)
+
+    def function(self, f: Any) -> Any:
+        @functools.wraps(f)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            carried: dict[int, tuple[np.ndarray, Any]] = {}
+
+            def carry(a: Any) -> Any:
+                if not isinstance(a, np.ndarray):
+                    return a
+                return carried.setdefault(id(a), (a, self.xp.asarray(a)))[1]
+
+            result = f(*tree(carry, args), **tree(carry, kwargs))
+            for mine, theirs in carried.values():
+                found = backend.to_numpy(theirs)
+                if not np.array_equal(mine, found, equal_nan=mine.dtype.kind == "f"):
+                    mine[...] = found
+            return self.here(result)
+
+        return run
+
+    def of(self, thing: Any) -> Any:
+        """What stands for `thing` on this device: a function or module of the library, BLOCKS, a network, `train`."""
+        if self.device == "cpu":
+            return thing
+        if thing is train:
+            return self._train
+        if thing is SASRecNetwork:
+            return lambda *args, **kwargs: self.methods(SASRecNetwork(*args, **kwargs))
+        if isinstance(thing, types.FunctionType) and thing.__module__.startswith(_HOME):
+            return thing if thing.__module__ == "tinyattn.layers.tree" else self.function(thing)
+        if isinstance(thing, types.ModuleType) and thing.__name__.startswith(_HOME):
+            return types.SimpleNamespace(**{name: self.of(x) for name, x in vars(thing).items()})
+        if isinstance(thing, dict) and thing and all(_is_block(x) for x in thing.values()):
+            return {name: x._replace(forward=self.function(x.forward), backward=self.function(x.backward))
+                    for name, x in thing.items()}  # fmt: skip
+        return thing
+
+    def methods(self, network: Any) -> Any:
+        found = {name: self.function(f) for name, f in inspect.getmembers(network, inspect.ismethod)}
+        fields = {name: getattr(network, name) for name in network.__dataclass_fields__}
+        return types.SimpleNamespace(**found | fields, itself=network)
+
+    def _train(self, model: Any, batches: Any, settings: Any, **how: Any) -> Any:
+        network = getattr(model, "itself", model)
+        return self.here(train(network, batches, replace(settings, device=self.device), **how))
+
+
+def _is_block(x: Any) -> bool:
+    return isinstance(x, tuple) and type(x).__module__.startswith("tinyattn.layers") and hasattr(x, "backward")

@@ -1,0 +1,239 @@
+"""What holds on every device: each op's properties, the same seed, models that move, and how much a step may ask for."""
+
+import inspect
+import json
+import warnings
+
+import numpy as np
+import pytest
+
+from tests.check.test_kinds import accused_by
+from tests.devices import DEVICES, MISSING, On
+from tests.models.worlds import TINY, uneven
+from tests.ops.test_oracles import cases
+from tests.strict import COUNTS, strict
+from tinyattn import backend, cli, layers, ops
+from tinyattn.check.demands import upstream
+from tinyattn.check.kinds import KINDS
+from tinyattn.check.subject import Subject
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.models import Recommender, SASRec, SASRecNetwork
+from tinyattn.ops import Stream, generator, keep_mask
+from tinyattn.training import Settings, loop, train
+
+ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
+SPLIT = leave_one_out(TINY.generate())
+SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "patience": 0}
+# Functions that no kind of `tinyattn check` covers, and where they run on every device all the same.
+ALSO = {
+    "causal_mask": "ops/test_edges.py",
+    "sigmoid": "ops/test_edges.py",
+    "keep_mask": "test_the_same_key_gives_the_same_mask",
+    "sum_rows": "inside embedding_backward",
+    "dense": "layers/test_gradients.py",
+    "norm": "layers/test_gradients.py",
+    "draw_keep": "layers/test_gradients.py",
+}
+ON_THE_HOST = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}  # no arithmetic of an op
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("ranking", "causal_model")])
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_every_property_of_every_op_holds_there(where, name):
+    kind = KINDS[name]
+    unordered = (
+        ("backward_twice", "no_memory_of_the_forward") if name == "embedding" else ()
+    )  # a device adds rows in any order
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert accused_by(Subject(On(where).of(kind.ours()), kind), kind, seeds=10, but=unordered) is None
+
+
+def test_no_op_or_layer_is_left_out():
+    """A new one needs a kind, or a test in tests/ops or tests/layers and a line in ALSO: then it runs on the double."""
+    covered = {kind.function for kind in KINDS.values()} | set(ALSO) | ON_THE_HOST
+    for folder in (ops, layers):
+        for name in folder.__all__:
+            if callable(getattr(folder, name)) and name.islower() and not name.endswith("_init"):
+                assert name.removesuffix("_backward") in covered, f"{folder.__name__}.{name} runs on no device but this"
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+@pytest.mark.parametrize("rate", [0.0, 0.2, 0.5, 0.99999])
+@pytest.mark.parametrize("shape", [(), 7, (3, 5), (2, 0, 3), (129, 33)])
+def test_the_same_key_gives_the_same_mask(where, shape, rate):
+    like = On(where).xp.zeros(1)
+    here = keep_mask(np.random.default_rng(3), shape, rate)
+    there = keep_mask(np.random.default_rng(3), shape, rate, like)
+    np.testing.assert_array_equal(backend.to_numpy(there), here)
+    assert here.shape == (shape if isinstance(shape, tuple) else (shape,))
+    assert rate > 0 or here.all()
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_the_same_seed_trains_to_the_same_numbers(where):
+    """Same initial weights, same masks, same batches: the losses of two epochs agree to rounding."""
+    here, there = (SASRec(**SMALL, device=d).fit(SPLIT, progress=False) for d in ("cpu", where))
+    for row, other in zip(here.history, there.history, strict=True):
+        np.testing.assert_allclose(other["loss"], row["loss"], rtol=1e-5)
+        np.testing.assert_allclose(other["gradient_norm"], row["gradient_norm"], rtol=1e-3)
+        np.testing.assert_allclose(other["valid"], row["valid"], atol=0.02)
+    assert isinstance(there.parameters["items"], On(where).xp.ndarray)
+
+
+@pytest.mark.parametrize("options", [{}, {"loss": "ce", "block_form": "sasrec", "user_embedding": True}])
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_model_moves_between_devices(where, options, tmp_path):
+    for one, other in (("cpu", where), (where, "cpu")):
+        model = SASRec(**SMALL, **options, device=one).fit(SPLIT, progress=False)
+        model.save(tmp_path / "m.npz")
+        moved = Recommender.load(tmp_path / "m.npz", device=other)
+        assert moved.device == other
+        histories = SPLIT.histories(SPLIT.evaluated[:9], "test")
+        assert isinstance(moved.score(histories), np.ndarray)
+        np.testing.assert_allclose(moved.score(histories), model.score(histories), atol=1e-5)
+        sequence = SPLIT.data.items.decode(histories[0]).tolist()
+        assert moved.recommend(sequence, 3)[0].tolist() == model.recommend(sequence, 3)[0].tolist()
+        np.testing.assert_allclose(moved.attention(sequence)[1], model.attention(sequence)[1], atol=1e-5)
+        np.testing.assert_allclose(moved.evaluate(SPLIT)["mrr"], model.evaluate(SPLIT)["mrr"], atol=1e-3)
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_run_stopped_on_one_device_goes_on_on_another(where, tmp_path):
+    def stop(history):
+        if len(history) == 1:
+            raise KeyboardInterrupt
+
+    whole = SASRec(**SMALL).fit(SPLIT, progress=False)
+    for one, other in (("cpu", where), (where, "cpu")):
+        path = tmp_path / f"{one}.npz"
+        with pytest.raises(KeyboardInterrupt):
+            SASRec(**SMALL, device=one).fit(SPLIT, progress=False, checkpoint=path, on_epoch=stop)
+        gone_on = SASRec(**SMALL, device=other).fit(SPLIT, progress=False, checkpoint=path)
+        for (name, mine), (_, theirs) in zip(
+            layers.leaves(whole.parameters), layers.leaves(gone_on.parameters), strict=True
+        ):
+            np.testing.assert_allclose(backend.to_numpy(theirs), mine, rtol=0, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_every_command_computes_there(where, tmp_path, capsys, monkeypatch):
+    """The commands, with `--device gpu` meaning this device: what they print is what the host prints."""
+    monkeypatch.setitem(backend._DEVICES, "gpu", On(where).xp)
+    data = tmp_path / "data.txt"
+    data.write_text("".join(f"u{u} i{i}\n" for u in range(30) for i in np.random.default_rng(u).permutation(12)[:7]))
+    run = str(tmp_path / "run")
+    printed = {}
+    for name in ("cpu", "gpu"):
+        device = ["--device", name]
+        how = ["--maxlen", "5", "--dim", "8", "--epochs", "2", "--out", run + name]
+        assert cli.main(["train", str(data), *how, *device]) == 0
+        capsys.readouterr()
+        assert cli.main(["evaluate", run + "cpu", *device]) == 0
+        assert cli.main(["recommend", run + "cpu", "--items", "i1,i2", *device]) == 0
+        assert cli.main(["show", run + "cpu", "--items", "i1,i2", "--out", str(tmp_path / "a.png"), *device]) == 0
+        printed[name] = capsys.readouterr().out
+    assert printed["gpu"] == printed["cpu"]
+    there, here = (json.loads((tmp_path / f"run{name}" / "metrics.json").read_text()) for name in ("gpu", "cpu"))
+    np.testing.assert_allclose(there["model"]["full"]["mrr"], here["model"]["full"]["mrr"], atol=0.02)
+
+
+# --- what a step may ask for --------------------------------------------------------------------------------
+# Calls of the array module, each a launch on a device: of an op's case in ops/test_oracles.py (which one), forward and
+# backward, and of whole training steps of two blocks. A change that raises one costs every GPU user time at every
+# step: say here what it buys.
+
+CALLS = {  #             case, forward, backward
+    "linear": (0, 2, 3),
+    "relu": (0, 1, 2),
+    "gelu": (0, 95, 102),
+    "softmax": (1, 10, 4),
+    "layer_norm": (0, 10, 11),
+    "dropout": (0, 2, 2),
+    "embedding": (0, 1, 2),
+    "attention": (2, 16, 15),  # with mask, bias and dropout
+    "cross_entropy": (1, 14, 19),
+    "bce_with_logits": (1, 14, 14),
+}
+STEPS = {("pre", "bce"): 425, ("pre", "ce"): 390, ("post", "bce"): 425, ("sasrec", "bce"): 461}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_the_calls_of_an_op(name, rng):
+    kind = next(k for k in KINDS.values() if k.function == name)
+    which, *expected = CALLS[name]
+    case = inspect.signature(getattr(ops, name)).bind(*cases((3,), rng)[name][which]).arguments
+    takes = Subject(ops, kind).prepared(case, upstream(kind, case))
+    on = On("strict")
+    case, takes = on.there(case), on.there(takes)
+    counted = []
+    for f, arguments in ((getattr(ops, name), case), (getattr(ops, f"{name}_backward"), takes)):
+        COUNTS.clear()
+        f(**arguments)
+        counted.append(COUNTS["calls"])
+        assert not COUNTS["synchronisations"], "an op waits for the device"
+        assert not COUNTS["transfers"], "an op carries something over"
+    assert counted == expected, f"{name} now makes {counted} calls: say so in CALLS, and why"
+
+
+@pytest.mark.parametrize(("form", "loss"), STEPS)
+def test_the_calls_of_a_training_step(form, loss, monkeypatch):
+    """No synchronisation, and one transfer: the batch's."""
+    network = SASRecNetwork(items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, loss_name=loss)
+    steps = []
+
+    def counting(f):
+        def counted(*args, **kwargs):
+            before = COUNTS.copy()
+            result = f(*args, **kwargs)
+            steps.append(COUNTS - before)
+            return result
+
+        return counted
+
+    for name in ("_differentiate", "adam"):
+        monkeypatch.setattr(loop, name, counting(getattr(loop, name)))
+    train(network, Sampler(SPLIT.train, 6, 20, 0, loss == "bce"), Settings(epochs=1, device="strict"), progress=False)
+    assert len(steps) == 6
+    for gradient, update in zip(steps[::2], steps[1::2], strict=True):
+        assert not gradient["synchronisations"] + update["synchronisations"]
+        assert gradient["transfers"] + update["transfers"] == 1
+        assert gradient["calls"] + update["calls"] == STEPS[form, loss], "say in STEPS what the change buys"
+
+
+@pytest.mark.parametrize(("epochs", "checkpoint"), [(1, False), (3, False), (3, True)])
+def test_a_whole_training_waits_only_where_it_reports(epochs, checkpoint, tmp_path):
+    """An epoch's end looks at the losses twice; then there is the best vector, and a checkpoint's five arrays."""
+    network = SASRecNetwork(items=SPLIT.train.n_items, maxlen=6, dim=8)
+    COUNTS.clear()
+    path = tmp_path / "c.npz" if checkpoint else None
+    settings = Settings(epochs=epochs, device="strict")
+    train(network, Sampler(SPLIT.train, 6, 20, 0, True), settings, progress=False, checkpoint=path)
+    if not checkpoint:
+        assert COUNTS["synchronisations"] == 2 * epochs + 1
+    else:
+        assert COUNTS["synchronisations"] > 2 * epochs + 1
+        assert COUNTS["synchronisations"] <= 2 * epochs + 1 + 6 * 3 * epochs
+    assert COUNTS["transfers"] == 1 + 3 * epochs  # the initial weights, and a batch a step
+
+
+def test_one_transfer_carries_a_whole_batch():
+    batch = Sampler(uneven(), 4, 7, 0, True).batch(0)
+    COUNTS.clear()
+    there = batch.to(strict)
+    assert COUNTS["transfers"] == 1
+    for mine, theirs in zip(batch, there, strict=True):
+        assert theirs.dtype == mine.dtype
+        np.testing.assert_array_equal(theirs.get(), mine)
+    assert there.map(lambda x: x.get()).negatives is not None
+    bare = Sampler(uneven(), 4, 7, 0, False).batch(0).to(strict)
+    assert bare.negatives is None
+
+
+def test_initial_weights_are_drawn_on_the_host():
+    p = SASRecNetwork(items=5, maxlen=3, dim=2).init(generator(0, Stream.INIT))
+    vector, there = layers.flatten(p, np.float32, strict)
+    for (name, mine), (_, theirs) in zip(layers.leaves(p), layers.leaves(there), strict=True):
+        np.testing.assert_array_equal(theirs.get(), mine.astype(np.float32), err_msg=name)
+    there["items"][...] = 7.0
+    assert (vector.get() == 7).sum() == 12  # views into one vector there too
