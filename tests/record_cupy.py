@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SURFACE = Path(__file__).parent / "cupy_surface.json"
+# Functions that are written with **kwargs and take only these.
+BY_HAND = {"einsum": ["args", "dtype", "optimize"]}
 MODULES = ("", "linalg", "random", "fft")
 
 
@@ -30,6 +32,8 @@ def record() -> dict[str, Any]:
             if name.startswith("_") or inspect.ismodule(found):
                 continue
             names[f"{part}.{name}" if part else name] = _described(found)
+    for name, arguments in BY_HAND.items():
+        names[name]["arguments"] = arguments
     methods = [name for name in dir(cupy.ndarray) if not name.startswith("__")]
     of_ufuncs = sorted(name for name in dir(cupy.add) if not name.startswith("_"))
     return {"version": cupy.__version__, "names": names, "methods": sorted(methods), "of ufuncs": of_ufuncs}

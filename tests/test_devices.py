@@ -1,4 +1,4 @@
-"""What holds on every device: each op's properties, the same seed, models that move, and how much a step may ask for."""
+"""Every device: each op's properties, the same seed, models that move, and how much a training step may ask for."""
 
 import inspect
 import json
@@ -89,6 +89,7 @@ def test_a_model_moves_between_devices(where, options, tmp_path):
         model.save(tmp_path / "m.npz")
         moved = Recommender.load(tmp_path / "m.npz", device=other)
         assert moved.device == other
+        assert isinstance(moved.parameters["items"], On(other).xp.ndarray)
         histories = SPLIT.histories(SPLIT.evaluated[:9], "test")
         assert isinstance(moved.score(histories), np.ndarray)
         np.testing.assert_allclose(moved.score(histories), model.score(histories), atol=1e-5)
@@ -138,6 +139,20 @@ def test_every_command_computes_there(where, tmp_path, capsys, monkeypatch):
     np.testing.assert_allclose(there["model"]["full"]["mrr"], here["model"]["full"]["mrr"], atol=0.02)
 
 
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_wrong_id_is_refused_before_it_travels(where):
+    """There it would read another row, in silence."""
+    model = SASRec(**SMALL, device=where).fit(SPLIT, progress=False)
+    for wrong in (0, -3):
+        with pytest.raises(ValueError, match=f"item number {wrong} in a history, expected 1 to 16"):
+            model.score([np.array([2, 5]), np.array([4, wrong, 1])])
+    with pytest.raises(ValueError, match="item number 17 in a history, expected 1 to 16"):
+        model.score([np.array([17])])
+    model = SASRec(**SMALL, device=where, user_embedding=True).fit(SPLIT, progress=False)
+    with pytest.raises(ValueError, match="user numbers 0 to 61, expected 0 to 60"):
+        model.score([np.array([1]), np.array([2])], np.array([0, 61]))
+
+
 # --- what a step may ask for --------------------------------------------------------------------------------
 # Calls of the array module, each a launch on a device: of an op's case in ops/test_oracles.py (which one), forward and
 # backward, and of whole training steps of two blocks. A change that raises one costs every GPU user time at every
@@ -150,12 +165,12 @@ CALLS = {  #             case, forward, backward
     "softmax": (1, 10, 4),
     "layer_norm": (0, 10, 11),
     "dropout": (0, 2, 2),
-    "embedding": (0, 1, 2),
+    "embedding": (0, 1, 3),  # adds in float64, so that the order is hardly seen
     "attention": (2, 16, 15),  # with mask, bias and dropout
     "cross_entropy": (1, 14, 19),
     "bce_with_logits": (1, 14, 14),
 }
-STEPS = {("pre", "bce"): 425, ("pre", "ce"): 390, ("post", "bce"): 425, ("sasrec", "bce"): 461}
+STEPS = {("pre", "bce"): 427, ("pre", "ce"): 392, ("post", "bce"): 427, ("sasrec", "bce"): 463}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 
-from tests.devices import On
+from tests.devices import DEVICES, MISSING, On
+from tests.rules import RULES, outcome
 from tests.strict import COUNTS, StrictError, strict
 from tinyattn.backend import to_numpy
 from tinyattn.ops import Rows, softmax
 
 X = np.arange(6.0).reshape(2, 3)
+ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
 
 
 @pytest.mark.parametrize(
@@ -99,3 +101,9 @@ def test_functions_of_the_library_are_run_there_and_what_they_write_comes_back()
     result = on.function(add_one)(X, record, 3.0)
     np.testing.assert_array_equal(result["y"][0], X + 1)
     np.testing.assert_array_equal(record.values, [[3, 3]])
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.says)
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_the_rules_that_cupy_is_asked_too(where, rule):
+    assert outcome(rule, On(where).xp) == rule.outcome

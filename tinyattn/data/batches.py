@@ -38,10 +38,13 @@ class Batch(NamedTuple):
         return self.map(lambda _: next(there))
 
 
-def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None) -> Batch:
-    """A batch of the newest `maxlen` items of each history. Raises ValueError for an empty one, or an item below 1.
+def pad(
+    histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None = None, n_items: int | None = None
+) -> Batch:
+    """A batch of the newest `maxlen` items of each history.
 
-    This is where ids are checked, once and on the host: a device would count a negative one from the table's end.
+    This is where ids are checked, once and on the host: a device reads another row for a wrong one, in silence.
+    Raises ValueError for an empty history, and for an item below 1 or, where `n_items` is given, above it.
     """
     histories = [h[-maxlen:] for h in histories]
     lengths = np.array([len(h) for h in histories])
@@ -51,8 +54,11 @@ def pad(histories: Sequence[np.ndarray], maxlen: int, users: np.ndarray | None =
     real = np.arange(width) < lengths[:, None]                           # (B, L)
     ids = np.zeros(real.shape, dtype=np.int64)
     ids[real] = np.concatenate(histories)
-    if np.any(ids[real] < 1):
-        raise ValueError(f"item number {np.min(ids[real])} in a history, expected 1, 2, 3, ... (0 is padding)")
+    given = ids[real]
+    wrong = (given < 1) | (given > (given if n_items is None else n_items))
+    if np.any(wrong):
+        expected = "1, 2, 3, ..." if n_items is None else f"1 to {n_items}"
+        raise ValueError(f"item number {given[wrong][0]} in a history, expected {expected} (0 is padding)")
     slots = np.minimum(maxlen - lengths[:, None] + np.arange(width), maxlen - 1)
     return Batch(ids, slots, np.zeros(len(ids), dtype=np.int64) if users is None else users)
 

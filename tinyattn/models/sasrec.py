@@ -120,13 +120,15 @@ class SASRec(Recommender):
         return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices, like training."""
+        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices."""
         return self._score(self.network, self.parameters, histories, users)
 
     def _score(
         self, network: SASRecNetwork, p: Any, histories: list[np.ndarray], users: np.ndarray | None
     ) -> np.ndarray:
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
+        if network.users and np.any((users < 0) | (users > network.users)):
+            raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.users}")
         scores = np.empty((len(histories), network.items + 1), dtype=np.float32)
         xp = backend.get_xp(p["items"])
         on_host = backend.on_host(xp)
@@ -134,7 +136,7 @@ class SASRec(Recommender):
         slices = cut(lengths, SLICE_TOKENS if on_host else 64 * SLICE_TOKENS)
 
         def work(rows: np.ndarray) -> np.ndarray:
-            batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows])
+            batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.items)
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
                 return backend.to_numpy(network.score(p, batch.to(xp)))
 

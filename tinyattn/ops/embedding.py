@@ -46,16 +46,16 @@ def sum_rows(ids, values, E):
     """The gradient of table E, where row `ids[i]` was read and `values[i]` came back: rows that share an id add up.
 
     Shapes: ids (...), values (..., d), E (V, d) -> `Rows` on the host, distinct ids ascending; on a device all of dE,
-    (V, d), since how many rows there are is known there only after waiting for it. The device adds in any order, so
-    repeating it gives the same numbers to rounding; the host to the bit.
+    (V, d), since how many rows there are is known there only after waiting for it. A device adds in any order: in
+    float64, so that the order is hardly seen in float32, though only the host repeats a sum to the bit by design.
     """
     expect("#... ...d vd", ids=ids, values=values, E=E)
     xp = get_xp(ids, values, E)
     if on_host(xp):
         return _by_rounds(ids.reshape(-1), rows(values), xp)
-    dE = xp.zeros_like(E)
+    dE = xp.zeros(E.shape, dtype=xp.float64)
     xp.add.at(dE, ids.reshape(-1), rows(values))
-    return dE
+    return dE.astype(E.dtype, copy=False)
 
 
 def _by_rounds(ids, values, xp):

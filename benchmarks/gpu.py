@@ -1,0 +1,383 @@
+"""Does the library compute on this GPU what it computes on the host? Everything that can only be asked there.
+
+    python benchmarks/gpu.py                     on a CUDA device, with CuPy
+    python benchmarks/gpu.py --device strict     on the strict double: that the script works, before a device is at hand
+
+(1) CuPy does what each rule of the strict double says; (2) every op and layer, forward and backward, is as close to
+float64 NumPy as four times NumPy's own float32; (3) is each the same to the bit when repeated? (4) the default world,
+trained to the host's metrics; (5) times, beside PyTorch where it is installed. Under ten minutes.
+
+Writes the device's part of benchmarks/results/gpu.json, and README's line "GPU last verified". Exit code 1 where
+anything of (1), (2) or (4) does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.machine import RESULTS, describe, write_readme
+from tests.devices import On
+from tests.rules import RULES, outcome
+from tests.strict import COUNTS
+from tinyattn import backend, ops
+from tinyattn.data import Interactions, Sampler, SeriesWorld, leave_one_out
+from tinyattn.evaluation import full_ranking
+from tinyattn.layers import BLOCKS, block_init, flatten, leaves, tree_map
+from tinyattn.models import SASRec, SASRecNetwork
+from tinyattn.ops import Stream, generator
+from tinyattn.training import Moments, adam
+
+RESULT = RESULTS / "gpu.json"
+TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
+B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: of SASRec's order
+
+
+# --- (2), (3): every op and layer ----------------------------------------------------------------------------------
+
+
+def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
+    """name -> a function and its float64 arguments; each returns arrays, in tuples, lists and dicts."""
+    rng = np.random.default_rng(0)
+
+    def normal(*shape: int) -> Any:
+        return rng.standard_normal(shape)
+
+    x, dy, W, b = normal(B, N, D), normal(B, N, D), normal(D, D) / 8, normal(D)
+    q, k, v = normal(B, 2, N, D), normal(B, 2, N, D), normal(B, 2, N, D)
+    mask, keep = np.tri(N, dtype=bool), rng.random((B, 2, N, N)) < 0.8
+    ids, E, z = rng.zipf(1.3, (B, N)) % V, normal(V, D), normal(B, N)
+    weights = (rng.random((B, N)) < 0.8).astype(float)
+    logits, targets = 3 * normal(B * N, V // 4), rng.integers(0, V // 4, B * N)
+    p = block_init(rng, D, output=True)
+
+    def block(form: str) -> Callable[..., Any]:
+        def both(p: Any, x: Any, dy: Any) -> Any:
+            y, cache = BLOCKS[form].forward(p, x, heads=2, mask=ops.causal_mask(N, like=x), rate=0.2, rng=_key())
+            return y, *BLOCKS[form].backward(p, dy, cache)
+
+        return both
+
+    def attention_backward(dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any) -> Any:
+        _, weights = ops.attention(q, k, v, mask, keep=keep, rate=0.2)
+        return ops.attention_backward(dout, q, k, v, weights, keep=keep, rate=0.2)[:3]
+
+    return {
+        "linear": (ops.linear, (x, W, b)),
+        "linear backward": (ops.linear_backward, (dy, x, W)),
+        "relu": (ops.relu, (x,)),
+        "relu backward": (ops.relu_backward, (dy, x)),
+        "gelu": (ops.gelu, (x,)),
+        "gelu backward": (ops.gelu_backward, (dy, x)),
+        "softmax": (ops.softmax, (3 * normal(B, N, N), mask)),
+        "softmax backward": (ops.softmax_backward, (normal(B, N, N), rng.dirichlet(np.ones(N), (B, N)))),
+        "layer_norm": (ops.layer_norm, (x + 3, b, b)),
+        "layer_norm backward": (lambda dy, x, g: ops.layer_norm_backward(dy, *ops.layer_norm(x, g, g)[1:], g), (dy, x, b)),
+        "dropout": (lambda x, keep: ops.dropout(x, keep, 0.2), (normal(B, 2, N, N), keep)),
+        "embedding": (ops.embedding, (ids, E)),
+        "embedding backward": (ops.embedding_backward, (dy, ids, E)),
+        "attention": (lambda q, k, v, m, keep: ops.attention(q, k, v, m, keep=keep, rate=0.2), (q, k, v, mask, keep)),
+        "attention backward": (attention_backward, (normal(B, 2, N, D), q, k, v, mask, keep)),
+        "cross_entropy": (ops.cross_entropy, (logits, targets)),
+        "cross_entropy backward": (lambda z, t: ops.cross_entropy_backward(1.0, z, t), (logits, targets)),
+        "bce_with_logits": (ops.bce_with_logits, (z, (z > 0).astype(float), weights)),
+        "bce_with_logits backward": (
+            lambda z, t, w: ops.bce_with_logits_backward(1.0, z, t, w), (z, (z > 0).astype(float), weights)),
+        "mask by hash": (lambda x: ops.keep_mask(_key(), x.shape, 0.2, like=x), (x,)),
+        "adam": (_adam_step, (normal(D * D), normal(D * D))),
+        **{f"{form} block, both ways": (block(form), (p, x, dy)) for form in BLOCKS},
+        **{f"SASRec, {loss}, loss and gradients": _network(loss) for loss in ("bce", "ce")},
+    }  # fmt: skip
+
+
+def _key() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+def _adam_step(vector: Any, gradient: Any) -> Any:
+    xp, vector = backend.get_xp(vector), vector.copy()
+    moments = Moments(xp.zeros_like(vector), xp.zeros_like(vector))
+    for step in (1, 2, 3):
+        adam(vector, gradient, moments, step)
+    return vector
+
+
+def _network(loss: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+    data = leave_one_out(SeriesWorld(users=200).generate()).train
+    network = SASRecNetwork(items=data.n_items, maxlen=N, dim=D, loss_name=loss)
+    batch = Sampler(data, N, B, 0, loss == "bce").batch(0)
+
+    def step(p: Any, batch: Any) -> Any:
+        value, cache = network.loss(p, batch, _key())
+        grads = network.loss_backward(p, 1.0, cache)
+        dense = dict(leaves(grads))
+        dense["items"] = _dense(grads["items"], p["items"])
+        dense["positions"] = _dense(grads["positions"], p["positions"])
+        return value, dense
+
+    return step, (network.init(generator(0, Stream.INIT)), batch)
+
+
+def _dense(g: Any, like: Any) -> Any:
+    if not isinstance(g, ops.Rows):
+        return g
+    whole = backend.get_xp(like).zeros_like(like)
+    whole[g.ids] = g.values
+    return whole
+
+
+def arrays(x: Any) -> list[np.ndarray]:
+    """Every array of a result, on the host, in order."""
+    if isinstance(x, dict):
+        x = list(x.values())
+    if isinstance(x, list | tuple):
+        return [a for part in x for a in arrays(part)]
+    return [] if x is None else [backend.to_numpy(x)]
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """The same arguments with floating arrays in `dtype`."""
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*(cast(part, dtype) for part in x))
+    if isinstance(x, dict | list):
+        return tree_map(lambda a: cast(a, dtype), x)
+    return x.astype(dtype) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x
+
+
+def error(found: list[np.ndarray], exact: list[np.ndarray]) -> float:
+    """The largest difference, each array's in units of its own largest number.
+
+    Or of a thousandth of the result's largest: the gradient of a key's bias is 0, and its rounding alone means nothing.
+    """
+    sizes = [float(np.max(np.abs(e), initial=0)) for e in exact]
+    return max(
+        float(np.max(np.abs(a.astype(float) - e), initial=0)) / max(size, 1e-3 * max(sizes), 1e-300)
+        for a, e, size in zip(found, exact, sizes, strict=True)
+    )
+
+
+def compare(on: On) -> list[dict[str, Any]]:
+    """One row a subject: its errors here and on the host, and whether three repeats have the same bits."""
+    rows = []
+    for name, (f, args) in tqdm(subjects().items(), desc="ops and layers", unit="op"):
+        exact = arrays(f(*args))
+        single = [cast(a, np.float32) for a in args]
+        here = error(arrays(f(*single)), exact)
+        there_args = [on.there(a) for a in single]
+        repeats = [arrays(f(*there_args)) for _ in range(3)]
+        there = error(repeats[0], exact)
+        bitwise = all(np.array_equal(a, b) for again in repeats[1:] for a, b in zip(repeats[0], again, strict=True))
+        holds = there <= TIMES_CPU * max(here, 2.0**-24)  # an op without rounding may round once there
+        rows.append({"name": name, "error": there, "numpy_float32": here, "holds": holds, "bitwise": bitwise})
+    return rows
+
+
+# --- (1), (4), (5) ----------------------------------------------------------------------------------------------------
+
+
+def rules(on: On) -> list[dict[str, Any]]:
+    found = [(rule, outcome(rule, on.xp)) for rule in RULES]
+    return [
+        {"says": rule.says, "expected": rule.outcome, "found": got, "holds": got == rule.outcome} for rule, got in found
+    ]
+
+
+def default_world(device: str, epochs: int) -> dict[str, Any]:
+    """The same training here and on the host, from the same weights with the same masks."""
+    world = SeriesWorld()
+    split = leave_one_out(world.generate())
+    found: dict[str, Any] = {"epochs": epochs, "seed": 0}
+    for name in ("cpu", device):
+        began = time.monotonic()
+        model = SASRec(epochs=epochs, device=name).fit(split)
+        seconds = round(time.monotonic() - began, 1)
+        metrics = full_ranking(model.score, split, "test", truth=world.next_item)
+        found["host" if name == "cpu" else "there"] = {"seconds": seconds, "metrics": metrics}
+    here, there = found["host"]["metrics"]["ndcg@10"], found["there"]["metrics"]["ndcg@10"]
+    return found | {"holds": abs(there - here) <= 0.01}
+
+
+def clock(on: On) -> Callable[[Callable[[], Any]], float]:
+    """-> seconds of a call, the median of 20: by events on a device, so that only its own work counts."""
+    if on.device == "gpu":
+        from cupyx.profiler import benchmark
+
+        return lambda f: float(np.median(benchmark(f, n_repeat=20, n_warmup=5).gpu_times))
+
+    def wall(f: Callable[[], Any]) -> float:
+        times = []
+        for _ in range(3):
+            began = time.perf_counter()
+            f()
+            times.append(time.perf_counter() - began)
+        return statistics.median(times)
+
+    return wall
+
+
+def training_step(on: On) -> Callable[[], Any]:
+    """A whole step of SASRec at ml-1m's size (128 users, 200 positions, width 50), batch already there."""
+    rng = np.random.default_rng(0)
+    data = Interactions.from_sequences([rng.permutation(3416)[: rng.integers(20, 202)] for _ in range(128)])
+    network = SASRecNetwork(items=3416, maxlen=200, dim=50)
+    vector, p = flatten(network.init(rng), np.float32, on.xp)
+    batch = Sampler(data, 200, 128, 0, True).batch(0).to(on.xp)
+    moments = Moments(on.xp.zeros_like(vector), on.xp.zeros_like(vector))
+
+    def step() -> None:
+        _, cache = network.loss(p, batch, _key())
+        pieces = [g.reshape(-1) for _, g in leaves(network.loss_backward(p, 1.0, cache))]
+        adam(vector, on.xp.concatenate(pieces), moments, 1)
+
+    return step
+
+
+def times(on: On) -> list[dict[str, Any]]:
+    measure = clock(on)
+    rows = []
+    for name, (f, args) in tqdm(subjects().items(), desc="times", unit="op"):
+        there = [on.there(cast(a, np.float32)) for a in args]
+        rows.append({"name": name, "seconds": measure(lambda f=f, there=there: f(*there))})
+    step = training_step(on)
+    rows.append({"name": "SASRec training step, 128 x 200 x 50, bce", "seconds": measure(step)})
+    if on.device == "strict":
+        COUNTS.clear()
+        step()
+        rows[-1]["calls"] = COUNTS["calls"]
+    return rows
+
+
+def torch_times() -> list[dict[str, Any]] | None:
+    """PyTorch on the same device and sizes: float32 with TF32 off, and flash attention in bfloat16. None without it."""
+    try:
+        import torch
+        import torch.nn.functional as F
+    except ImportError:
+        return None
+    if not torch.cuda.is_available():
+        return None
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+    def measure(f: Callable[[], Any]) -> float:
+        found = []
+        for i in range(25):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            begin.record()
+            f()
+            end.record()
+            torch.cuda.synchronize()
+            if i >= 5:
+                found.append(begin.elapsed_time(end) / 1e3)
+        return statistics.median(found)
+
+    def normal(*shape: int, dtype: Any = torch.float32) -> Any:
+        return torch.randn(*shape, device="cuda", dtype=dtype)
+
+    x, W, b, scores = normal(B, N, D), normal(D, D), normal(D), normal(B, N, N)
+    q = [normal(B, 2, N, D) for _ in range(3)]
+    half = [a.to(torch.bfloat16) for a in q]
+    logits, targets = normal(B * N, V // 4), torch.randint(0, V // 4, (B * N,), device="cuda")
+    calls: dict[str, Callable[[], Any]] = {
+        "linear": lambda: F.linear(x, W, b),
+        "gelu": lambda: F.gelu(x),
+        "softmax": lambda: F.softmax(scores, -1),
+        "layer_norm": lambda: F.layer_norm(x, (D,), b, b),
+        "attention": lambda: F.scaled_dot_product_attention(*q, is_causal=True),
+        "attention, bfloat16 flash": lambda: F.scaled_dot_product_attention(*half, is_causal=True),
+        "cross_entropy": lambda: F.cross_entropy(logits, targets),
+    }
+    with torch.no_grad():
+        return [{"name": name, "seconds": measure(f)} for name, f in calls.items()]
+
+
+def versions(device: str) -> dict[str, Any]:
+    found = describe() | {"device": "the strict double of CuPy"}
+    if device == "gpu":
+        import cupy
+
+        properties = cupy.cuda.runtime.getDeviceProperties(0)
+        found["device"] = properties["name"].decode()
+        found["cupy"] = cupy.__version__
+        found["cuda"] = cupy.cuda.runtime.runtimeGetVersion()
+    return found
+
+
+def line(result: dict[str, Any]) -> str:
+    """README's sentence, from the results file alone."""
+    gpu, double = result.get("gpu"), result.get("strict")
+    if gpu:
+        m = gpu["machine"]
+        what = f"{m['date']}, {m['device']}, CuPy {m['cupy']}, CUDA {m['cuda']}, commit {m['commit']}"
+        return f"GPU last verified: {what}: {_told(gpu)} (`python benchmarks/gpu.py`)."
+    said = "GPU last verified: not yet on a real one."
+    if double:
+        said += f" On a strict double of CuPy, {double['machine']['date']}: {_told(double)}"
+    return said + " (`python benchmarks/gpu.py --device strict`)."
+
+
+def _told(part: dict[str, Any]) -> str:
+    held = f"{sum(r['holds'] for r in part['ops'])} of {len(part['ops'])} ops and layers, both ways"
+    ruled = f"{sum(r['holds'] for r in part['rules'])} of {len(part['rules'])} rules"
+    world = part["default_world"]
+    reached = f"NDCG@10 {world['there']['metrics']['ndcg@10']:.4f} after {world['epochs']} epochs"
+    return f"{ruled}, {held}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
+    parser.add_argument("--epochs", type=int, help="of the default world (default: 100, on the double 10)")
+    options = parser.parse_args()
+    try:
+        on = On(options.device)
+    except ValueError as missing:
+        print(f"gpu.py: {missing}", file=sys.stderr)
+        return 2
+    began = time.monotonic()
+    part: dict[str, Any] = {"machine": versions(options.device), "rules": rules(on), "ops": compare(on)}
+    part["default_world"] = default_world(options.device, options.epochs or (100 if options.device == "gpu" else 10))
+    part["times"] = times(on)  # of the double: how long its host took, and no GPU's time
+    part["torch"] = torch_times() if options.device == "gpu" else None
+    part["seconds"] = round(time.monotonic() - began, 1)
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result[options.device] = part
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_readme("gpu", line(result))
+    report(part)
+    everything = [*part["rules"], *part["ops"], part["default_world"]]
+    return 0 if all(row["holds"] for row in everything) else 1
+
+
+def report(part: dict[str, Any]) -> None:
+    for row in part["rules"]:
+        if not row["holds"]:
+            print(f"RULE  {row['says']}: {row['found']}, expected {row['expected']}")
+    print(f"{'':36} {'error':>9} {'NumPy f32':>9}  three repeats")
+    for row in part["ops"]:
+        same = "the same bits" if row["bitwise"] else "to rounding"
+        held = "" if row["holds"] else "   TOO LARGE"
+        print(f"{row['name']:36} {row['error']:9.1e} {row['numpy_float32']:9.1e}  {same}{held}")
+    torch = {row["name"]: row["seconds"] for row in part["torch"] or []}
+    for row in part["times"]:
+        beside = f"   torch {1e6 * torch[row['name']]:9.1f}" if row["name"] in torch else ""
+        print(f"{row['name']:44} {1e6 * row['seconds']:9.1f} us{beside}")
+    for name in torch.keys() - {row["name"] for row in part["times"]}:
+        print(f"{name:44} torch {1e6 * torch[name]:9.1f} us")
+    print(f"default world: {part['default_world']}")
+    print(f"{part['seconds']} s")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
