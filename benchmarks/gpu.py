@@ -84,7 +84,8 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
         "softmax": (ops.softmax, (3 * normal(B, N, N), mask)),
         "softmax backward": (ops.softmax_backward, (normal(B, N, N), rng.dirichlet(np.ones(N), (B, N)))),
         "layer_norm": (ops.layer_norm, (x + 3, b, b)),
-        "layer_norm backward": (lambda dy, x, g: ops.layer_norm_backward(dy, *ops.layer_norm(x, g, g)[1:], g), (dy, x, b)),
+        "layer_norm backward": (
+            lambda dy, x, g: ops.layer_norm_backward(dy, *ops.layer_norm(x, g, g)[1:], g), (dy, x, b)),
         "dropout": (lambda x, keep: ops.dropout(x, keep, 0.2), (normal(B, 2, N, N), keep)),
         "embedding": (ops.embedding, (ids, E)),
         "embedding backward": (ops.embedding_backward, (dy, ids, E)),

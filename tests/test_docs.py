@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import default_world, games_kang205, ml_1m, reading, tables, zoo
+from benchmarks import default_world, games_kang205, gpu, ml_1m, reading, tables, zoo
 from benchmarks.machine import readme_marks
+from tests.test_devices import STEPS
 from tinyattn import cli
 
 ROOT = Path(__file__).parent.parent
@@ -35,9 +36,15 @@ def quoted(name):
 def test_readme_quotes_the_results_files():
     assert quoted("default_world") == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
     assert quoted("reading") == reading.text(json.loads((ROOT / "benchmarks/results/reading.json").read_text()))
+    assert quoted("gpu") == gpu.line(json.loads(gpu.RESULT.read_text()))
     assert quoted("zoo") == zoo.quote(json.loads(zoo.RESULT.read_text()))
     table = ml_1m.TABLE
     assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
+
+
+def test_the_gpu_page_tells_what_a_step_asks_for():
+    told = squeezed((ROOT / "docs/gpu.md").read_text())
+    assert f"makes {STEPS['pre', 'bce']} calls, one transfer, and no synchronisation" in told
 
 
 @pytest.mark.parametrize("table", [ml_1m.TABLE, games_kang205.TABLE], ids=lambda t: t.name)

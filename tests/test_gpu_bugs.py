@@ -1,0 +1,35 @@
+"""The bugs that only a GPU would show: each is still there to be planted, and nearly all are noticed."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from benchmarks.gpu_bugs import BUGS, PAGE, RESULT, ROOT, page, plant, try_bug
+
+
+def test_every_bug_can_still_be_planted(tmp_path):
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 30
+    for bug in BUGS:
+        path = tmp_path / "tinyattn" / bug.file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        plant(bug, tmp_path)
+        assert path.read_text() != (ROOT / "tinyattn" / bug.file).read_text()
+        compile(path.read_text(), str(path), "exec")
+
+
+def test_the_page_is_the_result_file():
+    result = json.loads(RESULT.read_text())
+    assert PAGE.read_text() == page(result)
+    assert [row["name"] for row in result["bugs"]] == [bug.name for bug in BUGS]
+
+
+@pytest.mark.slow
+def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted():
+    """29 of 30, as a share. The double alone: the surface check is quick to read and easy to satisfy."""
+    lookers = ("double", "surface")
+    assert not any(try_bug(None, lookers).values())
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(lambda bug: try_bug(bug, lookers), BUGS))
+    missed = [bug.name for bug, by in zip(BUGS, found, strict=True) if not any(by.values())]
+    assert len(missed) <= len(BUGS) / 30, f"nobody noticed {', '.join(missed)}"
