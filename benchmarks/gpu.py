@@ -5,7 +5,8 @@
 
 (1) CuPy does what each rule of the strict double says; (2) every op and layer, forward and backward, is as close to
 float64 NumPy as four times NumPy's own float32; (3) is each the same to the bit when repeated? (4) the default world,
-trained to the host's metrics; (5) times, beside PyTorch where it is installed. Under ten minutes.
+trained to the host's metrics; (5) times by events, beside PyTorch where it is installed; of the double, which has no
+times worth telling, the calls. Under ten minutes.
 
 Writes the device's part of benchmarks/results/gpu.json, and README's line "GPU last verified". Exit code 1 where
 anything of (1), (2) or (4) does not hold.
@@ -210,22 +211,19 @@ def default_world(device: str, epochs: int) -> dict[str, Any]:
     return found | {"holds": abs(there - here) <= 0.01}
 
 
-def clock(on: On) -> Callable[[Callable[[], Any]], float]:
-    """-> seconds of a call, the median of 20: by events on a device, so that only its own work counts."""
+def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
+    """-> what a call costs: the median of 20 by events, so that only the device counts; of the double, its calls."""
     if on.device == "gpu":
         from cupyx.profiler import benchmark
 
-        return lambda f: float(np.median(benchmark(f, n_repeat=20, n_warmup=5).gpu_times))
+        return lambda f: {"seconds": float(np.median(benchmark(f, n_repeat=20, n_warmup=5).gpu_times))}
 
-    def wall(f: Callable[[], Any]) -> float:
-        times = []
-        for _ in range(3):
-            began = time.perf_counter()
-            f()
-            times.append(time.perf_counter() - began)
-        return statistics.median(times)
+    def calls(f: Callable[[], Any]) -> dict[str, float]:
+        before = COUNTS["calls"]
+        f()
+        return {"calls": COUNTS["calls"] - before}
 
-    return wall
+    return calls
 
 
 def training_step(on: On) -> Callable[[], Any]:
@@ -250,14 +248,8 @@ def times(on: On) -> list[dict[str, Any]]:
     rows = []
     for name, (f, args) in tqdm(subjects().items(), desc="times", unit="op"):
         there = [on.there(cast(a, np.float32)) for a in args]
-        rows.append({"name": name, "seconds": measure(lambda f=f, there=there: f(*there))})
-    step = training_step(on)
-    rows.append({"name": "SASRec training step, 128 x 200 x 50, bce", "seconds": measure(step)})
-    if on.device == "strict":
-        COUNTS.clear()
-        step()
-        rows[-1]["calls"] = COUNTS["calls"]
-    return rows
+        rows.append({"name": name, **measure(lambda f=f, there=there: f(*there))})
+    return [*rows, {"name": "SASRec training step, 128 x 200 x 50, bce", **measure(training_step(on))}]
 
 
 def torch_times() -> list[dict[str, Any]] | None:
@@ -349,7 +341,7 @@ def main() -> int:
     began = time.monotonic()
     part: dict[str, Any] = {"machine": versions(options.device), "rules": rules(on), "ops": compare(on)}
     part["default_world"] = default_world(options.device, options.epochs or (100 if options.device == "gpu" else 10))
-    part["times"] = times(on)  # of the double: how long its host took, and no GPU's time
+    part["times"] = times(on)
     part["torch"] = torch_times() if options.device == "gpu" else None
     part["seconds"] = round(time.monotonic() - began, 1)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
@@ -373,7 +365,8 @@ def report(part: dict[str, Any]) -> None:
     torch = {row["name"]: row["seconds"] for row in part["torch"] or []}
     for row in part["times"]:
         beside = f"   torch {1e6 * torch[row['name']]:9.1f}" if row["name"] in torch else ""
-        print(f"{row['name']:44} {1e6 * row['seconds']:9.1f} us{beside}")
+        cost = f"{1e6 * row['seconds']:9.1f} us" if "seconds" in row else f"{row['calls']:6} calls"
+        print(f"{row['name']:44} {cost}{beside}")
     for name in torch.keys() - {row["name"] for row in part["times"]}:
         print(f"{name:44} torch {1e6 * torch[name]:9.1f} us")
     print(f"default world: {part['default_world']}")
