@@ -26,10 +26,9 @@ def pytest_collection_finish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    for device, why in MISSING.items():
-        terminalreporter.line(
-            f"NOT RUN on {device}: {config.stash.get(NOT_RUN, 0)} tests that ran on the double ({why})"
-        )
+    count = config.stash.get(NOT_RUN, 0)
+    for device, why in MISSING.items() if count else ():
+        terminalreporter.line(f"NOT RUN on {device}: {count} tests that ran on the double ({why})")
 
 
 @pytest.fixture
