@@ -34,11 +34,15 @@ def test_slices_are_of_equal_work():
     assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]  # one row is never cut
 
 
+@pytest.mark.parametrize("form", ["pre", "sasrec"])
 @pytest.mark.parametrize("loss", ["bce", "ce"])
-def test_slices_add_up_to_the_batch(loss):
-    """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding."""
+def test_slices_add_up_to_the_batch(loss, form):
+    """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding.
+
+    With dropout: a row's masks depend on whose it is, and not on the slice that it stands in.
+    """
     data = uneven(users=12)
-    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=6, dropout=0.0, loss_name=loss)
+    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=6, dropout=0.4, loss_name=loss, block_form=form)
     _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
     batch = Sampler(data, 6, 12, 0, loss == "bce").batch(0)
 
@@ -46,7 +50,7 @@ def test_slices_add_up_to_the_batch(loss):
         total, loss = tree_map(np.zeros_like, p), 0.0
         for part in parts:
             share = float(part.weight.sum()) / float(batch.weight.sum())
-            value, cache = network.loss(p, part)
+            value, cache = network.loss(p, part, generator(0, Stream.DROPOUT, 3))
             loss += share * value
             add_to(total, network.loss_backward(p, share, cache))
         return loss, total
@@ -66,10 +70,10 @@ def test_any_number_of_workers_gives_the_same_bits():
     network = SASRecNetwork(items=data.n_items, maxlen=6, dim=8, heads=2)
 
     def run(workers):
-        from tinyattn.training import loop
+        from tinyattn.training import learner
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(loop, "SLICE_TOKENS", 40)  # several slices a step
+            patch.setattr(learner, "SLICE_TOKENS", 40)  # several slices a step
             sampler = Sampler(data, 6, 20, 0, True)
             p, history = train(network, sampler, Settings(epochs=2), workers=workers, progress=False)
         return [leaf.tobytes() for _, leaf in leaves(p)], [row["loss"] for row in history]

@@ -15,7 +15,7 @@ import numpy as np
 from ..backend import get_xp
 from ..data import Batch
 from ..layers import BLOCKS, BlockCache, block_init, draw_keep, glorot, norm, norm_backward, norm_init
-from ..ops import causal_mask, dropout, dropout_backward, embedding, sum_rows
+from ..ops import MaskKeys, causal_mask, dropout, dropout_backward, embedding, sum_rows
 from .objectives import OBJECTIVES
 
 
@@ -90,6 +90,7 @@ class SASRecNetwork:
         Padding stands on the right, where the causal mask keeps every real position from seeing it.
         """
         block = BLOCKS[self.block_form]
+        rng = None if rng is None else MaskKeys(rng, batch.users)
         x = embedding(batch.ids, p["items"])                            # (B, L, D)
         if self.emb_scale:
             x *= math.sqrt(self.dim)
@@ -128,6 +129,13 @@ class SASRecNetwork:
         dx = dropout_backward(dh, cache.keep, self.dropout)
         grads["positions"] = sum_rows(cache.batch.slots, dx, p["positions"])
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
+
+    def reads(self, batch: Batch) -> dict[str, Any]:
+        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        read = {"users": batch.users} if self.users else {}
+        if self.loss_name == "bce":
+            read["items"] = np.concatenate([ids.ravel() for ids in (batch.ids, batch.targets, batch.negatives)])
+        return read
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""

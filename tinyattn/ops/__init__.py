@@ -4,6 +4,7 @@ from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
 from .dropout import dropout, dropout_backward
 from .embedding import Rows, embedding, embedding_backward, sum_rows
+from .fused_attention import Looked, fused_attention, fused_attention_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
 from .losses import (
@@ -14,10 +15,12 @@ from .losses import (
     sigmoid,
 )
 from .masks import causal_mask
-from .random import Stream, generator, keep_mask
+from .random import MaskKeys, Stream, generator, keep_mask
 from .softmax import softmax, softmax_backward
 
 __all__ = [
+    "Looked",
+    "MaskKeys",
     "Rows",
     "Stream",
     "attention",
@@ -31,6 +34,8 @@ __all__ = [
     "dropout_backward",
     "embedding",
     "embedding_backward",
+    "fused_attention",
+    "fused_attention_backward",
     "gelu",
     "gelu_backward",
     "generator",

@@ -15,9 +15,9 @@ def dropout(x, keep, rate):
     if keep is None:
         return x
     expect_onto(x.shape, bool, keep=keep)
-    y = x * keep
+    y = keep.astype(x.dtype)                            # one cast, and the product runs at full speed
     y *= 1 / (1 - float(rate))
-    return y
+    return x * y
 
 
 def dropout_backward(dy, keep, rate):

@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 from ..backend import get_xp, on_host
-from .shapes import expect, rows
+from .shapes import column_sum, expect, rows
 
 
 class Rows(NamedTuple):
@@ -45,38 +45,42 @@ def embedding_backward(dy, ids, E):
 def sum_rows(ids, values, E):
     """The gradient of table E, where row `ids[i]` was read and `values[i]` came back: rows that share an id add up.
 
-    Shapes: ids (...), values (..., d), E (V, d) -> `Rows` on the host, distinct ids ascending; on a device all of dE,
-    (V, d), since how many rows there are is known there only after waiting for it. A device adds in any order: in
-    float64, so that the order is hardly seen in float32, though only the host repeats a sum to the bit by design.
+    Shapes: ids (...), values (..., d), E (V, d) -> `Rows` on the host; on a device all of dE, (V, d), since how many
+    rows there are is known there only after waiting for it. A device adds in any order: in float64, so that the order
+    is hardly seen in float32, though only the host repeats a sum to the bit by design.
     """
     expect("#... ...d vd", ids=ids, values=values, E=E)
     xp = get_xp(ids, values, E)
     if on_host(xp):
-        return _by_rounds(ids.reshape(-1), rows(values), xp)
+        return _by_rounds(ids.reshape(-1), rows(values), len(E), xp)
     dE = xp.zeros(E.shape, dtype=xp.float64)
     xp.add.at(dE, ids.reshape(-1), rows(values))
     return dE.astype(E.dtype, copy=False)
 
 
-def _by_rounds(ids, values, xp):
-    """(N,), (N, d) -> Rows. After sorting, the occurrences of an id stand together, as a run.
+def _by_rounds(ids, values, height, xp):
+    """(N,), (N, d), rows of the table -> Rows. After sorting, the occurrences of an id stand together, as a run.
 
-    Short runs are added in rounds: round r adds the r-th row of every run that has one, and within a round no id
-    repeats. Long runs are summed one by one.
+    Runs are put in order, longest first. Long ones are summed one by one, as products with ones. Short ones are added
+    in rounds: round r adds the r-th row of every run that has one. Those are the first so many, no two of one id.
     """
-    order = xp.argsort(ids, kind="stable")
-    unique, first, count = xp.unique(xp.take(ids, order), return_index=True, return_counts=True)
-    values = xp.take(values, order, axis=0)             # (N, d), runs of equal ids
-    total = xp.take(values, first, axis=0)              # (u, d)
+    if not len(ids):
+        return Rows(ids, values)
+    small = ids.astype(xp.uint16) if height <= 1 << 16 else ids          # 16 bits are sorted ten times as fast
+    order = xp.argsort(small, kind="stable")
+    ids = xp.take(ids, order)
+    first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), ids[1:] != ids[:-1]]))
+    count = xp.diff(first, append=len(ids))
+    longest_first = xp.argsort(255 - xp.minimum(count, 255).astype(xp.uint8), kind="stable")
+    first, count = xp.take(first, longest_first), xp.take(count, longest_first)
+    total = xp.take(values, xp.take(order, first), axis=0)               # (u, d): the first of each run
+    long = int(xp.sum(count > _SHORT))
+    for i, (begin, length) in enumerate(zip(first[:long].tolist(), count[:long].tolist(), strict=True)):
+        total[i] = column_sum(xp.take(values, order[begin : begin + length], axis=0))
     for r in range(1, _SHORT):
-        some = xp.flatnonzero((count > r) & (count <= _SHORT))
-        total[some] += xp.take(values, first[some] + r, axis=0)
-    long = xp.flatnonzero(count > _SHORT)
-    if len(long):
-        cuts = xp.stack([first[long], first[long] + count[long]], axis=1).reshape(-1)
-        cuts = cuts[:-1] if cuts[-1] == len(values) else cuts
-        total[long] = xp.add.reduceat(values, cuts, axis=0)[::2]      # every other piece lies between long runs
-    return Rows(unique, total)
+        up_to = int(xp.sum(count > r))
+        total[long:up_to] += xp.take(values, xp.take(order, first[long:up_to] + r), axis=0)
+    return Rows(xp.take(ids, first), total)
 
 
-_SHORT = 8
+_SHORT = 16

@@ -1,7 +1,7 @@
 """Layer normalisation: each token is centred and scaled by its own mean and variance (Ba et al. 2016)."""
 
 from ..backend import get_xp
-from .shapes import expect, rows
+from .shapes import column_sum, expect, row_sum
 
 
 def layer_norm(x, gamma, beta, eps=1e-5):
@@ -14,8 +14,9 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     """
     expect("...d d d", x=x, gamma=gamma, beta=beta)
     xp = get_xp(x, gamma, beta)
-    x_hat = x - xp.mean(x, axis=-1, keepdims=True)      # centred, not yet scaled
-    rstd = 1 / xp.sqrt(xp.mean(x_hat * x_hat, axis=-1, keepdims=True) + float(eps))
+    d = x.shape[-1]
+    x_hat = x - row_sum(x) / d                          # centred, not yet scaled
+    rstd = 1 / xp.sqrt(row_sum(x_hat * x_hat) / d + float(eps))
     x_hat *= rstd
     y = x_hat * gamma
     y += beta
@@ -32,13 +33,13 @@ def layer_norm_backward(dy, x_hat, rstd, gamma):
     their gradients are sums over all tokens.
     """
     expect("...d ...d ...r d", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma)
-    xp = get_xp(dy, x_hat, rstd, gamma)
+    get_xp(dy, x_hat, rstd, gamma)
+    d = dy.shape[-1]
     along_x_hat = dy * x_hat
-    dgamma = xp.sum(rows(along_x_hat), axis=0)          # y = x_hat ⊙ γ + β
-    dbeta = xp.sum(rows(dy), axis=0)
-    along_x_hat *= gamma                                # g ⊙ x_hat
+    dgamma = column_sum(along_x_hat)                    # y = x_hat ⊙ γ + β
+    dbeta = column_sum(dy)
     dx = dy * gamma                                     # g
-    dx -= xp.mean(dx, axis=-1, keepdims=True)
-    dx -= x_hat * xp.mean(along_x_hat, axis=-1, keepdims=True)
+    dx -= row_sum(dx) / d
+    dx -= x_hat * (row_sum(along_x_hat, gamma) / d)     # g ⊙ x_hat
     dx *= rstd                                          # x_hat = (x - mean) · rstd
     return dx, dgamma, dbeta

@@ -1,7 +1,7 @@
 """Linear map: every token is a row, so y = x W + b."""
 
 from ..backend import get_xp
-from .shapes import expect, rows
+from .shapes import column_sum, expect, rows
 
 
 def linear(x, W, b=None):
@@ -26,9 +26,9 @@ def linear_backward(dy, x, W):
     are sums over all tokens. (db is returned whether or not there was a b.)
     """
     expect("...o ...i io", dy=dy, x=x, W=W)
-    xp = get_xp(dy, x, W)
+    get_xp(dy, x, W)
     x, d = rows(x), rows(dy)                            # (N, i), (N, o)
     dx = d @ W.T                                        # y = x W + b:  (N, o) @ (o, i) -> (N, i)
     dW = x.T @ d                                        #               (i, N) @ (N, o) -> (i, o)
-    db = xp.sum(d, axis=0)                              #               (N, o) -> (o,)
+    db = column_sum(d)                                  #               (N, o) -> (o,)
     return dx.reshape(*dy.shape[:-1], W.shape[0]), dW, db

@@ -1,7 +1,7 @@
 """Softmax over the last axis: scores become weights that sum to 1."""
 
 from ..backend import get_xp
-from .shapes import expect, expect_onto
+from .shapes import expect, expect_onto, row_sum
 
 
 def softmax(s, mask=None):
@@ -21,8 +21,9 @@ def softmax(s, mask=None):
         s = xp.where(mask, s, -xp.inf)
     top = xp.max(s, axis=-1, keepdims=True)             # (..., 1)
     top = xp.where(top == -xp.inf, 0.0, top)            # nothing allowed: -inf minus -inf would be NaN
-    p = xp.exp(s - top)                                 # (..., m), in 0..1
-    total = xp.sum(p, axis=-1, keepdims=True)           # (..., 1), at least 1, or 0 where nothing is allowed
+    p = s - top                                         # (..., m), at most 0
+    xp.exp(p, out=p)                                    # in 0..1
+    total = row_sum(p)                                  # (..., 1), at least 1, or 0 where nothing is allowed
     p /= xp.where(total == 0, 1.0, total)
     return p
 
@@ -35,7 +36,7 @@ def softmax_backward(dp, p):
     Shapes: dp, p (..., m) -> ds (..., m).
     """
     expect("...m ...m", dp=dp, p=p)
-    xp = get_xp(dp, p)
+    get_xp(dp, p)
     ds = dp * p
-    ds -= p * xp.sum(ds, axis=-1, keepdims=True)        # p ⊙ dp - p Σ(dp ⊙ p)
+    ds -= p * row_sum(ds)                               # p ⊙ dp - p Σ(dp ⊙ p)
     return ds

@@ -1,6 +1,7 @@
 """Plan, workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
 
 from .adam import Moments, adam
+from .learner import Learner
 from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
 from .plan import SLICE_TOKENS, cut, plan
 from .workers import Workers
@@ -10,6 +11,7 @@ __all__ = [
     "Batches",
     "DivergedError",
     "InterruptedRunError",
+    "Learner",
     "Moments",
     "Settings",
     "Workers",

@@ -21,10 +21,7 @@ from tqdm import tqdm
 
 from .. import backend
 from ..data import Batch, FileError, read_arrays, write_arrays
-from ..layers import add_to, flatten, views
-from ..ops import Stream, generator
-from .adam import Moments, adam
-from .plan import SLICE_TOKENS, plan
+from .learner import Learner
 from .workers import Workers
 
 LOOK_EVERY = 50          # steps between two looks at the losses of a device
@@ -75,8 +72,7 @@ class InterruptedRunError(Exception):
 class State:
     """Everything a run is in the middle of, and so everything a checkpoint holds. No generator: streams have keys."""
 
-    vector: Any                       # all parameters
-    moments: Moments
+    learner: Learner
     best: Any                         # the parameters with the best validation score so far
     seen: Any                         # (steps an epoch, 2): loss and squared gradient norm of this epoch's steps
     step: int = 0
@@ -91,8 +87,7 @@ class State:
     }  # fmt: skip
 
     def _arrays(self) -> dict[str, Any]:
-        moments = {"m": self.moments.m, "v": self.moments.v}
-        return {"vector": self.vector, **moments, "best": self.best, "seen": self.seen}
+        return self.learner.arrays() | {"best": self.best, "seen": self.seen}
 
     def count(self, batch: Batch, seconds: float) -> None:
         """One more step has been taken."""
@@ -114,7 +109,7 @@ class State:
         self.history.append(row)
         self.seconds, self.tokens = 0.0, 0
         if score is None or self.best_score is None or score > self.best_score:
-            self.best[...] = self.vector
+            self.best[...] = self.learner.vector
             self.best_score, self.best_epoch = score, epoch
 
     def save(self, path: Path, identity: dict[str, Any]) -> None:
@@ -172,13 +167,9 @@ def train(
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint that does not belong here.
     """
-    xp = backend.module_for(settings.device)
-    on_host = backend.on_host(xp)
-    vector, p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, xp)
-    gradient = xp.zeros_like(vector)
-    grads = views(gradient, p)
-    moments = Moments(xp.zeros_like(vector), xp.zeros_like(vector))
-    state = State(vector, moments, vector.copy(), xp.zeros((batches.steps, 2)))
+    learner = Learner(model, settings, batches.batch(0))
+    on_host = backend.on_host(learner.xp)
+    state = State(learner, learner.vector.copy(), learner.xp.zeros((batches.steps, 2)))
     if checkpoint is not None and checkpoint.exists():
         state.restore(checkpoint, identity or {})
 
@@ -199,19 +190,19 @@ def train(
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
             batch, here = batches.batch(state.step), state.step % batches.steps
-            _differentiate(model, p, batch, gradient, grads, state.seen[here], pool, settings, state.step)
+            learner.differentiate(batch, state.step, state.seen[here], pool)
             saving, ends = time.monotonic() >= due, here == batches.steps - 1
             if on_host or saving or ends or here - unseen >= LOOK_EVERY:
                 _refuse_divergence(state, unseen, here, batches)
                 unseen = 0 if ends else here + 1
             if saving:                                           # here, where the parameters are known to be good
                 due = save()
-            with np.errstate(over="ignore", invalid="ignore"):
-                adam(vector, gradient, state.moments, state.step + 1, lr=settings.lr, beta2=settings.beta2)
+            learner.update(state.step + 1)
             state.count(batch, time.monotonic() - began)
             bar.update()
             if ends:
-                score = None if validate is None else validate(p)
+                learner.settle(state.step)
+                score = None if validate is None else validate(learner.p)
                 if score is not None and not math.isfinite(score):
                     raise _diverged(state.step, batches, f"validation score {score}")
                 state.finish_epoch(score)
@@ -225,33 +216,8 @@ def train(
                 raise InterruptedRunError(f"interrupted after step {state.step}")
     if not np.all(np.isfinite(backend.to_numpy(state.best))):
         raise _diverged(state.step, batches, "parameters that are not finite")
-    vector[...] = state.best
-    return p, state.history
-
-
-def _differentiate(model, p, batch, gradient, grads, seen, pool, settings, step) -> None:
-    """Write the gradient of `batch` to `grads`, views into `gradient`; its loss and squared norm to `seen` (2,).
-
-    Slices are added in the order of the plan, whoever finished first.
-    """
-    gradient[...] = 0
-    xp = backend.get_xp(gradient)
-    total = float(np.sum(batch.weight))
-
-    def work(numbered: tuple[int, Batch]) -> tuple[Any, Any]:
-        number, part = numbered
-        share = float(np.sum(part.weight)) / total
-        with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
-            loss, cache = model.loss(p, part.to(xp), generator(settings.seed, Stream.DROPOUT, step, number))
-            return share * loss, model.loss_backward(p, share, cache)
-
-    seen[...] = 0
-    slices = plan(batch, SLICE_TOKENS if backend.on_host(xp) else batch.ids.size)
-    for part_loss, part_grads in pool.map(work, enumerate(slices)):
-        seen[0] += part_loss
-        add_to(grads, part_grads)
-    with np.errstate(over="ignore"):
-        seen[1] = xp.sum(gradient * gradient, dtype=np.float64)
+    learner.vector[...] = state.best
+    return learner.p, state.history
 
 
 def _refuse_divergence(state: State, first: int, last: int, batches: Batches) -> None:

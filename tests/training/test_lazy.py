@@ -1,0 +1,84 @@
+"""Lazy Adam is dense Adam: on rows that are touched often and rarely, with gradients of every size."""
+
+import numpy as np
+import pytest
+
+from tinyattn.training import Moments, adam
+from tinyattn.training.lazy import LazyAdam
+
+pytestmark = pytest.mark.host  # a device sweeps its one vector
+
+
+def zeros(x):
+    return Moments(np.zeros_like(x), np.zeros_like(x))
+
+
+def both(size, dtype, steps=1200, touched=0.02, beta2=0.98, rows=150, spread=0.0):
+    """-> the lazy table, the dense one in float64, the dense one in float32, and how far rows glided untouched."""
+    rng = np.random.default_rng(0)
+    start = rng.standard_normal((rows, 4))
+    scale = size * 10 ** (spread * rng.standard_normal((rows, 1)))
+    tables = {np.float64: start.copy(), np.float32: start.astype(np.float32)}
+    moments = {kind: zeros(table) for kind, table in tables.items()}
+    lazy = LazyAdam(start.astype(dtype), zeros(start.astype(dtype)), lr=1e-3, beta2=beta2)
+    glided = np.zeros_like(start)
+    for step in range(1, steps + 1):
+        ids = np.flatnonzero(rng.random(rows) < touched)
+        g = (scale * rng.standard_normal((rows, 4)))[ids].astype(np.float32)
+        lazy.catch_up(ids, step - 1)
+        lazy.update(ids, g.astype(dtype), step)
+        whole = np.zeros_like(start)
+        whole[ids] = g
+        before = tables[np.float64].copy()
+        for kind, table in tables.items():
+            adam(table, whole.astype(kind), moments[kind], step, lr=1e-3, beta2=beta2)
+        moved = np.abs(tables[np.float64] - before)
+        moved[ids] = 0
+        glided += moved
+    lazy.catch_up(np.arange(rows), steps)
+    for mine, theirs in zip(lazy.moments, moments[np.float64], strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-30)
+    return lazy.table, tables[np.float64], tables[np.float32], glided
+
+
+@pytest.mark.parametrize("beta2", [0.98, 0.999, 0.95])
+def test_missed_steps_are_made_up_for(beta2):
+    """In float64 what is left is the quadrature's own error: a millionth of what a row glided untouched."""
+    table, exact, _, glided = both(1e-3, np.float64, beta2=beta2)
+    assert glided.mean() > 0.05
+    np.testing.assert_array_less(np.abs(table - exact), (1e-6 if beta2 > 0.95 else 1e-5) * glided.mean())
+
+
+@pytest.mark.parametrize(
+    ("size", "spread"), [(1.0, 0), (1e-3, 1), (1e-7, 0), (1e-8, 1), (1e-9, 0), (1e-10, 1), (1e-12, 0)]
+)
+def test_in_float32_it_is_as_close_to_the_truth_as_dense_adam(size, spread):
+    """Also where the root of v is at eps or below, where a series in eps / root v has been seen to diverge."""
+    table, exact, dense, _ = both(size, np.float32, spread=spread)
+    assert np.max(np.abs(table - exact)) <= 1.25 * np.max(np.abs(dense - exact))
+
+
+def test_a_row_left_alone_for_thousands_of_steps(rng):
+    table = rng.standard_normal((3, 2)).astype(np.float32)
+    exact = table.astype(np.float64)
+    lazy, moments = LazyAdam(table, zeros(table), lr=0.01), zeros(exact)
+    g = np.array([[1e-2, -1e-9]])
+    lazy.update(np.array([1]), g.astype(np.float32), 1)
+    for step in range(1, 4001):
+        adam(exact, np.array([[0, 0], g[0], [0, 0]]) * (step == 1), moments, step, lr=0.01)
+    lazy.catch_up(np.array([0, 1]), 4000)
+    np.testing.assert_allclose(table[:, 0], exact[:, 0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(
+        table[:, 1], exact[:, 1], rtol=0, atol=2e-3 * 0.01
+    )  # root v far below eps, from step 1 on
+    assert lazy.last.tolist() == [4000, 4000, 0]
+    before = table.copy()
+    lazy.catch_up(np.array([1]), 4000)  # nothing missed, nothing done
+    np.testing.assert_array_equal(table, before)
+
+
+def test_where_a_row_would_never_stop_it_is_refused():
+    table = np.zeros((2, 2), np.float32)
+    assert not LazyAdam.suits(0.81)
+    with pytest.raises(ValueError, match=r"beta2 is 0.85, expected well above beta1² = 0.81"):
+        LazyAdam(table, zeros(table), lr=0.1, beta2=0.85)

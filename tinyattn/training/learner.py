@@ -1,0 +1,118 @@
+"""What learns: parameters in one vector, their gradient in another, and Adam. One step is `differentiate`, `update`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import backend
+from ..data import Batch
+from ..layers import add_to, flatten, leaves, views
+from ..ops import Stream, generator
+from .adam import Moments, adam
+from .lazy import LazyAdam
+from .plan import SLICE_TOKENS, plan
+from .workers import Workers
+
+LAZY_FROM = 10       # a table is kept lazily where it has so many times the rows that a step reads
+
+
+class Learner:
+    """The parameters of `model` in training, as it stands after so many steps.
+
+    A model may have `reads(batch)`: a dict from the dotted names of tables to the ids of the rows that the batch reads.
+    On the host, tables much larger than that are kept by `LazyAdam`: their rows are right whenever they are read.
+    """
+
+    def __init__(self, model: Any, settings: Any, first: Batch) -> None:
+        self.model, self.seed = model, settings.seed
+        self.xp = backend.module_for(settings.device)
+        self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
+        self.gradient = self.xp.zeros_like(self.vector)
+        self.grads = views(self.gradient, self.p)
+        self.moments = Moments(self.xp.zeros_like(self.vector), self.xp.zeros_like(self.vector))
+        self.how = {"lr": settings.lr, "beta2": settings.beta2}
+        self.lazy: dict[str, LazyAdam] = {}
+        self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam moves at every step
+        self._read: dict[str, np.ndarray] = {}          # rows of lazy tables that the step at hand reads
+        if backend.on_host(self.xp) and LazyAdam.suits(settings.beta2):
+            self._keep_lazily(self._reads(first))
+
+    def _reads(self, batch: Batch) -> dict[str, np.ndarray]:
+        return self.model.reads(batch) if hasattr(self.model, "reads") else {}
+
+    def _keep_lazily(self, reads: dict[str, np.ndarray]) -> None:
+        m, v = (dict(leaves(views(moment, self.p))) for moment in self.moments)
+        begin, self._dense = 0, []
+        end = 0
+        for name, table in leaves(self.p):
+            if name in reads and len(table) > LAZY_FROM * len(np.unique(reads[name])):
+                self.lazy[name] = LazyAdam(table, Moments(m[name], v[name]), **self.how)
+                self._dense.append(slice(begin, end))
+                begin = end + table.size
+            end += table.size
+        self._dense.append(slice(begin, end))
+        self._dense = [piece for piece in self._dense if piece.start < piece.stop]
+
+    def arrays(self) -> dict[str, Any]:
+        """All that a checkpoint needs of it."""
+        found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
+        return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
+
+    def differentiate(self, batch: Batch, step: int, seen: Any, pool: Workers) -> None:
+        """Compute the gradient of `batch` by the parameters after `step` steps; its loss and squared norm go to `seen`.
+
+        Slices are added in the order of the plan, whoever finished first. A device takes the batch in one piece.
+        """
+        self._begin(batch, step)
+        total = float(np.sum(batch.weight))
+
+        def work(part: Batch) -> tuple[Any, Any]:
+            share = float(np.sum(part.weight)) / total
+            with np.errstate(over="ignore", invalid="ignore"):   # a loss that is not finite is reported by name
+                rng = generator(self.seed, Stream.DROPOUT, step)         # of the batch, however it is cut
+                loss, cache = self.model.loss(self.p, part.to(self.xp), rng)
+                return share * loss, self.model.loss_backward(self.p, share, cache)
+
+        seen[...] = 0
+        slices = plan(batch, SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
+        for loss, grads in pool.map(work, slices):
+            seen[0] += loss
+            add_to(self.grads, grads)
+        with np.errstate(over="ignore"):
+            for part in self._gradients():
+                seen[1] += self.xp.sum(part * part, dtype=np.float64)
+
+    def _begin(self, batch: Batch, step: int) -> None:
+        """Forget the last gradient, and bring the rows that are read up to date."""
+        for piece in self._dense:
+            self.gradient[piece] = 0
+        tables = dict(leaves(self.grads)) if self.lazy else {}
+        for name, ids in self._read.items():
+            tables[name][ids] = 0
+        reads = self._reads(batch) if self.lazy else {}
+        self._read = {name: np.unique(reads[name]) for name in self.lazy}
+        for name, lazy in self.lazy.items():
+            lazy.catch_up(self._read[name], step)
+
+    def _gradients(self) -> list[Any]:
+        """The pieces of the gradient that are not 0."""
+        tables = dict(leaves(self.grads)) if self.lazy else {}
+        rows = [np.take(tables[name], ids, axis=0) for name, ids in self._read.items()]
+        return [self.gradient[piece] for piece in self._dense] + rows
+
+    def update(self, step: int) -> None:
+        """Adam's step number `step`, counted from 1, with the gradient that was computed last."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            dense = self._gradients()
+            for piece, gradient in zip(self._dense, dense, strict=False):
+                moments = Moments(*(moment[piece] for moment in self.moments))
+                adam(self.vector[piece], gradient, moments, step, **self.how)
+            for (name, lazy), gradient in zip(self.lazy.items(), dense[len(self._dense) :], strict=True):
+                lazy.update(self._read[name], gradient, step)
+
+    def settle(self, step: int) -> None:
+        """Bring every row up to date: all of `vector` is then what it is after `step` steps."""
+        for lazy in self.lazy.values():
+            lazy.catch_up(np.arange(len(lazy.table)), step)
