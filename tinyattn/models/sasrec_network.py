@@ -134,7 +134,8 @@ class SASRecNetwork:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         read = {"users": batch.users} if self.users else {}
         if self.loss_name == "bce":
-            read["items"] = np.concatenate([ids.ravel() for ids in (batch.ids, batch.targets, batch.negatives)])
+            xp = get_xp(batch.ids)
+            read["items"] = xp.concatenate([ids.reshape(-1) for ids in (batch.ids, batch.targets, batch.negatives)])
         return read
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:

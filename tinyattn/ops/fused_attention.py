@@ -5,17 +5,18 @@ once in the backward, by three moves:
 
     tiles     64 queries at a time, up to the last key that any of them may look at: under a causal mask little more
               than half of all pairs, in pieces that stay in a core's cache
-    exp(s)    is taken as it is. Softmax needs no shift by the row's largest score where all scores are known to be
-              small, and |q kᵀ| <= max|q| max|k| (Cauchy-Schwarz) shows that without looking at them
+    exp(s)    is taken as it is. Softmax is the same whatever is subtracted from a row, so the row's largest score need
+              only be looked for where exp would leave float32's range: in rows with scores beyond ±50
     1 / Σ     divides the result and not the weights: out = (P v) / l with P = exp(s), l = P 1. In the backward l
               divides dout, and with D = Σ dout ⊙ out (which is Σ weights ⊙ dweights) the softmax has the gradient
               ds = P ⊙ ([dout / l, -D / l] [v, 1]ᵀ): subtracting D is one more column of the product
 
 The tiles and the rearranged backward are those of FlashAttention (Dao et al. 2022, section 3.1), without its
-recomputation. Where the scores may be large, and on a device, `attention` does the work.
+recomputation. On a device `attention` does the work.
 """
 
 import math
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..backend import get_xp, on_host
@@ -23,7 +24,7 @@ from .attention import attention, attention_backward
 from .shapes import expect, expect_onto, row_sum, swap
 
 TILE = 64
-LARGEST = 40.0       # exp of up to this, summed and multiplied, stays far inside float32
+LARGEST = 50.0       # exp of this, summed and multiplied, stays far inside float32
 
 
 class Looked(NamedTuple):
@@ -57,24 +58,49 @@ def fused_attention(q, k, v, mask=None):
     expect("...nd ...md ...me", q=q, k=k, v=v)
     xp, shape = get_xp(q, k, v, mask), (*q.shape[:-1], k.shape[-2])
     expect_onto(shape, bool, mask=mask)
-    if not on_host(xp) or not _small(q, k):
+    if not on_host(xp):
         out, weights = attention(q, k, v, mask)
         return out, Looked(q, k, v, plain=weights)
     cq, kT = q * _scale(q), xp.ascontiguousarray(swap(k))           # a product with rows of kT is twice as fast
     out = xp.empty((*shape[:-1], v.shape[-1]), dtype=q.dtype)
     total, tiles = xp.empty((*shape[:-1], 1), dtype=q.dtype), []
     for some, seen, hidden in _tiles(mask, shape):
-        p = cq[..., some, :] @ kT[..., seen]                        # (..., 64, d) @ (..., d, seen)
-        if hidden is not None:
-            columns, hide = hidden
-            xp.copyto(p[..., columns], -math.inf, where=hide)
-        xp.exp(p, out=p)
-        total[..., some, :] = row_sum(p)
+        scores = partial(_scores, cq[..., some, :], kT[..., seen], hidden)
+        p, total[..., some, :] = _exponentials(scores)
         out[..., some, :] = p @ v[..., seen, :]
         tiles.append((some, seen, p))
     total[total == 0] = 1                                           # nothing to look at: out is 0
     out /= total
     return out, Looked(q, k, v, cq, out, total, tiles)
+
+
+def _scores(cq, kT, hidden):
+    s = cq @ kT                                                     # (..., 64, d) @ (..., d, seen)
+    if hidden is not None:
+        columns, hide = hidden
+        get_xp(s).copyto(s[..., columns], -math.inf, where=hide)
+    return s
+
+
+def _exponentials(scores):
+    """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
+    s = scores()
+    xp = get_xp(s)
+    if not s.size:
+        return s, row_sum(s)
+    if xp.max(s) > LARGEST:
+        top = xp.max(s, axis=-1, keepdims=True)
+        s -= xp.where(top > LARGEST, top, 0.0)
+    xp.exp(s, out=s)
+    total = row_sum(s)
+    low = total < math.exp(-LARGEST)
+    if xp.any(low):                                                 # all of a row's scores are far below 0, or hidden
+        again = scores()
+        top = xp.max(again, axis=-1, keepdims=True)
+        again -= xp.where(top == -math.inf, 0.0, top)
+        xp.exp(again, out=again)
+        s, total = xp.where(low, again, s), xp.where(low, row_sum(again), total)
+    return s, total
 
 
 def fused_attention_backward(dout, looked):
@@ -113,13 +139,6 @@ def _add(total, part, written):
 
 def _scale(q):
     return 1 / math.sqrt(max(q.shape[-1], 1))
-
-
-def _small(q, k):
-    """Is every |q kᵀ / √d| at most LARGEST?"""
-    squares = [get_xp(x).einsum("...d,...d->...", x, x) for x in (q, k)]
-    longest = [math.sqrt(float(square.max(initial=0))) for square in squares]
-    return _scale(q) * longest[0] * longest[1] <= LARGEST
 
 
 def _tiles(mask, shape):
