@@ -70,16 +70,18 @@ def _by_rounds(ids, values, height, xp):
     order = xp.argsort(small, kind="stable")
     ids = xp.take(ids, order)
     first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), ids[1:] != ids[:-1]]))
-    count = xp.diff(first, append=len(ids))
-    longest_first = xp.argsort(255 - xp.minimum(count, 255).astype(xp.uint8), kind="stable")
-    first, count = xp.take(first, longest_first), xp.take(count, longest_first)
+    count = length = xp.diff(first, append=len(ids))
+    count = xp.minimum(count, 255)                                       # for the order; 8 bits sort fastest
+    longest_first = xp.argsort((255 - count).astype(xp.uint8), kind="stable")
+    first, count, length = (xp.take(x, longest_first) for x in (first, count, length))
     total = xp.take(values, xp.take(order, first), axis=0)               # (u, d): the first of each run
-    long = int(xp.sum(count > _SHORT))
-    for i, (begin, length) in enumerate(zip(first[:long].tolist(), count[:long].tolist(), strict=True)):
-        total[i] = column_sum(xp.take(values, order[begin : begin + length], axis=0))
-    for r in range(1, _SHORT):
-        up_to = int(xp.sum(count > r))
-        total[long:up_to] += xp.take(values, xp.take(order, first[long:up_to] + r), axis=0)
+    more_than = xp.searchsorted(-count, -xp.arange(_SHORT + 1)).tolist()  # so many runs have more than 0, 1, .. rows
+    long = more_than[_SHORT]
+    for i, (begin, rows_of_it) in enumerate(zip(first[:long].tolist(), length[:long].tolist(), strict=True)):
+        total[i] = column_sum(xp.take(values, order[begin : begin + rows_of_it], axis=0))
+    for r, up_to in enumerate(more_than[1:_SHORT], start=1):
+        if up_to > long:
+            total[long:up_to] += xp.take(values, xp.take(order, first[long:up_to] + r), axis=0)
     return Rows(xp.take(ids, first), total)
 
 

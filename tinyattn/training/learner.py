@@ -36,6 +36,7 @@ class Learner:
         self.lazy: dict[str, LazyAdam] = {}
         self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam moves at every step
         self._read: dict[str, np.ndarray] = {}          # rows of lazy tables that the step at hand reads
+        self._tables = dict(leaves(self.grads))         # gradients by name
         if backend.on_host(self.xp) and LazyAdam.suits(settings.beta2):
             self._keep_lazily(self._reads(first))
 
@@ -77,7 +78,8 @@ class Learner:
 
         seen[...] = 0
         slices = plan(batch, SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
-        for loss, grads in pool.map(work, slices):
+        hand_over = pool.map if np.sum(batch.weight) > SLICE_TOKENS else map     # a little is done sooner than handed over
+        for loss, grads in hand_over(work, slices):
             seen[0] += loss
             add_to(self.grads, grads)
         with np.errstate(over="ignore"):
@@ -88,9 +90,8 @@ class Learner:
         """Forget the last gradient, and bring the rows that are read up to date."""
         for piece in self._dense:
             self.gradient[piece] = 0
-        tables = dict(leaves(self.grads)) if self.lazy else {}
         for name, ids in self._read.items():
-            tables[name][ids] = 0
+            self._tables[name][ids] = 0
         reads = self._reads(batch) if self.lazy else {}
         self._read = {name: np.unique(reads[name]) for name in self.lazy}
         for name, lazy in self.lazy.items():
@@ -98,8 +99,7 @@ class Learner:
 
     def _gradients(self) -> list[Any]:
         """The pieces of the gradient that are not 0."""
-        tables = dict(leaves(self.grads)) if self.lazy else {}
-        rows = [np.take(tables[name], ids, axis=0) for name, ids in self._read.items()]
+        rows = [np.take(self._tables[name], ids, axis=0) for name, ids in self._read.items()]
         return [self.gradient[piece] for piece in self._dense] + rows
 
     def update(self, step: int) -> None:

@@ -1,0 +1,35 @@
+"""The contenders of benchmarks/training_step.py, each written as one who knows its library would.
+
+A contender is made of `(network, weights, batches)`, the library's configuration, its initial parameters as a tree of
+float32, and its right-padded batches. It offers `step(i)`, one training step on batch i; `finish()`, which returns when
+all that was asked for is computed; `gradients()`, loss and gradients of batch 0 under the library's names and in its
+shapes; and `about`, what a reader of its times should know. `python -m benchmarks.peers.child` runs one of them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from typing import Any
+
+# name: (the package it needs, file here, what it is called there)
+CONTENDERS = {
+    "tinyattn": ("numpy", "ours", "TinyAttn"),
+    "torch-mha": ("torch", "torch_models", "MultiHead"),
+    "torch-sdpa": ("torch", "torch_models", "Fused"),
+    "torch-buckets": ("torch", "torch_models", "Buckets"),
+    "torch-compile": ("torch", "torch_models", "Compiled"),
+    "jax": ("jax", "jax_model", "Jax"),
+}
+THREADS = 2
+ADAM = {"lr": 1e-3, "betas": (0.9, 0.98), "eps": 1e-8}
+
+
+def installed(name: str) -> bool:
+    return importlib.util.find_spec(CONTENDERS[name][0]) is not None
+
+
+def load(name: str) -> Any:
+    """The contender's class; this imports what it needs."""
+    _, file, what = CONTENDERS[name]
+    return getattr(importlib.import_module(f"benchmarks.peers.{file}"), what)

@@ -1,0 +1,113 @@
+"""One contender in a process of its own: `python -m benchmarks.peers.child NAME FOLDER`, asked in words, answers JSON.
+
+    check       loss and gradients of batch 0 without dropout, held to the reference: what is farthest off, and how far
+    prepare     make the contender and train two passes over the batches; whatever compiles does so here
+    run         train one pass: seconds a step
+    finish      peak memory, thread pools, and what there is to know about the contender
+
+FOLDER holds what `write` wrote. Every answer says how long the process waited to be asked, and its CPU time meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_info
+
+from benchmarks.peers import load
+from tinyattn.data import Batch
+from tinyattn.models import SASRecNetwork
+
+WARM_UP = 2  # passes
+TOLERANCE = 1e-4  # of a parameter's largest gradient, or of
+SMALL = 1e-5  # where all of them are smaller
+
+
+def write(folder: Path, network: SASRecNetwork, weights: Any, batches: list[Batch], reference: Any) -> None:
+    """`reference` is the loss of batch 0 in float64 and its gradients, {name: array}."""
+    (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, batches)))
+    (folder / "reference.pickle").write_bytes(pickle.dumps(reference))
+
+
+class Child:
+    def __init__(self, name: str, folder: Path) -> None:
+        self.folder = folder
+        self.make = load(name)
+        self.imported = memory("VmRSS")
+        self.contender: Any = None
+
+    def check(self) -> dict[str, Any]:
+        network, weights, batches = self._given()
+        without = SASRecNetwork(**vars(network) | {"dropout": 0.0})
+        loss, gradients = self.make(without, weights, batches[:1]).gradients()
+        expected_loss, expected = pickle.loads((self.folder / "reference.pickle").read_bytes())
+        if gradients.keys() != expected.keys():
+            raise ValueError(f"gradients of {sorted(gradients)}, expected of {sorted(expected)}")
+        off = {"loss": abs(loss - expected_loss) / abs(expected_loss)}
+        for name, gradient in gradients.items():
+            largest = max(float(np.max(np.abs(expected[name]))), SMALL)
+            off[name] = float(np.max(np.abs(gradient - expected[name]))) / largest
+        worst = max(off, key=lambda name: off[name] if np.isfinite(off[name]) else np.inf)
+        return {"worst": worst, "off": off[worst], "agrees": off[worst] <= TOLERANCE}
+
+    def prepare(self) -> dict[str, Any]:
+        network, weights, batches = self._given()
+        self.steps = len(batches)
+        began = time.perf_counter()
+        self.contender = self.make(network, weights, batches)
+        del weights, batches
+        for _ in range(WARM_UP):
+            self.run()
+        return {"seconds": time.perf_counter() - began}
+
+    def run(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        for i in range(self.steps):
+            self.contender.step(i)
+        self.contender.finish()
+        return {"seconds": (time.perf_counter() - began) / self.steps}
+
+    def finish(self) -> dict[str, Any]:
+        pools = [
+            {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
+            for pool in threadpool_info()
+        ]
+        peak = memory("VmHWM")
+        return {"peak": peak, "own": peak - self.imported, "pools": pools, "about": self.contender.about}
+
+    def _given(self) -> Any:
+        with (self.folder / "given.pickle").open("rb") as file:
+            return pickle.load(file)
+
+
+def memory(what: str) -> float:
+    """In MB: Linux says what this program had; its ru_maxrss counts the parent's memory too, from before exec."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(what + ":")) * 1024 / 1e6
+    except OSError:  # macOS counts in bytes
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a library prints is no answer
+    child = Child(sys.argv[1], Path(sys.argv[2]))
+    wall, used = time.perf_counter(), time.process_time()
+    for line in sys.stdin:
+        waited = {"waited": time.perf_counter() - wall, "used": time.process_time() - used}
+        answers.write(json.dumps(getattr(child, line.strip())() | waited) + "\n")
+        answers.flush()
+        wall, used = time.perf_counter(), time.process_time()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,50 @@
+"""tinyattn as it trains: `Learner`, a step of which is `differentiate` and `update`, and a worker a core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import ADAM, THREADS
+from tinyattn.data import Batch
+from tinyattn.layers import add_to, flatten, leaves, views
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import Learner, Settings, Workers, plan
+
+
+class TinyAttn:
+    """The library's own step, without the loop's book-keeping around it."""
+
+    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
+        self.batches = batches
+        self.learner = Learner(network, Settings(lr=ADAM["lr"], beta2=ADAM["betas"][1]), batches[0])
+        self.learner.vector[...] = flatten(weights, np.float32)[0]
+        self.seen = np.zeros(2)
+        self.steps = 0
+        self.pool = Workers(THREADS).__enter__()  # until the process ends
+        self.about = {
+            "slices a batch": float(np.mean([len(plan(batch)) for batch in batches])),
+            "rows kept lazily": list(self.learner.lazy),
+        }
+
+    def step(self, i: int) -> None:
+        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.pool)
+        self.steps += 1
+        self.learner.update(self.steps)
+
+    def finish(self) -> None:
+        """Every step is finished when it returns."""
+
+    def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
+        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.pool)
+        return float(self.seen[0]), dict(leaves(self.learner.grads))
+
+
+def reference(network: SASRecNetwork, weights: Any, batch: Batch) -> tuple[float, dict[str, np.ndarray]]:
+    """Loss and gradients of the whole batch in float64, without dropout, by name: what every contender must give."""
+    vector, p = flatten(weights, np.float64)
+    grads = views(np.zeros_like(vector), p)
+    loss, cache = network.loss(p, batch)
+    add_to(grads, network.loss_backward(p, 1.0, cache))
+    return float(loss), dict(leaves(grads))

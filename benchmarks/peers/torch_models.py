@@ -1,0 +1,249 @@
+"""SASRec in PyTorch, four ways: nn.MultiheadAttention, fused attention, buckets of equal length, torch.compile.
+
+The arithmetic is the library's: pre-LN blocks, ReLU, no biases in query, key and value, no projection of the heads'
+joined output, dropout on the embedded input and on what each sublayer adds, none on attention weights. Batches are
+padded on the right, where the causal mask keeps real positions from seeing padding: no key mask is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from benchmarks.peers import ADAM, THREADS
+from tinyattn.data import Batch
+from tinyattn.layers import leaves
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import plan
+
+
+class FusedAttention(nn.Module):
+    """One matrix for queries, keys and values, and scaled_dot_product_attention, which never stores the weights."""
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(dim, 3 * dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # each (B, h, L, d)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return y.transpose(1, 2).flatten(-2)
+
+
+class MultiHeadAttention(nn.Module):
+    """nn.MultiheadAttention as its documentation has it fastest: need_weights=False, and the mask said to be causal.
+
+    It always projects the joined heads; here with the identity, frozen. That is one more matrix product of D by D
+    a token each way than the others have.
+    """
+
+    def __init__(self, dim: int, heads: int) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(dim, heads, bias=False, batch_first=True)
+        nn.init.eye_(self.attention.out_proj.weight)
+        self.attention.out_proj.weight.requires_grad_(False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        length = x.shape[1]
+        later = torch.ones(length, length, dtype=torch.bool).triu(1)  # True = may not look
+        return self.attention(x, x, x, attn_mask=later, is_causal=True, need_weights=False)[0]
+
+
+class Block(nn.Module):
+    """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x)))."""
+
+    def __init__(self, network: SASRecNetwork, attention: type[nn.Module]) -> None:
+        super().__init__()
+        dim = network.dim
+        self.norm_1 = nn.LayerNorm(dim, eps=network.eps)
+        self.attention = attention(dim, network.heads)
+        self.norm_2 = nn.LayerNorm(dim, eps=network.eps)
+        self.feed_forward = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim))
+        self.dropout = nn.Dropout(network.dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.dropout(self.attention(self.norm_1(x)))
+        return x + self.dropout(self.feed_forward(self.norm_2(x)))
+
+
+class SASRec(nn.Module):
+    """A batch's loss: binary cross-entropy of the next item and of one negative, mean over real positions."""
+
+    def __init__(self, network: SASRecNetwork, attention: type[nn.Module], sparse: bool = False) -> None:
+        super().__init__()
+        self.items = nn.Embedding(network.items + 1, network.dim, padding_idx=0, sparse=sparse)
+        self.positions = nn.Embedding(network.maxlen, network.dim)
+        self.dropout = nn.Dropout(network.dropout)
+        self.blocks = nn.ModuleList(Block(network, attention) for _ in range(network.blocks))
+        self.norm = nn.LayerNorm(network.dim, eps=network.eps)
+
+    def forward(self, ids: Tensor, slots: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor) -> Tensor:
+        x = self.dropout(self.items(ids) + self.positions(slots))
+        for block in self.blocks:
+            x = block(x)
+        h = self.norm(x)
+        positive = (h * self.items(targets)).sum(-1)
+        negative = (h * self.items(negatives)).sum(-1)
+        return ((F.softplus(-positive) + F.softplus(negative)) * weight).sum() / weight.sum()
+
+
+# torch's name of a parameter, less the block it is in: the library's names that make it up, side by side
+LAYOUT = {
+    "items.weight": ("items",),
+    "positions.weight": ("positions",),
+    "norm.weight": ("norm.gamma",),
+    "norm.bias": ("norm.beta",),
+    "norm_1.weight": ("norm_1.gamma",),
+    "norm_1.bias": ("norm_1.beta",),
+    "attention.qkv.weight": ("attention.query.W", "attention.key.W", "attention.value.W"),
+    "attention.attention.in_proj_weight": ("attention.query.W", "attention.key.W", "attention.value.W"),
+    "norm_2.weight": ("norm_2.gamma",),
+    "norm_2.bias": ("norm_2.beta",),
+    "feed_forward.0.weight": ("feed_forward.inner.W",),
+    "feed_forward.0.bias": ("feed_forward.inner.b",),
+    "feed_forward.2.weight": ("feed_forward.outer.W",),
+    "feed_forward.2.bias": ("feed_forward.outer.b",),
+}
+
+
+def layout(model: nn.Module) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
+    """Every trained parameter and the library's names for its parts.
+
+    A part W is (in, out) there and (out, in) here, so parts side by side there are one below another here.
+    """
+    pairs = []
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            *block, rest = name.split(".", 2) if name.startswith("blocks.") else ["", "", name]
+            prefix = f"blocks.{block[1]}." if block[0] else ""
+            pairs.append((parameter, tuple(prefix + part for part in LAYOUT[rest])))
+    return pairs
+
+
+@torch.no_grad()
+def put(model: nn.Module, weights: Any) -> None:
+    """Copy the library's parameters into the model."""
+    found = dict(leaves(weights))
+    for parameter, names in layout(model):
+        parts = [torch.from_numpy(found.pop(name)) for name in names]
+        parameter.copy_(
+            torch.cat([part.T if name.endswith(".W") else part for name, part in zip(names, parts, strict=True)])
+        )
+    if found:
+        raise ValueError(f"no place for {', '.join(found)}")
+
+
+def take(model: nn.Module) -> dict[str, np.ndarray]:
+    """The gradients under the library's names and in its shapes."""
+    found = {}
+    for parameter, names in layout(model):
+        gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+        for name, part in zip(names, gradient.chunk(len(names)), strict=True):
+            found[name] = (part.T if name.endswith(".W") else part).numpy()
+    return found
+
+
+def tensors(batch: Batch) -> tuple[Tensor, ...]:
+    """What the model reads of a batch; memory is shared."""
+    return tuple(map(torch.from_numpy, (batch.ids, batch.slots, batch.targets, batch.negatives, batch.weight)))
+
+
+class Fused:
+    """torch-sdpa: eager, fused attention, fused Adam, the whole padded batch."""
+
+    attention: type[nn.Module] = FusedAttention
+    fused = True
+
+    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch], sparse: bool = False) -> None:
+        torch.set_num_threads(THREADS)
+        torch.manual_seed(0)
+        self.batches = batches
+        self.tensors = [tensors(batch) for batch in batches]
+        self.model = SASRec(network, self.attention, sparse)
+        put(self.model, weights)
+        self.loss: Any = self.model
+        dense = [
+            p for p in self.model.parameters() if p.requires_grad and not (sparse and p is self.model.items.weight)
+        ]
+        self.optimisers: list[torch.optim.Optimizer] = [torch.optim.Adam(dense, **ADAM, fused=self.fused)]
+        if sparse:
+            self.optimisers.append(torch.optim.SparseAdam([self.model.items.weight], **ADAM))
+        self.about: dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+
+    def step(self, i: int) -> None:
+        self.differentiate(i)
+        for optimiser in self.optimisers:
+            optimiser.step()
+
+    def differentiate(self, i: int) -> float:
+        self.model.zero_grad()
+        loss = self.loss(*self.tensors[i])
+        loss.backward()
+        return loss.item()
+
+    def finish(self) -> None:
+        """Every step is finished when it returns."""
+
+    def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
+        return self.differentiate(0), take(self.model)
+
+
+class MultiHead(Fused):
+    """torch-mha: eager, nn.MultiheadAttention, Adam as it is by default, the whole padded batch."""
+
+    attention = MultiHeadAttention
+    fused = False
+
+
+class Compiled(Fused):
+    """torch-compile: the model of torch-sdpa, compiled for each shape that batches have."""
+
+    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
+        super().__init__(network, weights, batches)
+        shapes = {batch.ids.shape for batch in batches}
+        torch._dynamo.config.recompile_limit = max(8, len(shapes))
+        self.loss = torch.compile(self.model, dynamic=False)
+        self.about |= {"shapes compiled": len(shapes)}
+
+
+class Buckets(Fused):
+    """torch-buckets: the model of torch-sdpa on slices as the library cuts them, as many as a trial finds fastest.
+
+    Where the item table has more rows than a batch could read, its gradient is sparse, and SparseAdam moves only the
+    rows that were read: less work than Adam's, and other steps.
+    """
+
+    TRIED = (1, 2, 3, 4, 6, 9, 16)  # slices a batch
+
+    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
+        sparse = network.items > 3 * batches[0].ids.size
+        super().__init__(network, weights, batches, sparse)
+        self.about |= {"item table": "sparse gradient, SparseAdam" if sparse else "dense gradient, Adam"}
+        self.slices = min(self.TRIED, key=self._seconds)
+        self.about |= {"slices a batch": self.slices, "slices tried": self.TRIED}
+
+    def differentiate(self, i: int) -> float:
+        self.model.zero_grad()
+        batch, total = self.batches[i], 0.0
+        weight = float(batch.weight.sum())
+        for part in plan(batch, math.ceil(weight / self.slices)):
+            loss = self.loss(*tensors(part)) * (float(part.weight.sum()) / weight)
+            loss.backward()
+            total += loss.item()
+        return total
+
+    def _seconds(self, slices: int) -> float:
+        """The shortest of five times that the gradient of batch 0 takes in so many slices, after one to warm up."""
+        self.slices = slices
+        times = [time.perf_counter()]
+        for _ in range(6):
+            self.differentiate(0)
+            times.append(time.perf_counter())
+        return float(min(np.diff(times)[1:]))

@@ -1,0 +1,402 @@
+"""How long does a training step take, and how much memory? tinyattn beside PyTorch and JAX, on the same batches.
+
+    python benchmarks/training_step.py [--data DIR] [--rounds 9] [--only A,B] [--contenders tinyattn,torch-sdpa]
+
+DIR holds ml-1m.txt.gz and beauty-5core.txt.gz, one `user item` a line, of which only the lengths of users' histories
+are read; without it, lengths are drawn from distributions of the same mean and median. The data is not part of this
+project.
+
+Before anything is measured, every contender must give the library's loss and gradients in float64; where one does not,
+the command names it and the parameter, and ends with 1. Contenders (benchmarks/peers) that are not installed are left
+out, and said to be. Writes benchmarks/results/training_step.json and .md, one configuration after another; one that is
+there, of this commit and with these options, is not measured again without --again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from benchmarks.peers import CONTENDERS, THREADS, installed
+from benchmarks.peers.child import TOLERANCE, write
+from benchmarks.peers.ours import reference
+from tinyattn.data import Batch, Interactions, Sampler, Vocabulary, read
+from tinyattn.layers import tree_map
+from tinyattn.models import SASRecNetwork
+
+RESULT, PAGE = RESULTS / "training_step.json", RESULTS / "training_step.md"
+STEPS = 8  # a pass: as many batches, and so as many steps a round
+SEED = 0
+PAUSE = 0.1  # seconds before a contender runs: threads of the one before may spin for some milliseconds
+POPULARITY = 1.1  # the k-th most popular item is drawn with weight 1 / k^POPULARITY
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """How many interactions users of a data set have: least + a lognormal of the same mean and median, at most most."""
+
+    file: str
+    users: int
+    least: int
+    median: float
+    mean: float
+    most: int
+
+    def real(self, folder: Path) -> np.ndarray:
+        path = folder / self.file
+        if not path.exists():
+            raise SystemExit(f"{path} is not there")
+        return read(path).lengths
+
+    def matched(self, rng: np.random.Generator) -> np.ndarray:
+        middle = self.median - self.least
+        sigma = math.sqrt(2 * math.log((self.mean - self.least) / middle))  # a lognormal's mean / median is exp(σ² / 2)
+        drawn = self.least + middle * np.exp(sigma * rng.standard_normal(self.users))
+        return np.minimum(np.rint(drawn), self.most).astype(np.int64)
+
+
+ML_1M = Lengths("ml-1m.txt.gz", users=6_040, least=18, median=96, mean=165.5, most=2_277)
+BEAUTY = Lengths("beauty-5core.txt.gz", users=22_363, least=5, median=6, mean=8.9, most=204)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One network and the histories it is trained on; `lengths` None is histories that all fill it."""
+
+    title: str
+    lengths: Lengths | None
+    batch: int
+    network: SASRecNetwork
+
+
+CONFIGURATIONS = {
+    "A": Configuration(
+        "lengths of ML-1M, 128 × 200, d 50, 2 blocks, 1 head, dropout .2, 3,416 items",
+        ML_1M,
+        128,
+        SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2),
+    ),
+    "B": Configuration(
+        "lengths of Amazon Beauty, 128 × 50, d 50, 2 blocks, 1 head, dropout .5, 57,289 items",
+        BEAUTY,
+        128,
+        SASRecNetwork(items=57_289, maxlen=50, dim=50, blocks=2, heads=1, dropout=0.5),
+    ),
+    "C": Configuration(
+        "lengths of ML-1M, 64 × 200, d 128, 2 blocks, 4 heads, dropout .2, 3,416 items",
+        ML_1M,
+        64,
+        SASRecNetwork(items=3_416, maxlen=200, dim=128, blocks=2, heads=4, dropout=0.2),
+    ),
+    "A-full": Configuration(
+        "as A, all histories at full length, no dropout",
+        None,
+        128,
+        SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.0),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    """At least `must` times as long, or as much memory, as tinyattn: the best of `peers` counts."""
+
+    configuration: str
+    peers: tuple[str, ...]
+    levels: tuple[float, float, float]  # must, good, moonshot
+    quantity: str = "time"  # or "peak", "own": memory of the process, and less what imports took
+
+
+FULL = ("torch-mha", "torch-sdpa")
+GOALS = [
+    Goal("A", FULL, (3, 5, 8)),
+    Goal("A", ("torch-buckets",), (1.8, 2.5, 3.5)),
+    Goal("A", ("jax",), (2.5, 6, 9)),
+    Goal("A-full", ("torch-sdpa",), (1.3, 2, 3)),
+    Goal("B", FULL, (4, 8, 15)),
+    Goal("B", ("torch-buckets",), (2, 4, 5)),
+    Goal("C", FULL, (3, 5, 7)),
+    Goal("A", FULL, (2, 4, 5), "peak"),
+    Goal("A", FULL, (2, 4, 5), "own"),
+]
+
+
+def interactions(configuration: Configuration, data: Path | None) -> Interactions:
+    """What STEPS batches of users are trained on: all but their last two interactions.
+
+    Items are drawn by popularity, none twice for a user; all of the catalogue can be a negative.
+    """
+    rng = np.random.default_rng(SEED)
+    items, count = configuration.network.items, STEPS * configuration.batch
+    if configuration.lengths is None:
+        trained = np.full(count, configuration.network.maxlen + 1)
+    else:
+        lengths = configuration.lengths
+        trained = rng.choice(lengths.matched(rng) if data is None else lengths.real(data), count, replace=False) - 2
+    weight = rng.permutation(1 / np.arange(1, items + 1) ** POPULARITY)
+    sequences = [_without_repeats(rng, weight, n) for n in trained.tolist()]
+    return Interactions(
+        np.concatenate(sequences).astype(np.int32),
+        np.concatenate([[0], np.cumsum(trained)]),
+        Vocabulary(np.arange(1, items + 1), "item"),
+        Vocabulary(np.arange(1, count + 1), "user"),
+    )
+
+
+def _without_repeats(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
+    """n different item numbers: of waiting times with these rates, the n shortest, in any order."""
+    waited = rng.exponential(size=len(weight)) / weight
+    return rng.permutation(np.argpartition(waited, n - 1)[:n] + 1)
+
+
+def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
+    """One epoch of the library's own sampler: STEPS batches, right-padded."""
+    train = interactions(configuration, data)
+    sampler = Sampler(train, configuration.network.maxlen, configuration.batch, SEED, negatives=True)
+    return [sampler.batch(step) for step in range(STEPS)]
+
+
+class Child:
+    """A contender's process; it waits, without spinning, until it is asked."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.peers.child", name, str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean_environment(), cwd=ROOT,
+        )  # fmt: skip
+
+    def ask(self, request: str) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self.name} ended while it was asked to {request}: its message stands above")
+        return json.loads(answer)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+@contextmanager
+def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Iterator[Path]:
+    """A folder with all that children need."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), network, weights, batches, reference(network, weights, batches[0]))
+        yield Path(folder)
+
+
+def check(names: list[str], folder: Path) -> dict[str, Any]:
+    """Loss and gradients of every contender, each in a process of its own, beside the library's in float64."""
+    found = {}
+    for name in names:
+        with Child(name, folder) as child:
+            found[name] = child.ask("check")
+    return found
+
+
+def measure(configuration: Configuration, names: list[str], rounds: int, data: Path | None) -> dict[str, Any]:
+    network, batches = configuration.network, draw(configuration, data)
+    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    order = random.Random(SEED)
+    with folder_of(network, weights, batches) as folder, ExitStack() as stack:
+        checked = check(names, folder)
+        for name, row in checked.items():
+            tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest gradient, and nothing by more")
+        wrong = [f"{name} ({row['worst']}: {row['off']:.1e})" for name, row in checked.items() if not row["agrees"]]
+        if wrong:
+            raise SystemExit(f"not measured: other loss or gradients than the library's in float64: {', '.join(wrong)}")
+        children = {name: stack.enter_context(Child(name, folder)) for name in names}
+        for name, child in children.items():
+            tell(f"{name}: warm after {child.ask('prepare')['seconds']:.1f} s")
+        seconds: dict[str, list[float]] = {name: [] for name in names}
+        waited, used = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for number in range(rounds):
+            for name in order.sample(names, len(names)):
+                time.sleep(PAUSE)
+                answer = children[name].ask("run")
+                seconds[name].append(answer["seconds"])
+                waited[name] += answer["waited"]
+                used[name] += answer["used"]
+            tell(f"round {number + 1}: " + ", ".join(f"{name} {1e3 * s[-1]:.1f} ms" for name, s in seconds.items()))
+        finished = {name: child.ask("finish") for name, child in children.items()}
+    return {
+        "title": configuration.title,
+        "tokens": float(np.mean([np.sum(batch.weight) for batch in batches])),
+        "padded": float(np.mean([batch.ids.size for batch in batches])),
+        "contenders": {
+            name: finished[name] | {"seconds": seconds[name], "idle": used[name] / waited[name], "check": checked[name]}
+            for name in names
+        },
+    }
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def ratios(row: dict[str, Any], name: str) -> np.ndarray:
+    """The contender's time over tinyattn's, round by round."""
+    contenders = row["contenders"]
+    return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
+
+
+def reached(goal: Goal, result: dict[str, Any]) -> float | None:
+    """How many times tinyattn's time or memory the best of the goal's peers took; None where it was not measured."""
+    row = result.get(goal.configuration, {"contenders": {}})
+    found = row["contenders"]
+    peers = [name for name in goal.peers if name in found]
+    if not peers or "tinyattn" not in found:
+        return None
+    if goal.quantity == "time":
+        return min(float(np.median(ratios(row, name))) for name in peers)
+    return min(found[name][goal.quantity] for name in peers) / found["tinyattn"][goal.quantity]
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = ["# A training step, beside PyTorch and JAX", ""]
+    for key, row in result.items():
+        lines += [f"## {key}: {row['title']}", "", *_table(row), "", *_remarks(row), ""]
+    lines += ["## Goals", "", "How many times tinyattn's time or memory the best of these took:", ""]
+    lines += ["| | of | must | good | moonshot | reached | |", "|---|---|---|---|---|---|---|"]
+    lines += [_goal(goal, reached(goal, result)) for goal in GOALS]
+    return "\n".join([*lines, "", HOW.strip(), ""])
+
+
+def _table(row: dict[str, Any]) -> list[str]:
+    lines = [
+        "| | ms a step | times tinyattn's | (10 to 90 %) | peak MB | less imports |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in row["contenders"].items():
+        cells = ["", ""]
+        if name != "tinyattn" and "tinyattn" in row["contenders"]:
+            low, middle, high = np.percentile(ratios(row, name), [10, 50, 90])
+            cells = [f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]
+        cells += [f"{found['peak']:.0f}", f"{found['own']:.0f}"]
+        title = f"**{name}**" if name == "tinyattn" else name
+        lines.append(f"| {title} | {1e3 * np.median(found['seconds']):.1f} | {' | '.join(cells)} |")
+    return lines
+
+
+def _remarks(row: dict[str, Any]) -> list[str]:
+    machine, options, contenders = row["machine"], row["options"], row["contenders"]
+    lines = [
+        f"{row['tokens']:,.0f} real tokens a step, {row['padded']:,.0f} with padding; lengths {options['lengths']}; "
+        f"{options['rounds']} rounds of {STEPS} steps. {machine['cores']} cores of {machine['cpu']}, Python "
+        f"{machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; "
+        f"OPENBLAS_CORETYPE was {row['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
+        "",
+    ]
+    for name, found in contenders.items():
+        about = ", ".join(f"{what} {value}" for what, value in found["about"].items())
+        pools = ", ".join(" ".join(str(v) for v in pool.values() if v is not None) for pool in found["pools"])
+        lines.append(
+            f"- {name}: {about}; thread pools {pools or 'none that threadpoolctl knows'}; "
+            f"{found['check']['worst']} off by {found['check']['off']:.0e}, the rest by less; "
+            f"{100 * found['idle']:.1f} % of a core while it waited"
+        )
+    lines += [f"- {name}: not installed, not measured" for name in options["missing"]]
+    return lines
+
+
+def _goal(goal: Goal, value: float | None) -> str:
+    what = {"time": "time", "peak": "peak memory", "own": "peak memory less imports"}[goal.quantity]
+    names = [level for level, least in zip(("must", "good", "moonshot"), goal.levels, strict=True)
+             if value is not None and value >= least]  # fmt: skip
+    verdict = ["", ""] if value is None else [f"{value:.2f}", names[-1] if names else "**missed**"]
+    cells = [f"{goal.configuration}, {what}", ", ".join(goal.peers), *map(str, goal.levels), *verdict]
+    return f"| {' | '.join(cells)} |"
+
+
+HOW = f"""
+## How
+
+Float32, binary cross-entropy with one negative a position, pre-LN blocks and a last LayerNorm, Adam. Every contender
+has a process of its own and {THREADS} threads (jax as many as there are cores), the same initial weights and the same
+{STEPS} right-padded batches of the library's sampler; the causal mask keeps real positions from seeing padding, so
+nobody needs a mask of keys. Items are drawn by popularity (weight 1 / rank^{POPULARITY}): only lengths are real. In
+each round all are asked, one after the other and in random order, to train on the {STEPS} batches once; meanwhile the
+others wait, with no setting that would make them. Times are medians over rounds, ratios are taken within a round.
+Drawing batches is in nobody's time, cutting them into slices is in that of tinyattn and torch-buckets. Memory is the
+most that the process ever held, and the same less what it held after its imports.
+
+Before that each contender, without dropout, gave the loss and all gradients of the library in float64 to
+{TOLERANCE:g} of a parameter's largest gradient. torch-mha projects the joined heads with a frozen identity, because
+nn.MultiheadAttention always projects. SparseAdam, where torch-buckets uses it, moves only rows that were read, which
+is less than Adam does.
+
+Made by `python benchmarks/training_step.py`.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--only", default=",".join(CONFIGURATIONS), metavar="A,B", help="configurations")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
+    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
+    asked = parser.parse_args()
+    for given, known in ((asked.only, CONFIGURATIONS), (asked.contenders, CONTENDERS)):
+        unknown = set(given.split(",")) - known.keys()
+        if unknown:
+            parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    missing = [name for name in names if not installed(name)]
+    for name in missing:
+        tell(f"{name}: {CONTENDERS[name][0]} is not installed, not measured")
+    options = {
+        "rounds": asked.rounds,
+        "contenders": [name for name in names if name not in missing],
+        "missing": missing,
+    }
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for key in asked.only.split(","):
+        options["lengths"] = (
+            "full" if CONFIGURATIONS[key].lengths is None else "drawn" if asked.data is None else "real"
+        )
+        machine, old = describe(), result.get(key)
+        if old and old["machine"]["commit"] == machine["commit"] and old["options"] == options and not asked.again:
+            tell(f"{key}: measured already")
+            continue
+        tell(f"{key}: {CONFIGURATIONS[key].title}")
+        measured = measure(CONFIGURATIONS[key], options["contenders"], asked.rounds, asked.data)
+        environment = {"machine": machine, "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE")}
+        result[key] = measured | environment | {"options": dict(options)}
+        result = {name: result[name] for name in CONFIGURATIONS if name in result}
+        RESULTS.mkdir(exist_ok=True)
+        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        PAGE.write_text(page(result))
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()
