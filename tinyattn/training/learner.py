@@ -78,7 +78,7 @@ class Learner:
 
         seen[...] = 0
         slices = plan(batch, SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
-        hand_over = pool.map if np.sum(batch.weight) > SLICE_TOKENS else map     # a little is done sooner than handed over
+        hand_over = pool.map if total > SLICE_TOKENS else map    # a little is done sooner than handed over
         for loss, grads in hand_over(work, slices):
             seen[0] += loss
             add_to(self.grads, grads)
