@@ -104,7 +104,7 @@ BUGS = [
         "        s = s.copy()\n        s[~xp.broadcast_to(mask, s.shape)] = -xp.inf\n", SYNC),
     Bug("rows_one_by_one", "ops/softmax.py", "    xp.exp(p, out=p)",
         "    p = xp.stack([xp.exp(a) for a in p]) if len(s) and s.ndim > 1 else xp.exp(p)", "one launch a row"),
-    Bug("loss_fetched", "training/learner.py", "                return share * loss, self.model", "                return share * float(loss), self.model", SYNC),
+    Bug("loss_fetched", "training/learner.py", "            return share * loss, self.model", "            return share * float(loss), self.model", SYNC),
     Bug("norm_fetched", "training/learner.py", "seen[1] += self.xp.sum(part * part, dtype=np.float64)",
         "seen[1] += float(self.xp.sum(part * part, dtype=np.float64))", SYNC),
     Bug("finite_every_step", "training/loop.py", "            if on_host or saving or ends or", "            if True or saving or ends or", SYNC),

@@ -10,7 +10,7 @@ from benchmarks.peers import ADAM, THREADS
 from tinyattn.data import Batch
 from tinyattn.layers import add_to, flatten, leaves, views
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import Learner, Settings, Workers, plan
+from tinyattn.training import Learner, Settings, plan
 
 
 class TinyAttn:
@@ -22,14 +22,14 @@ class TinyAttn:
         self.learner.vector[...] = flatten(weights, np.float32)[0]
         self.seen = np.zeros(2)
         self.steps = 0
-        self.pool = Workers(THREADS).__enter__()  # until the process ends
+        self.crew = self.learner.crew(THREADS).__enter__()  # until the process ends
         self.about = {
             "slices a batch": float(np.mean([len(plan(batch)) for batch in batches])),
             "rows kept lazily": list(self.learner.lazy),
         }
 
     def step(self, i: int) -> None:
-        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.pool)
+        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.crew)
         self.steps += 1
         self.learner.update(self.steps)
 
@@ -37,7 +37,7 @@ class TinyAttn:
         """Every step is finished when it returns."""
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
-        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.pool)
+        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.crew)
         return float(self.seen[0]), dict(leaves(self.learner.grads))
 
 

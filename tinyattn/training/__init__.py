@@ -1,6 +1,7 @@
 """Plan, workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
 
 from .adam import Moments, adam
+from .crew import Crew
 from .learner import Learner
 from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
 from .plan import SLICE_TOKENS, cut, plan
@@ -9,6 +10,7 @@ from .workers import Workers
 __all__ = [
     "SLICE_TOKENS",
     "Batches",
+    "Crew",
     "DivergedError",
     "InterruptedRunError",
     "Learner",

@@ -11,9 +11,9 @@ from ..data import Batch
 from ..layers import add_to, flatten, leaves, views
 from ..ops import Stream, generator
 from .adam import Moments, adam
+from .crew import Crew, shared
 from .lazy import LazyAdam
 from .plan import SLICE_TOKENS, plan
-from .workers import Workers
 
 LAZY_FROM = 10       # a table is kept lazily where it has so many times the rows that a step reads
 
@@ -29,6 +29,9 @@ class Learner:
         self.model, self.seed = model, settings.seed
         self.xp = backend.module_for(settings.device)
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
+        if backend.on_host(self.xp):
+            self.vector = shared(self.vector)           # workers see every step's parameters
+            self.p = views(self.vector, self.p)
         self.gradient = self.xp.zeros_like(self.vector)
         self.grads = views(self.gradient, self.p)
         self.moments = Moments(self.xp.zeros_like(self.vector), self.xp.zeros_like(self.vector))
@@ -61,30 +64,34 @@ class Learner:
         found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
         return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
 
-    def differentiate(self, batch: Batch, step: int, seen: Any, pool: Workers) -> None:
+    def crew(self, workers: int | None) -> Crew:
+        """Who works for this learner: a context, for `differentiate`. A device has one worker, this process."""
+        return Crew(workers if backend.on_host(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
+
+    def differentiate(self, batch: Batch, step: int, seen: Any, crew: Crew) -> None:
         """Compute the gradient of `batch` by the parameters after `step` steps; its loss and squared norm go to `seen`.
 
         Slices are added in the order of the plan, whoever finished first. A device takes the batch in one piece.
         """
         self._begin(batch, step)
         total = float(np.sum(batch.weight))
-
-        def work(part: Batch) -> tuple[Any, Any]:
-            share = float(np.sum(part.weight)) / total
-            with np.errstate(over="ignore", invalid="ignore"):   # a loss that is not finite is reported by name
-                rng = generator(self.seed, Stream.DROPOUT, step)         # of the batch, however it is cut
-                loss, cache = self.model.loss(self.p, part.to(self.xp), rng)
-                return share * loss, self.model.loss_backward(self.p, share, cache)
-
-        seen[...] = 0
         slices = plan(batch, SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
-        hand_over = pool.map if total > SLICE_TOKENS else map    # a little is done sooner than handed over
-        for loss, grads in hand_over(work, slices):
+        tasks = [(step, float(np.sum(part.weight)) / total, part) for part in slices]
+        seen[...] = 0
+        for loss, grads in crew.map(tasks):
             seen[0] += loss
             add_to(self.grads, grads)
         with np.errstate(over="ignore"):
             for part in self._gradients():
                 seen[1] += self.xp.sum(part * part, dtype=np.float64)
+
+    def _work(self, task: tuple[int, float, Batch]) -> tuple[Any, Any]:
+        """-> the part of the batch's loss that a slice with this share of its positions has, and its gradients."""
+        step, share, part = task
+        with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
+            rng = generator(self.seed, Stream.DROPOUT, step)     # of the batch, however it is cut
+            loss, cache = self.model.loss(self.p, part.to(self.xp), rng)
+            return share * loss, self.model.loss_backward(self.p, share, cache)
 
     def _begin(self, batch: Batch, step: int) -> None:
         """Forget the last gradient, and bring the rows that are read up to date."""

@@ -22,7 +22,6 @@ from tqdm import tqdm
 from .. import backend
 from ..data import Batch, FileError, read_arrays, write_arrays
 from .learner import Learner
-from .workers import Workers
 
 LOOK_EVERY = 50          # steps between two looks at the losses of a device
 
@@ -186,11 +185,11 @@ def train(
     due = math.inf if checkpoint is None else time.monotonic()
     unseen = state.step % batches.steps                          # the first step whose loss nobody has looked at
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
-    with Workers(workers if on_host else 1) as pool, _interrupts() as interrupted, bar:
+    with learner.crew(workers) as crew, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
             batch, here = batches.batch(state.step), state.step % batches.steps
-            learner.differentiate(batch, state.step, state.seen[here], pool)
+            learner.differentiate(batch, state.step, state.seen[here], crew)
             saving, ends = time.monotonic() >= due, here == batches.steps - 1
             if on_host or saving or ends or here - unseen >= LOOK_EVERY:
                 _refuse_divergence(state, unseen, here, batches)
