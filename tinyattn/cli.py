@@ -18,7 +18,7 @@ from .data import Interactions, SeriesWorld, Split, leave_one_out, read
 from .evaluation import draw_candidates, evaluate, read_candidates, save_candidates
 from .evaluation.protocol import Truth
 from .models import Recommender, RunFolder, SASRec
-from .training import DivergedError, InterruptedRunError
+from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
 ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         print(f"tinyattn: not enough memory for this size ({error})", file=sys.stderr)
         return 2
-    except (ValueError, DivergedError, OSError, ImportError) as error:
+    except (ValueError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
         print(f"tinyattn: {error}", file=sys.stderr)
         return 2
     return code or 0

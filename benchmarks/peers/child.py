@@ -11,6 +11,7 @@ FOLDER holds what `write` wrote. Every answer says how long the process waited t
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import pickle
 import resource
@@ -80,18 +81,19 @@ class Child:
             {key: pool.get(key) for key in ("internal_api", "version", "architecture", "num_threads")}
             for pool in threadpool_info()
         ]
-        peak = memory("VmHWM")
-        return {"peak": peak, "own": peak - self.imported, "pools": pools, "about": self.contender.about}
+        peaks = [memory("VmHWM"), *(memory("VmHWM", worker.pid) for worker in multiprocessing.active_children())]
+        own = sum(peaks) - len(peaks) * self.imported  # workers are forked from here: each has the imports too
+        return {"peak": sum(peaks), "own": own, "pools": pools, "about": self.contender.about}
 
     def _given(self) -> Any:
         with (self.folder / "given.pickle").open("rb") as file:
             return pickle.load(file)
 
 
-def memory(what: str) -> float:
-    """In MB: Linux says what this program had; its ru_maxrss counts the parent's memory too, from before exec."""
+def memory(what: str, pid: int | str | None = "self") -> float:
+    """In MB: Linux says what a process had; its ru_maxrss counts the parent's memory too, from before exec."""
     try:
-        lines = Path("/proc/self/status").read_text().splitlines()
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return next(int(line.split()[1]) for line in lines if line.startswith(what + ":")) * 1024 / 1e6
     except OSError:  # macOS counts in bytes
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6

@@ -1,7 +1,7 @@
 """Plan, workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
 
 from .adam import Moments, adam
-from .crew import Crew
+from .crew import Crew, WorkerKilledError
 from .learner import Learner
 from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
 from .plan import SLICE_TOKENS, cut, plan
@@ -16,6 +16,7 @@ __all__ = [
     "Learner",
     "Moments",
     "Settings",
+    "WorkerKilledError",
     "Workers",
     "adam",
     "cut",

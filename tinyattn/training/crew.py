@@ -39,13 +39,18 @@ def shared(like: np.ndarray) -> np.ndarray:
     return there
 
 
+class WorkerKilledError(RuntimeError):
+    """A worker process is no longer there."""
+
+
 class Crew:
     """A context: `with Crew(2, work, room) as crew: ... crew.map(tasks)`, results in the order of the tasks.
 
     The processes are forked on entering, and know of `work` and all that it refers to as it was then; only `shared`
     arrays are seen by both sides afterwards. `room` is the bytes that a result's arrays take at most, if they are
     not to travel through the pipe. One worker is this process itself; where forking is not safe, threads do the work.
-    Raises ValueError for a count below 1. An exception in a worker is raised here; RuntimeError where one was killed.
+    Raises ValueError for a count below 1. An exception in a worker is raised here; WorkerKilledError where one was
+    killed, by the system for want of memory, say.
     """
 
     def __init__(self, count: int | None, work: Callable[[Any], Any], room: int) -> None:
@@ -155,4 +160,4 @@ def _told(f: Callable[..., Any], *arguments: Any) -> Any:
     try:
         return f(*arguments)
     except (EOFError, OSError):
-        raise RuntimeError("a worker process was killed; with workers 1 all is done in one process") from None
+        raise WorkerKilledError("a worker process was killed; with workers 1 all is done in one process") from None
