@@ -27,8 +27,8 @@ SLOTS = 32           # results that can be on their way at once; more travel thr
 
 
 def can_fork() -> bool:
-    """Only on Linux is it safe to fork a process that has used BLAS; elsewhere threads do the work."""
-    return sys.platform == "linux"
+    """Only on Linux is it safe to fork a process that has used BLAS, and a daemon may have no children."""
+    return sys.platform == "linux" and not multiprocessing.current_process().daemon
 
 
 def shared(like: np.ndarray) -> np.ndarray:
