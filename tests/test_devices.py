@@ -3,6 +3,7 @@
 import inspect
 import json
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from tests.devices import DEVICES, MISSING, On
 from tests.models.worlds import TINY, uneven
 from tests.ops.test_oracles import cases
 from tests.strict import COUNTS, strict
+from tests.training.test_learner import DATA as LARGE
 from tinyattn import backend, cli, layers, ops
 from tinyattn.check.demands import upstream
 from tinyattn.check.kinds import KINDS
@@ -116,6 +118,32 @@ def test_a_run_stopped_on_one_device_goes_on_on_another(where, tmp_path):
             layers.leaves(whole.parameters), layers.leaves(gone_on.parameters), strict=True
         ):
             np.testing.assert_allclose(backend.to_numpy(theirs), mine, rtol=0, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_so_does_one_with_tables_that_only_the_host_keeps_lazily(where, tmp_path):
+    """The host's checkpoint has rows that are behind, and says how far; the device's has none, and says nothing."""
+    network, settings = SASRecNetwork(items=LARGE.n_items, maxlen=6, dim=8), Settings(epochs=2, patience=0)
+
+    def run(device, **how):
+        batches = Sampler(LARGE, 6, 4, 0, True)
+        p, _ = train(network, batches, replace(settings, device=device), workers=1, progress=False, **how)
+        return np.concatenate([backend.to_numpy(leaf).ravel() for _, leaf in layers.leaves(p)])
+
+    def stop(history):
+        raise KeyboardInterrupt
+
+    whole = run("cpu")
+    for one, other in (("cpu", where), (where, "cpu")):
+        path = tmp_path / f"{one}.npz"
+        with pytest.raises(KeyboardInterrupt):
+            run(one, checkpoint=path, on_epoch=stop)
+        with np.load(path) as saved:
+            if one == "cpu":
+                assert len(np.unique(saved["last.items"])) > 2
+            else:
+                assert "last.items" not in saved
+        np.testing.assert_allclose(run(other, checkpoint=path), whole, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("where", ELSEWHERE)

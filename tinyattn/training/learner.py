@@ -64,6 +64,25 @@ class Learner:
         found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
         return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
 
+    def as_kept_here(self, arrays: dict[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
+        """The arrays of a checkpoint saved after `step` steps, maybe by a learner that keeps other tables lazily.
+
+        A device keeps none. Raises KeyError or ValueError where arrays are missing or misshapen.
+        """
+        found = dict(arrays)
+        elsewhere = [name for name in found if name.startswith("last.") and name.removeprefix("last.") not in self.lazy]
+        if elsewhere:
+            found |= {name: np.array(found[name]) for name in ("vector", "m", "v")}
+            trees = [dict(leaves(views(found[name], self.p))) for name in ("vector", "m", "v")]
+            for name in elsewhere:
+                table, m, v = (tree[name.removeprefix("last.")] for tree in trees)
+                kept = LazyAdam(table, Moments(m, v), **self.how)
+                kept.last[...] = found.pop(name)
+                kept.catch_up(np.arange(len(table)), step)
+        for name, kept in self.lazy.items():
+            found.setdefault(f"last.{name}", np.full_like(kept.last, step))
+        return found
+
     def crew(self, workers: int | None) -> Crew:
         """Who works for this learner: a context, for `differentiate`. A device has one worker, this process."""
         return Crew(workers if backend.on_host(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))

@@ -121,6 +121,7 @@ class State:
         if meta.get("identity") != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
+            arrays = self.learner.as_kept_here(arrays, meta["scalars"]["step"])
             for name, mine in self._arrays().items():
                 found = arrays[name]
                 if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
