@@ -99,7 +99,7 @@ BUGS = [
         "        shares = get_xp(weights).broadcast_to(weights / _total(weights), targets.shape)\n",
         "writes to memory that many places share"),
     Bug("boolean_index", "models/sasrec_network.py", "    last = xp.sum(batch.ids != 0, axis=1) - 1".strip(),
-        "last = xp.sum(batch.ids != 0, axis=1) - 1; h[batch.ids == 0] = 0", SYNC),
+        "last = xp.sum(batch.ids != 0, axis=1) - 1; x[batch.ids == 0] = 0", SYNC),
     Bug("mask_assigned", "ops/softmax.py", "        s = xp.where(mask, s, -xp.inf)\n",
         "        s = s.copy()\n        s[~xp.broadcast_to(mask, s.shape)] = -xp.inf\n", SYNC),
     Bug("rows_one_by_one", "ops/softmax.py", "    xp.exp(p, out=p)",

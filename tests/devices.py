@@ -94,8 +94,7 @@ class On:
         if isinstance(thing, types.ModuleType) and thing.__name__.startswith(_HOME):
             return types.SimpleNamespace(**{name: self.of(x) for name, x in vars(thing).items()})
         if isinstance(thing, dict) and thing and all(_is_block(x) for x in thing.values()):
-            return {name: x._replace(forward=self.function(x.forward), backward=self.function(x.backward))
-                    for name, x in thing.items()}  # fmt: skip
+            return {name: type(x)(*map(self.function, x)) for name, x in thing.items()}
         return thing
 
     def methods(self, network: Any) -> Any:

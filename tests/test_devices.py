@@ -36,6 +36,7 @@ ALSO = {
     "dense": "layers/test_gradients.py",
     "norm": "layers/test_gradients.py",
     "draw_keep": "layers/test_gradients.py",
+    "pick": "models/test_network.py",
 }
 ON_THE_HOST = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}  # no arithmetic of an op
 

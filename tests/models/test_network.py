@@ -175,13 +175,17 @@ def test_explicit_users_are_added_to_the_last_representation():
     assert not p["users"][0].any()
 
 
-def test_scores_are_tied_to_the_item_table():
-    network, p = make(uneven())
-    batch = pad([np.array([3, 1, 4]), np.array([5, 9, 2, 6, 7])], 6)
+@pytest.mark.parametrize("blocks", [0, 1, 2])
+@pytest.mark.parametrize("options", [PLAIN, FULL, BARE], ids=["plain", "full", "bare"])
+@pytest.mark.parametrize("form", BLOCKS)
+def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, options, blocks):
+    """`score` computes the last block at the last position alone; `forward` computes everything."""
+    network, p = make(uneven(), options, block_form=form, blocks=blocks)
+    batch = pad([np.array([3, 1, 4]), np.array([5, 9, 2, 6, 7]), np.array([8])], 6, np.array([2, 0, 1]))
     h, _ = network.forward(p, batch)
     scores = network.score(p, batch)
-    np.testing.assert_allclose(scores[0, 1:], p["items"][1:] @ h[0, 2], atol=1e-12)
-    np.testing.assert_allclose(scores[1, 1:], p["items"][1:] @ h[1, 4], atol=1e-12)
+    for row, last in enumerate((2, 4, 0)):
+        np.testing.assert_allclose(scores[row, 1:], p["items"][1:] @ h[row, last], rtol=0, atol=1e-12)
     assert np.all(scores[:, 0] == -np.inf)
 
 

@@ -1,6 +1,7 @@
 """Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
 
 from .block import BLOCKS, BlockCache, block_init
+from .block_at import pick
 from .dense import dense, dense_backward, dense_init, glorot
 from .drop import draw_keep
 from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
@@ -29,6 +30,7 @@ __all__ = [
     "norm",
     "norm_backward",
     "norm_init",
+    "pick",
     "tree_map",
     "views",
 ]

@@ -12,6 +12,7 @@ Every form has the same parameters, so one set can be run in all three and compa
 from typing import Any, NamedTuple
 
 from ..ops import dropout, dropout_backward
+from .block_at import post_block_at, pre_block_at, sasrec_block_at
 from .drop import draw_keep
 from .feed_forward import FeedForwardCache, feed_forward, feed_forward_backward, feed_forward_init
 from .multi_head import (
@@ -125,14 +126,15 @@ def sasrec_block_backward(p, dy, cache):
 
 
 class Block(NamedTuple):
-    """A form of the block: a new one is two functions and one line in BLOCKS."""
+    """A form of the block: a new one is three functions and one line in BLOCKS."""
 
     forward: Any
     backward: Any
+    at: Any          # forward alone, at one position of each sequence
 
 
 BLOCKS = {
-    "pre": Block(pre_block, pre_block_backward),
-    "post": Block(post_block, post_block_backward),
-    "sasrec": Block(sasrec_block, sasrec_block_backward),
+    "pre": Block(pre_block, pre_block_backward, pre_block_at),
+    "post": Block(post_block, post_block_backward, post_block_at),
+    "sasrec": Block(sasrec_block, sasrec_block_backward, sasrec_block_at),
 }

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backend import get_xp
 from ..data import Batch
-from ..layers import BLOCKS, BlockCache, block_init, draw_keep, glorot, norm, norm_backward, norm_init
+from ..layers import BLOCKS, BlockCache, block_init, draw_keep, glorot, norm, norm_backward, norm_init, pick
 from ..ops import MaskKeys, causal_mask, dropout, dropout_backward, embedding, sum_rows
 from .objectives import OBJECTIVES
 
@@ -91,10 +91,7 @@ class SASRecNetwork:
         """
         block = BLOCKS[self.block_form]
         rng = None if rng is None else MaskKeys(rng, batch.users)
-        x = embedding(batch.ids, p["items"])                            # (B, L, D)
-        if self.emb_scale:
-            x *= math.sqrt(self.dim)
-        x += embedding(batch.slots, p["positions"])
+        x = self._read(p, batch)
         keep = draw_keep(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         mask = causal_mask(x.shape[1], like=x)
@@ -110,6 +107,14 @@ class SASRecNetwork:
         if self.users:
             x = x + embedding(batch.users, p["users"])[:, None, :]
         return x, NetworkCache(batch, keep, caches, last)
+
+    def _read(self, p: Any, batch: Batch) -> Any:
+        """(B, L, D): what goes into the first block, before dropout."""
+        x = embedding(batch.ids, p["items"])
+        if self.emb_scale:
+            x *= math.sqrt(self.dim)
+        x += embedding(batch.slots, p["positions"])
+        return x
 
     def backward(self, p: Any, dh: Any, cache: NetworkCache) -> tuple[Any, dict[str, Any]]:
         """The mirror of `forward`: -> dx (B, L, D), the gradient of the item embeddings as read, and grads.
@@ -155,9 +160,17 @@ class SASRecNetwork:
 
     def score(self, p: Any, batch: Batch) -> Any:
         """(B, items + 1): the score of every item as the next one of each history; -inf for padding, column 0."""
-        h, _ = self.forward(p, batch)
-        xp = get_xp(h)
-        last = xp.sum(batch.ids != 0, axis=1) - 1
-        scores = h[xp.arange(len(last)), last] @ p["items"].T            # (B, D) @ (D, items + 1)
+        block, x = BLOCKS[self.block_form], self._read(p, batch)
+        xp = get_xp(x)
+        how = {"heads": self.heads, "mask": causal_mask(x.shape[1], like=x), "eps": self.eps}
+        for weights in p["blocks"][:-1]:
+            x, _ = block.forward(weights, x, **how)
+        last = xp.sum(batch.ids != 0, axis=1) - 1                       # only this position is asked for
+        h = block.at(p["blocks"][-1], x, last, **how) if p["blocks"] else pick(x, last)
+        if self.last_norm:
+            h, _ = norm(p["norm"], h, eps=self.eps)
+        if self.users:
+            h = h + embedding(batch.users, p["users"])[:, None, :]
+        scores = h[:, 0] @ p["items"].T                                 # (B, D) @ (D, items + 1)
         scores[:, 0] = -xp.inf
         return scores
