@@ -92,9 +92,9 @@ def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Any]:
     """Host arrays in the module `xp`, in one transfer: their bytes travel end to end, and each becomes a view there."""
     if on_host(xp):
         return list(arrays)
-    ends = np.cumsum([-(-a.nbytes // 8) * 8 for a in arrays])          # each begins where any dtype may begin
-    whole = np.zeros(ends[-1], dtype=np.uint8)
-    starts = (ends - [-(-a.nbytes // 8) * 8 for a in arrays]).tolist()
+    sizes = [-(-a.nbytes // 8) * 8 for a in arrays]                    # so that each begins where any dtype may begin
+    starts = (np.cumsum(sizes) - sizes).tolist()
+    whole = np.zeros(sum(sizes), dtype=np.uint8)
     for start, a in zip(starts, arrays, strict=True):
         whole[start : start + a.nbytes] = np.ascontiguousarray(a).reshape(-1).view(np.uint8)
     there = xp.asarray(whole)

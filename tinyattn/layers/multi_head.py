@@ -43,7 +43,7 @@ def multi_head_attention(p, x, memory, *, heads, mask=None, rate=0.0, rng=None):
     q, k, v = split(q, heads), split(k, heads), split(v, heads)  # (..., h, n or m, D / h)
     keep = draw_keep(x, (*q.shape[:-1], k.shape[-2]), rate, rng)
     if keep is None:
-        out, looked = fused_attention(q, k, v, mask)            # the same numbers in half the time
+        out, looked = fused_attention(q, k, v, mask)            # the same numbers, sooner
     else:
         out, weights = attention(q, k, v, mask, keep=keep, rate=rate)
         looked = Looked(q, k, v, mask, plain=weights)

@@ -1,4 +1,4 @@
-"""`attention` once more, arranged for a CPU: the same numbers to rounding, in half the time.
+"""`attention` once more, arranged for a CPU: the same numbers to rounding, with fewer passes over the scores.
 
 Between the two matrix products, `attention` goes over all (n, m) scores many times. Here it is twice in the forward and
 once in the backward, by three moves:
@@ -61,7 +61,7 @@ def fused_attention(q, k, v, mask=None):
     if not on_host(xp):
         out, weights = attention(q, k, v, mask)
         return out, Looked(q, k, v, plain=weights)
-    cq, kT = q * _scale(q), xp.ascontiguousarray(swap(k))           # a product with rows of kT is twice as fast
+    cq, kT = q * _scale(q), xp.ascontiguousarray(swap(k))           # rows of kT lie together: the product runs faster
     out = xp.empty((*shape[:-1], v.shape[-1]), dtype=q.dtype)
     total, tiles = xp.empty((*shape[:-1], 1), dtype=q.dtype), []
     for some, seen, hidden in _tiles(mask, shape):

@@ -93,7 +93,7 @@ def rows(x: Any) -> Any:
 def row_sum(x: Any, weights: Any = None) -> Any:
     """Sums over the last axis, weighted by (d,): (..., d) -> (..., 1).
 
-    On the host as the product x 1, which BLAS does several times as fast as `sum`.
+    On the host as the product x 1, which BLAS does faster than `sum`.
     """
     xp = get_xp(x, weights)
     if weights is None:

@@ -1,7 +1,7 @@
 """Worker processes for training: slices side by side, each with an interpreter lock of its own.
 
-Threads share one lock, and a training step asks for it hundreds of times a slice: two threads do about 1.4 times the
-work of one, two processes nearly twice. Parameters lie in memory that all of them see, and so do gradients on their
+Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
+waiting for each other. Processes do not. Parameters lie in memory that all of them see, and so do gradients on their
 way back.
 """
 
