@@ -20,7 +20,7 @@ pytestmark = [
 ]
 
 
-def test_results_come_in_order_from_other_processes_and_see_shared_memory():
+def test_results_come_in_order_from_all_processes_and_see_shared_memory():
     seen = shared(np.zeros(3, np.float32))
 
     def work(i):
@@ -38,17 +38,36 @@ def test_results_come_in_order_from_other_processes_and_see_shared_memory():
                 np.testing.assert_array_equal(tree["rows"][0], np.full((4, 3), i))
                 np.testing.assert_array_equal(tree["rows"][1], np.arange(6.0).reshape(2, 3))
             assert numbers == list(range(50))  # more than there are slots
-            assert os.getpid() not in pids
+            assert os.getpid() in pids  # who asks works as well
             assert len(pids) > 1
         assert list(crew.map([])) == []
         processes = crew._processes
     assert not any(process.is_alive() for process in processes)
 
 
+def elsewhere(owner, f):
+    """f, but the owner of the crew takes its time, so that others have taken all other tasks when it is done."""
+
+    def work(task):
+        if os.getpid() == owner:
+            time.sleep(0.3)
+        return f(task)
+
+    return work
+
+
 def test_what_does_not_fit_its_slot_travels_through_the_pipe():
-    with Crew(2, lambda n: np.arange(n), room=10) as crew:
-        for n, found in zip([5, 50_000], crew.map([5, 50_000]), strict=True):
-            np.testing.assert_array_equal(found, np.arange(n))
+    counts = [5, 5, 50_000, 7]
+    with Crew(2, elsewhere(os.getpid(), lambda x: 2 * x), room=10) as crew:
+        for n, found in zip(counts, crew.map([np.arange(n) for n in counts]), strict=True):
+            np.testing.assert_array_equal(found, 2 * np.arange(n))
+
+
+def test_a_result_that_cannot_travel_is_told():
+    with Crew(2, elsewhere(os.getpid(), lambda i: lambda: i), room=8) as crew:
+        with pytest.raises(Exception, match="pickle"):
+            list(crew.map([1, 2, 3, 4]))
+        assert list(crew.map([])) == []
 
 
 @pytest.mark.parametrize("where", ["one worker", "threads"])
@@ -59,24 +78,51 @@ def test_without_processes_the_same(where, monkeypatch):
 
 
 def test_an_exception_in_a_worker_is_raised_here_and_the_crew_goes_on():
-    with Crew(2, lambda i: 1 / i, room=8) as crew:
-        with pytest.raises(ZeroDivisionError):
-            list(crew.map([0, 1, 2, 3]))
-        assert list(crew.map([4])) == [0.25]
+    for bad in range(4):  # whoever gets it
+        with Crew(2, lambda i: 1 / i, room=8) as crew:
+            for _ in range(5):
+                with pytest.raises(ZeroDivisionError):
+                    list(crew.map([i - bad for i in range(4)]))
+                assert list(crew.map([4, 2])) == [0.25, 0.5]
+
+
+def test_who_comes_late_finds_the_tasks_of_the_day():
+    with Crew(6, lambda i: (time.sleep(0.001), i)[1], room=8) as crew:
+        for round_ in range(300):  # too few tasks for most, who sleep through many rounds
+            assert list(crew.map([round_, -round_])) == [round_, -round_]
+        assert list(crew.map(range(300, 400))) == list(range(300, 400))
+
+
+def test_results_that_nobody_waits_for_go_to_nobody():
+    with Crew(3, lambda i: (time.sleep(0.01), i)[1], room=8) as crew:
+        for _ in range(3):
+            for first in crew.map(range(10)):
+                assert first == 0
+                break
+        assert list(crew.map(range(20, 30))) == list(range(20, 30))
 
 
 def test_a_killed_worker_is_told():
-    crew = Crew(2, lambda i: os.kill(os.getpid(), signal.SIGKILL) if i == 2 else i, room=8)
-    with crew, pytest.raises(RuntimeError, match="a worker process was killed; with workers 1"):
-        list(crew.map([1, 2, 3, 4]))
+    owner = os.getpid()
+
+    def work(i):
+        if os.getpid() != owner:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.1)
+        return i
+
+    with Crew(2, work, room=8) as crew:
+        with pytest.raises(RuntimeError, match="a worker process was killed; with workers 1"):
+            list(crew.map([1, 2, 3, 4]))
+        assert list(crew.map([5])) == [5]  # nobody waits for the dead
 
 
 def test_workers_end_when_their_owner_is_killed():
     code = """if True:
         import os, sys, time
         from tinyattn.training.crew import Crew
-        crew = Crew(2, lambda i: os.getpid(), 8).__enter__()
-        print(*{*crew.map(range(20))}, flush=True)
+        crew = Crew(3, lambda i: (time.sleep(0.01), os.getpid())[1], 8).__enter__()
+        print(*{*crew.map(range(20))} - {os.getpid()}, flush=True)
         time.sleep(60)
     """
     owner = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
