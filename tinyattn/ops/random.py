@@ -58,14 +58,15 @@ def keep_mask(rng, shape, rate, like=None):
     rng, rows = rng if isinstance(rng, MaskKeys) else (rng, None)
     key = int(rng.integers(0, 1 << 64, dtype=np.uint64))
     threshold = min(round(rate * (1 << 16)), (1 << 16) - 1)
-    *lead, last = shape or (1,)
+    # The features of a row's tokens are counted through, on to the next token: the same numbers in a shorter slice.
+    *lead, last = (shape[0], shape[1] * shape[2]) if len(shape) == 3 else shape or (1,)
     number = xp.arange(1, -(-last // 4) + 1, dtype=xp.uint64)      # four entries share a hash of 64 bits
     number *= _ODD[0]
     number += key                                                  # overflow is meant, here and below
     for axis, size in enumerate(lead):
         place = xp.arange(size, dtype=xp.uint64) if axis or rows is None else rows.astype(xp.uint64)
         place *= _ODD[1 + axis % 3]
-        number = number + place.reshape(size, *(1,) * (len(shape) - 1 - axis))
+        number = number + place.reshape(size, *(1,) * (len(lead) - axis))
     kept = _mixed(number).view(xp.uint16)[..., :last] >= threshold
     return kept.reshape(shape)
 
