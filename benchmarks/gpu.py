@@ -36,7 +36,7 @@ from tests.strict import COUNTS
 from tinyattn import backend, ops
 from tinyattn.data import Interactions, Sampler, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
-from tinyattn.layers import BLOCKS, block_init, flatten, leaves, tree_map
+from tinyattn.layers import BLOCKS, FUSED_BLOCKS, block_init, flatten, leaves, tree_map
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.ops import Stream, generator
 from tinyattn.training import Moments, adam
@@ -64,10 +64,10 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     logits, targets = 3 * normal(B * N, V // 4), rng.integers(0, V // 4, B * N)
     p = block_init(rng, D, output=True)
 
-    def block(form: str) -> Callable[..., Any]:
+    def both_ways(block: Any) -> Callable[..., Any]:
         def both(p: Any, x: Any, dy: Any) -> Any:
-            y, cache = BLOCKS[form].forward(p, x, heads=2, mask=ops.causal_mask(N, like=x), rate=0.2, rng=_key())
-            return y, *BLOCKS[form].backward(p, dy, cache)
+            y, cache = block.forward(p, x, heads=2, mask=ops.causal_mask(N, like=x), rate=0.2, rng=_key())
+            return y, *block.backward(p, dy, cache)
 
         return both
 
@@ -99,7 +99,8 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             lambda z, t, w: ops.bce_with_logits_backward(1.0, z, t, w), (z, (z > 0).astype(float), weights)),
         "mask by hash": (lambda x: ops.keep_mask(_key(), x.shape, 0.2, like=x), (x,)),
         "adam": (_adam_step, (normal(D * D), normal(D * D))),
-        **{f"{form} block, both ways": (block(form), (p, x, dy)) for form in BLOCKS},
+        **{f"{form} block, both ways": (both_ways(block), (p, x, dy)) for form, block in BLOCKS.items()},
+        "fused pre block, both ways": (both_ways(FUSED_BLOCKS["pre"]), (p, x, dy)),
         **{f"SASRec, {loss}, loss and gradients": _network(loss) for loss in ("bce", "ce")},
     }  # fmt: skip
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from tests.layers.forms import FORMS
 from tinyattn.check import oracles
 from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init, tree_map
 from tinyattn.layers.multi_head import merge, split
@@ -76,33 +77,34 @@ def test_heads_must_divide_the_dimension(rng):
         multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
 
 
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block_init(rng, 6))
     x = rng.standard_normal((1, 5, 6))
     mask = np.tri(5, dtype=bool)
-    y, cache = BLOCKS[form].forward(p, x, heads=2, mask=mask)
+    y, cache = FORMS[form].forward(p, x, heads=2, mask=mask)
     for t in range(5):
         other = x.copy()
         other[:, t] += rng.standard_normal(6)  # no equal shift of all features: a norm would not see it
-        moved = np.abs(BLOCKS[form].forward(p, other, heads=2, mask=mask)[0] - y).max(axis=(0, 2))
+        moved = np.abs(FORMS[form].forward(p, other, heads=2, mask=mask)[0] - y).max(axis=(0, 2))
         assert np.all(moved[:t] == 0)  # the past does not move, to the last bit
         assert np.all(moved[t:] > 1e-9)  # the present and all that follows do
         dy = np.zeros_like(y)
         dy[:, t] = rng.standard_normal(6)
-        dx = np.abs(BLOCKS[form].backward(p, dy, cache)[0]).max(axis=(0, 2))
+        dx = np.abs(FORMS[form].backward(p, dy, cache)[0]).max(axis=(0, 2))
         assert np.all(dx[t + 1 :] == 0)
         assert np.all(dx[: t + 1] > 1e-9)
 
 
-def test_a_silent_branch_makes_the_pre_block_the_identity(rng):
+@pytest.mark.parametrize("form", ["pre", "fused pre"])
+def test_a_silent_branch_makes_the_pre_block_the_identity(form, rng):
     p = block_init(rng, 6, output=True)
     p["attention"]["output"] = tree_map(np.zeros_like, p["attention"]["output"])
     p["feed_forward"]["outer"] = tree_map(np.zeros_like, p["feed_forward"]["outer"])
     x, dy = rng.standard_normal((2, 3, 4, 6))
-    y, cache = BLOCKS["pre"].forward(p, x, heads=2)
+    y, cache = FORMS[form].forward(p, x, heads=2)
     np.testing.assert_array_equal(y, x)
-    np.testing.assert_array_equal(BLOCKS["pre"].backward(p, dy, cache)[0], dy)
+    np.testing.assert_array_equal(FORMS[form].backward(p, dy, cache)[0], dy)
 
 
 def test_the_forms_differ_in_what_travels_on(rng):

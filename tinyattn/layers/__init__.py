@@ -5,13 +5,16 @@ from .block_at import pick
 from .dense import dense, dense_backward, dense_init, glorot
 from .drop import draw_keep
 from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
+from .fused_block import FUSED_BLOCKS, FusedBlockCache
 from .multi_head import multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import norm, norm_backward, norm_init
 from .tree import add_to, flatten, leaves, tree_map, views
 
 __all__ = [
     "BLOCKS",
+    "FUSED_BLOCKS",
     "BlockCache",
+    "FusedBlockCache",
     "add_to",
     "block_init",
     "dense",

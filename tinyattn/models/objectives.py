@@ -16,7 +16,7 @@ from ..ops import (
     embedding,
     sum_rows,
 )
-from ..ops.shapes import rows
+from ..ops.shapes import row_sum, rows
 
 
 class ScoredRows(NamedTuple):
@@ -46,26 +46,22 @@ class ScoredTable(NamedTuple):
 
 def bce(h, E, batch):
     """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
-    positive, negative = _dot(h, embedding(batch.targets, E)), _dot(h, embedding(batch.negatives, E))      # (B, L)
-    weight = batch.weight.astype(h.dtype)
-    ones, zeros = get_xp(h).ones_like(positive), get_xp(h).zeros_like(negative)
-    loss = bce_with_logits(positive, ones, weight) + bce_with_logits(negative, zeros, weight)
-    return loss, (positive, ones, negative, zeros, weight)
+    xp = get_xp(h)
+    ids = xp.stack([batch.targets, batch.negatives])                     # (2, B, L)
+    z = row_sum(h * embedding(ids, E))[..., 0]
+    targets = xp.zeros_like(z)
+    targets[0] = 1
+    weight = xp.broadcast_to(batch.weight, z.shape).astype(z.dtype)
+    loss = 2 * bce_with_logits(z, targets, weight)                       # the sum of two means, over the same weights
+    return loss, (ids, z, targets, weight)
 
 
 def bce_backward(dloss, h, E, batch, saved):
     """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
-    positive, ones, negative, zeros, weight = saved
-    dpositive = bce_with_logits_backward(dloss, positive, ones, weight)[..., None]                           # (B, L, 1)
-    dnegative = bce_with_logits_backward(dloss, negative, zeros, weight)[..., None]
-    dh = dpositive * embedding(batch.targets, E) + dnegative * embedding(batch.negatives, E)
-    xp = get_xp(h)
-    ids = xp.concatenate([batch.targets.reshape(-1), batch.negatives.reshape(-1)])
-    return dh, ScoredRows(ids, xp.concatenate([rows(h * dpositive), rows(h * dnegative)]), E)
-
-
-def _dot(a, b):
-    return get_xp(a, b).sum(a * b, axis=-1)
+    ids, *given = saved
+    dz = bce_with_logits_backward(2 * dloss, *given)[..., None]          # (2, B, L, 1)
+    dh = get_xp(h).sum(dz * embedding(ids, E), axis=0)
+    return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
 
 
 def ce(h, E, batch):

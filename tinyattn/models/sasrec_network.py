@@ -14,7 +14,18 @@ import numpy as np
 
 from ..backend import get_xp
 from ..data import Batch
-from ..layers import BLOCKS, BlockCache, block_init, draw_keep, glorot, norm, norm_backward, norm_init, pick
+from ..layers import (
+    FUSED_BLOCKS,
+    BlockCache,
+    FusedBlockCache,
+    block_init,
+    draw_keep,
+    glorot,
+    norm,
+    norm_backward,
+    norm_init,
+    pick,
+)
 from ..ops import MaskKeys, causal_mask, dropout, dropout_backward, embedding, sum_rows
 from .objectives import OBJECTIVES
 
@@ -24,7 +35,7 @@ class NetworkCache(NamedTuple):
 
     batch: Batch
     keep: Any                       # (B, L, D) or None: dropout on the input
-    blocks: list[BlockCache]
+    blocks: list[BlockCache | FusedBlockCache]
     norm: Any                       # NormCache, or None without a last norm
 
 
@@ -63,7 +74,7 @@ class SASRecNetwork:
             raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}, expected 0 <= dropout < 1")
-        for name, known in (("block_form", BLOCKS), ("loss_name", OBJECTIVES)):
+        for name, known in (("block_form", FUSED_BLOCKS), ("loss_name", OBJECTIVES)):
             if getattr(self, name) not in known:
                 raise ValueError(f"{name} is {getattr(self, name)!r}, expected one of {', '.join(known)}")
 
@@ -89,7 +100,7 @@ class SASRecNetwork:
 
         Padding stands on the right, where the causal mask keeps every real position from seeing it.
         """
-        block = BLOCKS[self.block_form]
+        block = FUSED_BLOCKS[self.block_form]
         rng = None if rng is None else MaskKeys(rng, batch.users)
         x = self._read(p, batch)
         keep = draw_keep(x, x.shape, self.dropout, rng)
@@ -121,7 +132,7 @@ class SASRecNetwork:
 
         `grads` lacks "items": the loss reads the same table again, and sums both readings once.
         """
-        block = BLOCKS[self.block_form]
+        block = FUSED_BLOCKS[self.block_form]
         grads: dict[str, Any] = {}
         if self.users:
             grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
@@ -160,7 +171,7 @@ class SASRecNetwork:
 
     def score(self, p: Any, batch: Batch) -> Any:
         """(B, items + 1): the score of every item as the next one of each history; -inf for padding, column 0."""
-        block, x = BLOCKS[self.block_form], self._read(p, batch)
+        block, x = FUSED_BLOCKS[self.block_form], self._read(p, batch)
         xp = get_xp(x)
         how = {"heads": self.heads, "mask": causal_mask(x.shape[1], like=x), "eps": self.eps}
         for weights in p["blocks"][:-1]:

@@ -15,6 +15,7 @@ from .losses import (
     sigmoid,
 )
 from .masks import causal_mask
+from .norm_linear import norm_linear, norm_linear_backward
 from .random import MaskKeys, Stream, generator, keep_mask
 from .softmax import softmax, softmax_backward
 
@@ -44,6 +45,8 @@ __all__ = [
     "layer_norm_backward",
     "linear",
     "linear_backward",
+    "norm_linear",
+    "norm_linear_backward",
     "relu",
     "relu_backward",
     "sigmoid",

@@ -17,7 +17,10 @@ def dropout(x, keep, rate):
     expect_onto(x.shape, bool, keep=keep)
     y = keep.astype(x.dtype)                            # one cast, and the product runs at full speed
     y *= 1 / (1 - float(rate))
-    return x * y
+    if y.shape != x.shape:
+        return x * y
+    y *= x                                              # in place: y is this function's own
+    return y
 
 
 def dropout_backward(dy, keep, rate):

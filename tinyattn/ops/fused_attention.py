@@ -113,8 +113,8 @@ def fused_attention_backward(dout, looked):
     gD = xp.empty((*dout.shape[:-1], e + 1), dtype=dout.dtype)      # [dout / l, -D / l]
     g = xp.divide(dout, total, out=gD[..., :e])
     gD[..., e:] = -row_sum(g * out)
-    v1T = xp.ones((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
-    v1T[..., :e, :] = swap(v)
+    v1T = xp.empty((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
+    v1T[..., :e, :], v1T[..., e:, :] = swap(v), 1
     dq, dk, dv = xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype)
     written = 0                                                     # keys that have something already
     for some, seen, p in tiles:

@@ -13,14 +13,20 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
     expect("...d d d", x=x, gamma=gamma, beta=beta)
-    xp = get_xp(x, gamma, beta)
-    d = x.shape[-1]
-    x_hat = x - row_sum(x) / d                          # centred, not yet scaled
-    rstd = 1 / xp.sqrt(row_sum(x_hat * x_hat) / d + float(eps))
-    x_hat *= rstd
+    get_xp(x, gamma, beta)
+    x_hat, rstd = normalise(x, eps)
     y = x_hat * gamma
     y += beta
     return y, x_hat, rstd
+
+
+def normalise(x, eps):
+    """What LayerNorm does before γ and β. Shapes: x (..., d) -> x_hat (..., d), rstd (..., 1)."""
+    d = x.shape[-1]
+    x_hat = x - row_sum(x) / d                          # centred, not yet scaled
+    rstd = 1 / get_xp(x).sqrt(row_sum(x_hat * x_hat) / d + float(eps))
+    x_hat *= rstd
+    return x_hat, rstd
 
 
 def layer_norm_backward(dy, x_hat, rstd, gamma):

@@ -1,0 +1,106 @@
+"""The pre-LN block once more, arranged for speed: what models train with. `pre_block` is the one to read.
+
+Same parameters, same numbers to rounding, fewer passes over the tokens: each LayerNorm is worked into the weights
+that read it (`norm_linear`), and queries, keys and values come out of one product.
+"""
+
+from typing import Any, NamedTuple
+
+from ..backend import get_xp
+from ..ops import (
+    Looked,
+    dropout,
+    dropout_backward,
+    fused_attention,
+    fused_attention_backward,
+    norm_linear,
+    norm_linear_backward,
+    relu,
+    relu_backward,
+)
+from .block import BLOCKS, Block
+from .block_at import pre_block_at
+from .dense import DenseCache, dense, dense_backward
+from .drop import draw_keep
+from .multi_head import merge, split
+from .norm import NormCache
+
+QKV = ("query", "key", "value")
+
+
+class FusedBlockCache(NamedTuple):
+    """What one call remembers; `cache.attention.weights` is a picture waiting to be drawn, here too."""
+
+    norm_1: NormCache
+    attention: Looked
+    output: DenseCache | None        # None where there is no output projection
+    keep_1: Any                      # (..., n, D) or None
+    norm_2: NormCache
+    u: Any                           # (..., hidden), before the ReLU
+    outer: DenseCache
+    keep_2: Any                      # (..., n, D) or None
+    rate: float
+
+
+def fused_pre_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
+    """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
+    gamma, beta = p["norm_1"]["gamma"], p["norm_1"]["beta"]
+    qkv, x_hat, rstd = norm_linear(x, gamma, beta, *_side_by_side(p["attention"]), eps)     # (..., n, 3 D)
+    norm_1 = NormCache(x_hat, rstd)
+    qkv = split(qkv, 3 * heads)                              # the heads of q, then those of k, then those of v
+    q, k, v = qkv[..., :heads, :, :], qkv[..., heads : 2 * heads, :, :], qkv[..., 2 * heads :, :, :]
+    a, attention = fused_attention(q, k, v, mask)
+    a, output = merge(a), None
+    if "output" in p["attention"]:
+        a, output = dense(p["attention"]["output"], a)
+    keep_1 = draw_keep(x, x.shape, rate, rng)
+    x = x + dropout(a, keep_1, rate)
+
+    gamma, beta, inner = p["norm_2"]["gamma"], p["norm_2"]["beta"], p["feed_forward"]["inner"]
+    u, x_hat, rstd = norm_linear(x, gamma, beta, inner["W"], inner["b"], eps)               # (..., n, hidden)
+    norm_2 = NormCache(x_hat, rstd)
+    f, outer = dense(p["feed_forward"]["outer"], relu(u))
+    keep_2 = draw_keep(x, x.shape, rate, rng)
+    y = x + dropout(f, keep_2, rate)
+    return y, FusedBlockCache(norm_1, attention, output, keep_1, norm_2, u, outer, keep_2, rate)
+
+
+def fused_pre_block_backward(p, dy, cache):
+    """The mirror of `fused_pre_block`. -> dx, grads shaped like p."""
+    grads: dict[str, Any] = {"norm_1": {}, "attention": {}, "norm_2": {}, "feed_forward": {"inner": {}}}
+    df = dropout_backward(dy, cache.keep_2, cache.rate)
+    dh, grads["feed_forward"]["outer"] = dense_backward(p["feed_forward"]["outer"], df, cache.outer)
+    du = relu_backward(dh, cache.u)
+    gamma, beta, inner = p["norm_2"]["gamma"], p["norm_2"]["beta"], grads["feed_forward"]["inner"]
+    dx, grads["norm_2"]["gamma"], grads["norm_2"]["beta"], inner["W"], inner["b"] = norm_linear_backward(
+        du, *cache.norm_2, gamma, beta, p["feed_forward"]["inner"]["W"]
+    )
+    dx += dy                                                 # y = x + ...
+
+    da = dropout_backward(dx, cache.keep_1, cache.rate)
+    if cache.output is not None:
+        da, grads["attention"]["output"] = dense_backward(p["attention"]["output"], da, cache.output)
+    heads = cache.attention.q.shape[-3]
+    parts = fused_attention_backward(split(da, heads), cache.attention)
+    dqkv = merge(get_xp(dx).concatenate(parts, axis=-3))     # (..., n, 3 D)
+    gamma, beta = p["norm_1"]["gamma"], p["norm_1"]["beta"]
+    dh, grads["norm_1"]["gamma"], grads["norm_1"]["beta"], dW, db = norm_linear_backward(
+        dqkv, *cache.norm_1, gamma, beta, _side_by_side(p["attention"])[0]
+    )
+    dx += dh                                                 # x = x + ...
+    width = dx.shape[-1]
+    for i, name in enumerate(QKV):
+        own = slice(i * width, (i + 1) * width)
+        grads["attention"][name] = {"W": dW[:, own], "b": db[own]} if "b" in p["attention"][name] else {"W": dW[:, own]}
+    return dx, grads
+
+
+def _side_by_side(p):
+    """The weights (D, 3 D) and biases (3 D,) or None of queries, keys and values."""
+    xp = get_xp(p["query"]["W"])
+    b = xp.concatenate([p[name]["b"] for name in QKV]) if "b" in p["query"] else None
+    return xp.concatenate([p[name]["W"] for name in QKV], axis=1), b
+
+
+# What models run: every form of the block, the fast one where there is one.
+FUSED_BLOCKS = {**BLOCKS, "pre": Block(fused_pre_block, fused_pre_block_backward, pre_block_at)}
