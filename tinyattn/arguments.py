@@ -91,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
     _add(group, "lr", float, "learning rate of Adam")
     _add(group, "beta2", float, "second decay rate of Adam")
     _add(group, "seed", int, "of initialisation, order, negatives and dropout")
-    _add(group, "workers", int, "worker processes (default: one a core); never changes the result")
+    _add(group, "workers", int, "worker processes (default: one a core, up to 8); never changes the result")
     _add_device(group)
     _add_evaluation(command)
 
