@@ -45,7 +45,8 @@ class FusedBlockCache(NamedTuple):
 def fused_pre_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
     """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     gamma, beta = p["norm_1"]["gamma"], p["norm_1"]["beta"]
-    qkv, x_hat, rstd = norm_linear(x, gamma, beta, *_side_by_side(p["attention"]), eps)     # (..., n, 3 D)
+    W, b = _side_by_side(p["attention"])
+    qkv, x_hat, rstd = norm_linear(x, gamma, beta, W, b, eps)                               # (..., n, 3 D)
     norm_1 = NormCache(x_hat, rstd)
     qkv = split(qkv, 3 * heads)                              # the heads of q, then those of k, then those of v
     q, k, v = qkv[..., :heads, :, :], qkv[..., heads : 2 * heads, :, :], qkv[..., 2 * heads :, :, :]
@@ -73,7 +74,7 @@ def fused_pre_block_backward(p, dy, cache):
     du = relu_backward(dh, cache.u)
     gamma, beta, inner = p["norm_2"]["gamma"], p["norm_2"]["beta"], grads["feed_forward"]["inner"]
     dx, grads["norm_2"]["gamma"], grads["norm_2"]["beta"], inner["W"], inner["b"] = norm_linear_backward(
-        du, *cache.norm_2, gamma, beta, p["feed_forward"]["inner"]["W"]
+        du, cache.norm_2.x_hat, cache.norm_2.rstd, gamma, beta, p["feed_forward"]["inner"]["W"]
     )
     dx += dy                                                 # y = x + ...
 
@@ -85,7 +86,7 @@ def fused_pre_block_backward(p, dy, cache):
     dqkv = merge(get_xp(dx).concatenate(parts, axis=-3))     # (..., n, 3 D)
     gamma, beta = p["norm_1"]["gamma"], p["norm_1"]["beta"]
     dh, grads["norm_1"]["gamma"], grads["norm_1"]["beta"], dW, db = norm_linear_backward(
-        dqkv, *cache.norm_1, gamma, beta, _side_by_side(p["attention"])[0]
+        dqkv, cache.norm_1.x_hat, cache.norm_1.rstd, gamma, beta, _side_by_side(p["attention"])[0]
     )
     dx += dh                                                 # x = x + ...
     width = dx.shape[-1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from ..backend import get_xp, on_host
@@ -99,14 +99,19 @@ def row_sum(x: Any, weights: Any = None) -> Any:
     if weights is None:
         if not on_host(xp):
             return xp.sum(x, axis=-1, keepdims=True)
-        weights = xp.ones(x.shape[-1], dtype=x.dtype)
+        weights = _ones(xp, x.shape[-1], x.dtype)
     return (rows(x) @ weights).reshape(*x.shape[:-1], 1)
 
 
 def column_sum(x: Any) -> Any:
     """Sums over all axes but the last: (..., d) -> (d,). On the host as the product 1ᵀ x, for the same reason."""
     x, xp = rows(x), get_xp(x)
-    return xp.ones(x.shape[0], dtype=x.dtype) @ x if on_host(xp) else xp.sum(x, axis=0)
+    return _ones(xp, x.shape[0], x.dtype) @ x if on_host(xp) else xp.sum(x, axis=0)
+
+
+@lru_cache(256)
+def _ones(xp: Any, size: int, dtype: Any) -> Any:
+    return xp.ones(size, dtype=dtype)                   # only ever read
 
 
 def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
