@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import get_xp
+from ..backend import get_xp, on_host
 from ..data import Batch
 from ..layers import (
     FUSED_BLOCKS,
@@ -143,7 +144,7 @@ class SASRecNetwork:
             dh, g = block.backward(weights, dh, remembered)
             grads["blocks"].insert(0, g)
         dx = dropout_backward(dh, cache.keep, self.dropout)
-        grads["positions"] = sum_rows(cache.batch.slots, dx, p["positions"])
+        grads["positions"] = _sum_by_slot(cache.batch.slots, dx, p["positions"])
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
     def reads(self, batch: Batch) -> dict[str, Any]:
@@ -185,3 +186,20 @@ class SASRecNetwork:
         scores = h[:, 0] @ p["items"].T                                 # (B, D) @ (D, items + 1)
         scores[:, 0] = -xp.inf
         return scores
+
+
+def _sum_by_slot(slots: Any, dx: Any, E: Any) -> Any:
+    """`sum_rows` for positions, whose slots run on to the last: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
+
+    Histories of equal length stand at the same slots, so neighbours of equal length, as in a slice, are added as one.
+    """
+    xp = get_xp(slots, dx, E)
+    if not on_host(xp):
+        return sum_rows(slots, dx, E)
+    dE, first = xp.zeros_like(E), slots[:, 0]
+    changes = (xp.flatnonzero(first[1:] != first[:-1]) + 1).tolist()
+    for begin, end in pairwise([0, *changes, len(first)]):
+        at = int(first[begin])
+        real = len(E) - at                                               # the rest is padding: no gradient
+        dE[at : at + dx.shape[1]] += xp.sum(dx[begin:end, :real], axis=0)
+    return dE

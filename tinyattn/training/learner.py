@@ -126,7 +126,7 @@ class Learner:
         for name, ids in self._read.items():
             self._tables[name][ids] = 0
         reads = self._reads(batch) if self.lazy else {}
-        self._read = {name: np.unique(reads[name]) for name in self.lazy}
+        self._read = {name: _distinct(reads[name], len(lazy.table)) for name, lazy in self.lazy.items()}
         for name, lazy in self.lazy.items():
             lazy.catch_up(self._read[name], step)
 
@@ -149,3 +149,10 @@ class Learner:
         """Bring every row up to date: all of `vector` is then what it is after `step` steps."""
         for lazy in self.lazy.values():
             lazy.catch_up(np.arange(len(lazy.table)), step)
+
+
+def _distinct(ids: np.ndarray, height: int) -> np.ndarray:
+    """The rows of a table that these are, each once, in order."""
+    read = np.zeros(height, dtype=bool)
+    read[ids] = True
+    return np.flatnonzero(read)
