@@ -38,16 +38,29 @@ def describe() -> dict[str, Any]:
     cpu = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
     )
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": _git("rev-parse", "--short", "HEAD") or "unknown",
         "cpu": cpu or platform.processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+def describe_code() -> dict[str, Any]:
+    """`describe`, with the last commit that changed library or benchmarks for the commit: results alone are no change.
+
+    "+" after it says that files have been changed since.
+    """
+    code = ("--", "tinyattn", "benchmarks", ":(exclude)benchmarks/results")
+    commit = _git("log", "-1", "--format=%h", *code) or "unknown"
+    return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", *code) else "")}
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def _lines(path: str) -> list[str]:
