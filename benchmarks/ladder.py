@@ -4,8 +4,8 @@
 
 Batches, weights and DIR are those of benchmarks/training_step.py; the rungs are in benchmarks/peers/rungs.py. `ladder`
 among --rungs stands for all steps of the ladder. Every rung must first give the library's loss and gradients: a choice
-that makes it fast changes no result. Writes benchmarks/results/ladder.json and .md after every few rungs; what is there,
-measured with this code on this machine, is not measured again without --again.
+that makes it fast changes no result. Writes benchmarks/results/ladder.json and .md after every few rungs; what is
+there, measured with this library and these rungs on this machine, is not measured again without --again.
 """
 
 from __future__ import annotations
@@ -81,24 +81,30 @@ def _ladder(result: dict[str, Any]) -> list[str]:
 
 def _climbed(key: str, rungs: dict[str, Any]) -> dict[str, str]:
     """The cells of a configuration, by the rung taken; under "" the last step beside the first."""
-    found, before, first = {}, None, None
+    found, before, first, slower = {}, None, None, None
     for name, contender in ladder(key).items():
         row = rungs.get(contender)
         slower = None if row is None else float(np.median(ratios(row)))  # than the library as it is
         first = slower if name == TEXTBOOK else first
         gain = f"{before / slower:.2f}" if before and slower else ""
-        found[name] = f"{_ms(row)} | {gain}"
+        found[name] = f"{slower * _as_it_is(rungs):.1f} | {gain}" if slower else " | "
         before = slower
-    found[""] = f"{_ms(row)} | " + (f"**{first / before:.1f}**" if first and before else "")
+    found[""] = f" | **{first / slower:.1f}**" if first and slower else " | "
     return found
 
 
-def _ms(row: dict[str, Any] | None) -> str:
-    return "" if row is None else f"{1e3 * np.median(row['seconds']):.1f}"
+def _as_it_is(rungs: dict[str, Any]) -> float:
+    """ms of a step of the library as it is: the median over all that was measured beside it."""
+    return 1e3 * float(np.median(np.concatenate([row["beside"] for row in rungs.values()])))
 
 
 def _taken_away(result: dict[str, Any]) -> list[str]:
     lines = ["| the library's choice | instead | " + " | ".join(result) + " |", "|---|---|" + "---|" * len(result)]
+    if not any(row["rungs"] for row in result.values()):
+        return []
+    shown = [f"{_as_it_is(row['rungs']):.1f} ms" if row["rungs"] else "" for row in result.values()]
+    lines.append(f"| **the library as it is** | | {' | '.join(shown)} |")
+    said = ""
     for name, rung in RUNGS.items():
         cells = []
         for key, row in result.items():
@@ -107,7 +113,8 @@ def _taken_away(result: dict[str, Any]) -> list[str]:
                 low, middle, high = np.percentile(ratios(row["rungs"][name]), [10, 50, 90])
                 cell = f"{middle:.2f} ({low:.2f} to {high:.2f})"
             cells.append(cell)
-        lines.append(f"| {rung.choice} | {rung.instead} | {' | '.join(cells)} |")
+        lines.append(f"| {'' if rung.choice == said else rung.choice} | {rung.instead} | {' | '.join(cells)} |")
+        said = rung.choice
     return lines
 
 
@@ -125,22 +132,23 @@ def _remark(key: str, row: dict[str, Any]) -> str:
 
 
 LADDER = """
-From what a textbook would do to the library as it is, one choice more a line. Gain: how many times faster than the line
-before. The textbook's way is the same network and the same arithmetic: one process takes the whole batch, as wide as its
+From what a textbook would do to the library as it is, one choice more a line. Gain: how many times as fast as the line
+before. The textbook's way is the same network with the same layers: one process takes the whole batch, as wide as its
 longest history, through the readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds up embedding
 gradients with `np.add.at`, and Adam moves every row.
 """
 TAKEN_AWAY = """
 The library with all its choices but one: its time over that of the library as it is, in the same rounds (10 to 90 % of
-rounds). Below 1: it would be faster without. What a choice is worth depends on the others: gains above and costs here
-need not agree.
+rounds). Below 1: it would be faster without. What a choice is worth depends on the others, so gains above and costs
+here need not agree.
 """
 HOW = f"""
-Every rung of the ladder is the library, in a process of its own, with the functions of that choice replaced by their
-plain counterparts (benchmarks/peers/rungs.py). A replacement that reaches nothing, or is never called, is an error. Each
-gave, without dropout, the library's loss and all gradients in float64 to {TOLERANCE:g} of a parameter's largest. Up to
-{TOGETHER} of them and the library as it is train on the same {STEPS} batches, one after the other and in random order
-each round, with {THREADS} workers unless a line says otherwise; times are medians, ratios are taken within a round.
+Each is the library, in a process of its own, with the functions of a choice replaced by their plain counterparts
+(benchmarks/peers/rungs.py). A replacement that reaches nothing, or is never called, is an error. Each gave, without
+dropout, the library's loss and all gradients in float64 to {TOLERANCE:g} of a parameter's largest. Up to {TOGETHER} of
+them and the library as it is train on the same {STEPS} batches, one after the other and in random order each round,
+with {THREADS} workers unless a line says otherwise. Ratios are taken within a round, and their median counts; ms in the
+first table are that median times the ms of the library as it is, the median over all rounds.
 """
 
 
@@ -182,7 +190,7 @@ def main() -> None:
 
 def _kept(key: str, result: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
     """The configuration's row: the one there is, if it is of this code, machine and options, or a new one."""
-    machine = describe_code()
+    machine = describe_code("tinyattn", "benchmarks/peers")
     options = {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real"}
     old = result.get(key)
     if old is not None:

@@ -49,14 +49,10 @@ def describe() -> dict[str, Any]:
     }
 
 
-def describe_code() -> dict[str, Any]:
-    """`describe`, with the last commit that changed library or benchmarks for the commit: results alone are no change.
-
-    "+" after it says that files have been changed since.
-    """
-    code = ("--", "tinyattn", "benchmarks", ":(exclude)benchmarks/results")
-    commit = _git("log", "-1", "--format=%h", *code) or "unknown"
-    return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", *code) else "")}
+def describe_code(*paths: str) -> dict[str, Any]:
+    """`describe`, with the last commit that changed these paths for the commit; with "+", they have changed since."""
+    commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
+    return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", "--", *paths) else "")}
 
 
 def _git(*words: str) -> str:

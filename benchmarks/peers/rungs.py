@@ -149,10 +149,10 @@ SUMS = "embedding gradients summed by rounds"
 RUNGS = {
     "one-piece": Rung(SLICES, "the whole batch in one piece, so that one worker has all of it", one_piece),
     "piece-a-worker": Rung(SLICES, "half of the batch, unsorted, for each of two workers", piece_a_worker),
-    "padding-kept": Rung("rows sorted by length, each slice as wide as its longest",
-                         "rows as they come, all slices as wide as the batch", padding_kept),
     **{f"slices-{n}": Rung(SLICES, f"of {n:,}", partial(slices_of, n))
        for n in (800, 1600, 3200, 4800) if n != SLICE_TOKENS},
+    "padding-kept": Rung("rows sorted by length, each slice as wide as its longest",
+                         "rows as they come, all slices as wide as the batch", padding_kept),
     "no-further-cuts": Rung("slices cut once more where that saves padding", "not", no_further_cuts),
     "attention": Rung("`fused_attention`", "`attention`, the readable one", readable_attention),
     **{f"tiles-{n}": Rung("tiles of 64 queries", f"of {n}", partial(tiles_of, n)) for n in (32, 128)},
