@@ -190,7 +190,7 @@ def main() -> None:
 
 def _kept(key: str, result: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
     """The configuration's row: the one there is, if it is of this code, machine and options, or a new one."""
-    machine = describe_code("tinyattn", "benchmarks/peers")
+    machine = describe_code("tinyattn", *(f"benchmarks/peers/{name}.py" for name in ("rungs", "patch", "ours")))
     options = {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real"}
     old = result.get(key)
     if old is not None:

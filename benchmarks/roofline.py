@@ -45,7 +45,7 @@ ROOF = {  # name in the results: (what, unit, units in one)
     "times a row": ("x ⊙ γ, 1,600 × 50 times a row of 50", "10⁹ entries/s", 1e9),
     "exp": ("exp(x), 1,600 × 50", "10⁹ entries/s", 1e9),
 }
-LINEAR, SCORES, EXP = "linear maps", "attention: products", "attention: exp and its sums"
+LINEAR, SCORES, EXP = "linear maps", "attention: products and the rest", "attention: exp and its sums"
 GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.linear": LINEAR,
     "ops.fused_attention._exponentials": EXP,
@@ -66,6 +66,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "training.adam": "Adam",
 }
 REST = "between ops: residuals, heads, zeros"
+GROUPS["step"] = REST
 
 
 def group(function: str) -> str:
@@ -136,8 +137,8 @@ def groups(result: dict[str, Any]) -> dict[str, tuple[float, float]]:
     for name, seconds in result["own"].items():
         ms, calls = found.get(group(name), (0.0, 0.0))
         found[group(name)] = ms + 1e3 * seconds, calls + result["calls"][name]
-    rest = 1e3 * result["step"] - sum(ms for ms, _ in found.values())
-    return dict(sorted(found.items(), key=lambda pair: -pair[1][0])) | {REST: (rest, 0)}
+    ms, _ = found.pop(REST)
+    return dict(sorted(found.items(), key=lambda pair: -pair[1][0])) | {REST: (ms, 0)}
 
 
 def floors(result: dict[str, Any]) -> dict[str, float]:
@@ -169,11 +170,15 @@ def page(result: dict[str, Any]) -> str:
         "| | ms | of the step | calls | floor, ms |",
         "|---|---|---|---|---|",
     ]
-    for name, (ms, calls) in groups(result).items():
+    found = groups(result)
+    total = sum(ms for ms, _ in found.values())
+    for name, (ms, calls) in found.items():
         least = f"{floor[name]:.1f}" if name in floor else ""
-        lines.append(f"| {name} | {ms:.1f} | {100 * ms / step:.0f} % | {calls:.0f} | {least} |".replace("| 0 |", "| |"))
+        lines.append(
+            f"| {name} | {ms:.1f} | {100 * ms / total:.0f} % | {calls:.0f} | {least} |".replace("| 0 |", "| |")
+        )
     lines += [
-        f"| **all** | **{step:.1f}** | 100 % | {sum(result['calls'].values()):.0f} | |",
+        f"| **all** | **{total:.1f}** | 100 % | {sum(calls for _, calls in found.values()):.0f} | |",
         "",
         f"- The step's matrix products are {(work[LINEAR] + work[SCORES]) / 1e9:.2f} GFLOP: "
         f"{work[LINEAR] / 1e9:.2f} in linear maps, {work[SCORES] / 1e9:.2f} in attention. Alone, at the speed of such "
@@ -186,7 +191,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         "## How",
         "",
-        HOW.format(slowed=1e3 * result["slowed"], bare=step).strip(),
+        HOW.format(slowed=1e3 * result["slowed"], bare=step, total=total).strip(),
         "",
         f"{result['options']['rounds']} rounds, lengths {result['options']['lengths']}. {machine['cores']} cores of "
         f"{machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
@@ -213,7 +218,8 @@ two processes that do the same at the same time. A copy counts what is read and 
 For the profile all public functions of tinyattn/ops, and a few of other floors, are put behind a clock. What a function
 took, less what functions behind the clock took that it called, is its own time; helpers such as `row_sum` are counted
 with whoever called them. With the clock the step takes {slowed:.1f} ms instead of {bare:.1f}; what the clock costs is
-measured on a function that does nothing, and subtracted call by call. "Between ops" is all the rest of the step.
+measured on a function that does nothing, and subtracted call by call: {total:.1f} ms are left. "Between ops" is all the
+rest of the step. A floor is what the matrix products (or exp) of these lines take by themselves, at the rates above.
 """
 
 
@@ -221,22 +227,23 @@ measured on a function that does nothing, and subtracted call by call. "Between 
 def draw_profile(result: dict[str, Any]) -> Any:
     """The groups as bars, with the floor of those that have one. -> matplotlib figure."""
     found, floor, step = groups(result), floors(result), 1e3 * result["step"]
+    total = sum(ms for ms, _ in found.values())
     names = list(found)[::-1]
     made, ax = figure(size=(7.0, 0.27 * len(names) + 1.1))
     ms = [found[name][0] for name in names]
     ax.barh(names, ms, color=[GREY if name == REST else BLUE for name in names], height=0.72)
     least = [floor.get(name, 0.0) for name in names]
     bars = ax.barh(names, least, color=ORANGE, height=0.3)
-    bars.set_label("least: the products, or exp, alone")
+    bars.set_label("the matrix products, or exp, by themselves")
     for y, value in enumerate(ms):
-        ax.text(value + 0.008 * max(ms), y, f"{value:.1f} ms, {100 * value / step:.0f} %", va="center", fontsize=8)
+        ax.text(value + 0.008 * max(ms), y, f"{value:.1f} ms, {100 * value / total:.0f} %", va="center", fontsize=8)
     ax.set(
-        xlim=(0, 1.2 * max(ms)),
+        xlim=(0, 1.27 * max(ms)),
         xlabel="ms of a step on one core",
         title=f"Configuration {CONFIGURATION}: {step:.0f} ms for {result['tokens']:,.0f} tokens",
     )
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="lower right")
+    ax.legend(loc="center right")
     return made
 
 

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import child
 from benchmarks.peers.ours import TinyAttn
@@ -26,7 +25,7 @@ from tinyattn.ops import Stream, generator
 from tinyattn.training import plan
 
 WINDOW = 0.03  # seconds that each operation of the roof is repeated for
-REPEATS = 3  # steps a round, each way
+WARM_UP = REPEATS = 3  # steps before the first round; steps a round, with the clock and without
 F = np.float32
 
 
@@ -177,35 +176,40 @@ class Profiler(child.Child):
     def prepare(self) -> dict[str, Any]:
         began = time.perf_counter()
         network, weights, batches = self._given()
-        threadpool_limits(limits=1, user_api="blas")
-        self.pair = Pair()
         self.network, self.batch = network, batches[0]
         self.contender = TinyAttn(network, weights, batches[:1], workers=1)
-        for _ in range(3):
+        for _ in range(WARM_UP):
             self.contender.step(0)
+        self.pair = Pair()  # forked from here: its BLAS has one thread too
         return {"seconds": time.perf_counter() - began}
 
     def run(self) -> dict[str, Any]:
         one = {name: rate(*operation) for name, operation in roof_of_this_process().items()}
         both = {name: self.pair.rate(name) for name in one}
         bare = [self._step() for _ in range(REPEATS)]
+        own, calls, slowed = self.profile()
+        return {
+            "one": one,
+            "both": both,
+            "step": float(np.mean(bare)),
+            "slowed": slowed,
+            "own": own,
+            "calls": calls,
+            "a slice of one token": self._one_token(),
+        }
+
+    def profile(self) -> tuple[dict[str, float], dict[str, float], float]:
+        """Own seconds and calls of every function in a step, and the seconds that a step takes meanwhile."""
         clock = Clock()
         with Patch(1) as patch:
             for name in timed_functions():
                 patch.put(name, lambda f, name=name: clock.timed(name, f))
             patch.stop_counting()
-            slowed = [self._step() for _ in range(REPEATS)]
+            step = clock.timed("step", self._step)  # whose own time is what lies between the functions
+            slowed = [step() for _ in range(REPEATS)]
         own = {name: seconds / REPEATS for name, seconds in clock.corrected().items()}
         calls = {name: times / REPEATS for name, times in clock.calls.items()}
-        return {
-            "one": one,
-            "both": both,
-            "step": float(np.mean(bare)),
-            "slowed": float(np.mean(slowed)),
-            "own": own,
-            "calls": calls,
-            "a slice of one token": self._one_token(),
-        }
+        return own, calls, float(np.mean(slowed))
 
     def finish(self) -> dict[str, Any]:
         return super().finish() | {"shapes": [part.ids.shape for part in plan(self.batch)]}
