@@ -38,16 +38,25 @@ def describe() -> dict[str, Any]:
     cpu = next(
         (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
     )
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, text=True)
     return {
         "date": datetime.date.today().isoformat(),
-        "commit": commit.stdout.strip() or "unknown",
+        "commit": _git("rev-parse", "--short", "HEAD") or "unknown",
         "cpu": cpu or platform.processor(),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+def describe_code(*paths: str) -> dict[str, Any]:
+    """`describe`, with the last commit that changed these paths for the commit; with "+", they have changed since."""
+    commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
+    return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", "--", *paths) else "")}
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
 
 def _lines(path: str) -> list[str]:

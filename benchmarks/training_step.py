@@ -18,13 +18,10 @@ import argparse
 import json
 import math
 import os
-import random
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,7 +31,8 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe
+from benchmarks.children import check, in_rounds, refuse, tell
+from benchmarks.machine import RESULTS, describe
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -45,7 +43,6 @@ from tinyattn.models import SASRecNetwork
 RESULT, PAGE = RESULTS / "training_step.json", RESULTS / "training_step.md"
 STEPS = 8  # a pass: as many batches, and so as many steps a round
 SEED = 0
-PAUSE = 0.1  # seconds before a contender runs: threads of the one before may spin for some milliseconds
 POPULARITY = 1.1  # the k-th most popular item is drawn with weight 1 / k^POPULARITY
 
 
@@ -152,7 +149,7 @@ def interactions(configuration: Configuration, data: Path | None) -> Interaction
         lengths = configuration.lengths
         trained = rng.choice(lengths.matched(rng) if data is None else lengths.real(data), count, replace=False) - 2
     weight = rng.permutation(1 / np.arange(1, items + 1) ** POPULARITY)
-    sequences = [_without_repeats(rng, weight, n) for n in trained.tolist()]
+    sequences = [without_repeats(rng, weight, n) for n in trained.tolist()]
     return Interactions(
         np.concatenate(sequences).astype(np.int32),
         np.concatenate([[0], np.cumsum(trained)]),
@@ -161,7 +158,7 @@ def interactions(configuration: Configuration, data: Path | None) -> Interaction
     )
 
 
-def _without_repeats(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
+def without_repeats(rng: np.random.Generator, weight: np.ndarray, n: int) -> np.ndarray:
     """n different item numbers: of waiting times with these rates, the n shortest, in any order."""
     waited = rng.exponential(size=len(weight)) / weight
     return rng.permutation(np.argpartition(waited, n - 1)[:n] + 1)
@@ -174,34 +171,6 @@ def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
     return [sampler.batch(step) for step in range(STEPS)]
 
 
-class Child:
-    """A contender's process; it waits, without spinning, until it is asked."""
-
-    def __init__(self, name: str, folder: Path) -> None:
-        self.name = name
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.peers.child", name, str(folder)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean_environment(), cwd=ROOT,
-        )  # fmt: skip
-
-    def ask(self, request: str) -> dict[str, Any]:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(request + "\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit(f"{self.name} ended while it was asked to {request}: its message stands above")
-        return json.loads(answer)
-
-    def __enter__(self) -> Child:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self.process.kill()
-        self.process.communicate()
-
-
 @contextmanager
 def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Iterator[Path]:
     """A folder with all that children need."""
@@ -210,53 +179,19 @@ def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Ite
         yield Path(folder)
 
 
-def check(names: list[str], folder: Path) -> dict[str, Any]:
-    """Loss and gradients of every contender, each in a process of its own, beside the library's in float64."""
-    found = {}
-    for name in names:
-        with Child(name, folder) as child:
-            found[name] = child.ask("check")
-    return found
-
-
 def measure(configuration: Configuration, names: list[str], rounds: int, data: Path | None) -> dict[str, Any]:
     network, batches = configuration.network, draw(configuration, data)
     weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
-    order = random.Random(SEED)
-    with folder_of(network, weights, batches) as folder, ExitStack() as stack:
+    with folder_of(network, weights, batches) as folder:
         checked = check(names, folder)
-        for name, row in checked.items():
-            tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest gradient, and nothing by more")
-        wrong = [f"{name} ({row['worst']}: {row['off']:.1e})" for name, row in checked.items() if not row["agrees"]]
-        if wrong:
-            raise SystemExit(f"not measured: other loss or gradients than the library's in float64: {', '.join(wrong)}")
-        children = {name: stack.enter_context(Child(name, folder)) for name in names}
-        for name, child in children.items():
-            tell(f"{name}: warm after {child.ask('prepare')['seconds']:.1f} s")
-        seconds: dict[str, list[float]] = {name: [] for name in names}
-        waited, used = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
-        for number in range(rounds):
-            for name in order.sample(names, len(names)):
-                time.sleep(PAUSE)
-                answer = children[name].ask("run")
-                seconds[name].append(answer["seconds"])
-                waited[name] += answer["waited"]
-                used[name] += answer["used"]
-            tell(f"round {number + 1}: " + ", ".join(f"{name} {1e3 * s[-1]:.1f} ms" for name, s in seconds.items()))
-        finished = {name: child.ask("finish") for name, child in children.items()}
+        refuse(checked)
+        found = in_rounds(names, folder, rounds, SEED)
     return {
         "title": configuration.title,
         "tokens": float(np.mean([np.sum(batch.weight) for batch in batches])),
         "padded": float(np.mean([batch.ids.size for batch in batches])),
-        "contenders": {
-            name: finished[name] | {"seconds": seconds[name], "idle": used[name] / waited[name], "check": checked[name]}
-            for name in names
-        },
+        "contenders": {name: found[name] | {"check": checked[name]} for name in names},
     }
-
-
-def tell(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
 
 
 def ratios(row: dict[str, Any], name: str) -> np.ndarray:

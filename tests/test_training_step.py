@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import training_step
+from benchmarks.children import Child
 from benchmarks.peers import installed
 from benchmarks.training_step import BEAUTY, CONFIGURATIONS, ML_1M, Configuration
 from tinyattn.layers import tree_map
@@ -103,7 +104,7 @@ def folder():
 def test_contenders_give_the_librarys_loss_and_gradients(name, folder):
     if not installed(name):
         pytest.skip(f"{name} is not installed")
-    with training_step.Child(name, folder) as child:
+    with Child(name, folder) as child:
         found = child.ask("check")
         assert found["agrees"], found
         assert child.ask("prepare")["seconds"] > 0

@@ -17,6 +17,7 @@ import pickle
 import resource
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,8 @@ def write(folder: Path, network: SASRecNetwork, weights: Any, batches: list[Batc
 
 
 class Child:
-    def __init__(self, name: str, folder: Path) -> None:
-        self.folder = folder
-        self.make = load(name)
+    def __init__(self, make: Any, folder: Path) -> None:
+        self.folder, self.make = folder, make
         self.imported = memory("VmRSS")
         self.contender: Any = None
 
@@ -52,12 +52,7 @@ class Child:
         expected_loss, expected = pickle.loads((self.folder / "reference.pickle").read_bytes())
         if gradients.keys() != expected.keys():
             raise ValueError(f"gradients of {sorted(gradients)}, expected of {sorted(expected)}")
-        off = {"loss": abs(loss - expected_loss) / abs(expected_loss)}
-        for name, gradient in gradients.items():
-            largest = max(float(np.max(np.abs(expected[name]))), SMALL)
-            off[name] = float(np.max(np.abs(gradient - expected[name]))) / largest
-        worst = max(off, key=lambda name: off[name] if np.isfinite(off[name]) else np.inf)
-        return {"worst": worst, "off": off[worst], "agrees": off[worst] <= TOLERANCE}
+        return compare(gradients | {"loss": np.array(loss)}, expected | {"loss": np.array(expected_loss)})
 
     def prepare(self) -> dict[str, Any]:
         network, weights, batches = self._given()
@@ -90,6 +85,16 @@ class Child:
             return pickle.load(file)
 
 
+def compare(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Which array is farthest off, in parts of its largest entry, and is that near enough?"""
+    off = {}
+    for name, array in found.items():
+        largest = max(float(np.max(np.abs(expected[name]))), SMALL)
+        off[name] = float(np.max(np.abs(array - expected[name]))) / largest
+    worst = max(off, key=lambda name: off[name] if np.isfinite(off[name]) else np.inf)
+    return {"worst": worst, "off": off[worst], "agrees": off[worst] <= TOLERANCE}
+
+
 def memory(what: str, pid: int | str | None = "self") -> float:
     """In MB: Linux says what a process had; its ru_maxrss counts the parent's memory too, from before exec."""
     try:
@@ -99,10 +104,11 @@ def memory(what: str, pid: int | str | None = "self") -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
-def main() -> None:
+def main(load: Callable[[str], Any] = load, kind: type[Child] = Child) -> None:
+    """`load(NAME)` makes contenders, and imports what they need; `kind` is who asks them."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what a library prints is no answer
-    child = Child(sys.argv[1], Path(sys.argv[2]))
+    child = kind(load(sys.argv[1]), Path(sys.argv[2]))
     wall, used = time.perf_counter(), time.process_time()
     for line in sys.stdin:
         waited = {"waited": time.perf_counter() - wall, "used": time.process_time() - used}

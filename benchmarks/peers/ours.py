@@ -16,13 +16,13 @@ from tinyattn.training import Learner, Settings, plan
 class TinyAttn:
     """The library's own step, without the loop's book-keeping around it."""
 
-    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
+    def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch], workers: int = THREADS) -> None:
         self.batches = batches
         self.learner = Learner(network, Settings(lr=ADAM["lr"], beta2=ADAM["betas"][1]), batches[0])
         self.learner.vector[...] = flatten(weights, np.float32)[0]
         self.seen = np.zeros(2)
         self.steps = 0
-        self.crew = self.learner.crew(THREADS).__enter__()  # until the process ends
+        self.crew = self.learner.crew(workers).__enter__()  # until `close`, or the process ends
         self.about = {
             "slices a batch": float(np.mean([len(plan(batch)) for batch in batches])),
             "rows kept lazily": list(self.learner.lazy),
@@ -35,6 +35,9 @@ class TinyAttn:
 
     def finish(self) -> None:
         """Every step is finished when it returns."""
+
+    def close(self) -> None:
+        self.crew.__exit__()
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         self.learner.differentiate(self.batches[0], self.steps, self.seen, self.crew)

@@ -84,11 +84,15 @@ class SASRec(nn.Module):
         self.blocks = nn.ModuleList(Block(network, attention) for _ in range(network.blocks))
         self.norm = nn.LayerNorm(network.dim, eps=network.eps)
 
-    def forward(self, ids: Tensor, slots: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor) -> Tensor:
+    def hidden(self, ids: Tensor, slots: Tensor) -> Tensor:
+        """What comes out of the last block, before the last norm."""
         x = self.dropout(self.items(ids) + self.positions(slots))
         for block in self.blocks:
             x = block(x)
-        h = self.norm(x)
+        return x
+
+    def forward(self, ids: Tensor, slots: Tensor, targets: Tensor, negatives: Tensor, weight: Tensor) -> Tensor:
+        h = self.norm(self.hidden(ids, slots))
         positive = (h * self.items(targets)).sum(-1)
         negative = (h * self.items(negatives)).sum(-1)
         return ((F.softplus(-positive) + F.softplus(negative)) * weight).sum() / weight.sum()

@@ -1,0 +1,91 @@
+"""Contenders in persistent processes of their own, asked one after the other, in a new random order each round.
+
+What runs at the other end is a module of benchmarks/peers: `child` for training, `rungs` for the ladder, `scoring` for
+full ranking. Its `check` says whether the contender computes what the library computes; nothing else is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import ROOT, clean_environment
+
+PAUSE = 0.1  # seconds before a contender runs: threads of the one before may spin for some milliseconds
+
+
+class Child:
+    """A contender's process; it waits, without spinning, until it is asked."""
+
+    def __init__(self, name: str, folder: Path, module: str = "child") -> None:
+        self.name = name
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", f"benchmarks.peers.{module}", name, str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean_environment(), cwd=ROOT,
+        )  # fmt: skip
+
+    def ask(self, request: str) -> dict[str, Any]:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(request + "\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit(f"{self.name} ended while it was asked to {request}: its message stands above")
+        return json.loads(answer)
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+def check(names: list[str], folder: Path, module: str = "child") -> dict[str, Any]:
+    """What every contender computes, each in a process of its own, beside the library's in float64."""
+    found = {}
+    for name in names:
+        with Child(name, folder, module) as child:
+            found[name] = child.ask("check")
+    return found
+
+
+def refuse(checked: dict[str, Any]) -> None:
+    """End where a contender computes something else: its time would mean nothing."""
+    for name, row in checked.items():
+        tell(f"{name}: {row['worst']} is off by {row['off']:.1e} of its largest entry, and nothing by more")
+    wrong = [f"{name} ({row['worst']}: {row['off']:.1e})" for name, row in checked.items() if not row["agrees"]]
+    if wrong:
+        raise SystemExit(f"not measured: another result than the library's in float64: {', '.join(wrong)}")
+
+
+def in_rounds(names: list[str], folder: Path, rounds: int, seed: int, module: str = "child") -> dict[str, Any]:
+    """{name: seconds a step of every round, the part of a core it used while it waited, and its `finish`}."""
+    order = random.Random(seed)
+    with ExitStack() as stack:
+        children = {name: stack.enter_context(Child(name, folder, module)) for name in names}
+        for name, child in children.items():
+            tell(f"{name}: warm after {child.ask('prepare')['seconds']:.1f} s")
+        seconds: dict[str, list[float]] = {name: [] for name in names}
+        waited, used = dict.fromkeys(names, 0.0), dict.fromkeys(names, 0.0)
+        for number in range(rounds):
+            for name in order.sample(names, len(names)):
+                time.sleep(PAUSE)
+                answer = children[name].ask("run")
+                seconds[name].append(answer["seconds"])
+                waited[name] += answer["waited"]
+                used[name] += answer["used"]
+            tell(f"round {number + 1}: " + ", ".join(f"{name} {1e3 * s[-1]:.1f} ms" for name, s in seconds.items()))
+        finished = {name: child.ask("finish") for name, child in children.items()}
+    return {name: finished[name] | {"seconds": seconds[name], "idle": used[name] / waited[name]} for name in names}
+
+
+def tell(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,214 @@
+"""What did each choice buy that makes tinyattn fast? Training steps with each taken away, and up from a textbook.
+
+    python benchmarks/ladder.py [--data DIR] [--rounds 9] [--config A,B,C] [--rungs ladder,threads,..] [--again]
+
+Batches, weights and DIR are those of benchmarks/training_step.py; the rungs are in benchmarks/peers/rungs.py. `ladder`
+among --rungs stands for all steps of the ladder. Every rung must first give the library's loss and gradients: a choice
+that makes it fast changes no result. Writes benchmarks/results/ladder.json and .md after every few rungs; what is
+there, measured with this library and these rungs on this machine, is not measured again without --again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.children import check, in_rounds, refuse, tell
+from benchmarks.machine import RESULTS, describe_code
+from benchmarks.peers import THREADS
+from benchmarks.peers.child import TOLERANCE
+from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
+from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, draw, folder_of
+from tinyattn.layers import tree_map
+
+RESULT, PAGE = RESULTS / "ladder.json", RESULTS / "ladder.md"
+TOGETHER = 4  # rungs that are measured side by side, in the same rounds, with the library as it is
+SHOWN = ("A", "B", "C")
+ALL_STEPS = "ladder"  # among rungs: every step of the ladder
+
+
+def measure(
+    configuration: Configuration, names: list[str], rounds: int, data: Path | None
+) -> dict[str, dict[str, Any]]:
+    """Each of `names`, and in the same rounds the library as it is, whose seconds go under "beside"."""
+    network = configuration.network
+    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    everyone = [*names, *({AS_IT_IS} - set(names))]
+    with folder_of(network, weights, draw(configuration, data)) as folder:
+        checked = check(everyone, folder, "rungs")
+        refuse(checked)
+        found = in_rounds(everyone, folder, rounds, SEED, "rungs")
+    beside = found[AS_IT_IS]["seconds"]
+    kept = ("seconds", "idle", "peak", "own")
+    return {
+        name: {key: found[name][key] for key in kept} | {"check": checked[name], "beside": beside} for name in names
+    }
+
+
+def ratios(row: dict[str, Any]) -> np.ndarray:
+    """Time without the choice over time with it, round by round."""
+    return np.divide(row["seconds"], row["beside"])
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = ["# What each choice bought", ""]
+    lines += [f"- {key}: {row['title']}" for key, row in result.items()]
+    lines += ["", "## Up from the textbook", "", LADDER.strip(), "", *_ladder(result)]
+    lines += ["", "## One choice taken away", "", TAKEN_AWAY.strip(), "", *_taken_away(result)]
+    lines += ["", "## How", "", HOW.strip(), "", *(_remark(key, row) for key, row in result.items())]
+    return "\n".join([*lines, "", "Made by `python benchmarks/ladder.py`.", ""])
+
+
+def _ladder(result: dict[str, Any]) -> list[str]:
+    """A line a choice: where it leaves the step, in ms, and how many times faster that is than the line before."""
+    lines = ["| | " + " | ".join(f"{key}, ms | gain" for key in result) + " |", "|---|" + "---|---|" * len(result)]
+    columns = {key: _climbed(key, row["rungs"]) for key, row in result.items()}
+    titles = {TEXTBOOK: "a textbook's way"} | {name: f"+ {RUNGS[name].choice}" for name in FROM_THE_TEXTBOOK}
+    for name, title in [*titles.items(), ("", "**all of them**")]:
+        lines.append(f"| {title} | {' | '.join(columns[key].get(name, '- | -') for key in result)} |")
+    return lines
+
+
+def _climbed(key: str, rungs: dict[str, Any]) -> dict[str, str]:
+    """The cells of a configuration, by the rung taken; under "" the last step beside the first."""
+    found, before, first, slower = {}, None, None, None
+    for name, contender in ladder(key).items():
+        row = rungs.get(contender)
+        slower = None if row is None else float(np.median(ratios(row)))  # than the library as it is
+        first = slower if name == TEXTBOOK else first
+        gain = f"{before / slower:.2f}" if before and slower else ""
+        found[name] = f"{slower * _as_it_is(rungs):.1f} | {gain}" if slower else " | "
+        before = slower
+    found[""] = f" | **{first / slower:.1f}**" if first and slower else " | "
+    return found
+
+
+def _as_it_is(rungs: dict[str, Any]) -> float:
+    """ms of a step of the library as it is: the median over all that was measured beside it."""
+    return 1e3 * float(np.median(np.concatenate([row["beside"] for row in rungs.values()])))
+
+
+def _taken_away(result: dict[str, Any]) -> list[str]:
+    lines = ["| the library's choice | instead | " + " | ".join(result) + " |", "|---|---|" + "---|" * len(result)]
+    if not any(row["rungs"] for row in result.values()):
+        return []
+    shown = [f"{_as_it_is(row['rungs']):.1f} ms" if row["rungs"] else "" for row in result.values()]
+    lines.append(f"| **the library as it is** | | {' | '.join(shown)} |")
+    said = ""
+    for name, rung in RUNGS.items():
+        cells = []
+        for key, row in result.items():
+            cell = "-" if not applies(name, key) else ""
+            if name in row["rungs"]:
+                low, middle, high = np.percentile(ratios(row["rungs"][name]), [10, 50, 90])
+                cell = f"{middle:.2f} ({low:.2f} to {high:.2f})"
+            cells.append(cell)
+        lines.append(f"| {'' if rung.choice == said else rung.choice} | {rung.instead} | {' | '.join(cells)} |")
+        said = rung.choice
+    return lines
+
+
+def _remark(key: str, row: dict[str, Any]) -> str:
+    machine, rungs = row["machine"], row["rungs"].values()
+    worst = max(rungs, key=lambda rung: rung["check"]["off"])["check"]
+    return (
+        f"- {key}: {row['tokens']:,.0f} real tokens a step, {row['padded']:,.0f} with padding; lengths "
+        f"{row['options']['lengths']}; {row['options']['rounds']} rounds of {STEPS} steps. "
+        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, code of "
+        f"commit {machine['commit']}, {machine['date']}; OPENBLAS_CORETYPE was {row['OPENBLAS_CORETYPE'] or 'not set'} "
+        f"and is not set for any process. The check's worst: {worst['worst']}, off by {worst['off']:.0e}. At most "
+        f"{100 * max(rung['idle'] for rung in rungs):.1f} % of a core while a process waited."
+    )
+
+
+LADDER = """
+From what a textbook would do to the library as it is, one choice more a line. Gain: how many times as fast as the line
+before. The textbook's way is the same network with the same layers: one process takes the whole batch, as wide as its
+longest history, through the readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds up embedding
+gradients with `np.add.at`, and Adam moves every row.
+"""
+TAKEN_AWAY = """
+The library with all its choices but one: its time over that of the library as it is, in the same rounds (10 to 90 % of
+rounds). Below 1: it would be faster without. What a choice is worth depends on the others, so gains above and costs
+here need not agree.
+"""
+HOW = f"""
+Each is the library, in a process of its own, with the functions of a choice replaced by their plain counterparts
+(benchmarks/peers/rungs.py). A replacement that reaches nothing, or is never called, is an error. Each gave, without
+dropout, the library's loss and all gradients in float64 to {TOLERANCE:g} of a parameter's largest. Up to {TOGETHER} of
+them and the library as it is train on the same {STEPS} batches, one after the other and in random order each round,
+with {THREADS} workers unless a line says otherwise. Ratios are taken within a round, and their median counts; ms in the
+first table are that median times the ms of the library as it is, the median over all rounds.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--config", default=",".join(SHOWN), metavar="A,B", help="configurations")
+    parser.add_argument(
+        "--rungs",
+        default=",".join([ALL_STEPS, *RUNGS]),
+        metavar="NAME,NAME",
+        help=f"{ALL_STEPS}, and {', '.join(RUNGS)}",
+    )
+    parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
+    asked = parser.parse_args()
+    for given, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
+        unknown = [name for name in given.split(",") if name not in known]
+        if unknown:
+            parser.error(f"{', '.join(unknown)}: expected some of {', '.join(known)}")
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    for key in asked.config.split(","):
+        names = [name for name in asked.rungs.split(",") if name != ALL_STEPS and applies(name, key)]
+        if ALL_STEPS in asked.rungs.split(","):
+            names = list(dict.fromkeys([*ladder(key).values(), *names]))
+        row = _kept(key, result, asked)
+        result = {k: row if k == key else result[k] for k in SHOWN if k in result or k == key}
+        todo = [name for name in names if asked.again or name not in row["rungs"]]
+        tell(f"{key}: {row['title']}: {len(names) - len(todo)} rungs measured already, {len(todo)} to do")
+        for group in [todo[i : i + TOGETHER] for i in range(0, len(todo), TOGETHER)]:
+            row["rungs"] |= measure(CONFIGURATIONS[key], group, asked.rounds, asked.data)
+            RESULTS.mkdir(exist_ok=True)
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            PAGE.write_text(page(result))
+    print(page(result))
+
+
+def _kept(key: str, result: dict[str, Any], asked: argparse.Namespace) -> dict[str, Any]:
+    """The configuration's row: the one there is, if it is of this code, machine and options, or a new one."""
+    machine = describe_code("tinyattn", *(f"benchmarks/peers/{name}.py" for name in ("rungs", "patch", "ours")))
+    options = {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real"}
+    old = result.get(key)
+    if old is not None:
+        same = all(old["machine"][what] == machine[what] for what in ("commit", "cpu", "cores", "python", "numpy"))
+        if same and old["options"] == options:
+            return old
+        tell(f"{key}: what was measured with other code or options, or on another machine, is left out")
+    batches = draw(CONFIGURATIONS[key], asked.data)
+    return {
+        "title": CONFIGURATIONS[key].title,
+        "tokens": float(np.mean([np.sum(batch.weight) for batch in batches])),
+        "padded": float(np.mean([batch.ids.size for batch in batches])),
+        "machine": machine,
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+        "options": options,
+        "rungs": {},
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Put something else in the place of a name of the library, everywhere, and never for nothing.
+
+Ops are imported by name into layers and models, so a name that is replaced where it was defined lives on in a dozen
+modules. `Patch` finds every one of them. It raises LookupError where a name is not there or means what it meant before,
+and `refuse_unused` raises it for what was put in place and never came to be called.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+REACH = ("tinyattn", "benchmarks.peers.ours")
+
+
+class Patch:
+    """A context: on leaving it, every name means again what it meant. `workers` is for whoever forms a crew."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+        self.called: dict[str, int] = {}
+        self._undo: list[tuple[Callable[..., None], Any, Any, Any]] = []
+        self._counted: list[tuple[Callable[..., Any], Callable[..., Any]]] = []
+
+    def __enter__(self) -> Patch:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for put, where, name, old in reversed(self._undo):
+            put(where, name, old)
+        self._undo = []
+
+    def put(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
+        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows" or "training.crew.Crew.map"."""
+        owner, last = _owner(name)
+        original = inspect.getattr_static(owner, last)
+        static = isinstance(original, staticmethod)
+        new = make(original.__func__ if static else original)
+
+        @wraps(new)
+        def counted(*args: Any, **how: Any) -> Any:
+            self.called[name] += 1
+            return new(*args, **how)
+
+        self.called[name] = 0
+        if inspect.isclass(owner):
+            self._set(owner, last, staticmethod(counted) if static else counted)
+        else:
+            self._everywhere(original, counted)
+        self._counted.append((counted, new))
+
+    def constant(self, name: str, value: Any, read_by: str) -> None:
+        """Give the constant `name` another value. The function `read_by` of the same module reads it when called."""
+        owner, last = _owner(name)
+        reader = getattr(owner, read_by, None)
+        if reader is None or last not in reader.__code__.co_names:
+            raise LookupError(f"{read_by} does not read {name}: what would change?")
+        if getattr(owner, last) == value:
+            raise LookupError(f"{name} is {value} already: nothing would change")
+        self._set(owner, last, value)
+        self.put(f"{name.rpartition('.')[0]}.{read_by}", lambda original: original)
+
+    def refuse_unused(self) -> None:
+        """Raise LookupError where something that was put in place has not been called."""
+        unused = [name for name, times in self.called.items() if not times]
+        if unused:
+            raise LookupError(f"never called: {', '.join(unused)}; what was put in its place changes nothing")
+
+    def stop_counting(self) -> None:
+        """Leave the new functions themselves in place: from here on nothing is in anybody's time."""
+        for counted, new in self._counted:
+            self._everywhere(counted, new)
+        self._counted = []
+
+    def _everywhere(self, old: Any, new: Any) -> None:
+        """Replace `old` in every module, class and table of the reach."""
+        modules = [m for name, m in list(sys.modules.items()) if f"{name}.".startswith(tuple(f"{r}." for r in REACH))]
+        for module in modules:
+            for name, found in list(vars(module).items()):
+                if found is old:
+                    self._set(module, name, new)
+                elif inspect.isclass(found) and found.__module__ == module.__name__:
+                    for inner, method in list(vars(found).items()):
+                        if method is old or (isinstance(method, staticmethod) and method.__func__ is old):
+                            self._set(found, inner, staticmethod(new) if isinstance(method, staticmethod) else new)
+                elif type(found) is dict:  # a table of variants, such as BLOCKS
+                    for key, entry in list(found.items()):
+                        if entry is old:
+                            self._item(found, key, new)
+                        elif isinstance(entry, tuple) and hasattr(entry, "_make") and any(x is old for x in entry):
+                            self._item(found, key, entry._make(new if x is old else x for x in entry))
+
+    def _set(self, owner: Any, name: str, value: Any) -> None:
+        self._undo.append((setattr, owner, name, inspect.getattr_static(owner, name)))
+        setattr(owner, name, value)
+
+    def _item(self, table: Any, key: Any, value: Any) -> None:
+        self._undo.append((dict.__setitem__, table, key, table[key]))
+        table[key] = value
+
+
+def _owner(name: str) -> tuple[Any, str]:
+    """The module or class in which the last part of a dotted name of the library is found, and that part."""
+    *path, last = name.split(".")
+    owner: Any = importlib.import_module("tinyattn")
+    for i, part in enumerate(path, start=1):
+        try:
+            owner = importlib.import_module(".".join(["tinyattn", *path[:i]]))
+        except ModuleNotFoundError:
+            if not inspect.isclass(getattr(owner, part, None)):
+                raise LookupError(f"tinyattn.{name}: there is no {'.'.join(path[:i])}") from None
+            owner = getattr(owner, part)
+    if last not in vars(owner):
+        raise LookupError(f"tinyattn.{name} is not there: was it renamed?")
+    return owner, last

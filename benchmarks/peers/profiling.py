@@ -1,0 +1,234 @@
+"""The machine's roof and where a training step's time goes, a round at a time: `python -m benchmarks.peers.profiling`.
+
+The step is the library's own, on one core with a BLAS of one thread, as a worker has it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import multiprocessing
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import child
+from benchmarks.peers.ours import TinyAttn
+from benchmarks.peers.patch import Patch
+from tinyattn.ops import Stream, generator
+from tinyattn.training import plan
+
+WINDOW = 0.03  # seconds that each operation of the roof is repeated for
+WARM_UP = REPEATS = 3  # steps before the first round; steps a round, with the clock and without
+F = np.float32
+
+
+def roof() -> dict[str, tuple[float, Callable[[], Any]]]:
+    """Operations by name, each with its work: FLOPs of products, bytes read and written by copies, else elements."""
+    rng = np.random.default_rng(0)
+    found: dict[str, tuple[float, Callable[[], Any]]] = {}
+
+    def product(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:
+        x, y = rng.random(a, dtype=F), rng.random(b, dtype=F)
+        out = x @ y
+        found[name] = (2 * out.size * a[-1], lambda: np.matmul(x, y, out=out))
+
+    for d in (50, 128):
+        product(f"linear {d}", (1600, d), (d, d))
+    for d in (50, 32):  # in A, and a head of C: 64 queries and 128 keys of each of 8 sequences
+        product(f"tile {d}", (8, 64, d), (8, d, 128))
+    product("peak", (1024, 1024), (1024, 1024))
+    for name, size in (("copy in cache", 75_000), ("copy in memory", 20_000_000)):
+        x = rng.random(size, dtype=F)
+        found[name] = (2 * x.nbytes, partial(np.copyto, np.empty_like(x), x))
+    x, w = rng.standard_normal((1600, 50), dtype=F), rng.random(50, dtype=F)
+    out = np.empty_like(x)
+    found["add"] = (x.size, lambda: np.add(x, x, out=out))
+    found["times a row"] = (x.size, lambda: np.multiply(x, w, out=out))
+    found["exp"] = (x.size, lambda: np.exp(x, out=out))
+    return found
+
+
+def rate(work: float, f: Callable[[], Any]) -> float:
+    """Work a second, over a window of time."""
+    times, began = 0, time.perf_counter()
+    while time.perf_counter() - began < WINDOW:
+        f()
+        times += 1
+    return times * work / (time.perf_counter() - began)
+
+
+class Pair:
+    """Another process that does what this one does, at the same time."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("fork")
+        self.barrier = context.Barrier(2)
+        self.ours, theirs = context.Pipe()
+        context.Process(target=self._serve, args=(theirs,), daemon=True).start()
+        theirs.close()
+
+    def rate(self, name: str) -> float:
+        """Of both together."""
+        self.ours.send(name)
+        self.barrier.wait()
+        return rate(*roof_of_this_process()[name]) + self.ours.recv()
+
+    def _serve(self, connection: Any) -> None:
+        self.ours.close()  # or this process would keep itself waiting
+        with suppress(EOFError):
+            while True:
+                operation = roof_of_this_process()[connection.recv()]
+                self.barrier.wait()
+                connection.send(rate(*operation))
+
+
+_ROOF: dict[str, tuple[float, Callable[[], Any]]] = {}
+
+
+def roof_of_this_process() -> dict[str, tuple[float, Callable[[], Any]]]:
+    if not _ROOF:
+        _ROOF.update(roof())
+    return _ROOF
+
+
+class Clock:
+    """Self times: what a function took, less what timed functions took that it called, less the timing itself."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, float] = defaultdict(float)
+        self.calls: dict[str, int] = defaultdict(int)
+        self._inner: dict[str, int] = defaultdict(int)  # timed calls made by it
+        self._stack: list[list[Any]] = [["", 0.0]]
+
+    def timed(self, name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+        stack, own, calls, inner, now = self._stack, self.own, self.calls, self._inner, time.perf_counter
+
+        @wraps(f)
+        def wrapper(*args: Any, **how: Any) -> Any:
+            frame = [name, 0.0]
+            stack.append(frame)
+            began = now()
+            try:
+                return f(*args, **how)
+            finally:
+                took = now() - began
+                stack.pop()
+                own[name] += took - frame[1]
+                calls[name] += 1
+                caller = stack[-1]
+                caller[1] += took
+                inner[caller[0]] += 1
+
+        return wrapper
+
+    def corrected(self) -> dict[str, float]:
+        inside, outside = self._cost()
+        return {name: own - self.calls[name] * inside - self._inner[name] * outside for name, own in self.own.items()}
+
+    @staticmethod
+    def _cost() -> tuple[float, float]:
+        """Seconds that timing a call adds to the function itself, and to who calls it: of one that does nothing."""
+
+        def nothing(x: Any, y: Any = None) -> None:
+            pass
+
+        def loop(f: Callable[..., None]) -> float:
+            began = time.perf_counter()
+            for _ in range(2_000):
+                f(1, y=2)
+            return (time.perf_counter() - began) / 2_000
+
+        clock = Clock()
+        bare, timed = min(loop(nothing) for _ in range(5)), clock.timed("nothing", nothing)
+        wrapped = min(loop(timed) for _ in range(5))
+        inside = clock.own["nothing"] / clock.calls["nothing"] - bare
+        return inside, wrapped - bare - inside
+
+
+HELPERS = ("rows", "swap", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
+ALSO = ("ops.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
+        "layers.tree.add_to", "training.plan.plan", "training.adam.adam")  # fmt: skip
+
+
+def timed_functions() -> list[str]:
+    """All public functions of ops/, but for the helpers, and those of other floors that a step is made of."""
+    found = []
+    for name, module in sorted(sys.modules.items()):
+        if name.startswith("tinyattn.ops."):
+            found += [
+                f"{name.removeprefix('tinyattn.')}.{key}"
+                for key, f in vars(module).items()
+                if inspect.isfunction(f) and f.__module__ == name and not key.startswith("_") and key not in HELPERS
+            ]
+    return [*found, *ALSO]
+
+
+class Profiler(child.Child):
+    """Asked like every contender: `prepare`, then `run` for each round."""
+
+    def prepare(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        network, weights, batches = self._given()
+        self.network, self.batch = network, batches[0]
+        self.contender = TinyAttn(network, weights, batches[:1], workers=1)
+        for _ in range(WARM_UP):
+            self.contender.step(0)
+        self.pair = Pair()  # forked from here: its BLAS has one thread too
+        return {"seconds": time.perf_counter() - began}
+
+    def run(self) -> dict[str, Any]:
+        one = {name: rate(*operation) for name, operation in roof_of_this_process().items()}
+        both = {name: self.pair.rate(name) for name in one}
+        bare = [self._step() for _ in range(REPEATS)]
+        own, calls, slowed = self.profile()
+        return {
+            "one": one,
+            "both": both,
+            "step": float(np.mean(bare)),
+            "slowed": slowed,
+            "own": own,
+            "calls": calls,
+            "a slice of one token": self._one_token(),
+        }
+
+    def profile(self) -> tuple[dict[str, float], dict[str, float], float]:
+        """Own seconds and calls of every function in a step, and the seconds that a step takes meanwhile."""
+        clock = Clock()
+        with Patch(1) as patch:
+            for name in timed_functions():
+                patch.put(name, lambda f, name=name: clock.timed(name, f))
+            patch.stop_counting()
+            step = clock.timed("step", self._step)  # whose own time is what lies between the functions
+            slowed = [step() for _ in range(REPEATS)]
+        own = {name: seconds / REPEATS for name, seconds in clock.corrected().items()}
+        calls = {name: times / REPEATS for name, times in clock.calls.items()}
+        return own, calls, float(np.mean(slowed))
+
+    def finish(self) -> dict[str, Any]:
+        return super().finish() | {"shapes": [part.ids.shape for part in plan(self.batch)]}
+
+    def _step(self) -> float:
+        began = time.perf_counter()
+        self.contender.step(0)
+        return time.perf_counter() - began
+
+    def _one_token(self) -> float:
+        """Forward and backward of a slice with hardly any arithmetic in it: what the calls alone cost."""
+        part = self.batch.map(lambda x: x[:1] if x.ndim == 1 else x[:1, :1])
+        began = time.perf_counter()
+        for step in range(20):
+            _, cache = self.network.loss(self.contender.learner.p, part, generator(0, Stream.DROPOUT, step))
+            self.network.loss_backward(self.contender.learner.p, 1.0, cache)
+        return (time.perf_counter() - began) / 20
+
+
+if __name__ == "__main__":
+    assert Path(sys.argv[2]).is_dir()
+    child.main(lambda name: TinyAttn, Profiler)

@@ -1,0 +1,172 @@
+"""How long does full ranking take? Scores of all items for all users: tinyattn beside PyTorch, the same weights.
+
+    python benchmarks/ranking.py [--data DIR] [--rounds 9] [--contenders tinyattn,torch-padded]
+
+6,040 users with the histories of ML-1M's lengths, at most 200 items each, and 3,416 items. DIR holds ml-1m.txt.gz, of
+which only the lengths are read; without it, lengths are drawn from a distribution of the same mean and median. Every
+contender must first give the library's scores in float64. Writes benchmarks/results/ranking.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.children import check, in_rounds, refuse, tell
+from benchmarks.machine import RESULTS, describe
+from benchmarks.peers import THREADS
+from benchmarks.peers.child import TOLERANCE
+from benchmarks.peers.scoring import CHECKED, write
+from benchmarks.training_step import ML_1M, POPULARITY, SEED, Lengths, without_repeats
+from tinyattn.layers import tree_map
+from tinyattn.models import SASRecNetwork
+
+RESULT, PAGE = RESULTS / "ranking.json", RESULTS / "ranking.md"
+CONTENDERS = {"tinyattn": "numpy", "torch-padded": "torch", "torch-buckets": "torch"}  # name: the package it needs
+NETWORK = SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2)
+GOAL = {"must": 3, "good": 6, "moonshot": 10}  # times as fast as torch-padded
+
+
+def draw(network: SASRecNetwork, lengths: Lengths, data: Path | None) -> list[np.ndarray]:
+    """What each user's last item is predicted from: all before it. Only lengths are those of the data."""
+    rng = np.random.default_rng(SEED)
+    trained = (lengths.matched(rng) if data is None else lengths.real(data)) - 1
+    weight = rng.permutation(1 / np.arange(1, network.items + 1) ** POPULARITY)
+    return [without_repeats(rng, weight, n) for n in trained.tolist()]
+
+
+def parameters(network: SASRecNetwork) -> Any:
+    """Initial ones, shaken, so that no bias is 0 and no scale 1."""
+    rng = np.random.default_rng(SEED)
+    shaken = tree_map(lambda w: (w + 0.05 * rng.standard_normal(w.shape)).astype(np.float32), network.init(rng))
+    shaken["items"][0] = 0
+    return shaken
+
+
+def measure(network: SASRecNetwork, histories: list[np.ndarray], names: list[str], rounds: int) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), network, parameters(network), histories)
+        checked = check(names, Path(folder), "scoring")
+        refuse(checked)
+        found = in_rounds(names, Path(folder), rounds, SEED, "scoring")
+    read = np.minimum([len(h) for h in histories], network.maxlen)
+    return {
+        "users": len(histories),
+        "items": network.items,
+        "maxlen": network.maxlen,
+        "dim": network.dim,
+        "blocks": network.blocks,
+        "tokens": int(np.sum(read)),
+        "contenders": {name: found[name] | {"check": checked[name]} for name in names},
+    }
+
+
+def ratios(result: dict[str, Any], name: str) -> np.ndarray:
+    """The contender's time over tinyattn's, round by round."""
+    contenders = result["contenders"]
+    return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    contenders, machine, options = result["contenders"], result["machine"], result["options"]
+    lines = [
+        "# Full ranking, beside PyTorch",
+        "",
+        f"Scores of {result['items']:,} items for {result['users']:,} users, from histories of up to "
+        f"{result['maxlen']} items (mean {result['tokens'] / result['users']:.0f}); d {result['dim']}, "
+        f"{result['blocks']} blocks, no dropout.",
+        "",
+        "| | s | users a second | times tinyattn's | (10 to 90 %) | peak MB |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in contenders.items():
+        seconds, cells = float(np.median(found["seconds"])), ["", ""]
+        if name != "tinyattn" and "tinyattn" in contenders:
+            low, middle, high = np.percentile(ratios(result, name), [10, 50, 90])
+            cells = [f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]
+        title = f"**{name}**" if name == "tinyattn" else name
+        users = f"{result['users'] / seconds:,.0f}"
+        lines.append(f"| {title} | {seconds:.3f} | {users} | {' | '.join(cells)} | {found['peak']:.0f} |")
+    lines += ["", verdict(result), "", HOW.strip(), ""]
+    lines += [
+        f"{options['rounds']} rounds, lengths {options['lengths']}. {machine['cores']} cores of {machine['cpu']}, "
+        f"Python {machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; "
+        f"OPENBLAS_CORETYPE was {result['OPENBLAS_CORETYPE'] or 'not set'} and is not set for any contender.",
+        "",
+    ]
+    for name, found in contenders.items():
+        about = ", ".join(f"{what} {value}" for what, value in found["about"].items())
+        lines.append(
+            f"- {name}: {about}; scores off by {found['check']['off']:.0e}; "
+            f"{100 * found['idle']:.1f} % of a core while it waited"
+        )
+    lines += [f"- {name}: not installed, not measured" for name in options["missing"]]
+    return "\n".join([*lines, "", "Made by `python benchmarks/ranking.py`.", ""])
+
+
+def verdict(result: dict[str, Any]) -> str:
+    """The goal and what was reached."""
+    levels = ", ".join(f"{name} {least}" for name, least in GOAL.items())
+    if not {"tinyattn", "torch-padded"} <= result["contenders"].keys():
+        return f"Goal, times as fast as torch-padded: {levels}. Not measured."
+    value = float(np.median(ratios(result, "torch-padded")))
+    reached = [name for name, least in GOAL.items() if value >= least]
+    level = reached[-1] if reached else "**missed**"
+    return f"Goal, times as fast as torch-padded: {levels}. Reached: {value:.2f}, {level}."
+
+
+HOW = f"""
+Every contender has a process of its own and {THREADS} threads, and gave for {CHECKED} users the scores that the library
+gives in float64, computing all positions of all blocks, to {TOLERANCE:g} of the largest. In each round all are asked,
+one after the other and in random order, to score all users once; times are medians over rounds, ratios are taken within
+a round. tinyattn is `SASRec.score` as evaluation calls it: cutting histories into slices of about equal length and
+padding them is in its time, and the last block is computed at the last position only. torch-padded is eager with
+scaled_dot_product_attention, in inference mode, every history padded to the full length, the last norm and the product
+with the item table at the last position only; torch-buckets is the same with users sorted by length and each batch as
+wide as its longest. Their batches are made beforehand, of the size that a trial finds fastest. Ranks and metrics are in
+nobody's time.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of ml-1m.txt.gz")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
+    asked = parser.parse_args()
+    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+    missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
+    for name in missing:
+        tell(f"{name}: {CONTENDERS[name]} is not installed, not measured")
+    result = measure(
+        NETWORK, draw(NETWORK, ML_1M, asked.data), [n for n in names if n not in missing], asked.rounds
+    ) | {
+        "machine": describe(),
+        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+        "options": {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real", "missing": missing},
+    }
+    RESULTS.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()
