@@ -6,6 +6,7 @@ import pytest
 from tests.layers.forms import FORMS
 from tinyattn.check import oracles
 from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init, tree_map
+from tinyattn.layers.block_at import attention_of_one
 from tinyattn.layers.multi_head import merge, split
 
 
@@ -75,6 +76,20 @@ def test_the_key_bias_is_a_dead_parameter(rng):
 def test_heads_must_divide_the_dimension(rng):
     with pytest.raises(ValueError, match="heads = 4 does not divide the dimension 6"):
         multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("output", [True, False])
+@pytest.mark.parametrize("heads", [1, 3])
+def test_attention_of_one_query_needs_no_keys(heads, output, bias, rng):
+    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), multi_head_init(rng, 6, bias=bias, output=output))
+    x, memory = rng.standard_normal((3, 1, 6)), rng.standard_normal((3, 5, 6))
+    mask = rng.random((3, 1, 1, 5)) < 0.6
+    mask[1] = False  # a query that may look at nothing
+    for m in (mask, None):
+        expected, _ = multi_head_attention(p, x, memory, heads=heads, mask=m)
+        found = attention_of_one(p, x, memory, heads=heads, mask=m)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-13)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -129,21 +129,20 @@ class SASRec(Recommender):
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if network.users and np.any((users < 0) | (users > network.users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.users}")
-        scores = np.empty((len(histories), network.items + 1), dtype=np.float32)
         xp = backend.get_xp(p["items"])
         on_host = backend.on_host(xp)
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
         slices = cut(lengths, SLICE_TOKENS if on_host else 64 * SLICE_TOKENS)
 
-        def work(rows: np.ndarray) -> np.ndarray:
+        def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.items)
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
-                return backend.to_numpy(network.score(p, batch.to(xp)))
+                return network.last_state(p, batch.to(xp))
 
         with Workers(self.workers if on_host else 1) as pool:
-            for rows, found in zip(slices, pool.map(work, slices), strict=True):
-                scores[rows] = found
-        return scores
+            states = xp.concatenate([*pool.map(work, slices)])       # in the order of the slices
+            back = xp.asarray(np.argsort(np.concatenate(slices)))
+            return backend.to_numpy(network.score_items(p, xp.take(states, back, axis=0)))
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.

@@ -170,8 +170,8 @@ class SASRecNetwork:
         grads["items"] = scored.with_reading(batch.ids, dx)
         return grads
 
-    def score(self, p: Any, batch: Batch) -> Any:
-        """(B, items + 1): the score of every item as the next one of each history; -inf for padding, column 0."""
+    def last_state(self, p: Any, batch: Batch) -> Any:
+        """(B, D): what `forward` gives for the last position of each history, and nothing else."""
         block, x = FUSED_BLOCKS[self.block_form], self._read(p, batch)
         xp = get_xp(x)
         how = {"heads": self.heads, "mask": causal_mask(x.shape[1], like=x), "eps": self.eps}
@@ -183,9 +183,17 @@ class SASRecNetwork:
             h, _ = norm(p["norm"], h, eps=self.eps)
         if self.users:
             h = h + embedding(batch.users, p["users"])[:, None, :]
-        scores = h[:, 0] @ p["items"].T                                 # (B, D) @ (D, items + 1)
-        scores[:, 0] = -xp.inf
+        return h[:, 0]
+
+    def score_items(self, p: Any, h: Any) -> Any:
+        """(B, D) -> (B, items + 1): the score of every item as the next one; -inf for padding, column 0."""
+        scores = h @ p["items"].T                                       # (B, D) @ (D, items + 1)
+        scores[:, 0] = -get_xp(h).inf
         return scores
+
+    def score(self, p: Any, batch: Batch) -> Any:
+        """(B, items + 1): the score of every item as the next one of each history."""
+        return self.score_items(p, self.last_state(p, batch))
 
 
 def _sum_by_slot(slots: Any, dx: Any, E: Any) -> Any:

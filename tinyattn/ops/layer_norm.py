@@ -22,9 +22,9 @@ def layer_norm(x, gamma, beta, eps=1e-5):
 
 def normalise(x, eps):
     """What LayerNorm does before γ and β. Shapes: x (..., d) -> x_hat (..., d), rstd (..., 1)."""
-    d = x.shape[-1]
+    xp, d = get_xp(x), x.shape[-1]
     x_hat = x - row_sum(x) / d                          # centred, not yet scaled
-    rstd = 1 / get_xp(x).sqrt(row_sum(x_hat * x_hat) / d + float(eps))
+    rstd = 1 / xp.sqrt(row_sum(x_hat * x_hat) / d + float(eps))
     x_hat *= rstd
     return x_hat, rstd
 
