@@ -89,10 +89,12 @@ def fused_pre_block_backward(p, dy, cache):
         dqkv, cache.norm_1.x_hat, cache.norm_1.rstd, gamma, beta, _side_by_side(p["attention"])[0]
     )
     dx += dh                                                 # x = x + ...
-    width = dx.shape[-1]
+    width, xp = dx.shape[-1], get_xp(dx)
     for i, name in enumerate(QKV):
         own = slice(i * width, (i + 1) * width)
-        grads["attention"][name] = {"W": dW[:, own], "b": db[own]} if "b" in p["attention"][name] else {"W": dW[:, own]}
+        grads["attention"][name] = {"W": xp.ascontiguousarray(dW[:, own])}
+        if "b" in p["attention"][name]:
+            grads["attention"][name]["b"] = db[own]
     return dx, grads
 
 

@@ -157,12 +157,13 @@ class Crew:
                         raise result.error
                     yield result
                     following += 1
-                elif untaken and (ticket := self._tickets.take()):
-                    coming -= 1
-                    done[ticket[1]] = self._work(tasks[ticket[1]])
                 else:
-                    untaken = False
-                    found = self._received()
+                    ticket = self._tickets.take() if untaken else None
+                    untaken = ticket is not None
+                    if ticket is not None:
+                        coming -= 1
+                        done[ticket[1]] = self._work(tasks[ticket[1]])
+                    found = self._received(0 if untaken else None)      # who has much to send waits until it is read
                     coming -= len(found)
                     done |= found
         finally:                                     # after an error: nobody shall get these tickets or answers later
@@ -171,10 +172,10 @@ class Crew:
             while coming > 0:
                 coming -= len(self._received())
 
-    def _received(self) -> dict[int, Any]:
-        """Results that have come from other processes, at least one: by number."""
+    def _received(self, timeout: float | None = None) -> dict[int, Any]:
+        """Results that have come from other processes, by number; without a timeout at least one."""
         found = {}
-        for connection in wait(self._connections):
+        for connection in wait(self._connections, timeout):
             number, message = _told(connection.recv)  # type: ignore[union-attr]
             found[number] = _unpacked(message, self._slot(number))
         return found
