@@ -73,7 +73,7 @@ def test_others_go_on_while_the_owner_works_though_their_results_fill_the_pipe()
 
     with Crew(2, work, room=8) as crew:
         assert len(list(crew.map(range(12)))) == 12
-    assert np.sum(seen == owner) < 6
+    assert np.sum(seen == owner) < 9  # a result is read between two of the owner's
 
 
 def test_a_result_that_cannot_travel_is_told():
