@@ -8,6 +8,7 @@ not do it, its place in FROM_THE_TEXTBOOK too.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from benchmarks.peers.child import main
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.peers.patch import Patch
 from tinyattn.data import Batch
+from tinyattn.layers.block import pre_block, pre_block_backward
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import Looked, MaskKeys, Rows, attention
 from tinyattn.ops.shapes import _check, rows
@@ -52,6 +54,11 @@ def slices_of(tokens: int, patch: Patch) -> None:
 
 def no_further_cuts(patch: Patch) -> None:
     patch.constant("training.plan.SLICE_COST", math.inf, read_by="cut")
+
+
+def readable_block(patch: Patch) -> None:
+    patch.put("layers.fused_block.fused_pre_block", lambda _: pre_block)
+    patch.put("layers.fused_block.fused_pre_block_backward", lambda _: pre_block_backward)
 
 
 def readable_attention(patch: Patch) -> None:
@@ -93,6 +100,11 @@ def reduceat(patch: Patch) -> None:
         return Rows(ids[first], np.add.reduceat(np.take(values, order, axis=0), first, axis=0))
 
     patch.put("ops.embedding._by_rounds", lambda _: sums)
+
+
+def positions_like_items(patch: Patch) -> None:
+    network = sys.modules["tinyattn.models.sasrec_network"]  # where another rung may have replaced sum_rows
+    patch.put("models.sasrec_network._sum_by_slot", lambda _: lambda *given: network.sum_rows(*given))
 
 
 def indexing(patch: Patch) -> None:
@@ -154,11 +166,14 @@ RUNGS = {
     "padding-kept": Rung("rows sorted by length, each slice as wide as its longest",
                          "rows as they come, all slices as wide as the batch", padding_kept),
     "no-further-cuts": Rung("slices cut once more where that saves padding", "not", no_further_cuts),
+    "block": Rung("`fused_pre_block`: norms inside products, q, k and v in one", "`pre_block`, the readable one",
+                  readable_block),
     "attention": Rung("`fused_attention`", "`attention`, the readable one", readable_attention),
     **{f"tiles-{n}": Rung("tiles of 64 queries", f"of {n}", partial(tiles_of, n)) for n in (32, 128)},
     "add-at-whole": Rung(SUMS, "`np.add.at` into a gradient of the whole table", add_at_whole_table),
     "add-at": Rung(SUMS, "`np.add.at` into the rows that were read", add_at),
     "reduceat": Rung(SUMS, "sorted, then `np.add.reduceat`", reduceat),
+    "positions": Rung("positions of equally long histories added as one", "summed like items", positions_like_items),
     "indexing": Rung("`np.take(E, ids, axis=0)`", "`E[ids]`", indexing),
     "numpy-sums": Rung("sums as products with ones", "`np.sum`", numpy_sums),
     "float-masks": Rung("dropout masks from hashes, 16 bits an entry", "`rng.random` in float32", float_masks),
@@ -170,8 +185,8 @@ RUNGS = {
 }  # fmt: skip
 
 # What a textbook does in the place of the library's choices, in the order in which the ladder makes them.
-FROM_THE_TEXTBOOK = ("one-piece", "padding-kept", "add-at-whole", "indexing", "numpy-sums", "attention", "float-masks",
-                     "check-always", "dense-adam", "free-memory", "one-worker")  # fmt: skip
+FROM_THE_TEXTBOOK = ("one-piece", "padding-kept", "add-at-whole", "positions", "indexing", "numpy-sums", "attention",
+                     "block", "float-masks", "check-always", "dense-adam", "free-memory", "one-worker")  # fmt: skip
 
 
 def ladder(configuration: str) -> dict[str, str]:
