@@ -45,7 +45,7 @@ ROOF = {  # name in the results: (what, unit, units in one)
     "times a row": ("x ⊙ γ, 1,600 × 50 times a row of 50", "10⁹ entries/s", 1e9),
     "exp": ("exp(x), 1,600 × 50", "10⁹ entries/s", 1e9),
 }
-LINEAR, SCORES, EXP = "linear maps, with the norms before them", "attention: products and the rest", "attention: exp and its sums"
+LINEAR, SCORES, EXP = "linear maps and what they took in of norms", "attention: products and the rest", "attention: exp"
 GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.linear": LINEAR,
     "ops.norm_linear": LINEAR,
