@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe_code
+from benchmarks.machine import RESULTS, describe_code, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
@@ -59,12 +59,17 @@ def ratios(row: dict[str, Any]) -> np.ndarray:
     return np.divide(row["seconds"], row["beside"])
 
 
+def tables(result: dict[str, Any]) -> str:
+    """Both tables, as docs/speed.md quotes them."""
+    lines = ["### Up from the textbook", "", LADDER.strip(), "", *_ladder(result)]
+    return "\n".join([*lines, "", "### One choice taken away", "", TAKEN_AWAY.strip(), "", *_taken_away(result)])
+
+
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     lines = ["# What each choice bought", ""]
     lines += [f"- {key}: {row['title']}" for key, row in result.items()]
-    lines += ["", "## Up from the textbook", "", LADDER.strip(), "", *_ladder(result)]
-    lines += ["", "## One choice taken away", "", TAKEN_AWAY.strip(), "", *_taken_away(result)]
+    lines += ["", tables(result).replace("### ", "## ")]
     lines += ["", "## How", "", HOW.strip(), "", *(_remark(key, row) for key, row in result.items())]
     return "\n".join([*lines, "", "Made by `python benchmarks/ladder.py`.", ""])
 
@@ -185,6 +190,7 @@ def main() -> None:
             RESULTS.mkdir(exist_ok=True)
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
             PAGE.write_text(page(result))
+    write_readme("ladder", tables(result), "docs/speed.md")
     print(page(result))
 
 

@@ -15,12 +15,12 @@ ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 
 
-def write_readme(name: str, block: str) -> None:
-    """Put `block` between README's two marks of that name."""
-    path = ROOT / "README.md"
+def write_readme(name: str, block: str, page: str = "README.md") -> None:
+    """Put `block` between README's, or another page's, two marks of that name."""
+    path = ROOT / page
     begin, end = readme_marks(name)
     before, rest = path.read_text().split(begin)
-    path.write_text(f"{before}{begin}\n{block}\n{end}{rest.split(end, 1)[1]}")
+    path.write_text(f"{before}{begin}\n{block.strip()}\n{end}{rest.split(end, 1)[1]}")
 
 
 def readme_marks(name: str) -> tuple[str, str]:

@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
@@ -78,12 +78,10 @@ def ratios(result: dict[str, Any], name: str) -> np.ndarray:
     return np.divide(contenders[name]["seconds"], contenders["tinyattn"]["seconds"])
 
 
-def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
-    contenders, machine, options = result["contenders"], result["machine"], result["options"]
+def table(result: dict[str, Any]) -> str:
+    """What was measured and the goal, as docs/speed.md quotes them."""
+    contenders = result["contenders"]
     lines = [
-        "# Full ranking, beside PyTorch",
-        "",
         f"Scores of {result['items']:,} items for {result['users']:,} users, from histories of up to "
         f"{result['maxlen']} items (mean {result['tokens'] / result['users']:.0f}); d {result['dim']}, "
         f"{result['blocks']} blocks, no dropout.",
@@ -99,7 +97,13 @@ def page(result: dict[str, Any]) -> str:
         title = f"**{name}**" if name == "tinyattn" else name
         users = f"{result['users'] / seconds:,.0f}"
         lines.append(f"| {title} | {seconds:.3f} | {users} | {' | '.join(cells)} | {found['peak']:.0f} |")
-    lines += ["", verdict(result), "", HOW.strip(), ""]
+    return "\n".join([*lines, "", verdict(result)])
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    contenders, machine, options = result["contenders"], result["machine"], result["options"]
+    lines = ["# Full ranking, beside PyTorch", "", table(result), "", HOW.strip(), ""]
     lines += [
         f"{options['rounds']} rounds, lengths {options['lengths']}. {machine['cores']} cores of {machine['cpu']}, "
         f"Python {machine['python']}, NumPy {machine['numpy']}, commit {machine['commit']}, {machine['date']}; "
@@ -165,6 +169,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    write_readme("ranking", table(result), "docs/speed.md")
     print(page(result))
 
 

@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import Child, tell
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_readme
 from benchmarks.training_step import CONFIGURATIONS, SEED, draw, folder_of
 from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
@@ -152,21 +152,21 @@ def floors(result: dict[str, Any]) -> dict[str, float]:
     }
 
 
-def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone."""
-    machine, one, both, step = result["machine"], result["one"], result["both"], 1e3 * result["step"]
+def tables(result: dict[str, Any]) -> str:
+    """The roof and the profile, as docs/speed.md quotes them."""
+    one, both, step = result["one"], result["both"], 1e3 * result["step"]
     floor, work, slices = floors(result), result["flops"], result["shapes"]
     products = floor[LINEAR] + floor[SCORES]
-    lines = ["# The roof, and where a step's time goes", "", "## What the machine can do", ""]
+    lines = ["### What the machine can do", ""]
     lines += ["| | unit | one core | two at once |", "|---|---|---|---|"]
     for name, (what, unit, size) in ROOF.items():
         lines.append(f"| {what} | {unit} | {_digits(one[name] / size)} | {_digits(both[name] / size)} |")
-    lines += ["", "## A training step on one core", ""]
+    lines += ["", "### A training step on one core", ""]
     lines += [
         f"{CONFIGURATION}: {result['title']}. One batch, {result['tokens']:,.0f} tokens in {len(slices)} slices: "
         f"{step:.1f} ms, forward, backward and Adam.",
         "",
-        "![Where the time goes](../../figures/profile.png)",
+        "![Where the time goes](../figures/profile.png)",
         "",
         "| | ms | of the step | calls | floor, ms |",
         "|---|---|---|---|---|",
@@ -189,6 +189,19 @@ def page(result: dict[str, Any]) -> str:
         f"- Calls alone: a slice of one token takes {1e3 * result['a slice of one token']:.2f} ms, "
         f"{1e3 * result['a slice of one token'] * len(slices):.1f} ms for {len(slices)} of them. That is the "
         "interpreter's part, and NumPy's before it begins to compute; it is spread over all lines of the table.",
+    ]
+    return "\n".join(lines)
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    machine, step = result["machine"], 1e3 * result["step"]
+    total = sum(ms for ms, _ in groups(result).values())
+    quoted = tables(result).replace("### ", "## ").replace("(../figures", "(../../figures")
+    lines = [
+        "# The roof, and where a step's time goes",
+        "",
+        quoted,
         "",
         "## How",
         "",
@@ -259,6 +272,7 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    write_readme("roofline", tables(result), "docs/speed.md")
     save(draw_profile(result), PICTURE)
     print(page(result))
 

@@ -20,7 +20,7 @@ import math
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,7 +32,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -269,6 +269,61 @@ def _goal(goal: Goal, value: float | None) -> str:
     return f"| {' | '.join(cells)} |"
 
 
+SAID = {
+    "torch-mha": "PyTorch, nn.MultiheadAttention",
+    "torch-sdpa": "PyTorch, scaled_dot_product_attention",
+    "torch-buckets": "the same, in slices by length like ours",
+    "torch-compile": "the same, torch.compile",
+    "jax": "JAX, jit",
+}
+
+
+def summary(result: dict[str, Any]) -> str:
+    """What README and docs/speed.md quote: all ratios on one screen."""
+    machine = next(iter(result.values()))["machine"]
+    lines = ["| | " + " | ".join(result) + " |", "|---|" + "---|" * len(result)]
+
+    def line(title: str, cell: Callable[[dict[str, Any]], str]) -> None:
+        lines.append(f"| {title} | {' | '.join(cell(row) for row in result.values())} |")
+
+    line("**tinyattn**, ms a step", lambda row: f"**{1e3 * np.median(row['contenders']['tinyattn']['seconds']):.0f}**")
+    for name, title in SAID.items():
+        line(f"{title}: times as long", lambda row, name=name: _ratio(row, name))
+    peak = "PyTorch's peak memory (the lesser of the first two) over tinyattn's"
+    line(peak, _memory)
+    lines += [""] + [f"- {key}: {row['title'].removeprefix(key + ': ')}" for key, row in result.items()]
+    machines = sorted({row["machine"]["commit"] for row in result.values()})
+    return "\n".join(
+        [
+            *lines,
+            "",
+            f"Medians of {min(row['options']['rounds'] for row in result.values())} rounds or more, side by side, on "
+            f"{machine['cores']} cores of {machine['cpu']} (Python {machine['python']}, NumPy {machine['numpy']}, "
+            f"{machine['date']}, commit {', '.join(machines)}).",
+        ]
+    )
+
+
+def _ratio(row: dict[str, Any], name: str) -> str:
+    return f"{np.median(ratios(row, name)):.2f}" if name in row["contenders"] else ""
+
+
+def _memory(row: dict[str, Any]) -> str:
+    peaks = [row["contenders"][name]["peak"] for name in ("torch-mha", "torch-sdpa") if name in row["contenders"]]
+    return f"{min(peaks) / row['contenders']['tinyattn']['peak']:.1f}" if peaks else ""
+
+
+def goals(result: dict[str, Any]) -> str:
+    """The table of goals and what was reached, as docs/speed.md quotes it."""
+    return page(result).split("## Goals\n")[1].split("\n## ")[0].strip()
+
+
+def quote(result: dict[str, Any]) -> None:
+    """Into README and docs/speed.md."""
+    write_readme("training_step", summary(result))
+    write_readme("training_step", f"{summary(result)}\n\n{goals(result)}", "docs/speed.md")
+
+
 HOW = f"""
 ## How
 
@@ -330,6 +385,7 @@ def main() -> None:
         RESULTS.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
         PAGE.write_text(page(result))
+    quote(result)
     print(page(result))
 
 

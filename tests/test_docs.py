@@ -9,7 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import default_world, games_kang205, gpu, ml_1m, reading, tables, zoo
+from benchmarks import (
+    default_world,
+    games_kang205,
+    gpu,
+    ladder,
+    ml_1m,
+    ranking,
+    reading,
+    roofline,
+    tables,
+    training_step,
+    zoo,
+)
 from benchmarks.machine import readme_marks
 from tests.test_devices import STEPS
 from tinyattn import cli
@@ -28,9 +40,9 @@ def source(*paths):
     return squeezed(re.sub(r"  +#.*", "", text))
 
 
-def quoted(name):
+def quoted(name, page="README.md"):
     begin, end = readme_marks(name)
-    return README.split(begin)[1].split(end)[0].strip()
+    return (ROOT / page).read_text().split(begin)[1].split(end)[0].strip()
 
 
 def test_readme_quotes_the_results_files():
@@ -40,6 +52,16 @@ def test_readme_quotes_the_results_files():
     assert quoted("zoo") == zoo.quote(json.loads(zoo.RESULT.read_text()))
     table = ml_1m.TABLE
     assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
+
+
+def test_speed_is_quoted_from_the_results_files():
+    step, rungs, roof, ranks = (json.loads(b.RESULT.read_text()) for b in (training_step, ladder, roofline, ranking))
+    assert quoted("training_step") == training_step.summary(step)
+    page = "docs/speed.md"
+    assert quoted("training_step", page) == f"{training_step.summary(step)}\n\n{training_step.goals(step)}"
+    assert quoted("roofline", page) == roofline.tables(roof).strip()
+    assert quoted("ladder", page) == ladder.tables(rungs).strip()
+    assert quoted("ranking", page) == ranking.table(ranks).strip()
 
 
 def test_the_gpu_page_tells_what_a_step_asks_for():
@@ -106,7 +128,7 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md"])
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md", "docs/speed.md"])
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
