@@ -157,7 +157,8 @@ def asked_of(
     parameters = list(inspect.signature(backward).parameters)
     upstream = upstream_names(parameters, inputs)
     if not upstream:
-        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: its first argument is d + an output's name")
+        expected = "its first argument, or the one after p, is d + an output's name"
+        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
     wanted = [name for name in parameters if name not in inputs and name not in upstream]
     names = [name.removeprefix("d") for name in upstream]
     names += [name for name in wanted if name not in names]

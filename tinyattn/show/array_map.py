@@ -1,4 +1,4 @@
-"""Any array of a trace as a picture: bars for a vector, a heat map for a matrix, small ones side by side for more axes."""
+"""Any array as a picture: bars for a vector, a heat map for a matrix, small ones side by side for more axes."""
 
 from __future__ import annotations
 
@@ -25,18 +25,20 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     if not x.ndim or not x.size:
         raise ValueError(f"the array has shape {x.shape}: expected numbers along at least one axis")
     x = np.real(x) if x.dtype.kind == "c" else x
-    name, boolean = title, x.dtype.kind == "b"
+    boolean = x.dtype.kind == "b"
     if x.ndim == 1:
-        return _bars(x, f"{name}  {_shape(x)}")
+        return _bars(x, f"{title}  {_shape(x)}")
     maps = x.reshape(-1, *x.shape[-3:]) if x.ndim > 3 else x.reshape(1, *(1,) * (3 - x.ndim), *x.shape)
     shown = maps[:MOST, :MOST]
     cut = "" if shown.shape == maps.shape else f", the first {' x '.join(map(str, shown.shape[:2]))} maps"
     rows, columns, n, m = shown.shape
     width, height = (min(max(0.42 * size, 1.5), 5.0 if rows * columns == 1 else 2.6) for size in (m, n))
-    made, axes = figure(rows, columns, size=(max(columns * width + 1.4, 3.2), rows * (height + 0.35) + 0.6), squeeze=False)
+    size = (max(columns * width + 1.4, 3.2), rows * (height + 0.35) + 0.6)
+    made, axes = figure(rows, columns, size=size, squeeze=False)
     colours = _colours(shown)
     for (i, j), ax in np.ndenumerate(axes):
-        image = ax.imshow(np.ma.masked_invalid(shown[i, j].astype(float)), aspect="auto", interpolation="nearest", **colours)
+        finite = np.ma.masked_invalid(shown[i, j].astype(float))
+        image = ax.imshow(finite, aspect="auto", interpolation="nearest", **colours)
         ax.set_xticks(_ticks(m))
         ax.set_yticks(_ticks(n))
         ax.tick_params(labelsize=7, length=2)
@@ -49,7 +51,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     if not boolean:
         made.colorbar(image, ax=axes.ravel().tolist(), fraction=0.05, pad=0.03)
     legend = "  (dark: False, light: True)" if boolean else ""
-    made.suptitle(f"{name}  {_shape(x)}{cut}{legend}", x=0.01, ha="left", fontsize=10)
+    made.suptitle(f"{title}  {_shape(x)}{cut}{legend}", x=0.01, ha="left", fontsize=10)
     return made
 
 

@@ -5,8 +5,8 @@ Two things are measured, by different means, and held against each other:
     moves      how each intermediate X moves when the number w is nudged: Ẋ = ∂X/∂w, from two more runs of the forward
     gradient   what the backward computed for X, dX = ∂L/∂X
 
-By the chain rule ∂L/∂w = Σ dX ⊙ Ẋ wherever all of w's influence passes through X. Where only a part of it does, because a
-residual goes round it or there are other heads or branches, Σ dX ⊙ Ẋ is that part.
+By the chain rule ∂L/∂w = Σ dX ⊙ Ẋ wherever all of w's influence passes through X. Where only a part of it does, because
+a residual goes round X or there are other branches beside it, Σ dX ⊙ Ẋ is that part.
 """
 
 from __future__ import annotations
@@ -20,15 +20,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import to_numpy
-from ..check.gradcheck import bind, upstream_names
+from ..check.gradcheck import SINGLE, bind
 from ..ops import Rows
-from .recorder import Call, Entry, Recorder, array_leaves, is_array
-from .trace_table import norm_of, place
+from .pairing import forward_of, gradients_of, made_by, value_of
+from .recorder import Recorder
+from .records import Call, Entry, array_leaves, is_array
+from .trace_table import aligned, norm_of
 
 
 class Stage(NamedTuple):
     """An intermediate on the way, with the gradient that the backward gave it."""
 
+    step: int                  # of the trace, where the gradient was there
     gradient: str              # its name in the backward: dout
     name: str                  # and of what it is the gradient: out
     backward: Call
@@ -51,60 +54,63 @@ class Moved(NamedTuple):
 class Followed:
     """`stages` from the loss back, `moved` from the number on; `traced` and `measured`, the derivative found twice."""
 
-    def __init__(self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float,
-                 stages: list[Stage], moved: list[Moved], of: int) -> None:  # fmt: skip
+    def __init__(
+        self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
+        stages: list[Stage], moved: list[Moved], of: int,
+    ) -> None:  # fmt: skip
         self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
         self.stages, self.moved, self._of = stages, moved, of
+        self.tiny = abs(traced) <= 100 * noise                     # of the differences: shares of it would be noise
+        self.agrees = abs(traced - measured) <= slack              # up to what rounding and the differences cannot tell
 
     def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
         what = f"{self.name}[{', '.join(map(str, self.index))}]"
-        head = f"from the loss L back to w = {what}: {len(self.moved)} of {self._of} forward intermediates move with it"
-        rows = [("gradient", "of", "shape", "its norm", "norm ∂X/∂w", "Σ dX ⊙ ∂X/∂w", "share", "the forward line it undoes")]
+        head = (
+            f"from the loss L back to w = {what}: {len(self.moved)} of {self._of} forward intermediates move with it\n"
+            "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X"
+            if not self.tiny
+            else "∂L/∂w is 0, or as small as rounding: in place of shares stands Σ dX ⊙ ∂X/∂w itself"
+        )
+        rows: list[tuple[str, ...]] = [
+            ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or took it")
+        ]
         for s in self.stages:
-            share = f"{100 * s.passes / self.traced:.4g} %" if self.traced else ""
-            rows.append((f"{s.backward.label}.{s.gradient}", s.name, str(s.shape), f"{s.norm:.4g}", f"{s.moves:.4g}",
-                         f"{s.passes:.6g}", share, s.line))  # fmt: skip
-        error = abs(self.traced - self.measured) / (max(abs(self.traced), abs(self.measured)) or 1.0)
+            share = f"{s.passes:.1g}" if self.tiny else f"{100 * s.passes / self.traced:.1f} %"
+            name = f"{s.backward.label}.{s.gradient}"
+            rows.append((str(s.step), name, str(s.shape), f"{s.norm:.4g}", f"{s.moves:.4g}", share, s.line))
+        verdict = "they agree" if self.agrees else f"they DIFFER by {abs(self.traced - self.measured):.3g}"
         ends = [
-            f"traced    ∂L/∂w = {self.traced:.9g}   (the backward's gradient of {self.name})",
-            f"measured  ∂L/∂w = {self.measured:.9g}   (L(w + h) - L(w - h)) / 2h, h = {self.h:.1g}; they differ by {error:.0e} of it",
+            f"traced    ∂L/∂w = {self.traced:.6g}   the backward's gradient of {self.name}",
+            f"measured  ∂L/∂w = {self.measured:.6g}   (L(w + h) - L(w - h)) / 2h with h = {self.h:.1g}: {verdict}",
         ]
         return head, rows, ends
 
     def __str__(self) -> str:
         head, rows, ends = self._lines()
-        widths = [max(len(row[i]) for row in rows) for i in range(7)]
-        lines = [
-            "  ".join([*(c.rjust(w) if i > 2 else c.ljust(w) for i, (c, w) in enumerate(zip(row[:7], widths, strict=True))), row[7]])
-            for row in rows
-        ]
-        return "\n".join([head, "", *lines, "", *ends])
+        return "\n".join([head, "", *aligned(rows, left=(1, 2)), "", *ends])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         head, (titles, *rows), ends = self._lines()
-        right = [' style="text-align: right"' if 2 < i < 7 else ' style="text-align: left"' for i in range(8)]
+        right = [f' style="text-align: {"left" if i in (1, 2, 6) else "right"}"' for i in range(7)]
         top = "".join(f'<th scope="col"{r}>{escape(c)}</th>' for r, c in zip(right, titles, strict=True))
         body = "".join(
             f"<tr>{''.join(f'<td{r}>{escape(c)}</td>' for r, c in zip(right, row, strict=True))}</tr>" for row in rows
         )
         return (
-            f"<p>{escape(head)}</p><table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+            f"<p>{escape(head).replace(chr(10), '<br>')}</p>"
+            f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
             f"<pre>{escape(chr(10).join(ends))}</pre>"
         )
 
     def forward(self) -> str:
         """The forward's side, in a terminal: every intermediate that moves, in the order in which it was made."""
-        rows = [("step", "of", "numbers that move", "norm ∂X/∂w", "made by")]
-        for m in self.moved:
-            rows.append((str(m.entry.number), m.entry.path.partition(".")[2], f"{m.numbers} of {m.entry.value.size}",
-                         f"{norm_of(m.rate):.4g}", m.entry.text))  # fmt: skip
-        widths = [max(len(row[i]) for row in rows) for i in range(4)]
-        return "\n".join(
-            "  ".join([*(c.ljust(w) if i == 1 else c.rjust(w) for i, (c, w) in enumerate(zip(row[:4], widths, strict=True))), row[4]])
-            for row in rows
-        )
+        rows: list[tuple[str, ...]] = [("step", "X", "numbers that move", "norm ∂X/∂w", "made by")]
+        for entry, rate, numbers in self.moved:
+            name, count = entry.path.partition(".")[2], f"{numbers} of {entry.value.size}"
+            rows.append((str(entry.number), name, count, f"{norm_of(rate):.4g}", entry.text))
+        return "\n".join(aligned(rows, left=(1,)))
 
 
 def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
@@ -131,29 +137,36 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     index = tuple(i % size for i, size in zip(index, leaf.shape, strict=True))
     step = h * max(1.0, abs(float(w)))
     weights = [_widened(u) for u in cotangents]
-    above, below = (_nudged(forward, inputs, name, index, way * step, weights, trace._recorder.limit) for way in (1, -1))
+    limit = trace.recorder.limit
+    above, below = (_nudged(forward, inputs, name, index, by, weights, limit) for by in (step, -step))
     measured = (above.loss - below.loss) / (2 * step)
     traced = float(_entry_of(trace.gradients[name], index))
+    of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
+    noise = 4e-16 * above.size / step
+    tolerance = SINGLE if of_gradient.dtype == np.float32 else 1e-6
+    slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
     first = trace.roots[0]
     moved = []
     for key, entry in _last(first).items():
         if entry.how in ("input", "allocated") or entry.value.dtype.kind != "f":
             continue
         if key not in above.values or key not in below.values:
-            raise ValueError(f"nudging {name}{list(index)} by {step:.1g} changes which lines run: {entry.path} was not made")
+            raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
         if up.shape == down.shape and up.tobytes() != down.tobytes():
             with np.errstate(invalid="ignore"):
                 rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf is no motion
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
-    stages = list(_stages(trace, above, below, step))
-    return Followed(name, index, step, traced, measured, stages, moved, len(_last(first)))
+    moved.sort(key=lambda m: m.entry.number)
+    stages = sorted(_stages(trace, above, below, step), key=lambda s: s.step)
+    return Followed(name, index, step, traced, measured, slack, noise, stages, moved, len(_last(first)))
 
 
 class _Run(NamedTuple):
     """The forward with one number nudged."""
 
     loss: float
+    size: float                         # what its terms add up to, without their signs: it rounds as this does
     call: Call
     values: dict[Any, np.ndarray]       # the last of every name in every call
 
@@ -164,8 +177,9 @@ def _nudged(forward: Any, inputs: dict[str, Any], name: str, index: Any, by: flo
     positional, named = _call(forward, inputs)
     returned, call = Recorder(8 * limit).run(forward, positional, named)
     outputs = returned if type(returned) is tuple else (returned,)
-    loss = sum(float(np.sum(to_numpy(u * out))) for u, out in zip(weights, outputs, strict=False))
-    return _Run(loss, call, {key: entry.value for key, entry in _last(call).items()})
+    terms = [to_numpy(u * out) for u, out in zip(weights, outputs, strict=False)]
+    loss, size = (float(sum(np.sum(f(term)) for term in terms)) for f in (np.asarray, np.abs))
+    return _Run(loss, size, call, {key: entry.value for key, entry in _last(call).items()})
 
 
 def _call(forward: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -185,14 +199,15 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
     ups, downs = ({c.path: c for c in run.call.calls()} for run in (above, below))
     told = set()
     for call in backward.calls():
-        base = _forward_of(call, forward)
+        base = forward_of(call, forward)
         if base is None or base.path not in ups or base.path not in downs:
             continue
         up, down = ups[base.path], downs[base.path]
-        for name, place_of, gradient in _gradients(call, base):
-            pair = [_value(c, name, place_of) for c in (base, up, down)]
-            value, high, low = pair
-            if value is None or high is None or low is None or value.shape != gradient.shape or high.tobytes() == low.tobytes():
+        for name, place_of, gradient in gradients_of(call, base):
+            value, high, low = (value_of(c, name, place_of) for c in (base, up, down))
+            if value is None or high is None or low is None or value.shape != gradient.shape:
+                continue
+            if high.tobytes() == low.tobytes():
                 continue
             rate = (high - low) / (2 * step)
             key = (id(value), id(gradient))                            # copies of equal content are one object
@@ -200,54 +215,10 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
                 continue
             told.add(key)
             wide = gradient.astype(np.float64)
-            made = _made(base, name, place_of)
-            yield Stage(f"d{name}", name, call, base, gradient.shape, norm_of(wide), norm_of(rate), float(np.sum(wide * rate)), made)
-
-
-def _forward_of(call: Call, forward: Call) -> Call | None:
-    """The forward call that this backward call undoes: of that name, and sharing most objects with it."""
-    if not call.name.endswith("_backward"):
-        return None
-    plain = call.name.removesuffix("_backward")
-    shared = {c: len(call.met & c.met) for c in forward.calls() if c.name == plain}
-    best = max(shared.values(), default=0)
-    found = [c for c, n in shared.items() if n == best > 0]
-    return found[0] if len(found) == 1 else None
-
-
-def _gradients(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.ndarray]]:
-    """(name in the forward, its place among the results or None, gradient) of what this backward call says of its forward.
-
-    Upstream gradients belong to results, by their order. A name with a d in front belongs to the name without
-    it, where each is bound once: `dx` that is bound twice has been the gradient of two things.
-    """
-    upstream = upstream_names(list(call.parameters), base.parameters)
-    for i, name in enumerate(upstream):
-        if name in call.inputs and i < len(base.results):
-            yield name[1:], i, call.inputs[name]
-    entries = [s for s in call.steps if isinstance(s, Entry) and s.name.startswith("d")]
-    for entry in {e.name: e for e in entries}.values():
-        bindings = sum(e.name == entry.name and e.how == "" for e in entries)
-        own = [s for s in base.steps if isinstance(s, Entry) and s.name == entry.name[1:] and s.how != "in place"]
-        single = len(own) == 1 or (not own and entry.name[1:] in base.inputs)
-        if bindings <= 1 and entry.how != "input" and single and entry.name not in upstream:
-            yield entry.name[1:], None, entry.value
-
-
-def _value(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
-    if place_of is not None:
-        return call.results[place_of] if place_of < len(call.results) else None
-    found = [s.value for s in call.steps if isinstance(s, Entry) and s.name == name]
-    return call.inputs[name] if name in call.inputs else found[-1] if found else None
-
-
-def _made(call: Call, name: str, place_of: int | None) -> str:
-    """The line of the forward that made it: in the call itself, or, for what came in from outside, the call's own."""
-    value = _value(call, name, place_of)
-    found = [s for s in call.steps if isinstance(s, Entry) and s.value is value and s.how != "input"]
-    if found:
-        return found[-1].text
-    return call.called_at[1] or place(call)
+            made = made_by(base, value)
+            at = next((e.number for e in backward.entries() if e.value is gradient), next(call.entries()).number)
+            yield Stage(at, f"d{name}", name, call, base, gradient.shape, norm_of(wide), norm_of(rate),
+                        float(np.sum(wide * rate)), made)  # fmt: skip
 
 
 def _widened(tree: Any) -> Any:

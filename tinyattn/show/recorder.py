@@ -1,16 +1,16 @@
 """Watching a function from outside: what each line of it, and of the functions it calls, has just computed.
 
-`sys.settrace` has Python call us before each line. By then the line before it is done, so the names that it assigned are
-looked at, and every other array of the function whose bytes have changed: that one was written into. Nothing in the code
-that is watched knows of this, and it computes what it always computes.
+`sys.settrace` has Python call us before each line. By then the line before it is done: the names that it assigned are
+looked at, and every other array of the function whose bytes have changed, for that one was written into. Nothing in the
+code that is watched knows of this, and it computes what it always computes.
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from types import FrameType
@@ -18,76 +18,16 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import get_xp, to_numpy
+from ..backend import to_numpy
+from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # What the library does with every array, and what looks on: no mathematics of its own.
-NOT_SHOWN = [LIBRARY / name for name in ("backend.py", "ops/shapes.py", "layers/tree.py", "check", "show", "training", "cli.py")]
+_ASIDE = ("backend.py", "ops/shapes.py", "layers/tree.py", "data", "training", "check", "show", "cli.py")
+NOT_SHOWN = [LIBRARY / name for name in _ASIDE]
 _ALLOCATES = re.compile(r"\bempty(_like)?\(")       # what such an array holds is whatever the memory held
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
-
-
-@dataclass(eq=False)
-class Entry:
-    """One value at one moment."""
-
-    number: int
-    name: str                  # as in the source; of a field, dotted: cache.x_hat
-    how: str                   # "input", "" (a name was given to it), "in place", "returned", "allocated" (not yet filled)
-    value: np.ndarray          # a copy of its own, which nobody can write into
-    dtype: str                 # "float" for a Python float
-    call: Call
-    line: int                  # where the statement that made it begins
-    text: str                  # the statement
-
-    @property
-    def path(self) -> str:
-        return f"{self.call.path}.{self.name}"
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.value, dtype=dtype)
-
-
-@dataclass(eq=False)
-class Call:
-    """One call of one function: its entries, and the calls it makes, in order."""
-
-    name: str
-    file: str
-    line: int                                              # of its def
-    parent: Call | None
-    called_at: tuple[int, str]                             # line and text of the statement that calls it
-    label: str = ""                                        # its name, with #2 where its parent calls it again
-    steps: list[Entry | Call] = field(default_factory=list)
-    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array at the door, dotted
-    outputs: dict[str, np.ndarray] = field(default_factory=dict)   # and every array returned
-    results: list[np.ndarray | None] = field(default_factory=list) # what is returned, by its place; None for no array
-    signature: str = ""
-    result_names: tuple[str, ...] = ()
-    parameters: tuple[str, ...] = ()
-    met: set[int] = field(default_factory=set)             # ids of arrays and caches that came in and went out
-
-    @property
-    def depth(self) -> int:
-        return 0 if self.parent is None else self.parent.depth + 1
-
-    @property
-    def path(self) -> str:
-        return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
-
-    def entries(self) -> Iterator[Entry]:
-        for step in self.steps:
-            if isinstance(step, Call):
-                yield from step.entries()
-            else:
-                yield step
-
-    def calls(self) -> Iterator[Call]:
-        yield self
-        for step in self.steps:
-            if isinstance(step, Call):
-                yield from step.calls()
 
 
 class TooLargeError(BaseException):
@@ -143,8 +83,8 @@ class Recorder:
             self._stack = []
         assert self._root is not None
         for call in self._root.calls():
-            _prune(call)
-        _label(self._root)
+            prune(call)
+        label_all(self._root)
         return returned, self._root
 
     def _shown(self, frame: FrameType) -> bool:
@@ -178,6 +118,8 @@ class Recorder:
         for name in names:
             value = frame.f_locals[name]
             self._meet(call, value)
+            if isinstance(value, float):
+                call.inputs[name] = self._copy(value)[0]
             for field_name, leaf in array_leaves(value, name):
                 self._meet(call, leaf)
                 if not self._known(leaf):
@@ -224,10 +166,14 @@ class Recorder:
                     listed, how = self._digest(value) != digest_before, "in place"
                 if listed:
                     self._keep(top.call, name, value, how, statement.first, statement.text)
+                elif name in targets:
+                    top.call.renamed[name] = self._copy(value)[0]
                 top.before[name] = (value, self._digest(value))
             elif name in targets:
                 for field_name, leaf in array_leaves(value, name):
-                    if not self._known(leaf):
+                    if self._known(leaf):
+                        top.call.renamed[field_name] = self._copy(leaf)[0]
+                    else:
                         self._keep(top.call, field_name, leaf, "", statement.first, statement.text)
 
     def _returned(self, top: _Watched, value: Any) -> None:
@@ -238,7 +184,8 @@ class Recorder:
         self._meet(call, value)
         names = []
         for i, (part, expression) in enumerate(zip(parts, written, strict=True)):
-            declared = call.result_names[i] if i < len(call.result_names) else f"returned.{i}" if several else "returned"
+            nameless = f"returned.{i}" if several else "returned"
+            declared = call.result_names[i] if i < len(call.result_names) else nameless
             name = str(getattr(expression, "id", declared))
             names.append(name)
             self._meet(call, part)
@@ -298,26 +245,6 @@ def _plain(function: Any) -> Any:
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
 
 
-def is_array(x: Any) -> bool:
-    """An array of numbers, of any module that the library knows."""
-    try:
-        get_xp(x)
-    except TypeError:
-        return False
-    return x is not None and x.dtype.kind in "biufc"
-
-
-def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str, Any]]:
-    """(dotted name, array) of all arrays in a value: itself, or in dicts, lists, tuples, and named tuples by field."""
-    if is_array(value):
-        yield name, value
-    elif levels and isinstance(value, dict | list | tuple):
-        keys = value.keys() if isinstance(value, dict) else getattr(value, "_fields", range(len(value)))
-        parts = value.values() if isinstance(value, dict) else value
-        for key, part in zip(keys, parts, strict=True):
-            yield from array_leaves(part, f"{name}.{key}", levels - 1)
-
-
 def _result_names(frame: FrameType) -> tuple[str, ...]:
     """What the results of the function in this frame are called; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
@@ -327,17 +254,3 @@ def _result_names(frame: FrameType) -> tuple[str, ...]:
     if getattr(found, "__code__", None) is not frame.f_code:
         return ()                                           # a function inside another: its name leads nowhere
     return result_names(found, backward if hasattr(backward, "__code__") else None)
-
-
-def _prune(call: Call) -> None:
-    """Calls that have made nothing of their own are not listed."""
-    call.steps = [s for s in call.steps if isinstance(s, Entry) or any(True for _ in s.entries())]
-
-
-def _label(call: Call) -> None:
-    call.label = call.label or call.name
-    inner = [s for s in call.steps if isinstance(s, Call)]
-    for i, step in enumerate(inner):
-        twins = [s for s in inner if s.name == step.name]
-        step.label = step.name if len(twins) == 1 else f"{step.name}#{1 + sum(s.name == step.name for s in inner[:i])}"
-        _label(step)

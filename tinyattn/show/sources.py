@@ -1,4 +1,4 @@
-"""What the source says: which names a line assigns, which text makes up a statement, what a function's results are called."""
+"""What the source says: which names a line assigns, what its statement is, what a function's results are called."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ class Statement(NamedTuple):
 
 def statement_at(filename: str, line: int) -> Statement:
     """The innermost statement on that line of the file; without a readable source, the bare line."""
-    return _statements(filename, tuple(linecache.getlines(filename))).get(line) or Statement(line, line, (), False, False, (), "")
+    known = _statements(filename, tuple(linecache.getlines(filename)))
+    return known.get(line) or Statement(line, line, (), False, False, (), "")
 
 
 def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
@@ -79,7 +80,11 @@ def _described(node: ast.stmt, lines: tuple[str, ...]) -> Statement:
     returned = () if value is None else tuple(value.elts) if isinstance(value, ast.Tuple) else (value,)
     into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
     writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
-    return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned, " ".join(text.split()))
+    return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned, _on_one_line(text))
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
 
 
 _RENAMING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from .recorder import Call, Entry
+from .records import Call, Entry
 from .trace_table import described, grouped, place, said, title
 
 _STYLE = """
@@ -13,8 +13,8 @@ _STYLE = """
 .tinyattn-trace > details { margin-left: 0; }
 .tinyattn-trace summary { cursor: pointer; padding: 2px 0; }
 .tinyattn-trace table { table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; }
-.tinyattn-trace td, .tinyattn-trace th { text-align: left; padding: 1px 6px; overflow-wrap: anywhere; vertical-align: top;
-  background: none; }
+.tinyattn-trace td, .tinyattn-trace th { text-align: left; padding: 1px 6px; overflow-wrap: anywhere;
+  vertical-align: top; background: none; }
 .tinyattn-trace .n { text-align: right; font-variant-numeric: tabular-nums; }
 .tinyattn-trace .where { opacity: 0.7; }
 .tinyattn-trace code { white-space: pre-wrap; background: none; }

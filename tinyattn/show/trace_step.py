@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .array_map import array_map
-from .recorder import Call, Entry
+from .records import Call, Entry
 from .sources import source_lines, statement_at
 from .trace_table import described, place
 
@@ -37,14 +36,16 @@ class Step:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        styles = {True: ("font-weight: bold", "▶"), False: ("opacity: 0.65", " ")}
         lines = [
-            f'<span style="{"font-weight: bold" if now else "opacity: 0.65"}">{"▶" if now else " "} {n:4}  {escape(text)}</span>'
+            f'<span style="{styles[now][0]}">{styles[now][1]} {n:4}  {escape(text)}</span>'
             for n, text, now in self._source()
         ]
+        name, what = self.entry.name, self._what().removeprefix(self.entry.name)
         return (
             f'<div class="tinyattn-step"><p style="margin: 0.3em 0">{escape(self._where())}</p>'
             f'<pre style="border-left: 3px solid; padding-left: 0.6em; line-height: 1.35">{chr(10).join(lines)}</pre>'
-            f'<p style="margin: 0.3em 0"><b>{escape(self.entry.name)}</b> {escape(self._what().removeprefix(self.entry.name))}</p>'
+            f'<p style="margin: 0.3em 0"><b>{escape(name)}</b> {escape(what)}</p>'
             f"<pre>{escape(self._numbers())}</pre></div>"
         )
 
@@ -65,7 +66,8 @@ class Step:
     def _numbers(self) -> str:
         if self.entry.how == "allocated":
             return "not yet filled: it holds what the memory held"
-        return np.array2string(self.value, precision=4, suppress_small=True, threshold=200, edgeitems=3, max_line_width=110)
+        how: Any = {"precision": 4, "suppress_small": True, "threshold": 200, "edgeitems": 3, "max_line_width": 110}
+        return np.array2string(self.value, **how)
 
     def _source(self) -> list[tuple[int, str, bool]]:
         statement = statement_at(self.entry.call.file, self.entry.line)

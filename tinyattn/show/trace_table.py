@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from .recorder import LIBRARY, Call, Entry
+from .recorder import LIBRARY
+from .records import Call, Entry
 
 SCREEN = 60          # lines: what is folded where nobody says how deep to go
 _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
@@ -23,8 +24,8 @@ def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
         if len(lines) <= SCREEN:
             break
     cells = [line for line in [_TITLES, *lines] if isinstance(line, tuple)]
-    widths = [max(len(line[i]) for line in cells) for i in range(7)]
-    said = [header, *(_aligned(line, widths) if isinstance(line, tuple) else line for line in [_TITLES, *lines])]
+    rows = iter(aligned(cells, left=(1, 2, 3, 4)))
+    said = [header, next(rows), *(next(rows) if isinstance(line, tuple) else line for line in lines)]
     if any(" *" in line[1] for line in cells):
         said.append("       * written in place: the same memory, new values")
     if depth is not None and depth < deepest:
@@ -32,10 +33,15 @@ def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
     return "\n".join(line[: width - 1] + "…" if len(line) > width else line for line in said)
 
 
-def _aligned(cells: tuple[str, ...], widths: list[int]) -> str:
-    right = (0, 5, 6)
-    placed = [c.rjust(w) if i in right else c.ljust(w) for i, (c, w) in enumerate(zip(cells[:7], widths, strict=True))]
-    return "  ".join([*placed, cells[7]]).rstrip()
+def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
+    """Rows of cells as lines; the last column is as long as it is, the others are set to the right but for `left`."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+
+    def line(row: tuple[str, ...]) -> str:
+        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=False))]
+        return "  ".join([*cells, row[-1]]).rstrip()
+
+    return [line(row) for row in rows]
 
 
 def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str, ...]]:
@@ -51,7 +57,8 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
         elif len(group) > 1:
             total = sum(e.value.size for e in group)
             name = group[0].name.partition(".")[0]
-            yield f"{group[0].number:4}  {indent}  {name}: {len(group)} arrays, {total:,} numbers, come in (to step {group[-1].number})"
+            what = f"{name}: {len(group)} arrays, {total:,} numbers, come in (to step {group[-1].number})"
+            yield f"{group[0].number:4}  {indent}  {what}"
         else:
             (entry,) = group
             name = f"{indent}  {entry.name}{' *' if entry.how == 'in place' else ''}"
@@ -69,21 +76,25 @@ def grouped(call: Call) -> Iterator[Call | list[Entry]]:
     """The steps of a call, where the many arrays of one tree that came in are one group."""
     group: list[Entry] = []
     for step in call.steps:
-        tree = isinstance(step, Entry) and step.how == "input" and "." in step.name
-        if group and not (tree and step.name.partition(".")[0] == group[0].name.partition(".")[0]):  # type: ignore[union-attr]
+        tree = step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else ""
+        if group and (not tree or tree != group[0].name.partition(".")[0]):
             yield group
             group = []
-        if tree:
-            group.append(step)  # type: ignore[arg-type]
+        if isinstance(step, Call):
+            yield step
+        elif tree:
+            group.append(step)
         else:
-            yield step if isinstance(step, Call) else [step]
+            yield [step]
     if group:
         yield group
 
 
 def said(entry: Entry) -> str:
     """What a table says of where a value came from."""
-    return "comes in" if entry.how == "input" else f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
+    if entry.how == "input":
+        return "comes in"
+    return f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
 
 
 def place(call: Call) -> str:
@@ -113,12 +124,13 @@ def described(entry: Entry) -> tuple[str, str, str, str]:
 
 def number(x: object) -> str:
     """Four digits; integers whole."""
-    return f"{x:.4g}" if isinstance(x, float | np.floating | complex | np.complexfloating) else str(x)
+    return f"{x + 0:.4g}" if isinstance(x, float | np.floating | complex | np.complexfloating) else str(x)   # no -0
 
 
 def norm_of(x: np.ndarray) -> float:
     """The root of the sum of squares, in float64, without overflow."""
-    size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+    with np.errstate(invalid="ignore"):                         # memory that nobody has filled may hold anything
+        size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
     largest = float(np.max(size, initial=0.0))
     if not 0 < largest < math.inf:
         return largest
