@@ -1,4 +1,4 @@
-"""Pictures. Importing this costs nothing; matplotlib is loaded when the first picture is drawn."""
+"""Pictures, and `trace`, which shows every intermediate. matplotlib is loaded when the first picture is drawn."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _write(ax: Any, image: Any, x: np.ndarray) -> None:
     for (i, j), value in np.ndenumerate(x):
         red, green, blue, _ = image.cmap(image.norm(float(value))) if np.isfinite(value) else (1, 1, 1, 1)
         dark = 0.3 * red + 0.59 * green + 0.11 * blue < 0.5
-        text = {True: "T", False: "F"}[bool(value)] if x.dtype.kind == "b" else f"{value:.2g}"
+        text = {True: "T", False: "F"}[bool(value)] if x.dtype.kind == "b" else f"{value + 0:.2g}"
         ax.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if dark else "black")
 
 

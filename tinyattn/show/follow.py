@@ -72,7 +72,7 @@ class Followed:
             else "∂L/∂w is 0, or as small as rounding: in place of shares stands Σ dX ⊙ ∂X/∂w itself"
         )
         rows: list[tuple[str, ...]] = [
-            ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or took it")
+            ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or read it")
         ]
         for s in self.stages:
             share = f"{s.passes:.1g}" if self.tiny else f"{100 * s.passes / self.traced:.1f} %"
@@ -93,7 +93,9 @@ class Followed:
 
     def _repr_html_(self) -> str:
         head, (titles, *rows), ends = self._lines()
-        right = [f' style="text-align: {"left" if i in (1, 2, 6) else "right"}"' for i in range(7)]
+        align = ["left" if i in (1, 2, 6) else "right" for i in range(7)]
+        wrap = [*["nowrap"] * 6, "normal"]
+        right = [f' style="text-align: {a}; white-space: {w}"' for a, w in zip(align, wrap, strict=True)]
         top = "".join(f'<th scope="col"{r}>{escape(c)}</th>' for r, c in zip(right, titles, strict=True))
         body = "".join(
             f"<tr>{''.join(f'<td{r}>{escape(c)}</td>' for r, c in zip(right, row, strict=True))}</tr>" for row in rows

@@ -52,4 +52,4 @@ def made_by(call: Call, value: np.ndarray) -> str:
     found = [e for e in call.entries() if e.value is value]
     if found:
         return found[-1].text
-    return f"into {call.called_at[1]}" if call.called_at[1] else "comes in"
+    return f"read by  {call.called_at[1]}" if call.called_at[1] else "comes in"

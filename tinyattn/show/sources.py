@@ -27,8 +27,13 @@ class Statement(NamedTuple):
 
 def statement_at(filename: str, line: int) -> Statement:
     """The innermost statement on that line of the file; without a readable source, the bare line."""
-    known = _statements(filename, tuple(linecache.getlines(filename)))
-    return known.get(line) or Statement(line, line, (), False, False, (), "")
+    lines = linecache.getlines(filename)
+    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # a file that was edited is read anew
+        _PARSED[filename] = lines, _statements(lines)
+    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), "")
+
+
+_PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
 
 
 def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
@@ -37,8 +42,7 @@ def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
     return [(n, lines[n - 1].rstrip()) for n in range(max(first, 1), min(last, len(lines)) + 1)]
 
 
-@lru_cache(maxsize=256)
-def _statements(filename: str, lines: tuple[str, ...]) -> dict[int, Statement]:
+def _statements(lines: list[str]) -> dict[int, Statement]:
     try:
         tree = ast.parse("".join(lines))
     except SyntaxError:                                       # no Python: a template, a cell with magic in it
@@ -59,7 +63,7 @@ def _statements(filename: str, lines: tuple[str, ...]) -> dict[int, Statement]:
     return found
 
 
-def _described(node: ast.stmt, lines: tuple[str, ...]) -> Statement:
+def _described(node: ast.stmt, lines: list[str]) -> Statement:
     body = getattr(node, "body", None) or getattr(node, "cases", None)
     last = node.end_lineno or node.lineno
     if body:                                                  # for, if, with, def, ...: what stands before the body

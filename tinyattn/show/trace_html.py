@@ -20,10 +20,9 @@ _STYLE = """
 .tinyattn-trace code { white-space: pre-wrap; background: none; }
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
-_WIDTHS = ((None, 42), (None, 140), (None, 95), (None, 58), (None, 150), (None, 62), (None, 40), (None, None))
-_COLUMNS = "<colgroup>" + "".join(
-    "<col>" if width is None else f'<col style="width: {width}px">' for _, width in _WIDTHS
-) + "</colgroup>"
+# The name's column takes what is left, so that all others stand one below the other however deep the call.
+_WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
+_COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
 _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 

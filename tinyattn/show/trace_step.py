@@ -73,4 +73,9 @@ class Step:
         statement = statement_at(self.entry.call.file, self.entry.line)
         first = max(statement.first - AROUND, self.entry.call.line)
         found = source_lines(self.entry.call.file, first, statement.last + AROUND)
-        return [(n, text, statement.first <= n <= statement.last) for n, text in found]
+        after = [text for n, text in found if n > statement.last]
+        ends = next((i for i, text in enumerate(after) if text and not text[0].isspace()), len(after))
+        while ends and not after[ends - 1]:
+            ends -= 1                                          # where the function ends, so does what is shown
+        shown = found[: len(found) - len(after) + ends]
+        return [(n, text, statement.first <= n <= statement.last) for n, text in shown]
