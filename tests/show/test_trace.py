@@ -1,5 +1,6 @@
 """A trace shows what was computed, under the names it has in the source, and changes nothing of it."""
 
+import functools
 import sys
 import threading
 from html.parser import HTMLParser
@@ -261,6 +262,25 @@ def test_lambdas_methods_closures_and_what_is_caught():
     assert [(e.call.name, e.name) for e in t.entries] == [("catches", "x"), ("catches", "z")]
 
 
+def test_a_partial_a_captured_argument_and_another_thread():
+    t = trace(functools.partial(attention, mask=MASK, scale=2.0), Q, K, V, backward=True)
+    assert t["c"] == 2
+    assert t.follow("q", (1, 2)).agrees
+
+    def captures(x):
+        def inner(y):
+            return x + y
+
+        z = inner(x)
+        return z
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append(trace(captures, X)))
+    thread.start()
+    thread.join()
+    same_bits([found[0]["z"], found[0]["inner.y"]], [2 * X, X])
+
+
 def test_one_line_of_several_statements_and_a_generator():
     def rows(x):
         yield from (row + 1 for row in x)
@@ -340,6 +360,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
     ("call", "error", "says"),
     [
         (lambda: trace(np.exp, X), TypeError, "not written in Python"),
+        (lambda: trace(lambda x: (yield x), X), TypeError, "is a generator"),
         (lambda: trace(3), TypeError, "a int is no function"),
         (lambda: trace(own, X, backward=True), ValueError, "there is no own_backward in tests"),
         (lambda: trace(softmax, X, backward=3), TypeError, "backward is 3"),
@@ -453,6 +474,15 @@ def test_a_wrong_backward_is_seen():
     followed = trace(softmax, X, backward=wrong).follow("s", (0, 0, 0))
     assert not followed.agrees
     assert "DIFFER" in str(followed)
+
+
+def test_at_a_kink_any_slope_between_is_right():
+    x = np.array([0.0, 1.0])
+    followed = trace(ops.relu, x, backward=True, dy=np.ones(2)).follow("x", 0)
+    assert followed.agrees
+    assert followed.kink == pytest.approx((0, 1))
+    assert "a kink, with slopes 0 and 1" in str(followed)
+    assert not trace(ops.relu, x, backward=lambda dy, x: dy * (x > 0) - 1, dy=np.ones(2)).follow("x", 0).agrees
 
 
 def test_the_same_array_in_two_places_is_followed_in_one():

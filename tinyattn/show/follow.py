@@ -56,12 +56,13 @@ class Followed:
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
-        stages: list[Stage], moved: list[Moved], of: int,
+        stages: list[Stage], moved: list[Moved], of: int, kink: tuple[float, float] | None,
     ) -> None:  # fmt: skip
         self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
         self.stages, self.moved, self._of = stages, moved, of
         self.tiny = abs(traced) <= 100 * noise                     # of the differences: shares of it would be noise
-        self.agrees = abs(traced - measured) <= slack              # up to what rounding and the differences cannot tell
+        self.kink = kink                                           # slopes of the two sides, if it lies between
+        self.agrees = kink is not None or abs(traced - measured) <= slack    # up to what the differences cannot tell
 
     def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
         what = f"{self.name}[{', '.join(map(str, self.index))}]"
@@ -79,6 +80,8 @@ class Followed:
             name = f"{s.backward.label}.{s.gradient}"
             rows.append((str(s.step), name, str(s.shape), f"{s.norm:.4g}", f"{s.moves:.4g}", share, s.line))
         verdict = "they agree" if self.agrees else f"they DIFFER by {abs(self.traced - self.measured):.3g}"
+        if self.kink:
+            verdict = f"a kink, with slopes {self.kink[0]:.6g} and {self.kink[1]:.6g}: anything between them is right"
         ends = [
             f"traced    ∂L/∂w = {self.traced:.6g}   the backward's gradient of {self.name}",
             f"measured  ∂L/∂w = {self.measured:.6g}   (L(w + h) - L(w - h)) / 2h with h = {self.h:.1g}: {verdict}",
@@ -119,6 +122,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     """`trace` has a backward; `name` is that of an input or parameter with a gradient. See `Followed`.
 
     The nudge is h · max(1, |w|), both ways, in float64 whatever the trace's dtype.
+    At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
     Raises ValueError without a backward, or where nudging changes which lines run; KeyError and IndexError for a number
     that is not there.
     """
@@ -147,21 +151,25 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     noise = 4e-16 * above.size / step
     tolerance = SINGLE if of_gradient.dtype == np.float32 else 1e-6
     slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
-    first = trace.roots[0]
+    kink = None
+    if abs(traced - measured) > slack:
+        here = _nudged(forward, inputs, name, index, 0.0, weights, limit).loss
+        slopes = sorted([(here - below.loss) / step, (above.loss - here) / step])
+        if slopes[0] - slack <= traced <= slopes[1] + slack:
+            kink = slopes[0], slopes[1]
+    made = {key: e for key, e in _last(trace.roots[0]).items() if e.how != "input" and e.value.dtype.kind == "f"}
     moved = []
-    for key, entry in _last(first).items():
-        if entry.how in ("input", "allocated") or entry.value.dtype.kind != "f":
-            continue
+    for key, entry in made.items():
         if key not in above.values or key not in below.values:
             raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
-        if up.shape == down.shape and up.tobytes() != down.tobytes():
+        if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
             with np.errstate(invalid="ignore"):
                 rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf is no motion
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)
     stages = sorted(_stages(trace, above, below, step), key=lambda s: s.step)
-    return Followed(name, index, step, traced, measured, slack, noise, stages, moved, len(_last(first)))
+    return Followed(name, index, step, traced, measured, slack, noise, stages, moved, len(made), kink)
 
 
 class _Run(NamedTuple):

@@ -49,7 +49,7 @@ def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
 
 def made_by(call: Call, value: np.ndarray) -> str:
     """The line that made it: in the call or what it calls; or, where it came in, the line of the call."""
-    found = [e for e in call.entries() if e.value is value]
+    found = [e for e in call.entries() if e.value is value and e.how != "input"]
     if found:
         return found[-1].text
     return f"read by  {call.called_at[1]}" if call.called_at[1] else "comes in"

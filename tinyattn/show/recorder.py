@@ -81,7 +81,8 @@ class Recorder:
         finally:
             sys.settrace(None)
             self._stack = []
-        assert self._root is not None
+        if self._root is None:
+            raise TypeError(f"trace: {function!r} is a generator, or runs elsewhere: none of its lines were seen")
         for call in self._root.calls():
             prune(call)
         label_all(self._root)

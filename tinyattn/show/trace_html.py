@@ -8,7 +8,8 @@ from .records import Call, Entry
 from .trace_table import described, grouped, place, said, title
 
 _STYLE = """
-.tinyattn-trace { font-size: 12px; max-width: 1100px; }
+.tinyattn-trace { font-size: 12px; max-width: 1100px; overflow-x: auto; }
+.tinyattn-trace > * { min-width: 960px; }
 .tinyattn-trace details { margin-left: 1.1em; border-left: 1px solid; padding-left: 0.3em; }
 .tinyattn-trace > details { margin-left: 0; }
 .tinyattn-trace summary { cursor: pointer; padding: 2px 0; }

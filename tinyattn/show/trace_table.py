@@ -100,8 +100,9 @@ def said(entry: Entry) -> str:
 def place(call: Call) -> str:
     """The file, from the library's folder on, or its name, and the line of the def."""
     file = Path(call.file)
-    known = file.relative_to(LIBRARY.parent) if LIBRARY in file.parents else file.name
-    return f"{known}:{call.line}"
+    if file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input"):
+        return f"a cell's line {call.line}"                    # its file's name says nothing to anybody
+    return f"{file.relative_to(LIBRARY.parent) if LIBRARY in file.parents else file.name}:{call.line}"
 
 
 def described(entry: Entry) -> tuple[str, str, str, str]:
