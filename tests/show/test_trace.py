@@ -1,6 +1,7 @@
 """A trace shows what was computed, under the names it has in the source, and changes nothing of it."""
 
 import functools
+import linecache
 import sys
 import threading
 from html.parser import HTMLParser
@@ -281,6 +282,19 @@ def test_a_partial_a_captured_argument_and_another_thread():
     same_bits([found[0]["z"], found[0]["inner.y"]], [2 * X, X])
 
 
+def test_functions_of_a_notebooks_cell_and_of_nowhere():
+    code = "def mine(x):\n    y = x + 1\n    return y\n"
+    scope = {}
+    name = "/tmp/ipykernel_12/345.py"
+    linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # as IPython does
+    exec(compile(code, name, "exec"), scope)
+    assert "mine(x) -> y   a cell's line 1" in str(trace(scope["mine"], X))
+    exec(compile(code, "<nowhere>", "exec"), scope)  # as at a bare prompt: no lines, the names all the same
+    t = trace(scope["mine"], X)
+    assert [(e.name, e.text) for e in t.entries] == [("x", ""), ("y", "")]
+    assert "y (2, 3, 4)" in str(t.at("y"))
+
+
 def test_one_line_of_several_statements_and_a_generator():
     def rows(x):
         yield from (row + 1 for row in x)
@@ -288,9 +302,13 @@ def test_one_line_of_several_statements_and_a_generator():
     def run(x):
         pieces = tuple(softmax(row) for row in rows(x))
         first, *rest = pieces
-        return first + sum(rest)
+        again = np.stack([row + 2 for row in rows(x)])
+        first = first + again[0]
+        return [sum(rest) + row for row in rows(first)]
 
     t = trace(run, X[0])
+    assert t["again"].tolist() == (X[0] + 3).tolist()
+    assert t["returned.1"].tolist() == t.result[1].tolist()
     assert [c.label for c in t.roots[0].calls()] == ["run", "softmax#1", "softmax#2", "softmax#3"]
     assert t["softmax#2.p"].tolist() == softmax(X[0, 1] + 1).tolist()
     assert t["pieces.1"].tolist() == t["softmax#2.p"].tolist()
