@@ -4,6 +4,7 @@ import ast
 import contextlib
 import io
 import json
+import linecache
 import re
 from pathlib import Path
 
@@ -128,11 +129,28 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md", "docs/speed.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_the_trace_page_prints_what_its_code_prints():
+    scope = {}
+    text = (ROOT / "docs" / "trace.md").read_text()
+    pieces = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S)
+    assert len(pieces) == text.count("```python") == 4
+    for number, (code, shown) in enumerate(pieces):
+        name = f"<docs/trace.md, {number}>"
+        linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # as a notebook does
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, name, "exec"), scope)
+        assert printed.getvalue() == shown
 
 
 def test_the_zoos_page_is_its_results_file():

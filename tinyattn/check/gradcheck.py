@@ -14,7 +14,7 @@ Three front doors, one comparison behind them:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -141,22 +141,43 @@ def backward_arguments(
 
     Raises TypeError where it asks for what is neither an input nor an output.
     """
-    outputs = _as_tuple(forward(**inputs))
-    wanted = list(inspect.signature(backward).parameters)
-    upstream = []
-    while wanted and wanted[0].startswith("d") and wanted[0] not in inputs:
-        upstream.append(wanted.pop(0))
+    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs))
+    cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
+    return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
+
+
+def asked_of(
+    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any
+) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
+    """What a backward's parameters ask for: -> names of upstream gradients, all other arguments, the forward's outputs.
+
+    Raises TypeError where it asks for what is neither an input nor an output.
+    """
+    outputs = _as_tuple(returned)
+    parameters = list(inspect.signature(backward).parameters)
+    upstream = upstream_names(parameters, inputs)
     if not upstream:
-        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: its first argument is d + an output's name")
+        expected = "its first argument, or the one after p, is d + an output's name"
+        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
+    wanted = [name for name in parameters if name not in inputs and name not in upstream]
     names = [name.removeprefix("d") for name in upstream]
-    names += [name for name in wanted if name not in inputs and name not in names]
+    names += [name for name in wanted if name not in names]
     saved = dict(zip(names, outputs, strict=False))
-    missing = [name for name in wanted if name not in inputs and name not in saved]
+    missing = [name for name in wanted if name not in saved]
     if missing:
         raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
-    cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
-    given = dict(zip(upstream, cotangents, strict=True)) | {n: inputs.get(n, saved.get(n)) for n in wanted}
-    return given, cotangents
+    others = [name for name in parameters if name not in upstream]
+    return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
+
+
+def upstream_names(parameters: list[str], inputs: Collection[str]) -> list[str]:
+    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front."""
+    found = []
+    for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
+        if not name.startswith("d") or name in inputs:
+            break
+        found.append(name)
+    return found
 
 
 CONSTANTS = ("targets", "weights")  # float arrays that losses take and nobody differentiates by

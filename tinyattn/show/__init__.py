@@ -1,7 +1,22 @@
-"""Pictures. Importing this costs nothing; matplotlib is loaded when the first picture is drawn."""
+"""Pictures, and `trace`, which shows every intermediate. matplotlib is loaded when the first picture is drawn."""
+
+from __future__ import annotations
+
+from typing import Any
 
 from .attention import attention_map
 from .curves import metric_bars, training_curves
 from .style import figure, save
 
-__all__ = ["attention_map", "figure", "metric_bars", "save", "training_curves"]
+_LATER = {"Trace": "tracing", "array_map": "array_map", "trace": "tracing"}
+
+__all__ = ["Trace", "array_map", "attention_map", "figure", "metric_bars", "save", "trace", "training_curves"]
+
+
+def __getattr__(name: str) -> Any:
+    """`trace` brings along what it binds gradients with: it is imported where it is asked for."""
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

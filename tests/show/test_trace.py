@@ -1,0 +1,660 @@
+"""A trace shows what was computed, under the names it has in the source, and changes nothing of it."""
+
+import functools
+import linecache
+import sys
+import threading
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import uneven
+from tests.strict import StrictArray, strict
+from tinyattn import backend, layers, ops
+from tinyattn.check.gradcheck import asked_of, bind
+from tinyattn.data import Sampler
+from tinyattn.layers import BLOCKS, block_init, leaves, tree_map
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import attention, attention_backward, softmax
+from tinyattn.show import trace
+
+R = np.random.default_rng(0)
+
+
+def noisy(p):
+    return tree_map(lambda x: x + 0.3 * R.standard_normal(x.shape), p)
+
+
+X, IDS = R.standard_normal((2, 3, 4)), np.array([[1, 0, 2], [2, 2, 4]])
+Q, K, V = R.standard_normal((3, 4)), R.standard_normal((5, 4)), R.standard_normal((5, 2))
+MASK = np.tri(3, 5, 2, dtype=bool)
+KEEP = R.random((2, 3, 4)) < 0.7
+HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
+
+# What every op and layer is called with; one that is missing here fails the test below.
+CALLS = {
+    "attention": ((Q, K, V, MASK, R.standard_normal((3, 5))), {"keep": R.random((3, 5)) < 0.8, "rate": 0.2}),
+    "bce_with_logits": ((X, (X > 0).astype(float), X**2), {}),
+    "causal_mask": ((3, X), {}),
+    "cross_entropy": ((X, IDS % 4, X[..., 0] ** 2), {}),
+    "dropout": ((X, KEEP, 0.3), {}),
+    "embedding": ((IDS, R.standard_normal((5, 2))), {}),
+    "fused_attention": ((Q, K, V, MASK), {}),
+    "gelu": ((X,), {}),
+    "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
+    "layer_norm": ((X, R.standard_normal(4), R.standard_normal(4)), {}),
+    "linear": ((X, R.standard_normal((4, 5)), R.standard_normal(5)), {}),
+    "relu": ((X,), {}),
+    "sigmoid": ((X,), {}),
+    "softmax": ((X, MASK[:, :4]), {}),
+    "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
+    "dense": ((noisy(layers.dense_init(R, 4, 3)), X), {}),
+    "draw_keep": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),
+    "feed_forward": ((noisy(layers.feed_forward_init(R, 4, 5)), X), {"rate": 0.3, "rng": np.random.default_rng(1)}),
+    "multi_head_attention": (
+        (noisy(layers.multi_head_init(R, 4)), X, X),
+        {**HEADS, "rng": np.random.default_rng(1)},
+    ),
+    "norm": ((noisy(layers.norm_init(4)), X), {}),
+    "pick": ((X, np.array([2, 0])), {}),
+}
+BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name in CALLS}
+for form, block in BLOCKS.items():
+    BY_NAME[form] = block.forward
+    CALLS[form] = ((noisy(block_init(R, 4, hidden=5)), X), {**HEADS, "rng": np.random.default_rng(1)})
+NO_ARITHMETIC = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
+
+
+def opposite(name):
+    return vars(sys.modules[BY_NAME[name].__module__]).get(f"{BY_NAME[name].__name__}_backward")
+
+
+BOTH_WAYS = [name for name in CALLS if opposite(name)]
+
+
+def fresh(name):
+    """The call's arguments, with generators that have drawn nothing yet."""
+    again = {np.random.Generator: lambda _: np.random.default_rng(1)}
+    args, kwargs = CALLS[name]
+    return tuple(again.get(type(a), lambda a: a)(a) for a in args), {
+        k: again.get(type(a), lambda a: a)(a) for k, a in kwargs.items()
+    }
+
+
+def arrays(x):
+    if isinstance(x, dict):
+        return [a for part in x.values() for a in arrays(part)]
+    if isinstance(x, list | tuple):
+        return [a for part in x for a in arrays(part)]
+    return [np.asarray(x)] if isinstance(x, np.ndarray | np.generic) else []
+
+
+def same_bits(a, b):
+    found, expected = arrays(a), arrays(b)
+    assert len(found) == len(expected)
+    for x, y in zip(found, expected, strict=True):
+        assert (x.shape, x.dtype, x.tobytes()) == (y.shape, y.dtype, y.tobytes())
+
+
+def steps(t):
+    return [(e.name, e.how, e.text) for e in t.entries]
+
+
+def test_no_op_or_layer_is_left_out():
+    for folder in (ops, layers):
+        for name in folder.__all__:
+            if callable(getattr(folder, name)) and name.islower() and not name.endswith("_init"):
+                assert name.removesuffix("_backward") in set(CALLS) | NO_ARITHMETIC, f"CALLS has no {name}"
+    assert {"attention", "embedding", "cross_entropy", "dense", "pre", "post", "sasrec"} <= set(BOTH_WAYS)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_op_and_layer_forward(name):
+    args, kwargs = fresh(name)
+    plain = BY_NAME[name](*args, **kwargs)
+    args, kwargs = fresh(name)
+    t = trace(BY_NAME[name], *args, **kwargs)
+    same_bits(t.result, plain)
+    made = [e for e in t.entries if e.how != "input"]
+    assert made
+    assert all(e.text for e in made)  # each has the line that made it
+    assert t.roots[0].name in str(t)
+
+
+@pytest.mark.parametrize("name", BOTH_WAYS)
+def test_every_op_and_layer_backward(name):
+    """The traced backward is the backward, bit for bit; and numbers of every gradient, followed, are differences."""
+    args, kwargs = fresh(name)
+    t = trace(BY_NAME[name], *args, backward=True, **kwargs)
+    args, kwargs = fresh(name)
+    inputs = bind(BY_NAME[name], *args, **kwargs)
+    plain = BY_NAME[name](**inputs)
+    upstream, others, _ = asked_of(opposite(name), inputs, plain)
+    same_bits(t.result, plain)
+    same_bits(t.grads, opposite(name)(**dict(zip(upstream, t.replay.cotangents, strict=True)), **others))
+    assert t.gradients
+    for leaf, gradient in t.gradients.items():
+        if np.shape(gradient) == () or not np.size(gradient):
+            continue
+        at = np.unravel_index(int(np.argmax(np.abs(gradient))), np.shape(gradient))
+        followed = t.follow(leaf, tuple(int(i) for i in at))
+        assert followed.agrees, str(followed)
+        assert followed.stages[0].passes == pytest.approx(followed.traced, rel=1e-4, abs=1e-8)  # all passes the output
+
+
+def test_attention_by_its_names_in_order():
+    t = trace(attention, Q, K, V, MASK, R.standard_normal((3, 5)))
+    assert [f"{e.call.label}.{e.name}" for e in t.entries] == [
+        *[f"attention.{name}" for name in ("q", "k", "v", "mask", "bias", "c", "s", "s")],
+        *[f"softmax.{name}" for name in ("s", "top", "top", "p", "p", "total", "p")],
+        *[f"attention.{name}" for name in ("weights", "out")],
+    ]
+    out, weights = attention(Q, K, V, MASK, t["bias"])
+    same_bits([t["out"], t["weights"], t["softmax.p"]], [out, weights, weights])
+    assert t["c"] == 0.5
+    assert t.entry("weights").text == "weights = softmax(s, mask)"
+    assert t.entry("out").text == "return dropout(weights, keep, rate) @ v, weights"
+    assert t.roots[0].result_names == ("out", "weights")
+
+
+def test_what_is_written_in_place_keeps_both_values():
+    bias = R.standard_normal((3, 5))
+    t = trace(attention, Q, K, V, bias=bias)
+    first, second = [e for e in t.all("s") if e.call.name == "attention"]
+    np.testing.assert_array_equal(second.value, first.value + bias)
+    assert (first.how, second.how) == ("", "in place")
+    assert second.text == "s += bias"
+    assert [e.text for e in t.all("softmax.p")] == [
+        "p = s - top",
+        "xp.exp(p, out=p)",
+        "p /= xp.where(total == 0, 1.0, total)",
+    ]
+    with pytest.raises(ValueError, match="read-only"):
+        t["s"][0] = 1
+
+
+# ---- functions of one's own
+
+
+def helper(x):
+    doubled = 2 * x
+    return doubled
+
+
+def own(x, *more, scale=1.0):
+    a, (b, c) = (
+        x + 1,
+        (
+            helper(x),
+            x.sum(
+                axis=0,
+            ),
+        ),
+    )
+    rows = [row * 2 for row in x]
+    total = np.zeros(3)
+    for row in rows:
+        total += row
+    total[0] = 7; after = total * scale  # noqa: E702  # fmt: skip
+    if (walrus := after.max()) > 0:
+        a = a.T
+    into(b)
+    same = a
+    return {"kept": [c, same]}, walrus
+
+
+def into(x):
+    x[...] = 0
+
+
+def test_a_function_of_ones_own_line_by_line():
+    x = np.arange(6.0).reshape(2, 3)
+    t = trace(own, x, scale=0.5)
+    assert [(e.name, e.how) for e in t.entries if e.call.name == "own"] == [
+        ("x", "input"),
+        ("a", ""),
+        ("b", ""),
+        ("c", ""),
+        ("rows.0", ""),
+        ("rows.1", ""),
+        ("total", ""),
+        ("total", "in place"),
+        ("total", "in place"),
+        ("total", "in place"),
+        ("after", ""),
+        ("walrus", ""),
+        ("a", ""),
+        ("b", "in place"),  # a function that was called has written into it
+    ]
+    assert t.entry("c").text == "a, (b, c) = (x + 1, (helper(x), x.sum(axis=0,),),)"
+    assert t["doubled"].tolist() == (2 * x).tolist()
+    assert t["b"].tolist() == np.zeros((2, 3)).tolist()
+    assert [e.value.tolist() for e in t.all("total")] == [[0, 0, 0], [0, 2, 4], [6, 10, 14], [7, 10, 14]]
+    assert t["returned.0.kept.0"].tolist() == [3, 5, 7]
+    same_bits(t.result, own(x, scale=0.5))
+
+
+def test_lambdas_methods_closures_and_what_is_caught():
+    class Layer:
+        def __init__(self, W):
+            self.W = W
+
+        def __call__(self, x):
+            y = x @ self.W
+            return y
+
+    assert trace(Layer(np.eye(4)), X)["y"].shape == X.shape
+    assert trace(Layer(np.eye(4)).__call__, X)["y"].shape == X.shape
+    assert trace(lambda x: softmax(x * 2), X)["softmax.p"].shape == X.shape
+
+    def falls(x):
+        raise KeyError(x.sum())
+
+    def catches(x):
+        y = x
+        try:
+            y = falls(x)
+        except KeyError:
+            z = x + 1
+        return z, y
+
+    t = trace(catches, X)
+    assert [(e.call.name, e.name) for e in t.entries] == [("catches", "x"), ("catches", "z")]
+
+
+def test_a_partial_a_captured_argument_and_another_thread():
+    t = trace(functools.partial(attention, mask=MASK, scale=2.0), Q, K, V, backward=True)
+    assert t["c"] == 2
+    assert t.follow("q", (1, 2)).agrees
+
+    def captures(x):
+        def inner(y):
+            return x + y
+
+        z = inner(x)
+        return z
+
+    found = []
+    thread = threading.Thread(target=lambda: found.append(trace(captures, X)))
+    thread.start()
+    thread.join()
+    same_bits([found[0]["z"], found[0]["inner.y"]], [2 * X, X])
+
+
+def test_functions_of_a_notebooks_cell_and_of_nowhere():
+    code = "def mine(x):\n    y = x + 1\n    return y\n"
+    scope = {}
+    name = "/tmp/ipykernel_12/345.py"
+    linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # as IPython does
+    exec(compile(code, name, "exec"), scope)
+    assert "mine(x) -> y   a cell's line 1" in str(trace(scope["mine"], X))
+    exec(compile(code, "<nowhere>", "exec"), scope)  # as at a bare prompt: no lines, the names all the same
+    t = trace(scope["mine"], X)
+    assert [(e.name, e.text) for e in t.entries] == [("x", ""), ("y", "")]
+    assert "y (2, 3, 4)" in str(t.at("y"))
+
+
+def test_one_line_of_several_statements_and_a_generator():
+    def rows(x):
+        yield from (row + 1 for row in x)
+
+    def run(x):
+        pieces = tuple(softmax(row) for row in rows(x))
+        first, *rest = pieces
+        again = np.stack([row + 2 for row in rows(x)])
+        first = first + again[0]
+        return [sum(rest) + row for row in rows(first)]
+
+    t = trace(run, X[0])
+    assert t["again"].tolist() == (X[0] + 3).tolist()
+    assert t["returned.1"].tolist() == t.result[1].tolist()
+    assert [c.label for c in t.roots[0].calls()] == ["run", "softmax#1", "softmax#2", "softmax#3"]
+    assert t["softmax#2.p"].tolist() == softmax(X[0, 1] + 1).tolist()
+    assert t["pieces.1"].tolist() == t["softmax#2.p"].tolist()
+
+
+# ---- what may go wrong
+
+
+def test_an_exception_leaves_the_thread_as_it_was():
+    def wrong(x):
+        y = softmax(x)
+        return y @ np.ones(99)
+
+    before = sys.gettrace()
+    with pytest.raises(ValueError, match=r"mismatch|matmul"):
+        trace(wrong, X)
+    assert sys.gettrace() is before
+    with pytest.raises(ValueError, match="attention: k has shape"):
+        trace(attention, Q, V, V)
+    assert sys.gettrace() is before
+
+
+def test_another_tracer_is_refused_and_stays():
+    def tracer(frame, event, arg):
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(tracer)
+    try:
+        with pytest.raises(RuntimeError, match="is tracing this thread"):
+            trace(softmax, X)
+        assert sys.gettrace() is tracer
+    finally:
+        sys.settrace(before)
+
+
+def test_another_thread_is_not_watched():
+    found = {}
+
+    def work(x):
+        found["tracer"] = sys.gettrace()
+        found["p"] = softmax(x)
+
+    def run(x):
+        thread = threading.Thread(target=work, args=(x,))
+        thread.start()
+        thread.join()
+        return x + 1
+
+    t = trace(run, X)
+    assert found["tracer"] is None
+    assert [e.name for e in t.entries] == ["x", "returned"]
+
+
+def test_more_than_the_limit_is_refused_with_the_place():
+    before = sys.gettrace()
+    with pytest.raises(ValueError, match=r"more than 400 bytes of intermediates after step \d.*limit="):
+        trace(attention, Q, K, V, limit=400)
+    with pytest.raises(ValueError, match="more than 10 bytes"):
+        trace(attention, Q, K, V, limit=10)
+    assert sys.gettrace() is before
+    many = np.zeros((100, 100))
+    assert trace(lambda x: [x + 0 for _ in range(9)], many, limit=100_000).recorder.used == many.nbytes  # one content
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: trace(np.exp, X), TypeError, "not written in Python"),
+        (lambda: trace(lambda x: (yield x), X), TypeError, "is a generator"),
+        (lambda: trace(3), TypeError, "a int is no function"),
+        (lambda: trace(own, X, backward=True), ValueError, "there is no own_backward in tests"),
+        (lambda: trace(softmax, X, backward=3), TypeError, "backward is 3"),
+        (lambda: trace(softmax, X, backward=True, dp=X[0]), ValueError, r"dp has shape \(3, 4\), expected \(2, 3, 4\)"),
+        (lambda: trace(softmax, X, backward=True, p=X), TypeError, r"p is no argument of the forward"),
+        (lambda: trace(softmax, X, backward=helper), TypeError, "helper takes no gradient"),
+        (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
+        (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
+        (lambda: trace(attention, Q, K, V)[99], IndexError, "there are 0 to"),
+        (lambda: trace(attention, Q, K, V).table(call="softmx"), KeyError, "near it: softmax"),
+        (lambda: trace(softmax, X).follow("s", 0), ValueError, "backward=True"),
+        (lambda: trace(softmax, X, backward=True).follow("z", 0), KeyError, "these have: s"),
+        (lambda: trace(softmax, X, backward=True).follow("s", 0), IndexError, r"shape \(2, 3, 4\)"),
+        (lambda: trace(softmax, X, backward=True).follow("s", (9, 9, 9)), IndexError, r"shape \(2, 3, 4\)"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_said(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
+
+
+def test_a_name_that_stands_for_several_values_is_refused_with_their_places():
+    t = trace(lambda a, b: (softmax(a), softmax(b)), X, 2 * X)
+    with pytest.raises(
+        KeyError, match=r"2 values: .*softmax#1\.p \(step \d+\), .*softmax#2\.p \(step \d+\); say which"
+    ):
+        t["softmax.p"]
+    same_bits([t["softmax#2.p"]], [softmax(2 * X)])
+    t = trace(lambda a, b: (softmax(a), softmax(b)), X, X)
+    same_bits([t["softmax.p"]], [softmax(X)])  # the same numbers need no choice
+
+
+# ---- backward
+
+
+def test_upstream_gradients_are_given_or_said():
+    dout = np.ones((3, 2))
+    t = trace(attention, Q, K, V, backward=True, dout=dout)
+    out, weights = attention(Q, K, V)
+    same_bits(t.grads, attention_backward(dout, Q, K, V, weights))
+    assert "dout as given" in str(t)
+    assert list(t.gradients) == ["q", "k", "v"]
+    drawn = trace(attention, Q, K, V, backward=attention_backward, seed=3)
+    assert "dout random, seed 3" in str(drawn)
+    assert drawn["dout"].shape == out.shape
+    assert not np.array_equal(drawn["dout"], trace(attention, Q, K, V, backward=True, seed=4)["dout"])
+    loss = trace(ops.cross_entropy, X, IDS % 4, backward=True)
+    assert "dloss = 1" in str(loss)
+    assert loss.roots[0].result_names == ("loss",)
+
+
+@pytest.fixture(
+    scope="module", params=[("pre", "bce", np.float64), ("sasrec", "ce", np.float64), ("post", "bce", np.float32)]
+)
+def network(request):  # fmt: skip
+    form, loss, dtype = request.param
+    net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2, block_form=form, loss_name=loss, dropout=0.2)
+    p = layers.flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
+    batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
+    return trace(net, p, batch, np.random.default_rng(3), backward=True)
+
+
+def test_a_networks_every_parameter_followed_from_the_loss(network):
+    assert set(network.gradients) == {name for name, _ in leaves(network.replay.args[0])}
+    names = (
+        "items",
+        "positions",
+        "blocks.0.norm_1.gamma",
+        "blocks.0.attention.query.W",
+        "blocks.1.feed_forward.inner.b",
+    )
+    for name in names:
+        gradient = network.gradients[name]
+        if isinstance(gradient, ops.Rows):
+            i, j = np.unravel_index(int(np.argmax(np.abs(gradient.values))), gradient.values.shape)
+            index = (int(gradient.ids[i]), int(j))
+        else:
+            index = tuple(int(i) for i in np.unravel_index(int(np.argmax(np.abs(gradient))), gradient.shape))
+        followed = network.follow(name, index)
+        assert followed.agrees, str(followed)
+        assert followed.stages[0].gradient == "dloss"
+        if ".query." in name:
+            whole = [s.gradient for s in followed.stages if s.passes == pytest.approx(followed.traced, rel=1e-3)]
+            assert whole[0] == "dloss"
+            assert whole[-1] in ("dW", "dy")
+            assert len(whole) > 4
+
+
+def test_shares_of_the_branches_add_up_to_the_whole():
+    """Two losses, of the target and of the negative: what passes through each adds up to all there is."""
+    net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2)
+    batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
+    t = trace(net, noisy(net.init(np.random.default_rng(0))), batch, backward=True)
+    followed = t.follow("blocks.0.attention.value.W", (1, 2))
+    parts = [s.passes for s in followed.stages if s.backward.label.startswith("bce_with_logits") and s.gradient == "dz"]
+    assert len(parts) == 2
+    assert sum(parts) == pytest.approx(followed.traced, rel=1e-6)
+    qkv = {s.gradient: s.passes for s in followed.stages if s.backward.name == "fused_attention_backward"}
+    assert {"dq", "dk", "dv"} <= set(qkv)
+    moved = [m.entry.path for m in followed.moved]
+    assert not any("pre_block#1.norm#1" in path for path in moved)  # that comes before the weight
+    assert any("pre_block#2.norm#1" in path for path in moved)
+    assert "numbers that move" in followed.forward()
+
+
+def test_a_wrong_backward_is_seen():
+    def wrong(dp, p):
+        ds = dp * p
+        return ds
+
+    followed = trace(softmax, X, backward=wrong).follow("s", (0, 0, 0))
+    assert not followed.agrees
+    assert "DIFFER" in str(followed)
+
+
+def test_at_a_kink_any_slope_between_is_right():
+    x = np.array([0.0, 1.0])
+    followed = trace(ops.relu, x, backward=True, dy=np.ones(2)).follow("x", 0)
+    assert followed.agrees
+    assert followed.kink == pytest.approx((0, 1))
+    assert "a kink, with slopes 0 and 1" in str(followed)
+    assert not trace(ops.relu, x, backward=lambda dy, x: dy * (x > 0) - 1, dy=np.ones(2)).follow("x", 0).agrees
+
+
+def test_the_same_array_in_two_places_is_followed_in_one():
+    p, x = noisy(layers.multi_head_init(R, 4)), X.copy()
+    t = trace(layers.multi_head_attention, p, x, x, backward=True, heads=2)
+    same_bits([t["query.x"], t["looked.q"]], [x, t["q"]])  # what a cache holds goes by its fields
+    for name in ("x", "memory"):
+        assert t.follow(name, (0, 1, 2)).agrees
+
+
+def test_a_dead_parameter_has_no_shares():
+    """A bias of the keys changes no weight: what is left is rounding, and no share of it means anything."""
+    p = noisy(layers.multi_head_init(R, 4))
+    t = trace(layers.multi_head_attention, p, X, X, backward=True, heads=2)
+    followed = t.follow("key.b", 1)
+    assert followed.agrees
+    assert "%" not in str(followed).split("traced")[0].split("\n\n")[1]
+    assert "as small as rounding" in str(followed)
+
+
+def test_a_gradient_of_zero_has_no_shares_but_numbers():
+    t = trace(ops.relu, -np.abs(X), backward=True)
+    followed = t.follow("x", (0, 0, 0))
+    assert followed.traced == followed.measured == 0
+    assert followed.agrees
+    assert "∂L/∂w = 0" in str(followed)
+
+
+def test_arrays_of_another_module():
+    backend.register(StrictArray, strict, "strict")
+    there = [strict.asarray(x) for x in (Q, K, V)]
+    t = trace(attention, *there, backward=True)
+    assert isinstance(t.result[0], StrictArray)
+    np.testing.assert_allclose(t["weights"], attention(Q, K, V)[1])
+    assert t.follow("k", (1, 2)).agrees
+
+
+# ---- looking
+
+
+def test_step_by_step():
+    t = trace(attention, Q, K, V, MASK)
+    assert t.step().entry.number == 0
+    assert t.step(2).entry.number == 2
+    assert t.back().entry.number == 1
+    assert t.back(9).entry.number == 0
+    assert t.step(99).entry.number == len(t) - 1
+    at = t.at("weights")
+    lines = str(at).splitlines()
+    assert lines[0].startswith(f"step {at.entry.number} of {len(t) - 1}: attention   tinyattn/ops/attention.py:")
+    marked = [line.split("#")[0].split(maxsplit=2)[2].strip() for line in lines if line.startswith(">")]
+    assert marked == ["weights = softmax(s, mask)"]
+    assert "softmax > " not in lines[0]
+    assert "attention > softmax" in str(t.at("softmax.p"))
+    same_bits(at.value, t["weights"])
+
+
+def test_the_table_fits_and_folds():
+    p = noisy(block_init(R, 4))
+    t = trace(BLOCKS["pre"].forward, p, X, heads=2, backward=True)
+    text = str(t)
+    assert max(map(len, text.splitlines())) <= 120
+    assert len(text.splitlines()) <= 65
+    assert "p: 16 arrays" in text
+    assert len(t.table(depth=9).splitlines()) > 200
+    assert "fused_attention" in t.table(call="multi_head_attention", depth=9)
+    assert "layer_norm" not in t.table(depth=0)
+    assert len(str(trace(softmax, X)).splitlines()) < 15
+
+
+def test_numbers_of_every_sort_are_described():
+    def sorts(x):
+        ids = np.arange(3)
+        few = x > 0
+        bad = np.where(few, x, np.nan)
+        low = np.where(few, x, -np.inf)
+        wide = 1e200 * x
+        none = x[:0]
+        wave = x * 1j
+        unfilled = np.empty(3)
+        unfilled[:] = 1
+        return ids, few, bad, low, wide, none, wave, unfilled
+
+    text = str(trace(sorts, np.array([[-1.0, 2.0], [2.0, 0.0]])))
+    for piece in (
+        "0 … 2",
+        "2 of 4 True",
+        "2 … 2, 2 NaN",
+        "-inf … 2",
+        "3e+200",
+        "(0, 2)",
+        "complex128",
+        "(not yet filled)",
+    ):
+        assert piece in text, piece
+
+
+class Balanced(HTMLParser):
+    """Every tag that opens closes, in its order; attributes and text are gathered."""
+
+    def __init__(self, text):
+        super().__init__(convert_charrefs=True)
+        self.open, self.tags, self.text = [], [], ""
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        if tag not in ("col", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+def test_html_is_well_formed_escapes_and_fetches_nothing(network):
+    def angry(x):
+        y = x * (x < 3) * len("<script>alert('&')</script>")
+        return y
+
+    t = trace(angry, X)
+    for shown in (t, t.at("y"), network, network.follow("norm.gamma", 1), network.at(70)):
+        html = shown._repr_html_()
+        found = Balanced(html)
+        assert "script" not in found.tags
+        assert "http" not in html
+    assert "<script>alert('&')</script>" in Balanced(t._repr_html_()).text
+    assert Balanced(network._repr_html_()).tags.count("tr") > len(network)  # every entry, folded or not
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 3, 4), (2, 3, 4, 4), (2, 2, 3, 4, 4), (14, 2, 3)])
+def test_a_picture_shows_the_numbers(shape):
+    x = np.random.default_rng(0).standard_normal(shape)
+    made = trace(lambda x: x * 2, x).picture("returned")
+    if x.ndim == 1:
+        np.testing.assert_allclose([bar.get_height() for bar in made.axes[0].patches], 2 * x)
+        return
+    images = [ax.images[0].get_array() for ax in made.axes if ax.images]
+    maps = (2 * x).reshape(-1, *x.shape[-2:])
+    assert len(images) == min(len(maps), 12)
+    np.testing.assert_array_equal(np.stack(images), maps[:12])
+    assert ("first 1 x 12 maps" in made._suptitle.get_text()) == (len(maps) > 12)
+    low, high = made.axes[0].images[0].get_clim()
+    assert low == -high  # the same colour means the same size, either side of 0
+
+
+def test_pictures_of_masks_and_of_what_is_not_finite(tmp_path):
+    t = trace(attention, Q, K, V, MASK)
+    assert "light: True" in t.picture("mask")._suptitle.get_text()
+    shown = t.picture("softmax.s").axes[0].images[0].get_array()
+    assert shown.mask.tolist() == (~MASK).tolist()
+    assert t.at("weights").picture().axes[0].images[0].get_clim()[0] == 0
+    with pytest.raises(ValueError, match=r"shape \(\)"):
+        t.picture("c")

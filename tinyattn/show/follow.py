@@ -1,0 +1,258 @@
+"""One number, from the loss back to it: which intermediates lie on the way, and what the gradient is at each.
+
+Two things are measured, by different means, and held against each other:
+
+    moves      how each intermediate X moves when the number w is nudged: Ẋ = ∂X/∂w, from two more runs of the forward
+    gradient   what the backward computed for X, dX = ∂L/∂X
+
+By the chain rule ∂L/∂w = Σ dX ⊙ Ẋ wherever all of w's influence passes through X. Where only a part of it does, because
+a residual goes round X or there are other branches beside it, Σ dX ⊙ Ẋ is that part.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Iterator
+from html import escape
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import to_numpy
+from ..check.gradcheck import SINGLE, bind
+from ..ops import Rows
+from .pairing import forward_of, gradients_of, made_by, value_of
+from .recorder import Recorder
+from .records import Call, Entry, array_leaves, is_array
+from .trace_table import aligned, norm_of
+
+
+class Stage(NamedTuple):
+    """An intermediate on the way, with the gradient that the backward gave it."""
+
+    step: int                  # of the trace, where the gradient was there
+    gradient: str              # its name in the backward: dout
+    name: str                  # and of what it is the gradient: out
+    backward: Call
+    forward: Call
+    shape: tuple[int, ...]
+    norm: float                # of the gradient
+    moves: float               # norm of ∂X/∂w
+    passes: float              # Σ gradient ⊙ ∂X/∂w
+    line: str                  # the forward line that made X
+
+
+class Moved(NamedTuple):
+    """A forward intermediate that moves with the number."""
+
+    entry: Entry
+    rate: np.ndarray           # ∂X/∂w, by central differences in float64
+    numbers: int               # how many of its entries move at all
+
+
+class Followed:
+    """`stages` from the loss back, `moved` from the number on; `traced` and `measured`, the derivative found twice."""
+
+    def __init__(
+        self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
+        stages: list[Stage], moved: list[Moved], of: int, kink: tuple[float, float] | None,
+    ) -> None:  # fmt: skip
+        self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
+        self.stages, self.moved, self._of = stages, moved, of
+        self.tiny = abs(traced) <= 100 * noise                     # of the differences: shares of it would be noise
+        self.kink = kink                                           # slopes of the two sides, if it lies between
+        self.agrees = kink is not None or abs(traced - measured) <= slack    # up to what the differences cannot tell
+
+    def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
+        what = f"{self.name}[{', '.join(map(str, self.index))}]"
+        head = (
+            f"from the loss L back to w = {what}: {len(self.moved)} of {self._of} forward intermediates move with it\n"
+            "share: Σ dX ⊙ ∂X/∂w in parts of ∂L/∂w. 100 %: all that w does passes through X; else some goes round X"
+            if not self.tiny
+            else "∂L/∂w is 0, or as small as rounding: in place of shares stands Σ dX ⊙ ∂X/∂w itself"
+        )
+        rows: list[tuple[str, ...]] = [
+            ("step", "gradient dX", "shape", "norm dX", "norm ∂X/∂w", "share", "the line that made X, or read it")
+        ]
+        for s in self.stages:
+            share = f"{s.passes:.1g}" if self.tiny else f"{100 * s.passes / self.traced:.1f} %"
+            name = f"{s.backward.label}.{s.gradient}"
+            rows.append((str(s.step), name, str(s.shape), f"{s.norm:.4g}", f"{s.moves:.4g}", share, s.line))
+        verdict = "they agree" if self.agrees else f"they DIFFER by {abs(self.traced - self.measured):.3g}"
+        if self.kink:
+            verdict = f"a kink, with slopes {self.kink[0]:.6g} and {self.kink[1]:.6g}: anything between them is right"
+        ends = [
+            f"traced    ∂L/∂w = {self.traced:.6g}   the backward's gradient of {self.name}",
+            f"measured  ∂L/∂w = {self.measured:.6g}   (L(w + h) - L(w - h)) / 2h with h = {self.h:.1g}: {verdict}",
+        ]
+        return head, rows, ends
+
+    def __str__(self) -> str:
+        head, rows, ends = self._lines()
+        return "\n".join([head, "", *aligned(rows, left=(1, 2)), "", *ends])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head, (titles, *rows), ends = self._lines()
+        align = ["left" if i in (1, 2, 6) else "right" for i in range(7)]
+        wrap = [*["nowrap"] * 6, "normal"]
+        right = [f' style="text-align: {a}; white-space: {w}"' for a, w in zip(align, wrap, strict=True)]
+        top = "".join(f'<th scope="col"{r}>{escape(c)}</th>' for r, c in zip(right, titles, strict=True))
+        body = "".join(
+            f"<tr>{''.join(f'<td{r}>{escape(c)}</td>' for r, c in zip(right, row, strict=True))}</tr>" for row in rows
+        )
+        return (
+            f"<p>{escape(head).replace(chr(10), '<br>')}</p>"
+            f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+            f"<pre>{escape(chr(10).join(ends))}</pre>"
+        )
+
+    def forward(self) -> str:
+        """The forward's side, in a terminal: every intermediate that moves, in the order in which it was made."""
+        rows: list[tuple[str, ...]] = [("step", "X", "numbers that move", "norm ∂X/∂w", "made by")]
+        for entry, rate, numbers in self.moved:
+            name, count = entry.path.partition(".")[2], f"{numbers} of {entry.value.size}"
+            rows.append((str(entry.number), name, count, f"{norm_of(rate):.4g}", entry.text))
+        return "\n".join(aligned(rows, left=(1,)))
+
+
+def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
+    """`trace` has a backward; `name` is that of an input or parameter with a gradient. See `Followed`.
+
+    The nudge is h · max(1, |w|), both ways, in float64 whatever the trace's dtype.
+    At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
+    Raises ValueError without a backward, or where nudging changes which lines run; KeyError and IndexError for a number
+    that is not there.
+    """
+    if trace.replay is None:
+        raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
+    if name not in trace.gradients:
+        raise KeyError(f"{name!r} has no gradient here; these have: {', '.join(trace.gradients)}")
+    index = (index,) if isinstance(index, int) else tuple(index)
+    forward, args, kwargs, cotangents = trace.replay
+    inputs = _widened(bind(forward, *args, **kwargs))
+    leaf = _leaf(inputs, name)
+    try:
+        w = to_numpy(leaf)[index]
+    except IndexError:
+        w = leaf
+    if np.shape(w):
+        raise IndexError(f"{name} has shape {leaf.shape}, expected an index of one of its numbers, not {index}")
+    index = tuple(i % size for i, size in zip(index, leaf.shape, strict=True))
+    step = h * max(1.0, abs(float(w)))
+    weights = [_widened(u) for u in cotangents]
+    limit = trace.recorder.limit
+    above, below = (_nudged(forward, inputs, name, index, by, weights, limit) for by in (step, -step))
+    measured = (above.loss - below.loss) / (2 * step)
+    traced = float(_entry_of(trace.gradients[name], index))
+    of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
+    noise = 4e-16 * above.size / step
+    tolerance = SINGLE if of_gradient.dtype == np.float32 else 1e-6
+    slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
+    kink = None
+    if abs(traced - measured) > slack:
+        here = _nudged(forward, inputs, name, index, 0.0, weights, limit).loss
+        slopes = sorted([(here - below.loss) / step, (above.loss - here) / step])
+        if slopes[0] - slack <= traced <= slopes[1] + slack:
+            kink = slopes[0], slopes[1]
+    made = {key: e for key, e in _last(trace.roots[0]).items() if e.how != "input" and e.value.dtype.kind == "f"}
+    moved = []
+    for key, entry in made.items():
+        if key not in above.values or key not in below.values:
+            raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
+        up, down = above.values[key], below.values[key]
+        if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
+            with np.errstate(invalid="ignore"):
+                rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf is no motion
+            moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
+    moved.sort(key=lambda m: m.entry.number)
+    stages = sorted(_stages(trace, above, below, step), key=lambda s: s.step)
+    return Followed(name, index, step, traced, measured, slack, noise, stages, moved, len(made), kink)
+
+
+class _Run(NamedTuple):
+    """The forward with one number nudged."""
+
+    loss: float
+    size: float                         # what its terms add up to, without their signs: it rounds as this does
+    call: Call
+    values: dict[Any, np.ndarray]       # the last of every name in every call
+
+
+def _nudged(forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, weights: Any, limit: int) -> _Run:
+    inputs = copy.deepcopy(inputs)
+    _leaf(inputs, name)[index] += by
+    positional, named = _call(forward, inputs)
+    returned, call = Recorder(8 * limit).run(forward, positional, named)
+    outputs = returned if type(returned) is tuple else (returned,)
+    terms = [to_numpy(u * out) for u, out in zip(weights, outputs, strict=False)]
+    loss, size = (float(sum(np.sum(f(term)) for term in terms)) for f in (np.asarray, np.abs))
+    return _Run(loss, size, call, {key: entry.value for key, entry in _last(call).items()})
+
+
+def _call(forward: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    bound = inspect.signature(forward).bind_partial()
+    bound.arguments.update(inputs)
+    return bound.args, bound.kwargs
+
+
+def _last(root: Call) -> dict[Any, Entry]:
+    """Of every name in every call the last value, by where it was made."""
+    return {(entry.call.path, entry.name): entry for entry in root.entries()}
+
+
+def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage]:
+    """From the loss back: each gradient of the backward that is that of a forward intermediate which moves."""
+    forward, backward = trace.roots
+    ups, downs = ({c.path: c for c in run.call.calls()} for run in (above, below))
+    told = set()
+    for call in backward.calls():
+        base = forward_of(call, forward)
+        if base is None or base.path not in ups or base.path not in downs:
+            continue
+        up, down = ups[base.path], downs[base.path]
+        for name, place_of, gradient in gradients_of(call, base):
+            value, high, low = (value_of(c, name, place_of) for c in (base, up, down))
+            if value is None or high is None or low is None or value.shape != gradient.shape:
+                continue
+            if high.tobytes() == low.tobytes():
+                continue
+            rate = (high - low) / (2 * step)
+            key = (id(value), id(gradient))                            # copies of equal content are one object
+            if key in told or value.dtype.kind != "f":
+                continue
+            told.add(key)
+            wide = gradient.astype(np.float64)
+            made = made_by(base, value)
+            at = next((e.number for e in backward.entries() if e.value is gradient), next(call.entries()).number)
+            yield Stage(at, f"d{name}", name, call, base, gradient.shape, norm_of(wide), norm_of(rate),
+                        float(np.sum(wide * rate)), made)  # fmt: skip
+
+
+def _widened(tree: Any) -> Any:
+    """Every float32 array of a tree in float64."""
+    if is_array(tree) and tree.dtype.kind == "f":
+        return tree.astype(np.float64)
+    if isinstance(tree, dict):
+        return {key: _widened(part) for key, part in tree.items()}
+    if isinstance(tree, list | tuple):
+        parts = [_widened(part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
+    return tree
+
+
+def _leaf(inputs: dict[str, Any], name: str) -> Any:
+    """The array of that name: an argument's, or one in the tree of the first argument."""
+    if is_array(inputs.get(name)):
+        return inputs[name]
+    first = next(iter(inputs))
+    return dict(array_leaves(inputs[first], first))[f"{first}.{name}"]
+
+
+def _entry_of(gradient: Any, index: tuple[int, ...]) -> Any:
+    if isinstance(gradient, Rows):                                     # zero but in a few rows of its table
+        at = np.flatnonzero(to_numpy(gradient.ids) == index[0])
+        return to_numpy(gradient.values)[(at[0], *index[1:])] if len(at) else 0.0
+    return to_numpy(gradient)[index]

@@ -1,0 +1,55 @@
+"""Which forward call a backward call undoes, and which of its values are gradients of what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..check.gradcheck import upstream_names
+from .records import Call, Entry
+
+
+def forward_of(call: Call, forward: Call) -> Call | None:
+    """The forward call that this backward call undoes: of that name, and sharing most objects with it."""
+    if not call.name.endswith("_backward"):
+        return None
+    plain = call.name.removesuffix("_backward")
+    shared = {c: len(call.met & c.met) for c in forward.calls() if c.name == plain}
+    best = max(shared.values(), default=0)
+    found = [c for c, n in shared.items() if n == best > 0]
+    return found[0] if len(found) == 1 else None
+
+
+def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.ndarray]]:
+    """(name in the forward, its place among the results or None, gradient) of all that this call says of its forward.
+
+    Upstream gradients belong to results, by their order. A name with a d in front belongs to the name without
+    it, where each is bound once: `dx` that is bound twice has been the gradient of two things.
+    """
+    upstream = upstream_names(list(call.parameters), base.parameters)
+    for i, name in enumerate(upstream):
+        if name in call.inputs and i < len(base.results):
+            yield name[1:], i, call.inputs[name]
+    entries = [s for s in call.steps if isinstance(s, Entry) and s.name.startswith("d")]
+    for entry in {e.name: e for e in entries}.values():
+        bindings = sum(e.name == entry.name and e.how == "" for e in entries)
+        own = [s for s in base.steps if isinstance(s, Entry) and s.name == entry.name[1:] and s.how != "in place"]
+        single = len(own) == 1 or (not own and entry.name[1:] in base.inputs)
+        if bindings <= 1 and entry.how != "input" and single and entry.name not in upstream:
+            yield entry.name[1:], None, entry.value
+
+
+def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
+    if place_of is not None:
+        return call.results[place_of] if place_of < len(call.results) else None
+    found = [s.value for s in call.steps if isinstance(s, Entry) and s.name == name]
+    return call.inputs[name] if name in call.inputs else found[-1] if found else None
+
+
+def made_by(call: Call, value: np.ndarray) -> str:
+    """The line that made it: in the call or what it calls; or, where it came in, the line of the call."""
+    found = [e for e in call.entries() if e.value is value and e.how != "input"]
+    if found:
+        return found[-1].text
+    return f"read by  {call.called_at[1]}" if call.called_at[1] else "comes in"

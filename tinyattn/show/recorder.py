@@ -1,0 +1,257 @@
+"""Watching a function from outside: what each line of it, and of the functions it calls, has just computed.
+
+`sys.settrace` has Python call us before each line. By then the line before it is done: the names that it assigned are
+looked at, and every other array of the function whose bytes have changed, for that one was written into. Nothing in the
+code that is watched knows of this, and it computes what it always computes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from ..backend import to_numpy
+from .records import Call, Entry, array_leaves, is_array, label_all, prune
+from .sources import result_names, statement_at
+
+LIBRARY = Path(__file__).parent.parent
+# What the library does with every array, and what looks on: no mathematics of its own.
+_ASIDE = ("backend.py", "ops/shapes.py", "layers/tree.py", "data", "training", "check", "show", "cli.py")
+NOT_SHOWN = [LIBRARY / name for name in _ASIDE]
+_ALLOCATES = re.compile(r"\bempty(_like)?\(")       # what such an array holds is whatever the memory held
+_GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
+
+
+class TooLargeError(BaseException):
+    """Raised inside what is watched, where nothing should catch it."""
+
+
+@dataclass
+class _Watched:
+    """A function while it runs."""
+
+    call: Call
+    line: int
+    before: dict[str, tuple[Any, Any]]             # name -> object, digest of its bytes
+    raising: bool = False
+
+
+class Recorder:
+    """Runs functions and keeps what they compute, up to `limit` bytes of copies."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.used = limit, 0
+        self.entries: list[Entry] = []
+        self._copies: dict[Any, np.ndarray] = {}       # by content: a value that is met again costs nothing
+        self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (held, so that no id is used twice), digest
+        self._stack: list[_Watched] = []
+        self._root: Call | None = None
+        self._globals: Any = None
+        self._root_names: tuple[str, ...] = ()
+
+    def run(
+        self, function: Callable[..., Any], args: Any, kwargs: Any, result_names: tuple[str, ...] = ()
+    ) -> tuple[Any, Call]:
+        """-> what the function returns, and its call. The thread's trace function is what it was, whatever happens."""
+        other = sys.gettrace()
+        if other is not None:
+            raise RuntimeError(
+                f"trace: {getattr(other, '__module__', None) or type(other).__module__} is tracing this thread "
+                "(a debugger, or coverage): Python has room for one; run this without it"
+            )
+        self._globals, self._root, self._stack = _plain(function).__globals__, None, []
+        self._root_names = result_names
+        sys.settrace(self._entered)
+        try:
+            returned = function(*args, **kwargs)
+        except TooLargeError:
+            raise ValueError(
+                f"trace: more than {self.limit:,} bytes of intermediates after step {len(self.entries) - 1} "
+                f"({self.entries[-1].path if self.entries else 'the inputs'}): "
+                "trace a smaller input, or allow more with limit="
+            ) from None
+        finally:
+            sys.settrace(None)
+            self._stack = []
+        if self._root is None:
+            raise TypeError(f"trace: {function!r} is a generator, or runs elsewhere: none of its lines were seen")
+        for call in self._root.calls():
+            prune(call)
+        label_all(self._root)
+        return returned, self._root
+
+    def _shown(self, frame: FrameType) -> bool:
+        code = frame.f_code
+        if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
+            return False                                    # a comprehension's calls belong to the function it is in
+        if frame.f_globals is self._globals:
+            return True
+        file = Path(code.co_filename)
+        return LIBRARY in file.parents and not any(file == no or no in file.parents for no in NOT_SHOWN)
+
+    def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
+        if event != "call" or not self._shown(frame):
+            return None
+        code, above = frame.f_code, self._stack[-1] if self._stack else None
+        if above is None and self._root is not None:
+            return None                                     # after the root has returned: somebody's __del__
+        statement = statement_at(above.call.file, above.line) if above else None
+        more = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)                 # *args, **kwargs
+        names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
+        call = Call(code.co_name, code.co_filename, code.co_firstlineno, above.call if above else None,
+                    (statement.first, statement.text) if statement else (0, ""))  # fmt: skip
+        given = [n for n in names if n not in ("self", "cls")]
+        call.parameters = tuple(given)
+        call.signature = f"{code.co_name}({', '.join(n for n in given if frame.f_locals[n] is not None)})"
+        call.result_names = (self._root_names if above is None else ()) or _result_names(frame)
+        if above is None:
+            self._root = call
+        else:
+            above.call.steps.append(call)
+        for name in names:
+            value = frame.f_locals[name]
+            self._meet(call, value)
+            if isinstance(value, float):
+                call.inputs[name] = self._copy(value)[0]
+            for field_name, leaf in array_leaves(value, name):
+                self._meet(call, leaf)
+                if not self._known(leaf):
+                    self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
+                call.inputs[field_name] = self._copy(leaf)[0]
+        arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
+        self._stack.append(_Watched(call, code.co_firstlineno, arrays))
+        return self._inside
+
+    def _inside(self, frame: FrameType, event: str, arg: Any) -> Any:
+        top = self._stack[-1]
+        if event == "exception":
+            top.raising = True
+        elif event == "line":
+            now, was = statement_at(top.call.file, frame.f_lineno), statement_at(top.call.file, top.line)
+            if now.first != was.first:
+                self._finished(top, frame)
+            top.line, top.raising = frame.f_lineno, False
+        elif event == "return":
+            self._finished(top, frame)
+            if not top.raising:
+                self._returned(top, arg)
+            self._stack.pop()
+        return self._inside
+
+    def _finished(self, top: _Watched, frame: FrameType) -> None:
+        """The statement at `top.line` is done: what has it made, what has it written into?"""
+        statement = statement_at(top.call.file, top.line)
+        targets = () if top.raising else statement.targets
+        now = dict(frame.f_locals)
+        for name in (*targets, *(n for n in now if n not in targets)):
+            value = now.get(name)
+            old, digest_before = top.before.get(name, (None, None))
+            if isinstance(value, float) and not isinstance(value, np.generic):
+                if name in targets and not statement.renames:
+                    self._keep(top.call, name, value, "", statement.first, statement.text)
+            elif is_array(value):
+                if name in targets or value is not old:
+                    listed = not (statement.renames and self._known(value))
+                    changed = statement.writes or self._digest(value) != digest_before
+                    how = "in place" if value is old and changed else ""
+                    how = "allocated" if _ALLOCATES.search(statement.text) else how
+                else:
+                    listed, how = self._digest(value) != digest_before, "in place"
+                if listed:
+                    self._keep(top.call, name, value, how, statement.first, statement.text)
+                elif name in targets:
+                    top.call.renamed[name] = self._copy(value)[0]
+                top.before[name] = (value, self._digest(value))
+            elif name in targets:
+                for field_name, leaf in array_leaves(value, name):
+                    if self._known(leaf):
+                        top.call.renamed[field_name] = self._copy(leaf)[0]
+                    else:
+                        self._keep(top.call, field_name, leaf, "", statement.first, statement.text)
+
+    def _returned(self, top: _Watched, value: Any) -> None:
+        call, statement = top.call, statement_at(top.call.file, top.line)
+        several = type(value) is tuple
+        parts = list(value) if several else [value]
+        written = statement.returned if len(statement.returned) == len(parts) else (None,) * len(parts)
+        self._meet(call, value)
+        names = []
+        for i, (part, expression) in enumerate(zip(parts, written, strict=True)):
+            nameless = f"returned.{i}" if several else "returned"
+            declared = call.result_names[i] if i < len(call.result_names) else nameless
+            name = str(getattr(expression, "id", declared))
+            names.append(name)
+            self._meet(call, part)
+            call.results.append(self._copy(part)[0] if is_array(part) or isinstance(part, float) else None)
+            if isinstance(part, float) and not is_array(part) and call.parent is None:
+                self._keep(call, name, part, "returned", statement.first, statement.text)
+            for field_name, leaf in array_leaves(part, name):
+                self._meet(call, leaf)
+                if not self._known(leaf):
+                    self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
+                call.outputs[field_name] = self._copy(leaf)[0]
+        call.result_names = tuple(names)
+
+    def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
+        copy, digest = self._copy(value)
+        if is_array(value):
+            self._seen[id(value)] = (value, digest)
+        dtype = str(copy.dtype) if is_array(value) else "float"
+        entry = Entry(len(self.entries), name, how, copy, dtype, call, line, text)
+        self.entries.append(entry)
+        call.steps.append(entry)
+
+    def _meet(self, call: Call, value: Any) -> None:
+        """An array or a cache that passes a call's door; held, so that its id stays its own."""
+        if is_array(value) or isinstance(value, dict | list | tuple):
+            call.met.add(id(value))
+            self._seen.setdefault(id(value), (value, None))
+
+    def _known(self, value: Any) -> bool:
+        """Is this very object listed already, as it is now?"""
+        found = self._seen.get(id(value))
+        return found is not None and found[1] is not None and found[1] == self._digest(value)
+
+    def _digest(self, value: Any) -> Any:
+        return self._copy(value)[1]
+
+    def _copy(self, value: Any) -> tuple[np.ndarray, Any]:
+        host = to_numpy(value)
+        digest = (host.shape, host.dtype.str, blake2b(host.tobytes(), digest_size=16).digest())
+        copy = self._copies.get(digest)
+        if copy is None:
+            self.used += host.nbytes
+            if self.used > self.limit:
+                raise TooLargeError
+            copy = np.array(host)
+            copy.setflags(write=False)
+            self._copies[digest] = copy
+        return copy, digest
+
+
+def _plain(function: Any) -> Any:
+    """The Python function behind a method, a partial or an object that can be called."""
+    function = getattr(function, "func", function)
+    for found in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
+        if hasattr(found, "__code__"):
+            return found
+    raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
+
+
+def _result_names(frame: FrameType) -> tuple[str, ...]:
+    """What the results of the function in this frame are called; see `result_names`."""
+    name, owner = frame.f_code.co_name, frame.f_locals.get("self")
+    found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
+    opposite = f"{name}_backward"
+    backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
+    if getattr(found, "__code__", None) is not frame.f_code:
+        return ()                                           # a function inside another: its name leads nowhere
+    return result_names(found, backward if hasattr(backward, "__code__") else None)

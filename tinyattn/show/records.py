@@ -1,0 +1,108 @@
+"""What is kept of a run: entries, and the calls they were made in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..backend import get_xp
+
+
+@dataclass(eq=False)
+class Entry:
+    """One value at one moment."""
+
+    number: int
+    name: str                  # as in the source; of a field, dotted: cache.x_hat
+    how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled
+    value: np.ndarray          # a copy of its own, which nobody can write into
+    dtype: str                 # "float" for a Python float
+    call: Call
+    line: int                  # where the statement that made it begins
+    text: str                  # the statement
+
+    @property
+    def path(self) -> str:
+        return f"{self.call.path}.{self.name}"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.value, dtype=dtype)
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of one function: its entries, and the calls it makes, in order."""
+
+    name: str
+    file: str
+    line: int                                              # of its def
+    parent: Call | None
+    called_at: tuple[int, str]                             # line and text of the statement that calls it
+    label: str = ""                                        # its name, with #2 where its parent calls it again
+    steps: list[Entry | Call] = field(default_factory=list)
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array at the door, dotted
+    outputs: dict[str, np.ndarray] = field(default_factory=dict)   # and every array returned
+    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # names given to what is listed under another
+    results: list[np.ndarray | None] = field(default_factory=list) # what is returned, by its place; None for no array
+    signature: str = ""
+    result_names: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    met: set[int] = field(default_factory=set)             # ids of arrays and caches that came in and went out
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.parent is None else self.parent.depth + 1
+
+    @property
+    def path(self) -> str:
+        return self.label if self.parent is None else f"{self.parent.path}.{self.label}"
+
+    def entries(self) -> Iterator[Entry]:
+        for step in self.steps:
+            if isinstance(step, Call):
+                yield from step.entries()
+            else:
+                yield step
+
+    def calls(self) -> Iterator[Call]:
+        yield self
+        for step in self.steps:
+            if isinstance(step, Call):
+                yield from step.calls()
+
+
+def is_array(x: Any) -> bool:
+    """An array of numbers, of any module that the library knows."""
+    try:
+        get_xp(x)
+    except TypeError:
+        return False
+    return x is not None and x.dtype.kind in "biufc"
+
+
+def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str, Any]]:
+    """(dotted name, array) of all arrays in a value: itself, or in dicts, lists, tuples, and named tuples by field."""
+    if is_array(value):
+        yield name, value
+    elif levels and isinstance(value, dict | list | tuple):
+        keys = value.keys() if isinstance(value, dict) else getattr(value, "_fields", range(len(value)))
+        parts = value.values() if isinstance(value, dict) else value
+        for key, part in zip(keys, parts, strict=True):
+            yield from array_leaves(part, f"{name}.{key}", levels - 1)
+
+
+def prune(call: Call) -> None:
+    """Calls that have made nothing of their own are not listed."""
+    call.steps = [s for s in call.steps if isinstance(s, Entry) or any(True for _ in s.entries())]
+
+
+def label_all(call: Call) -> None:
+    call.label = call.label or call.name
+    inner = [s for s in call.steps if isinstance(s, Call)]
+    for i, step in enumerate(inner):
+        twins = [s for s in inner if s.name == step.name]
+        step.label = step.name if len(twins) == 1 else f"{step.name}#{1 + sum(s.name == step.name for s in inner[:i])}"
+        label_all(step)

@@ -1,0 +1,138 @@
+"""What the source says: which names a line assigns, what its statement is, what a function's results are called."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import linecache
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from ..check.gradcheck import upstream_names
+
+
+class Statement(NamedTuple):
+    """A statement, or the header of one with a body."""
+
+    first: int                             # its lines, both counted in
+    last: int
+    targets: tuple[str, ...]               # the names it assigns, or writes into
+    writes: bool                           # into them, in place: `s += bias`, `total[i] = x`
+    renames: bool                          # it computes nothing: `q, k = saved`
+    returned: tuple[ast.expr, ...]         # of `return a, b`: the two expressions
+    text: str                              # as written, without comments, on one line
+
+
+def statement_at(filename: str, line: int) -> Statement:
+    """The innermost statement on that line of the file; without a readable source, the bare line."""
+    lines = linecache.getlines(filename)
+    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # a file that was edited is read anew
+        _PARSED[filename] = lines, _statements(lines)
+    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), "")
+
+
+_PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
+
+
+def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
+    """(number, text) of those lines that there are."""
+    lines = linecache.getlines(filename)
+    return [(n, lines[n - 1].rstrip()) for n in range(max(first, 1), min(last, len(lines)) + 1)]
+
+
+def _statements(lines: list[str]) -> dict[int, Statement]:
+    try:
+        tree = ast.parse("".join(lines))
+    except SyntaxError:                                       # no Python: a template, a cell with magic in it
+        return {}
+    found: dict[int, Statement] = {}
+    for node in ast.walk(tree):                               # outer ones first, so that inner ones overwrite them
+        if isinstance(node, ast.stmt):
+            statement = _described(node, lines)
+            for line in range(statement.first, statement.last + 1):
+                other = found.get(line)
+                if other and other.first == other.last == line == statement.first == statement.last:
+                    targets = other.targets + statement.targets                # a = 1; b = 2
+                    statement = statement._replace(
+                        targets=targets, renames=False, text=f"{other.text}; {statement.text}",
+                        returned=other.returned + statement.returned,
+                    )  # fmt: skip
+                found[line] = statement
+    return found
+
+
+def _described(node: ast.stmt, lines: list[str]) -> Statement:
+    body = getattr(node, "body", None) or getattr(node, "cases", None)
+    last = node.end_lineno or node.lineno
+    if body:                                                  # for, if, with, def, ...: what stands before the body
+        start = body[0].pattern.lineno if isinstance(node, ast.Match) else body[0].lineno
+        last = max(node.lineno, start - 1)
+    text = " ".join(re.sub(r"\s#\s.*$", "", line) for line in lines[node.lineno - 1 : last])
+    targets: list[str] = []
+    renames = isinstance(node, ast.For | ast.With)
+    if isinstance(node, ast.Assign):
+        targets = [name for target in node.targets for name in _names(target)]
+        renames = all(isinstance(part, _RENAMING) for part in ast.walk(node.value))
+    elif isinstance(node, ast.AugAssign | ast.For) or (isinstance(node, ast.AnnAssign) and node.value is not None):
+        targets = list(_names(node.target))
+    elif isinstance(node, ast.With):
+        targets = [name for item in node.items if item.optional_vars for name in _names(item.optional_vars)]
+    targets += [name for part in _own(node) if isinstance(part, ast.NamedExpr) for name in _names(part.target)]
+    value = node.value if isinstance(node, ast.Return) else None
+    returned = () if value is None else tuple(value.elts) if isinstance(value, ast.Tuple) else (value,)
+    into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
+    writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
+    return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned, _on_one_line(text))
+
+
+def _on_one_line(text: str) -> str:
+    return re.sub(r"(?<=[(\[{]) | (?=[)\]}])", "", " ".join(text.split()))
+
+
+_RENAMING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, ast.Tuple, ast.List, ast.UnaryOp,
+             ast.unaryop, ast.expr_context)  # fmt: skip
+
+
+def _own(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a statement that are expressions of its own: no nested statements, no functions."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr) and not isinstance(child, ast.Lambda):
+            yield child
+            yield from _own(child)
+
+
+def _names(target: ast.expr) -> Iterator[str]:
+    if isinstance(target, ast.Name):
+        yield target.id
+    elif isinstance(target, ast.Tuple | ast.List):
+        for part in target.elts:
+            yield from _names(part)
+    elif isinstance(target, ast.Starred | ast.Subscript | ast.Attribute):
+        yield from _names(target.value)
+
+
+@lru_cache(maxsize=1024)
+def result_names(function: Callable[..., Any], backward: Callable[..., Any] | None) -> tuple[str, ...]:
+    """What a function's results are called: as its backward asks for them, else as its docstring says after `->`."""
+    if backward is not None:
+        inputs = list(inspect.signature(function).parameters)
+        asked = [name for name in inspect.signature(backward).parameters if name != "self"]
+        upstream = upstream_names(asked, inputs)
+        if upstream:
+            names = [name[1:] for name in upstream]
+            return tuple(names + [n for n in asked if n not in (*upstream, *inputs, *names)])
+    said = (function.__doc__ or "").rpartition("->")
+    return tuple(_leading_names(said[2])) if said[1] else ()
+
+
+def _leading_names(text: str) -> Iterator[str]:
+    """y, x_hat, rstd of "y (..., d), x_hat (..., d), rstd (..., 1). And so on"."""
+    pattern = re.compile(r"\s*([A-Za-z_]\w*)\s*(\([^)]*\))?(,|\.|\s*$|\s+(?:like|shaped|,))")
+    at = 0
+    while found := pattern.match(text, at):
+        yield found[1]
+        at = found.end()
+        if found[3] != ",":
+            return

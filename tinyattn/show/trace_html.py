@@ -1,0 +1,84 @@
+"""A trace in a notebook: nested calls that fold, no script, nothing fetched."""
+
+from __future__ import annotations
+
+from html import escape
+
+from .records import Call, Entry
+from .trace_table import described, grouped, place, said, title
+
+_STYLE = """
+.tinyattn-trace { font-size: 12px; max-width: 1100px; overflow-x: auto; }
+.tinyattn-trace > * { min-width: 960px; }
+.tinyattn-trace details { margin-left: 1.1em; border-left: 1px solid; padding-left: 0.3em; }
+.tinyattn-trace > details { margin-left: 0; }
+.tinyattn-trace summary { cursor: pointer; padding: 2px 0; }
+.tinyattn-trace table { table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; }
+.tinyattn-trace td, .tinyattn-trace th { text-align: left; padding: 1px 6px; overflow-wrap: anywhere;
+  vertical-align: top; background: none; }
+.tinyattn-trace .n { text-align: right; font-variant-numeric: tabular-nums; }
+.tinyattn-trace .where { opacity: 0.7; }
+.tinyattn-trace code { white-space: pre-wrap; background: none; }
+@media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
+"""
+# The name's column takes what is left, so that all others stand one below the other however deep the call.
+_WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
+_COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
+_TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
+
+
+def page(roots: list[Call], header: str) -> str:
+    """All calls, the outermost open, and what they call folded where it is long."""
+    titles = "".join(f'<th scope="col"{_right(i)}>{title}</th>' for i, title in enumerate(_TITLES))
+    head = f"<table>{_COLUMNS}<thead><tr>{titles}</tr></thead></table>"
+    budget = 60
+    body = "".join(_call(root, budget) for root in roots)
+    note = "<p>* written in place: the same memory, new values</p>" if "*</b>" in body else ""
+    return f'<div class="tinyattn-trace"><style>{_STYLE}</style><p>{escape(header)}</p>{head}{body}{note}</div>'
+
+
+def _call(call: Call, budget: int) -> str:
+    entries = list(call.entries())
+    opened = " open" if call.parent is None or len(entries) <= budget else ""
+    steps = f"steps {entries[0].number} to {entries[-1].number}" if entries else "no steps"
+    found = (
+        f"<details{opened}><summary><b>{escape(title(call))}</b> "
+        f'<span class="where">{escape(place(call))}, {steps}</span></summary>'
+    )
+    rows: list[str] = []
+    for group in grouped(call):
+        if isinstance(group, Call):
+            found += _rows(rows) + _call(group, budget // 2)
+            rows = []
+        elif len(group) > 1:
+            name = group[0].name.partition(".")[0]
+            total = sum(e.value.size for e in group)
+            inside = _rows([_row(e) for e in group])
+            found += _rows(rows) + (
+                f"<details><summary><b>{escape(name)}</b> comes in: {len(group)} arrays, {total:,} numbers</summary>"
+                f"{inside}</details>"
+            )
+            rows = []
+        else:
+            rows.append(_row(group[0]))
+    return found + _rows(rows) + "</details>"
+
+
+def _rows(rows: list[str]) -> str:
+    return f"<table>{_COLUMNS}<tbody>{''.join(rows)}</tbody></table>" if rows else ""
+
+
+def _row(entry: Entry) -> str:
+    shape, dtype, span, norm = described(entry)
+    line = "" if entry.how == "input" else str(entry.line)
+    text = said(entry)
+    name = entry.name + (" *" if entry.how == "in place" else "")
+    cells = (str(entry.number), name, shape, dtype, span, norm, line)
+    made = "".join(
+        f"<td{_right(i)}>{f'<b>{escape(cell)}</b>' if i == 1 else escape(cell)}</td>" for i, cell in enumerate(cells)
+    )
+    return f"<tr>{made}<td>{escape(text) if entry.how == 'input' else f'<code>{escape(text)}</code>'}</td></tr>"
+
+
+def _right(column: int) -> str:
+    return ' class="n"' if column in (0, 5, 6) else ""

@@ -1,0 +1,138 @@
+"""A trace in a terminal: a line an entry, calls as a tree."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .recorder import LIBRARY
+from .records import Call, Entry
+
+SCREEN = 60          # lines: what is folded where nobody says how deep to go
+_TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
+
+
+def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
+    """`depth` None: as many levels as fit SCREEN lines, and at least the outermost."""
+    deepest = max(call.depth - root.depth for root in roots for call in root.calls())
+    levels = [depth] if depth is not None else range(deepest, -1, -1)
+    for depth in levels:
+        lines = [line for root in roots for line in _lines(root, depth + root.depth)]
+        if len(lines) <= SCREEN:
+            break
+    cells = [line for line in [_TITLES, *lines] if isinstance(line, tuple)]
+    rows = iter(aligned(cells, left=(1, 2, 3, 4)))
+    said = [header, next(rows), *(next(rows) if isinstance(line, tuple) else line for line in lines)]
+    if any(" *" in line[1] for line in cells):
+        said.append("       * written in place: the same memory, new values")
+    if depth is not None and depth < deepest:
+        said.append(f"       + folded: .table(depth={depth + 1}) opens one level more, .table(call=NAME) one call")
+    return "\n".join(line[: width - 1] + "…" if len(line) > width else line for line in said)
+
+
+def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
+    """Rows of cells as lines; the last column is as long as it is, the others are set to the right but for `left`."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
+
+    def line(row: tuple[str, ...]) -> str:
+        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=False))]
+        return "  ".join([*cells, row[-1]]).rstrip()
+
+    return [line(row) for row in rows]
+
+
+def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str, ...]]:
+    """Lines of cells for entries, whole lines for calls."""
+    yield f"      {indent}{title(call)}   {place(call)}"
+    for group in grouped(call):
+        if isinstance(group, Call):
+            if group.depth <= depth:
+                yield from _lines(group, depth, indent + "  ")
+            else:
+                steps = [e.number for e in group.entries()]
+                yield f"{steps[0]:4}+ {indent}  {title(group)}   {len(steps)} steps"
+        elif len(group) > 1:
+            total = sum(e.value.size for e in group)
+            name = group[0].name.partition(".")[0]
+            what = f"{name}: {len(group)} arrays, {total:,} numbers, come in (to step {group[-1].number})"
+            yield f"{group[0].number:4}  {indent}  {what}"
+        else:
+            (entry,) = group
+            name = f"{indent}  {entry.name}{' *' if entry.how == 'in place' else ''}"
+            line = "" if entry.how == "input" else str(entry.line)
+            yield (str(entry.number), name, *described(entry), line, said(entry))
+
+
+def title(call: Call) -> str:
+    """dense#2(p, x) -> y, cache"""
+    signature = call.signature.replace(call.name, call.label, 1)
+    return f"{signature} -> {', '.join(call.result_names)}" if call.result_names else signature
+
+
+def grouped(call: Call) -> Iterator[Call | list[Entry]]:
+    """The steps of a call, where the many arrays of one tree that came in are one group."""
+    group: list[Entry] = []
+    for step in call.steps:
+        tree = step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else ""
+        if group and (not tree or tree != group[0].name.partition(".")[0]):
+            yield group
+            group = []
+        if isinstance(step, Call):
+            yield step
+        elif tree:
+            group.append(step)
+        else:
+            yield [step]
+    if group:
+        yield group
+
+
+def said(entry: Entry) -> str:
+    """What a table says of where a value came from."""
+    if entry.how == "input":
+        return "comes in"
+    return f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
+
+
+def place(call: Call) -> str:
+    """The file, from the library's folder on, or its name, and the line of the def."""
+    file = Path(call.file)
+    if file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input"):
+        return f"a cell's line {call.line}"                    # its file's name says nothing to anybody
+    return f"{file.relative_to(LIBRARY.parent) if LIBRARY in file.parents else file.name}:{call.line}"
+
+
+def described(entry: Entry) -> tuple[str, str, str, str]:
+    """Shape, dtype, range and norm in words; of what is not yet filled, no numbers."""
+    x = entry.value
+    shape = f"({', '.join(map(str, x.shape))}{',' if x.ndim == 1 else ''})"
+    if entry.how == "allocated" or not x.size:
+        return shape, entry.dtype, "", ""
+    if x.dtype.kind == "b":
+        return shape, entry.dtype, f"{np.count_nonzero(x)} of {x.size} True", ""
+    if not x.ndim:
+        return shape, entry.dtype, number(x[()]), ""
+    norm = number(norm_of(x)) if x.dtype.kind in "fc" else ""
+    if x.dtype.kind == "c":
+        return shape, entry.dtype, "", norm
+    low, high = (np.nan, np.nan) if np.isnan(x).all() else (np.nanmin(x), np.nanmax(x))
+    missing = f", {np.count_nonzero(np.isnan(x))} NaN" if np.isnan(x).any() else ""
+    return shape, entry.dtype, f"{number(low)} … {number(high)}{missing}", norm
+
+
+def number(x: object) -> str:
+    """Four digits; integers whole."""
+    return f"{x + 0:.4g}" if isinstance(x, float | np.floating | complex | np.complexfloating) else str(x)   # no -0
+
+
+def norm_of(x: np.ndarray) -> float:
+    """The root of the sum of squares, in float64, without overflow."""
+    with np.errstate(invalid="ignore"):                         # memory that nobody has filled may hold anything
+        size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
+    largest = float(np.max(size, initial=0.0))
+    if not 0 < largest < math.inf:
+        return largest
+    return largest * float(np.sqrt(np.sum((size / largest) ** 2)))
