@@ -2,6 +2,6 @@
 
 from .attention import attention_map
 from .curves import metric_bars, training_curves
-from .style import figure, save
+from .style import figure, save, style
 
-__all__ = ["attention_map", "figure", "metric_bars", "save", "training_curves"]
+__all__ = ["attention_map", "figure", "metric_bars", "save", "style", "training_curves"]
