@@ -184,8 +184,8 @@ np.allclose(J, np.diag(undecided) - np.outer(undecided, undecided))
 # %% [markdown]
 # ### Exercise `my_softmax_backward` (derive the backward, ★★☆, 10 min)
 #
-# $J$ has $m^2$ entries for every query: nobody builds it. Derive $ds$ in terms of $dp$ and $p$ that needs only sums over a
-# row, and write it. `dp` and `p` have shape (..., m); softmax went along the last axis.
+# $J$ has $m^2$ entries for every query: nobody builds it. Derive $ds$ from $dp$ and $p$ with nothing but sums over a row,
+# and write it. `dp` and `p` have shape (..., m); softmax went along the last axis.
 
 
 # %%
@@ -553,7 +553,7 @@ check("knows_the_scale", knows_the_scale)
 # | what is often said | what the cells above show |
 # |---|---|
 # | the variance of a score grows in proportion to $d_k$ | yes, for independent entries of variance 1 |
-# | dividing brings it back to about 1 | at the start, if $q$ and $k$ have variance 1: 0.2 to 1.8 in five common initialisations |
+# | dividing brings it back to about 1 | at the start, and if $q$, $k$ have variance 1: we saw a std of 0.2 to 1.8 |
 # | large scores saturate softmax | yes: one key takes all |
 # | so gradients become too small to learn from | the median query's do; the mean gradient at $q$ grows |
 # | divide by the root of the model's dimension | of the head's: $\sqrt{64} = 8$, not $\sqrt{512}$ |

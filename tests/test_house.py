@@ -80,8 +80,8 @@ def test_the_data_decides_which_module_computes(floor):
 
 def test_importing_costs_numpy_and_little_more():
     code = (
-        "import sys, tinyattn, tinyattn.models, tinyattn.check, tinyattn.show; "
-        "print([m for m in ('matplotlib', 'hypothesis', 'cupy', 'pandas') if m in sys.modules])"
+        "import sys, tinyattn, tinyattn.models, tinyattn.check, tinyattn.show, tinyattn.course; "
+        "print([m for m in ('matplotlib', 'hypothesis', 'cupy', 'pandas', 'jupytext', 'nbformat') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

@@ -21,6 +21,7 @@ EXAMPLES = 15           # cases a property: enough to meet every bug of the zoo,
 PATIENCE = 2.0          # seconds for one call of an answer
 RUNS = 5                # of a reader's property, which may draw its inputs anew each time
 
+NOTHING = "it returned None"
 UNWRITTEN = Judgement(UNANSWERED, "not answered yet")
 
 
@@ -121,7 +122,7 @@ class Property:
     """A property that the reader writes: true of every right implementation of `kind`, false of the zoo's `bug`.
 
     The answer is given the functions named in `gives`, in this order, and returns True where the property holds and
-    False where it does not; it may also assert.
+    False where it does not; or it asserts, and returns nothing.
     """
 
     kind: str
@@ -154,10 +155,13 @@ class Property:
         if unclear is not None:
             return Judgement(WRONG, f"given the implementation with the bug, {unclear}")
         kills = sum(outcome == "fails" for outcome, _ in found)
+        if all(told == NOTHING for _, told in found):
+            return Judgement(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
         if kills < RUNS:
-            says = "true of what is right, but true of the bug as well" if not kills else (
-                f"it catches the bug in {kills} of {RUNS} runs only")
-            return Judgement(WRONG, f"{says}.", (f"  the bug lives: {bug.says} ({bug.name})", f"hint: {bug.hint}"))
+            says = f"it catches the bug in {kills} of {RUNS} runs only."
+            if not kills:
+                says = "true of what is right, but true of the bug as well."
+            return Judgement(WRONG, says, (f"  the bug lives: {bug.says} ({bug.name})", f"hint: {bug.hint}"))
         also = [b.name for b in ZOO[self.kind].BUGS if not b.convention and b.name != self.bug
                 and self._ask(answer, make(frozenset([b.name])))[0] == "fails"]  # fmt: skip
         lines = (f"  of the zoo's other bugs it kills {len(also)}: {', '.join(also)}",) if also else ()
@@ -182,7 +186,7 @@ class Property:
         if isinstance(holds, bool | np.bool_):
             return ("holds" if holds else "fails"), ""
         if holds is None:
-            return "unclear", "it returns None, expected True or False. Is the `return` missing?"
+            return "holds", NOTHING  # it asserts, or forgot to return
         return "unclear", f"it returns {_kind(holds)}, expected True or False. np.allclose, or np.all around it?"
 
 
