@@ -10,8 +10,7 @@
 # The usual answer is one sentence: *without it gradients vanish*. At the end of this chapter you will be able to derive
 # the number, say what it assumes, measure what happens without it, and find the half of that sentence that is wrong.
 #
-# You need: the dot product, the variance of a sum, and [chapter 01](README.md) for what a query, a key and a
-# weight are.
+# You need: the dot product, the variance of a sum, and from [chapter 01](README.md) what a query, a key and a weight are.
 
 # %%
 import math
@@ -61,7 +60,10 @@ look(q=q, k=k, s=s, products=products)
 # A score is a sum of $d_k$ products. Four of them, and they partly cancel:
 
 # %%
-print(" + ".join(f"({x:.2f})" for x in products), f"= {products.sum():.2f}, and s[0, 1] is {s[0, 1]:.2f}")
+print(
+    " + ".join(f"({x:.2f})" for x in products),
+    f"= {products.sum():.2f}, and s[0, 1] is {s[0, 1]:.2f}",
+)
 
 # %% [markdown]
 # ## On paper: the variance of a score
@@ -100,15 +102,19 @@ table(["d_k", "variance", "variance / d_k", "std", "std after dividing by √d_k
 # %% tags=["hide-input"]
 with style():
     made, (left, right) = figure(1, 2, size=(8.4, 3.0))
-    for ax, divided, title in ((left, False, r"$q \cdot k$"), (right, True, r"$q \cdot k \,/ \sqrt{d_k}$")):
-        for d_k, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
-            s = scores(d_k)[2] / (math.sqrt(d_k) if divided else 1)
-            heights, edges = np.histogram(s, bins=40, range=(-5, 5) if divided else (-40, 40), density=True)
-            ax.plot((edges[1:] + edges[:-1]) / 2, heights, line, color=colour, label=f"$d_k = {d_k}$")
-        ax.set(title=title, xlabel="score", ylim=(0, None), yticks=[])
-    left.set_ylabel("how often")
+    for d_k, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
+        for ax, divisor, reach in ((left, 1, 40), (right, math.sqrt(d_k), 5)):
+            s = scores(d_k)[2] / divisor
+            heights, edges = np.histogram(s, bins=40, range=(-reach, reach), density=True)
+            middles = (edges[1:] + edges[:-1]) / 2
+            ax.plot(middles, heights, line, color=colour, label=f"$d_k = {d_k}$")
+            ax.set(xlabel="score", ylim=(0, None), yticks=[])
+    left.set(title=r"$q \cdot k$", ylabel="how often")
+    right.set(title=r"$q \cdot k \,/ \sqrt{d_k}$")
     left.legend()
-picture(made, "scores", "Histograms of scores for three d_k: wider and wider without the division, the same with it")
+picture(
+    made, "scores", "Histograms of scores: wider and wider without the division, the same with it"
+)
 
 # %% [markdown]
 # On the left, the wider the vectors the further apart the scores: at $d_k = 256$ a score of 20 or 30 is nothing
@@ -140,14 +146,17 @@ with style():
     made, axes = figure(2, 3, size=(8.4, 3.8), sharex=True, sharey=True)
     for column, d_k in zip(axes.T, (4, 64, 1024), strict=True):
         s = scores(d_k)[2][0]
-        for ax, c, colour, what in ((column[0], 1, ORANGE, "s"), (column[1], math.sqrt(d_k), BLUE, r"s / \sqrt{d_k}")):
-            ax.bar(range(1, 17), softmax(s / c), color=colour)
-            ax.set_title(f"softmax$({what})$, $d_k = {d_k}$")
+        column[0].bar(range(1, 17), softmax(s), color=ORANGE)
+        column[0].set_title(f"softmax$(s)$, $d_k = {d_k}$")
+        column[1].bar(range(1, 17), softmax(s / math.sqrt(d_k)), color=BLUE)
+        column[1].set_title(rf"softmax$(s / \sqrt{{d_k}})$, $d_k = {d_k}$")
     for ax in axes[1]:
         ax.set(xlabel="key", xticks=(1, 8, 16))
     for ax in axes[:, 0]:
         ax.set_ylabel("weight")
-picture(made, "weights", "One query's weights over 16 keys: undivided, one key takes all as d_k grows")
+picture(
+    made, "weights", "One query's weights over 16 keys: undivided, one key takes all as d_k grows"
+)
 
 # %% [markdown]
 # Undivided, a wide head looks at *one* key, and which one is an accident of the random numbers it began with.
@@ -173,8 +182,7 @@ look(
 )
 
 # %% [markdown]
-# Is that $J$ the library's? `softmax_backward(dp, p)` takes the gradient at the weights and returns the one at
-# the scores,
+# Is that $J$ the library's? `softmax_backward(dp, p)` takes the gradient at the weights and returns the one at the scores,
 # $ds_j = \sum_i dp_i J_{ij}$. Given the rows of the identity as $dp$, it must return the rows of $J$:
 
 # %%
@@ -227,28 +235,51 @@ rows = []
 for d_k in DIMS:
     s = scores(d_k)[2]
     raw, divided = jacobian_norm(softmax(s)), jacobian_norm(softmax(s / math.sqrt(d_k)))
-    rows.append([d_k, raw.mean(), np.median(raw), f"{np.mean(raw < 0.01):.0%}", divided.mean(), np.median(divided),
-                 f"{np.mean(divided < 0.01):.0%}"])  # fmt: skip
-table(["d_k", "mean ‖J‖", "median", "silent", "mean ‖J‖, divided", "median, divided", "silent, divided"], rows)
+    row = [d_k]
+    for norms in (raw, divided):
+        row += [norms.mean(), np.median(norms), f"{np.mean(norms < 0.01):.0%}"]
+    rows.append(row)
+head = [
+    "d_k",
+    "mean ‖J‖",
+    "median",
+    "silent",
+    "mean, divided",
+    "median, divided",
+    "silent, divided",
+]
+table(head, rows)
 
 # %% tags=["hide-input"]
 with style():
     made, (left, right) = figure(1, 2, size=(8.4, 3.2))
     forms = ((True, BLUE, "o", r"divided by $\sqrt{d_k}$"), (False, ORANGE, "s", "undivided"))
     for divided, colour, marker, name in forms:
-        norms = [jacobian_norm(softmax(scores(d)[2] / (math.sqrt(d) if divided else 1))) for d in DIMS]
+        norms = [
+            jacobian_norm(softmax(scores(d)[2] / (math.sqrt(d) if divided else 1))) for d in DIMS
+        ]
         left.plot(DIMS, [np.median(x) for x in norms], marker=marker, color=colour, label=name)
         low, high = ([max(np.quantile(x, share), 1e-9) for x in norms] for share in (0.25, 0.75))
         left.fill_between(DIMS, low, high, color=colour, alpha=0.2)
-        right.plot(DIMS, [np.mean(x < 0.01) for x in norms], marker=marker, color=colour, label=name)
-    left.set(title=r"$\Vert J \Vert$: median, and the middle half of queries", yscale="log", ylim=(1e-6, 1))
+        right.plot(
+            DIMS, [np.mean(x < 0.01) for x in norms], marker=marker, color=colour, label=name
+        )
+    left.set(
+        title=r"$\Vert J \Vert$: median, and the middle half of queries",
+        yscale="log",
+        ylim=(1e-6, 1),
+    )
     right.set(title="share of queries that are silent", ylim=(0, 1))
     for ax in (left, right):
         ax.set(xscale="log", xlabel="$d_k$")
         ax.set_xticks(DIMS, [str(d) for d in DIMS])
         ax.minorticks_off()
     right.legend()
-picture(made, "jacobian", "The median norm of the Jacobian falls to 1e-5 without the division and stays at 0.3 with it")
+picture(
+    made,
+    "jacobian",
+    "The median norm of J falls to 1e-5 without the division, stays at 0.3 with it",
+)
 
 # %% [markdown]
 # So the claim holds, in this form: **undivided, the typical query falls silent as $d_k$ grows.** The *mean*
@@ -270,7 +301,9 @@ picture(made, "jacobian", "The median norm of the Jacobian falls to 1e-5 without
 def norms_of_dq(d_k, scale):
     """‖dq‖ of every query, for a random gradient at the output."""
     q, k, _ = scores(d_k)
-    v = np.broadcast_to(np.eye(k.shape[-2]), (len(k), 16, 16))  # the output is then the weights themselves
+    v = np.broadcast_to(
+        np.eye(k.shape[-2]), (len(k), 16, 16)
+    )  # the output is then the weights themselves
     out, weights = attention(q, k, v, scale=scale)  # (queries, 1, 16) twice
     dout = np.random.default_rng(0).standard_normal(out.shape)
     dq = attention_backward(dout, q, k, v, weights, scale=scale)[0]  # (queries, 1, d_k)
@@ -280,8 +313,20 @@ def norms_of_dq(d_k, scale):
 rows = []
 for d_k in DIMS:
     raw, divided = norms_of_dq(d_k, 1.0), norms_of_dq(d_k, None)
-    rows.append([d_k, raw.mean(), np.median(raw), raw.max(), divided.mean(), np.median(divided), divided.max()])
-table(["d_k", "mean ‖dq‖", "median", "max", "mean, divided", "median, divided", "max, divided"], rows)
+    rows.append(
+        [
+            d_k,
+            raw.mean(),
+            np.median(raw),
+            raw.max(),
+            divided.mean(),
+            np.median(divided),
+            divided.max(),
+        ]
+    )
+table(
+    ["d_k", "mean ‖dq‖", "median", "max", "mean, divided", "median, divided", "max, divided"], rows
+)
 
 # %% [markdown]
 # Without the division the *mean* gradient grows, to four times the divided one. It does not vanish, it becomes
@@ -313,9 +358,17 @@ def my_attention(q, k, v):
 check("my_attention", my_attention)
 
 # %% [markdown]
-# Once yours is right, open [`tinyattn/ops/attention.py`](../tinyattn/ops/attention.py): it is the same four
-# lines. (It scales
-# $q$ before the product rather than the scores after it: $n\,d$ multiplications instead of $n\,m$.)
+# The library has no other attention than this. Put together from this chapter's pieces, and compared:
+
+# %%
+q, k, s = scores(64)  # (500, 1, 64), (500, 16, 64), (500, 16)
+v = np.random.default_rng(1).standard_normal((500, 16, 3))
+by_hand = softmax(s[:, None] / math.sqrt(64)) @ v  # (500, 1, 16) @ (500, 16, 3) -> (500, 1, 3)
+np.allclose(by_hand, attention(q, k, v)[0])
+
+# %% [markdown]
+# Once yours is right, open [`tinyattn/ops/attention.py`](../tinyattn/ops/attention.py): the same lines, and options for
+# later chapters. (It scales $q$ before the product, not the scores after it: $n\,d$ multiplications instead of $n\,m$.)
 #
 # ### Exercise `repaired_backward` (find the bug, ★★☆, 8 min)
 #
@@ -357,27 +410,39 @@ check("repaired_backward", repaired_backward)
 #
 # Three things: mean 0, variance 1, independence. Break them one by one, and measure $q \cdot k / \sqrt{d_k}$:
 #
-# - **entries of standard deviation 2**: the variance of a product is $2^2 \cdot 2^2$, so scores spread by 4;
+# - **mean 1**: every product gains 1 on average, every score $\sqrt{d_k}$. Softmax forgets what all keys gain alike; what
+#   is left spreads by $\sqrt 3$, since $\operatorname{Var}(q_i k_i) = 2 \cdot 2 - 1$;
+# - **standard deviation 2**: the variance of a product is $2^2 \cdot 2^2$, so scores spread by 4;
 # - **the same vector as query and key**, as when a token meets itself with $W_Q = W_K$: the score is
 #   $\lVert q \rVert^2 / \sqrt{d_k}$, about $\sqrt{d_k}$, and never negative;
-# - **entries that move together**, in the extreme all equal: the sum of $d_k$ equal terms grows as $d_k$, not
-#   $\sqrt{d_k}$.
+# - **entries that move together**, in the extreme all equal: the sum of $d_k$ equal terms grows as $d_k$, not as its root.
 
 
 # %%
 def cases(d_k, pairs=10_000):
+    """Pairs q, k of the right shape (pairs, d_k), each breaking one assumption."""
     rng = np.random.default_rng(3)
     q, k = rng.standard_normal((2, pairs, d_k))
     shared_q, shared_k = rng.standard_normal((2, pairs, 1)) * np.ones(d_k)
-    return {"independent, variance 1": (q, k), "standard deviation 2": (2 * q, 2 * k), "the same vector": (q, q),
-            "all entries equal": (shared_q, shared_k)}  # fmt: skip
+    return {
+        "as assumed": (q, k),
+        "mean 1": (q + 1, k + 1),
+        "standard deviation 2": (2 * q, 2 * k),
+        "the same vector": (q, q),
+        "all entries equal": (shared_q, shared_k),
+    }
 
 
-rows = []
-for (name, (q, k)), (_, (wide_q, wide_k)) in zip(cases(64).items(), cases(256).items(), strict=True):
-    s, wide = (q * k).sum(axis=-1) / 8, (wide_q * wide_k).sum(axis=-1) / 16
-    rows.append([name, round(s.mean(), 1) + 0.0, s.std(), round(wide.mean(), 1) + 0.0, wide.std()])
-table(["entries", "mean, d_k = 64", "std, 64", "mean, d_k = 256", "std, 256"], rows, digits=2)
+rows = {name: [name] for name in cases(1)}
+for d_k in (64, 256):
+    for name, (q, k) in cases(d_k).items():
+        s = (q * k).sum(axis=-1) / math.sqrt(d_k)  # (pairs,)
+        rows[name] += [round(s.mean(), 1) + 0.0, s.std()]
+table(
+    ["entries", "mean, d_k = 64", "std, 64", "mean, d_k = 256", "std, 256"],
+    list(rows.values()),
+    digits=2,
+)
 
 # %% [markdown]
 # "The division brings the variance back to 1" is therefore a statement about the *beginning* of training, and about an
@@ -395,11 +460,11 @@ def uniform(shape):
 
 
 inits = (  # how W is drawn, and how far it spreads
-    ("normal, variance 1 / D", rng.standard_normal, 1 / math.sqrt(D)),
+    ("normal, variance 1 / D (LeCun)", rng.standard_normal, 1 / math.sqrt(D)),
     ("Glorot, uniform, all heads as one D x D matrix", uniform, math.sqrt(6 / (D + D))),
     ("Glorot, uniform, each head its own D x d_k matrix", uniform, math.sqrt(6 / (D + d_k))),
-    ("uniform within 1 / √D", uniform, 1 / math.sqrt(D)),
-    ("normal, standard deviation 0.02", rng.standard_normal, 0.02),
+    ("uniform within 1 / √D (nn.Linear of PyTorch)", uniform, 1 / math.sqrt(D)),
+    ("normal, standard deviation 0.02 (BERT, GPT-2)", rng.standard_normal, 0.02),
 )
 rows = []
 for name, draw, size in inits:
@@ -441,7 +506,7 @@ for tau in (0.01, 1, 4, 8, 32, 1e6):
     out, weights = attention(q, k, v, scale=1 / tau)
     rows.append([f"{tau:g}", weights.max(), spread(weights)[1], out[0, 0]])
 best = int(np.argmax(q @ k.T))
-print(f"the key with the largest score is number {best}, the mean of all values is {v.mean()}; √d_k is 8")
+print(f"the key with the largest score is number {best}; the mean of all values is {v.mean()}")
 table(["temperature", "largest weight", "keys looked at", "output"], rows)
 
 # %% [markdown]
@@ -458,9 +523,8 @@ np.allclose(attention(q, k, v)[0], folded)
 #
 # A head learns a look-up: 16 tokens, one of them asked for (in a rotated form, so that the head has something
 # to find out), each with a one-hot value. Squared error, plain gradient descent, $d_k = 256$. Three heads:
-# divided, undivided, and undivided with $\sqrt{d_k}$ folded into the first $W_Q$. At its start each function is
-# what it is on paper: **predict** whose first loss is the worst. (Guessing uniformly costs 0.94; being sure,
-# and wrong, costs 2.)
+# divided, undivided, and undivided with $\sqrt{d_k}$ folded into the first $W_Q$. **Predict before you run:** whose
+# first loss is the worst, and whose last? (Guessing uniformly costs 0.94; being sure, and wrong, costs 2.)
 
 
 # %%
@@ -468,6 +532,7 @@ def train(scale, fold=1.0, rate=0.1, d_k=256, D=32, m=16, B=32, steps=150):
     """-> the loss of every step, the share of silent queries at the first, the spread of scores at first and last."""
     rng = np.random.default_rng(5)
     turn = np.linalg.qr(rng.standard_normal((D, D)))[0]
+    c = 1 / math.sqrt(d_k) if scale is None else scale
     W_q, W_k = rng.standard_normal((2, D, d_k)) / math.sqrt(D)
     W_q /= fold
     v = np.broadcast_to(np.eye(m), (B, m, m))
@@ -484,46 +549,59 @@ def train(scale, fold=1.0, rate=0.1, d_k=256, D=32, m=16, B=32, steps=150):
         W_k -= rate * np.tensordot(memory, dk, axes=((0, 1), (0, 1)))
         if step == 0:
             silent = np.mean(jacobian_norm(weights) < 0.01)
-        spreads.append((q @ k.swapaxes(-1, -2)).std() * (1 / math.sqrt(d_k) if scale is None else scale))
+        spreads.append((c * q @ k.swapaxes(-1, -2)).std())
     return losses, silent, spreads[0], spreads[-1]
 
 
 runs = {"divided": train(None), "undivided": train(1.0), "folded into W_Q": train(1.0, fold=16)}
-rows = [[name, losses[0], f"{silent:.0%}", np.mean(losses[-30:]), first, last]
-        for name, (losses, silent, first, last) in runs.items()]  # fmt: skip
-head = ["head", "first loss", "silent at first", "loss, last 30 steps", "std of scores at first", "at last"]
+rows = []
+for name, (losses, silent, first, last) in runs.items():
+    rows.append([name, losses[0], f"{silent:.0%}", np.mean(losses[-30:]), first, last])
+head = [
+    "head",
+    "first loss",
+    "silent at first",
+    "loss, last 30 steps",
+    "std of scores, first",
+    "last",
+]
 table(head, rows, digits=2)
 
 # %% tags=["hide-input"]
 with style():
     made, ax = figure(size=(6.0, 3.2))
-    for (name, (losses, *_)), colour, line in zip(runs.items(), (BLUE, ORANGE, GREY), ("-", "--", ":"), strict=True):
+    for (name, (losses, *_)), colour, line in zip(
+        runs.items(), (BLUE, ORANGE, GREY), ("-", "--", ":"), strict=True
+    ):
         ax.plot(np.convolve(losses, np.ones(5) / 5, "valid"), line, color=colour, label=name)
     ax.set(title="a look-up learned by one head, $d_k = 256$", ylim=(0, 2))
     ax.set(xlabel="step", ylabel="squared error, mean of 5 steps")
     ax.legend()
-picture(made, "learning", "Loss by step of three heads: the undivided one begins worst, and all three learn")
+picture(
+    made, "learning", "Loss of three heads: the undivided one begins worst, and all three learn"
+)
 
 # %% [markdown]
 # What we see, and what we do not:
 #
 # - The undivided head begins *worse than not knowing*: sure, and wrong. Half of its queries are silent. That
 #   was the claim.
-# - And then it learns, faster than the divided one at the same rate: the few that are not silent shout, as the table of
-#   $\lVert dq \rVert$ said. On one layer and an easy task, missing $\sqrt{d_k}$ is no catastrophe.
+# - And then it learns, faster than the divided one at this rate: the table of $\lVert dq \rVert$ said that the queries which
+#   are not silent are loud. (No fair race: each head has a best rate of its own.) On one layer and an easy task, a missing
+#   $\sqrt{d_k}$ is no catastrophe.
 # - The folded head computes, at first, *exactly* what the divided one does, and learns at another speed: where
 #   a constant sits changes the gradient of what stands behind it.
 # - At the end no head has scores of spread 1. The division sets the *starting* temperature; training chooses
 #   the final one.
 #
-# The paper that introduced the division was careful: its authors only "suspect" the reason. A sentence repeated often
-# enough loses its *suspect*.
+# The [paper that introduced the division](https://arxiv.org/abs/1706.03762) was careful: of the reason its authors say
+# "we suspect". A sentence repeated often enough loses its *suspect*.
 #
 # ### Exercise `knows_the_scale` (write the property that kills this bug, ★★★, 15 min)
 #
-# A missing $\sqrt{d_k}$ passes every test of shapes, of row sums, of masks. Write a test that it cannot pass,
-# without writing attention a second time: `knows_the_scale(attention)` is given a function `attention(q, k, v)
-# -> out, weights`, and returns True if it divides by $\sqrt{d_k}$, False if it forgot to.
+# A missing $\sqrt{d_k}$ passes every test of shapes, of row sums, of masks. Write a test that it cannot pass, without
+# writing attention a second time. `knows_the_scale` is given a function `attention(q, k, v) -> out, weights`, and returns
+# True if it divides by $\sqrt{d_k}$, False if it forgot to.
 
 
 # %%
@@ -533,7 +611,9 @@ def knows_the_scale(attention):
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((3, 5, 4))
     zeros = np.zeros((5, 12))
-    wide = attention(np.hstack([q, zeros]), np.hstack([k, zeros]), v)[0]  # every q·k as before, √d_k twice as large
+    wide = attention(np.hstack([q, zeros]), np.hstack([k, zeros]), v)[
+        0
+    ]  # every q·k as before, √d_k twice as large
     return np.allclose(wide, attention(q / 2, k, v)[0])
     ### END SOLUTION
 

@@ -60,21 +60,31 @@ def executed(chapter: Chapter) -> Any:
     for cell in made.cells:
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
-                raise RuntimeError(f"{chapter.path.name} warns:\n{output['text']}\nin the cell\n{cell.source}")
+                raise RuntimeError(
+                    f"{chapter.path.name} warns:\n{output['text']}\nin the cell\n{cell.source}"
+                )
     return made
 
 
 def pictures(made: Any) -> dict[str, bytes]:
     """The PNGs in a notebook, by name."""
     shown = [
-        output for cell in made.cells for output in cell.get("outputs", ()) if "image/png" in output.get("data", {})
+        output
+        for cell in made.cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
     ]
-    return {output["metadata"]["picture"]: base64.b64decode(output["data"]["image/png"]) for output in shown}
+    return {
+        output["metadata"]["picture"]: base64.b64decode(output["data"]["image/png"])
+        for output in shown
+    }
 
 
 def figure_files(chapter: Chapter, made: Any) -> dict[Path, bytes]:
     """The files in figures/ that belong to a chapter, and what is in them."""
-    return {FIGURES / f"{chapter.number:02}-{name}.png": png for name, png in pictures(made).items()}
+    return {
+        FIGURES / f"{chapter.number:02}-{name}.png": png for name, png in pictures(made).items()
+    }
 
 
 def notebook_file(chapter: Chapter) -> Path:
@@ -129,7 +139,11 @@ def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
         for kind in one:
             if kind != "image/png" and not same_text(one[kind], two[kind]):
                 return f"another text:\n{two[kind]}\nnot\n{one[kind]}"
-        if "image/png" in one and same_drawer and not same_picture(one["image/png"], two["image/png"]):
+        if (
+            "image/png" in one
+            and same_drawer
+            and not same_picture(one["image/png"], two["image/png"])
+        ):
             return f"another picture {b['metadata'].get('picture', '')}".rstrip()
     return ""
 
@@ -144,7 +158,11 @@ def same_text(a: str, b: str) -> bool:
 def _near(x: str, y: str) -> bool:
     if x == y:
         return True
-    return "." in x and "." in y and abs(float(x) - float(y)) <= 1.001 * max(_last_digit(x), _last_digit(y))
+    return (
+        "." in x
+        and "." in y
+        and abs(float(x) - float(y)) <= 1.001 * max(_last_digit(x), _last_digit(y))
+    )
 
 
 def _last_digit(x: str) -> float:
@@ -163,18 +181,30 @@ def strays() -> list[str]:
     """Notebooks without a source, and figures with a chapter's number that no notebook shows."""
     every = chapters()
     kept = {notebook_file(chapter) for chapter in every}
-    found = [f"{path.name} has no source" for path in sorted(folder().glob("*.ipynb")) if path not in kept]
+    found = [
+        f"{path.name} has no source"
+        for path in sorted(folder().glob("*.ipynb"))
+        if path not in kept
+    ]
     shown: set[Path] = set()
     for chapter in every:
         if notebook_file(chapter).exists():
-            shown |= figure_files(chapter, nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)).keys()
-    return found + [f"{p.name} is in no notebook" for p in sorted(FIGURES.glob("[0-9][0-9]-*.png")) if p not in shown]
+            shown |= figure_files(
+                chapter, nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)
+            ).keys()
+    return found + [
+        f"{p.name} is in no notebook"
+        for p in sorted(FIGURES.glob("[0-9][0-9]-*.png"))
+        if p not in shown
+    ]
 
 
 def main(arguments: list[str] | None = None) -> int:
     assert __doc__ is not None
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
+    parser.add_argument(
+        "chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)"
+    )
     parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
     options = parser.parse_args(arguments)
     chosen = chapters(options.chapters)

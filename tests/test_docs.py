@@ -106,7 +106,10 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md", "notebooks/README.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/block.md", "docs/check.md", "notebooks/README.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
