@@ -14,6 +14,7 @@
 
 # %%
 import math
+from functools import cache
 
 import numpy as np
 
@@ -85,6 +86,7 @@ print(
 DIMS = (4, 16, 64, 256, 1024)
 
 
+@cache  # drawn once for every d_k
 def scores(d_k, queries=500, keys=16):
     """Queries and keys as above, and the score of every query with keys of its own: (queries, keys)."""
     rng = np.random.default_rng(d_k)

@@ -1,16 +1,18 @@
 """What a reader sees of `check`: right, wrong and how, not answered, and answers that misbehave."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from tests.check.variants import softmax as variants
 from tinyattn import ops
+from tinyattn.check.kind import Kind
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
 from tinyattn.course.checking import find, recording
-from tinyattn.course.judges import Number
+from tinyattn.course.judges import Function, Number
 
 
 def told(name, answer=..., **how):
@@ -174,6 +176,54 @@ def test_where_the_bug_is_the_answer_it_is_not_named():
     assert "dk is not the derivative" in text
     assert "no_scale_dk" not in text
     assert "hint: " in text
+
+
+def split_heads(x, heads):
+    return np.swapaxes(x.reshape(*x.shape[:-1], heads, x.shape[-1] // heads), -2, -3)
+
+
+def split_in_one_step(x, heads):
+    return x.reshape(*x.shape[:-2], heads, x.shape[-2], x.shape[-1] // heads)
+
+
+SPLIT = Function(
+    Kind(
+        name="split_heads",
+        says="head i owns columns i d to (i + 1) d",
+        function="split_heads",
+        case=lambda pick: {"x": pick.array(*pick.lead, pick.size(), 6), "heads": pick.choose((1, 2, 3))},
+        ours=lambda: SimpleNamespace(split_heads=split_heads),
+        properties=[],
+        outputs=("y",),
+        oracle=split_heads,
+    ),
+    tempting=((split_in_one_step, "A reshape alone cuts the tokens, not the columns: print what head 0 holds."),),
+)
+
+
+def test_an_op_of_an_exercise_of_its_own():
+    """Shapes, layouts and oracle come with a Kind; what a reader may be tempted to write is told by its numbers."""
+
+    def copied(x, heads):
+        return np.array(split_heads(x, heads))
+
+    assert SPLIT(copied).outcome == "right"
+    assert SPLIT(stub).outcome == "unanswered"
+    assert "shares memory" in "".join(SPLIT(split_heads).lines)
+    wrong = SPLIT(lambda x, heads: np.array(split_in_one_step(x, heads)))
+    assert wrong.says == "right shape, wrong values."
+    assert wrong.lines[-1] == "  A reshape alone cuts the tokens, not the columns: print what head 0 holds."
+    unsure = SPLIT(lambda x, heads: np.array(np.swapaxes(x.reshape(*x.shape[:-1], heads, -1), -2, -3)))
+    assert unsure.says == "right in ordinary cases, wrong in an extreme one."  # -1 of an empty batch is anything
+    another = SPLIT(lambda x, heads: 2 * split_heads(x, heads))
+    assert another.outcome == "wrong"
+    assert "A reshape alone" not in "".join(another.lines)
+
+
+def test_what_an_answer_must_take():
+    judge = Function("softmax", takes=("mask",))
+    assert judge(ops.softmax).outcome == "right"
+    assert judge(lambda s: ops.softmax(s)).says == "it takes no `mask`."
 
 
 # --- answers with a bug of the zoo get the hint of that bug ---------------------------------------------------------

@@ -10,7 +10,7 @@ from typing import Any
 from .diagnosis import diagnose
 from .isolation import OUT_OF_TIME, in_child, load
 from .kinds import Kind, named, properties_of
-from .property import STAGES, Property
+from .property import NOTHING, STAGES, Property
 from .subject import CannotRunError, Subject
 from .trial import Finding, Report, try_property
 
@@ -84,6 +84,7 @@ def hold(
     known = named(kind) if isinstance(kind, str) else kind
     op = Subject(implementation, known)
     properties = [prop for prop in properties_of(known) if prop.stage in set(stages)]
+    properties.sort(key=lambda prop: prop.leads == NOTHING)  # an empty batch last: it is nobody's first question
     found: dict[str, list[Any]] = {"finding": [], "diagnosis": [None], "trying": []}
     options = {"examples": examples, "seed": seed, "patience": patience}
     _try_all(lambda what, value: found[what].append(value), op, known, properties, options, time_limit)

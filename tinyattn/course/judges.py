@@ -73,7 +73,8 @@ class Function:
     `kind` is a name of `tinyattn.check.KINDS`, or a `Kind` of the exercise's own. With `part` "backward" the answer is
     the backward, judged beside the forward `beside`, by default the library's: one that takes fewer arguments asks
     less of the backward. `takes` names the optional arguments that a forward must have. Where the exercise is to find
-    a bug, `names_bug` is False: the counterexample is shown, the diagnosis would be the answer.
+    a bug, `names_bug` is False: the counterexample is shown, the diagnosis would be the answer. `tempting` is a small
+    zoo for a kind that has none: what a reader may write instead, and what to say to whoever writes it.
     """
 
     kind: Any
@@ -81,6 +82,7 @@ class Function:
     beside: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
     names_bug: bool = True
+    tempting: tuple[tuple[Callable[..., Any], str], ...] = ()
 
     def __call__(self, answer: Any) -> Judgement:
         from ..check.front import hold
@@ -100,7 +102,8 @@ class Function:
             stages = ("gradients", "extremes")
         with _aside():
             try:
-                if _unwritten(Subject(offered, kind), kind, self.part):
+                op = Subject(offered, kind)
+                if _unwritten(op, kind, self.part):
                     return UNWRITTEN
                 report = hold(offered, kind, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE)
             except CannotRunError as error:
@@ -114,7 +117,26 @@ class Function:
             return Judgement(RIGHT, f"right. {len(held)} properties hold, in {tries:,} tries.")
         first = report.failures[0]
         told = describe(first, report.diagnosis if self.names_bug else None)
-        return Judgement(WRONG, _headline(first), tuple("\n".join(told).split("\n")))
+        lines = tuple("\n".join(told).split("\n"))
+        known = next((says for wrong, says in self.tempting if self._is(op, wrong, kind)), None)
+        return Judgement(WRONG, _headline(first), lines + (() if known is None else (f"  {known}",)))
+
+    def _is(self, op: Any, wrong: Callable[..., Any], kind: Any) -> bool:
+        """Whether the answer gives what `wrong` gives, on a few cases that are the same for everybody."""
+        from ..check.diagnosis import same_numbers
+        from ..check.drawing import Pick
+        from ..check.observing import standard
+        from ..check.subject import Subject
+
+        name = f"{kind.function}_backward" if self.part == "backward" else kind.function
+        other = Subject(SimpleNamespace(**vars(op.implementation) | {name: wrong}), kind)
+        with _aside():
+            for seed in range(RUNS):
+                case = kind.case(Pick.numbered(seed))
+                seen, theirs = (_numbers(standard(one, kind, one.fit(case))) for one in (op, other))
+                if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):
+                    return False
+        return True
 
 
 @dataclass(frozen=True)
@@ -190,17 +212,22 @@ class Property:
         return "unclear", f"it returns {_kind(holds)}, expected True or False. np.allclose, or np.all around it?"
 
 
+def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Results and gradients, of all that was observed of a call."""
+    return {name: x for name, x in seen.items() if isinstance(x, np.ndarray)}
+
+
 def _headline(first: Any) -> str:
     """In a sentence, how far the answer got: of what sort its first failure is."""
     if first.endless:
         return "it does not come back."
-    if " raised " in first.message and not first.expected:
+    if " raised " in first.message and not first.expected and not first.property.endswith("_of_nothing"):
         return "it raises an error."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
         return "wrong dtype." if "dtype" in first.message else "wrong shape."
     if "unchanged" in first.property or first.property == "own_memory":
         return "it changes or gives back what it was given."
-    if first.stage == "extremes":
+    if first.stage == "extremes" or first.property.endswith("_of_nothing"):
         return "right in ordinary cases, wrong in an extreme one."
     return "right shape, wrong values."
 
