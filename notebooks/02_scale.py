@@ -99,7 +99,7 @@ rows = []
 for d_k in DIMS:
     s = scores(d_k)[2]
     rows.append([d_k, s.var(), s.var() / d_k, s.std(), (s / math.sqrt(d_k)).std()])
-table(["d_k", "variance", "variance / d_k", "std", "std after dividing by √d_k"], rows)
+table("d_k | variance | variance / d_k | std | std after dividing by √d_k", rows)
 
 # %% tags=["hide-input"]
 with style():
@@ -141,7 +141,7 @@ rows = []
 for d_k in DIMS:
     s = scores(d_k)[2]
     rows.append([d_k, *spread(softmax(s)), *spread(softmax(s / math.sqrt(d_k)))])
-table(["d_k", "largest weight", "keys looked at", "largest, divided", "looked at, divided"], rows)
+table("d_k | largest weight | keys looked at | largest, divided | looked at, divided", rows)
 
 # %% tags=["hide-input"]
 with style():
@@ -241,31 +241,20 @@ for d_k in DIMS:
     for norms in (raw, divided):
         row += [norms.mean(), np.median(norms), f"{np.mean(norms < 0.01):.0%}"]
     rows.append(row)
-head = [
-    "d_k",
-    "mean ‖J‖",
-    "median",
-    "silent",
-    "mean, divided",
-    "median, divided",
-    "silent, divided",
-]
-table(head, rows)
+table("d_k | mean ‖J‖ | median | silent | mean, divided | median, divided | silent, divided", rows)
 
 # %% tags=["hide-input"]
 with style():
     made, (left, right) = figure(1, 2, size=(8.4, 3.2))
     forms = ((True, BLUE, "o", r"divided by $\sqrt{d_k}$"), (False, ORANGE, "s", "undivided"))
     for divided, colour, marker, name in forms:
-        norms = [
-            jacobian_norm(softmax(scores(d)[2] / (math.sqrt(d) if divided else 1))) for d in DIMS
-        ]
+        tau = [math.sqrt(d) if divided else 1 for d in DIMS]
+        norms = [jacobian_norm(softmax(scores(d)[2] / t)) for d, t in zip(DIMS, tau, strict=True)]
         left.plot(DIMS, [np.median(x) for x in norms], marker=marker, color=colour, label=name)
         low, high = ([max(np.quantile(x, share), 1e-9) for x in norms] for share in (0.25, 0.75))
         left.fill_between(DIMS, low, high, color=colour, alpha=0.2)
-        right.plot(
-            DIMS, [np.mean(x < 0.01) for x in norms], marker=marker, color=colour, label=name
-        )
+        silent = [np.mean(x < 0.01) for x in norms]
+        right.plot(DIMS, silent, marker=marker, color=colour, label=name)
     left.set(
         title=r"$\Vert J \Vert$: median, and the middle half of queries",
         yscale="log",
@@ -303,9 +292,7 @@ picture(
 def norms_of_dq(d_k, scale):
     """‖dq‖ of every query, for a random gradient at the output."""
     q, k, _ = scores(d_k)
-    v = np.broadcast_to(
-        np.eye(k.shape[-2]), (len(k), 16, 16)
-    )  # the output is then the weights themselves
+    v = np.broadcast_to(np.eye(16), (len(k), 16, 16))  # the output is the weights themselves
     out, weights = attention(q, k, v, scale=scale)  # (queries, 1, 16) twice
     dout = np.random.default_rng(0).standard_normal(out.shape)
     dq = attention_backward(dout, q, k, v, weights, scale=scale)[0]  # (queries, 1, d_k)
@@ -315,20 +302,11 @@ def norms_of_dq(d_k, scale):
 rows = []
 for d_k in DIMS:
     raw, divided = norms_of_dq(d_k, 1.0), norms_of_dq(d_k, None)
-    rows.append(
-        [
-            d_k,
-            raw.mean(),
-            np.median(raw),
-            raw.max(),
-            divided.mean(),
-            np.median(divided),
-            divided.max(),
-        ]
-    )
-table(
-    ["d_k", "mean ‖dq‖", "median", "max", "mean, divided", "median, divided", "max, divided"], rows
-)
+    row = [d_k]
+    for norms in (raw, divided):
+        row += [norms.mean(), np.median(norms), norms.max()]
+    rows.append(row)
+table("d_k | mean ‖dq‖ | median | max | mean, divided | median, divided | max, divided", rows)
 
 # %% [markdown]
 # Without the division the *mean* gradient grows, to four times the divided one. It does not vanish, it becomes
@@ -440,11 +418,8 @@ for d_k in (64, 256):
     for name, (q, k) in cases(d_k).items():
         s = (q * k).sum(axis=-1) / math.sqrt(d_k)  # (pairs,)
         rows[name] += [round(s.mean(), 1) + 0.0, s.std()]
-table(
-    ["entries", "mean, d_k = 64", "std, 64", "mean, d_k = 256", "std, 256"],
-    list(rows.values()),
-    digits=2,
-)
+rows = list(rows.values())
+table("entries | mean, d_k = 64 | std, 64 | mean, d_k = 256 | std, 256", rows, digits=2)
 
 # %% [markdown]
 # "The division brings the variance back to 1" is therefore a statement about the *beginning* of training, and about an
@@ -475,7 +450,7 @@ for name, draw, size in inits:
     others = s[~np.eye(tokens, dtype=bool)]
     weights = attention(q[:16], k[:16], np.eye(16))[1]
     rows.append([name, q.std(), others.std(), weights.max(axis=-1).mean()])
-table(["W_Q and W_K", "std of q", "std of q·k / √d_k", "largest of 16 weights"], rows, digits=2)
+table("W_Q and W_K | std of q | std of q·k / √d_k | largest of 16 weights", rows, digits=2)
 
 # %% [markdown]
 # The same division leaves scores that spread by 0.2 or by 1.8. A head that begins nearly uniform, as the last
@@ -509,7 +484,7 @@ for tau in (0.01, 1, 4, 8, 32, 1e6):
     rows.append([f"{tau:g}", weights.max(), spread(weights)[1], out[0, 0]])
 best = int(np.argmax(q @ k.T))
 print(f"the key with the largest score is number {best}; the mean of all values is {v.mean()}")
-table(["temperature", "largest weight", "keys looked at", "output"], rows)
+table("temperature | largest weight | keys looked at | output", rows)
 
 # %% [markdown]
 # And a temperature can hide anywhere in front of the softmax. Divide the queries by $\sqrt{d_k}$, or $W_Q$,
@@ -531,7 +506,7 @@ np.allclose(attention(q, k, v)[0], folded)
 
 # %%
 def train(scale, fold=1.0, rate=0.1, d_k=256, D=32, m=16, B=32, steps=150):
-    """-> the loss of every step, the share of silent queries at the first, the spread of scores at first and last."""
+    """-> losses, the share of silent queries at the first step, std of scores, first and last."""
     rng = np.random.default_rng(5)
     turn = np.linalg.qr(rng.standard_normal((D, D)))[0]
     c = 1 / math.sqrt(d_k) if scale is None else scale
@@ -559,15 +534,7 @@ runs = {"divided": train(None), "undivided": train(1.0), "folded into W_Q": trai
 rows = []
 for name, (losses, silent, first, last) in runs.items():
     rows.append([name, losses[0], f"{silent:.0%}", np.mean(losses[-30:]), first, last])
-head = [
-    "head",
-    "first loss",
-    "silent at first",
-    "loss, last 30 steps",
-    "std of scores, first",
-    "last",
-]
-table(head, rows, digits=2)
+table("head | first loss | silent | mean of last 30 | std of scores, first | last", rows, digits=2)
 
 # %% tags=["hide-input"]
 with style():

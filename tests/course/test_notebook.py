@@ -115,7 +115,7 @@ def test_arrays_with_names_and_shapes():
 
 def test_tables_are_rounded_and_aligned():
     rows = [["one", 1234, 0.5, "7%"], ["three", 2, 99.96, "12%"], ["x", 3, 1e-7, "1%"], ["y", 4, 0.0, "0%"]]
-    assert str(table(["name", "n", "value", "share"], rows)).split("\n") == [
+    assert str(table("name | n | value | share", rows)).split("\n") == [
         "name        n      value   share",
         "─────   ─────   ────────   ─────",
         "one     1,234      0.500      7%",
@@ -123,3 +123,5 @@ def test_tables_are_rounded_and_aligned():
         "x           3   1.00e-07      1%",
         "y           4        0.0      0%",
     ]
+    with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
+        table("n", [(1, 2)])

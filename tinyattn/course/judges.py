@@ -118,6 +118,8 @@ class Function:
         first = report.failures[0]
         told = describe(first, report.diagnosis if self.names_bug else None)
         lines = tuple("\n".join(told).split("\n"))
+        if _no_result(first):
+            lines = lines[2:]  # which property it was on the way to is beside the point
         known = next((says for wrong, says in self.tempting if self._is(op, wrong, kind)), None)
         return Judgement(WRONG, _headline(first), lines + (() if known is None else (f"  {known}",)))
 
@@ -221,7 +223,7 @@ def _headline(first: Any) -> str:
     """In a sentence, how far the answer got: of what sort its first failure is."""
     if first.endless:
         return "it does not come back."
-    if " raised " in first.message and not first.expected and not first.property.endswith("_of_nothing"):
+    if _no_result(first) and not first.property.endswith("_of_nothing"):
         return "it raises an error."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
         return "wrong dtype." if "dtype" in first.message else "wrong shape."
@@ -230,6 +232,11 @@ def _headline(first: Any) -> str:
     if first.stage == "extremes" or first.property.endswith("_of_nothing"):
         return "right in ordinary cases, wrong in an extreme one."
     return "right shape, wrong values."
+
+
+def _no_result(first: Any) -> bool:
+    """Whether the call raised, or did not come back."""
+    return first.endless or (" raised " in first.message and not first.expected)
 
 
 def _unwritten(op: Any, kind: Any, part: str) -> bool:

@@ -34,14 +34,20 @@ def look(*, decimals: int = 2, **arrays: Any) -> Text:
     return Text(tuple(lines))
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
+def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
     """Rows under their heads, words to the left and numbers to the right, rounded to `digits` significant ones.
 
-    A cell that is text is shown as it is: `f"{share:.0%}"`.
+    table("d_k | std", [(4, 1.98), (16, 3.97)])
+
+    A cell that is text is shown as it is: `f"{share:.0%}"`. Raises ValueError where a row has more or fewer cells.
     """
-    cells = [list(head)] + [[x if isinstance(x, str) else _number(x, digits) for x in row] for row in rows]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    left = [any(not row[i].lstrip("+-−")[:1].isdigit() for row in cells[1:]) for i in range(len(head))]
+    heads = [name.strip() for name in head.split("|")]
+    for row in rows:
+        if len(row) != len(heads):
+            raise ValueError(f"a row has {len(row)} cells, expected {len(heads)}: {', '.join(heads)}")
+    cells = [heads] + [[x if isinstance(x, str) else _number(x, digits) for x in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    left = [any(not row[i].lstrip("+-−")[:1].isdigit() for row in cells[1:]) for i in range(len(heads))]
 
     def line(row: list[str]) -> str:
         columns = zip(row, widths, left, strict=True)
