@@ -129,7 +129,8 @@ def test_the_block_page_shows_the_code_as_it_is():
         assert squeezed(piece) in code, piece
 
 
-PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))]
+DOCS = [f"docs/{page.name}" for page in sorted((ROOT / "docs").glob("*.md"))]
+PAGES = ["README.md", "CONTRIBUTING.md", "notebooks/README.md", *DOCS]
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
-FLOORS = ["backend", "ops", "layers", "data", "evaluation", "training", "models", "check", "show", "arguments", "cli"]
+FLOORS = ["backend", "ops", "layers", "data", "evaluation", "training", "models", "check", "show", "course"]
+FLOORS += ["arguments", "cli"]
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") in FLOORS)
 
 
@@ -79,8 +80,8 @@ def test_the_data_decides_which_module_computes(floor):
 
 def test_importing_costs_numpy_and_little_more():
     code = (
-        "import sys, tinyattn, tinyattn.models, tinyattn.check, tinyattn.show; "
-        "print([m for m in ('matplotlib', 'hypothesis', 'cupy', 'pandas') if m in sys.modules])"
+        "import sys, tinyattn, tinyattn.models, tinyattn.check, tinyattn.show, tinyattn.course; "
+        "print([m for m in ('matplotlib', 'hypothesis', 'cupy', 'pandas', 'jupytext', 'nbformat') if m in sys.modules])"
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"

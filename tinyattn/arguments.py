@@ -159,7 +159,29 @@ def parser() -> argparse.ArgumentParser:
     group.add_argument("--self", action="store_true", help="check this library, every kind or the one given by --as")
     text = "measure the suite on the zoo of known bugs, of every kind or of the one given by --as"
     group.add_argument("--zoo", action="store_true", help=text)
+    _add_course(commands)
     return whole
+
+
+def _add_course(commands: Any) -> None:
+    course = commands.add_parser(
+        "course",
+        help="the chapters and their exercises, as notebooks",
+        description="The course: what there is, notebooks to work in, and whether its exercises are sound.",
+    )
+    course.set_defaults(command="course")
+    whats = course.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
+    told = {
+        "list": ("the chapters and exercises", "List chapters and exercises, with difficulty and time."),
+        "build": ("write notebooks to work in", "Write the chapters as notebooks, exercises unsolved, into a folder."),
+        "check": ("does every stub fail, every solution pass?", "Run all chapters, unsolved and solved."),
+    }
+    for what, (text, description) in told.items():
+        command = whats.add_parser(what, help=text, description=description)
+        command.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
+        if what == "build":
+            command.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
+            command.add_argument("--solutions", action="store_true", help="with the solutions filled in")
 
 
 def _add(group: Any, name: str, kind: type, text: str, **how: Any) -> None:

@@ -1,4 +1,4 @@
-"""The command `tinyattn`: train, evaluate, recommend, show."""
+"""The command `tinyattn`: train, evaluate, recommend, show, check, course."""
 
 from __future__ import annotations
 
@@ -325,6 +325,13 @@ def check(options: argparse.Namespace) -> int:
     return run(options)
 
 
+def course(options: argparse.Namespace) -> int:
+    """`tinyattn course`: chapters, exercises, notebooks. -> exit code. What it needs is imported here."""
+    from .course.command import run
+
+    return run(options)
+
+
 COMMANDS = {
     "train": train,
     "evaluate": measure,
@@ -332,4 +339,5 @@ COMMANDS = {
     "recommend": recommend,
     "show": show,
     "check": check,
+    "course": course,
 }

@@ -2,6 +2,7 @@
 
 gradcheck(forward, backward, *inputs)      is this backward the derivative of this forward?
 conform(implementation, "attention")       everything that is known of attention, and the name of the bug
+hold(implementation, "attention")          the same, in this process
 properties_for(implementation, kind)       the same as tests of your own: one a property
 """
 
@@ -13,6 +14,7 @@ from .gradcheck import GradReport, gradcheck, gradcheck_layer, gradcheck_model
 
 _LATER = {
     "conform": "front",
+    "hold": "front",
     "Report": "trial",
     "KINDS": "kinds",
     "properties_for": "plugin",
@@ -21,7 +23,7 @@ _LATER = {
 }
 
 __all__ = ["KINDS", "GradReport", "Report", "conform", "diagnose", "gradcheck", "gradcheck_layer", "gradcheck_model",
-           "properties_for", "zoo"]  # fmt: skip
+           "hold", "properties_for", "zoo"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -251,7 +251,7 @@ def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) ->
                 continue
             if any(wrong):
                 return CONTRADICT
-        if not _same(x, y):
+        if not same_numbers(x, y):
             return CONTRADICT
     return AGREE
 
@@ -265,7 +265,8 @@ def _broken(seen: Observation) -> str:
     return "overflow" if blown else ""
 
 
-def _same(a: Any, b: Any) -> bool:
+def same_numbers(a: Any, b: Any) -> bool:
+    """Whether two observations agree: arrays up to what another order of summing does, anything else exactly."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return bool(a == b)
     if a.shape != b.shape:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .diagnosis import diagnose
 from .isolation import OUT_OF_TIME, in_child, load
 from .kinds import Kind, named, properties_of
+from .property import NOTHING, STAGES, Property
 from .subject import CannotRunError, Subject
 from .trial import Finding, Report, try_property
 
@@ -65,6 +66,34 @@ def conform(
     return Report(kind, title, tuple(found), examples=examples, seed=seed, not_run=left, **extra)
 
 
+def hold(
+    implementation: Any,
+    kind: str | Kind,
+    *,
+    stages: Iterable[str] = tuple(STAGES),
+    examples: int = 50,
+    seed: int = 0,
+    time_limit: float = 60.0,
+    patience: float = 10.0,
+) -> Report:
+    """`conform` in this process: for code that the caller has in hand and trusts not to crash.
+
+    Nothing is forked, so it works for functions of a notebook, on every system. `stages` leaves the others out.
+    Raises CannotRunError where it cannot be called as its kind, ImportError where hypothesis is missing.
+    """
+    known = named(kind) if isinstance(kind, str) else kind
+    op = Subject(implementation, known)
+    properties = [prop for prop in properties_of(known) if prop.stage in set(stages)]
+    properties.sort(key=lambda prop: prop.leads == NOTHING)  # an empty batch last: it is nobody's first question
+    found: dict[str, list[Any]] = {"finding": [], "diagnosis": [None], "trying": []}
+    options = {"examples": examples, "seed": seed, "patience": patience}
+    _try_all(lambda what, value: found[what].append(value), op, known, properties, options, time_limit)
+    findings, diagnosis = tuple(found["finding"]), found["diagnosis"][-1]
+    title = _title(implementation)
+    left = len(properties) - len(findings)
+    return Report(known.name, title, findings, tuple(op.lacks), examples, seed, diagnosis, left)
+
+
 def _work(send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float) -> None:
     """What the child does: import, try, diagnose."""
     import hypothesis  # noqa: F401  before somebody's file of that name can come in between
@@ -73,23 +102,34 @@ def _work(send: Callable[[str, Any], None], target: Any, name: str, options: dic
     try:
         op = Subject(load(target) if isinstance(target, str) else target, kind)
         send("lacks", tuple(op.lacks))
-        properties = properties_of(kind)
-        failed: list[str] = []
-        endless = 0
-        for prop in properties:
-            send("trying", prop.name)
-            # the first failure is shrunk to its smallest counterexample; of the others it is enough to know
-            found = try_property(op, kind, prop, shrink=not failed, budget=0.8 * limit / len(properties), **options)
-            send("finding", found)
-            failed += [found.property] if found.outcome == "fails" else []
-            endless += found.endless
-            if endless == 2:
-                return  # nobody waits for the others
-        if failed:
-            with contextlib.suppress(Exception):  # no name is better than no report
-                send("diagnosis", diagnose(op, kind, failed, limit=min(20.0, limit / 4)))
+        _try_all(send, op, kind, properties_of(kind), options, limit)
     except CannotRunError as error:
         send("problem", str(error))
+
+
+def _try_all(
+    send: Callable[[str, Any], None],
+    op: Subject,
+    kind: Kind,
+    properties: list[Property],
+    options: dict[str, Any],
+    limit: float,
+) -> None:
+    """Send a "finding" for each property, before it that it is being tried, and the "diagnosis" if any failed."""
+    failed: list[str] = []
+    endless = 0
+    for prop in properties:
+        send("trying", prop.name)
+        # the first failure is shrunk to its smallest counterexample; of the others it is enough to know
+        found = try_property(op, kind, prop, shrink=not failed, budget=0.8 * limit / len(properties), **options)
+        send("finding", found)
+        failed += [found.property] if found.outcome == "fails" else []
+        endless += found.endless
+        if endless == 2:
+            return  # nobody waits for the others
+    if failed:
+        with contextlib.suppress(Exception):  # no name is better than no report
+            send("diagnosis", diagnose(op, kind, failed, limit=min(20.0, limit / 4)))
 
 
 def _ended(kind: Kind, name: str, why: str) -> Finding:

@@ -6,11 +6,11 @@ from typing import Any
 
 from .attention import attention_map
 from .curves import metric_bars, training_curves
-from .style import figure, save
+from .style import figure, save, style
 
 _LATER = {"Trace": "tracing", "array_map": "array_map", "trace": "tracing"}
 
-__all__ = ["Trace", "array_map", "attention_map", "figure", "metric_bars", "save", "trace", "training_curves"]
+__all__ = ["Trace", "array_map", "attention_map", "figure", "metric_bars", "save", "style", "trace", "training_curves"]
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,11 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "legend.frameon": False,
-    "text.parse_math": False,          # item ids are no formulas, whatever dollars they hold
 }
 
 
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **how: Any) -> tuple[Any, Any]:
-    """-> figure, axes, without touching any global state of matplotlib's; draw and save within `in_style`."""
+    """-> figure, axes, without touching any global state of matplotlib's; draw within `style()` or `in_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -34,14 +34,24 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.
     return made, made.subplots(rows, columns, **how)
 
 
+@contextlib.contextmanager
+def style(math: bool = True) -> Iterator[None]:
+    """`with style(): ...` draws in the house style whatever is drawn in the block; dollars enclose formulas."""
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE | {"text.parse_math": math}):
+        yield
+
+
 def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that draws or saves: all of it happens in the house style."""
+    """Decorate a function that draws or saves: all of it happens in the house style.
+
+    Labels are taken literally there: item ids are no formulas, whatever dollars they hold.
+    """
 
     @wraps(draw)
     def styled(*args: Any, **how: Any) -> Any:
-        from matplotlib import rc_context
-
-        with rc_context(_STYLE):
+        with style(math=False):
             return draw(*args, **how)
 
     return styled

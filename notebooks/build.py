@@ -1,0 +1,224 @@
+"""Builds each notebooks/NN_name.ipynb from NN_name.py: unsolved, executed, and the same bytes on every build.
+
+    python notebooks/build.py            all chapters
+    python notebooks/build.py 2 5        these
+    python notebooks/build.py --check    write nothing, name what is stale, exit 1 if anything is
+
+The pictures that a chapter shows are written to figures/ as well. Needs `pip install -e ".[dev]"`.
+
+What is stale is judged so that another machine gives no false alarm, and an edit without a build never passes:
+cells must be those of the source, exactly; outputs those of running it now, their words exactly and a number with a
+point within one of its last digit; pictures pixel by pixel, up to what rounding moves, where matplotlib is the
+version that drew them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import io
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import matplotlib.image
+import nbformat
+import numpy as np
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tinyattn.course.chapters import Chapter, chapters, folder  # noqa: E402
+from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
+
+FIGURES = ROOT / "figures"
+SECONDS = 120  # for one cell
+MOVED = 0.002  # mean difference of pixels, of 1, that rounding may make
+NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
+
+
+def executed(chapter: Chapter) -> Any:
+    """The reader's notebook with the outputs of running it from top to end, in an empty folder.
+
+    Raises nbclient's CellExecutionError where a cell raises, RuntimeError where one warns.
+    """
+    made = notebook(chapter)
+    # the kernel imports this checkout; one thread, so that sums are added in the same order
+    env = os.environ | {"PYTHONPATH": str(ROOT), "OPENBLAS_NUM_THREADS": "1", "PYTHONHASHSEED": "0"}
+    with tempfile.TemporaryDirectory() as empty:
+        client = NotebookClient(
+            made, timeout=SECONDS, kernel_name="python3", record_timing=False, coalesce_streams=True,
+            resources={"metadata": {"path": empty}}, extra_arguments=["--log-level=ERROR"],
+        )  # fmt: skip
+        client.execute(env=env)
+    made.metadata = METADATA | {"tinyattn": {"matplotlib": matplotlib.__version__}}
+    for cell in made.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                raise RuntimeError(
+                    f"{chapter.path.name} warns:\n{output['text']}\nin the cell\n{cell.source}"
+                )
+    return made
+
+
+def pictures(made: Any) -> dict[str, bytes]:
+    """The PNGs in a notebook, by name."""
+    shown = [
+        output
+        for cell in made.cells
+        for output in cell.get("outputs", ())
+        if "image/png" in output.get("data", {})
+    ]
+    return {
+        output["metadata"]["picture"]: base64.b64decode(output["data"]["image/png"])
+        for output in shown
+    }
+
+
+def figure_files(chapter: Chapter, made: Any) -> dict[Path, bytes]:
+    """The files in figures/ that belong to a chapter, and what is in them."""
+    return {
+        FIGURES / f"{chapter.number:02}-{name}.png": png for name, png in pictures(made).items()
+    }
+
+
+def notebook_file(chapter: Chapter) -> Path:
+    return chapter.path.with_suffix(".ipynb")
+
+
+def build(chapter: Chapter) -> None:
+    """Write the chapter's notebook and figures."""
+    made = executed(chapter)
+    notebook_file(chapter).write_text(text_of(made), encoding="utf-8")
+    FIGURES.mkdir(exist_ok=True)
+    for path, png in figure_files(chapter, made).items():
+        path.write_bytes(png)
+
+
+def stale(chapter: Chapter) -> list[str]:
+    """What of a chapter's committed files is not what its source gives, a sentence each."""
+    path = notebook_file(chapter)
+    if not path.exists():
+        return [f"{path.name} has not been built"]
+    committed = nbformat.reads(path.read_text(encoding="utf-8"), as_version=nbformat.NO_CONVERT)
+    if _sources(committed) != _sources(notebook(chapter)):
+        return [f"{path.name} is stale: its cells are not those of {chapter.path.name}"]
+    found = [
+        f"{file.name} is stale: it is not the picture in {path.name}"
+        for file, png in figure_files(chapter, committed).items()
+        if not file.exists() or file.read_bytes() != png
+    ]
+    made = executed(chapter)
+    same_drawer = committed.metadata.get("tinyattn") == made.metadata["tinyattn"]
+    for number, (old, new) in enumerate(zip(committed.cells, made.cells, strict=True), start=1):
+        why = difference(old.get("outputs", []), new.get("outputs", []), same_drawer)
+        if why:
+            found.append(f"{path.name} is stale: running cell {number} gives {why}")
+    return found
+
+
+def _sources(made: Any) -> list[tuple[Any, ...]]:
+    return [(cell.id, cell.cell_type, cell.source, cell.metadata) for cell in made.cells]
+
+
+def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
+    """In what two cells' outputs differ, or ""."""
+    if len(old) != len(new):
+        return f"{len(new)} outputs, not {len(old)}"
+    for a, b in zip(old, new, strict=True):
+        if a["output_type"] != b["output_type"]:
+            return f"{b['output_type']}, not {a['output_type']}"
+        one, two = ({"text": x["text"]} if "text" in x else dict(x.get("data", {})) for x in (a, b))
+        if one.keys() != two.keys():
+            return f"{', '.join(two)}, not {', '.join(one)}"
+        for kind in one:
+            if kind != "image/png" and not same_text(one[kind], two[kind]):
+                return f"another text:\n{two[kind]}\nnot\n{one[kind]}"
+        if (
+            "image/png" in one
+            and same_drawer
+            and not same_picture(one["image/png"], two["image/png"])
+        ):
+            return f"another picture {b['metadata'].get('picture', '')}".rstrip()
+    return ""
+
+
+def same_text(a: str, b: str) -> bool:
+    """The same words, and the same numbers up to one of the last digit that is printed, if there is a point."""
+    words = [" ".join(NUMBER.sub(" # ", text).split()) for text in (a, b)]
+    numbers = [NUMBER.findall(text) for text in (a, b)]
+    return words[0] == words[1] and all(_near(x, y) for x, y in zip(*numbers, strict=True))
+
+
+def _near(x: str, y: str) -> bool:
+    if x == y:
+        return True
+    return (
+        "." in x
+        and "." in y
+        and abs(float(x) - float(y)) <= 1.001 * max(_last_digit(x), _last_digit(y))
+    )
+
+
+def _last_digit(x: str) -> float:
+    """What one of the last printed digit is worth: 0.01 in 3.14, 1e-6 in 1.2e-5."""
+    mantissa, _, exponent = x.lower().partition("e")
+    return 10.0 ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
+
+
+def same_picture(a: str, b: str) -> bool:
+    """Two PNGs in base64, up to the few pixels at an edge that another rounding moves."""
+    one, two = (matplotlib.image.imread(io.BytesIO(base64.b64decode(x))) for x in (a, b))
+    return one.shape == two.shape and float(np.mean(np.abs(one - two))) <= MOVED
+
+
+def strays() -> list[str]:
+    """Notebooks without a source, and figures with a chapter's number that no notebook shows."""
+    every = chapters()
+    kept = {notebook_file(chapter) for chapter in every}
+    found = [
+        f"{path.name} has no source"
+        for path in sorted(folder().glob("*.ipynb"))
+        if path not in kept
+    ]
+    shown: set[Path] = set()
+    for chapter in every:
+        if notebook_file(chapter).exists():
+            shown |= figure_files(
+                chapter, nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)
+            ).keys()
+    return found + [
+        f"{p.name} is in no notebook"
+        for p in sorted(FIGURES.glob("[0-9][0-9]-*.png"))
+        if p not in shown
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    assert __doc__ is not None
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument(
+        "chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)"
+    )
+    parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
+    options = parser.parse_args(arguments)
+    chosen = chapters(options.chapters)
+    if options.check:
+        found = [why for chapter in chosen for why in stale(chapter)] + strays()
+        print("\n".join(found) or f"{len(chosen)} chapters are as built")
+        return 1 if found else 0
+    for chapter in chosen:
+        build(chapter)
+        print(notebook_file(chapter))
+    for why in strays():
+        print(why)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

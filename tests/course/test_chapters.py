@@ -1,0 +1,185 @@
+"""Every chapter runs from its top to its end, unsolved and solved; every stub fails, and every solution passes."""
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tinyattn.cli import main
+from tinyattn.course import check
+from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems
+from tinyattn.course.exercise import SORTS, Exercise
+from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
+from tinyattn.course.judges import Number
+
+ROOT = Path(__file__).parent.parent.parent
+CHAPTERS = chapters()
+each = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.path.stem)
+
+
+@each
+def test_stubs_fail_and_solutions_pass(chapter):
+    assert problems(chapter) == []
+
+
+@each
+def test_a_chapter_says_what_its_exercises_are(chapter):
+    """Difficulty and time as the table has them, a check for each, and at least three, of different sorts."""
+    headings = [f"# ### Exercise `{e.name}` ({e.label})" for e in chapter.exercises]
+    assert re.findall(r"# ### Exercise .*", chapter.source) == headings
+    for exercise in chapter.exercises:
+        assert f'check("{exercise.name}", {exercise.name})' in chapter.source
+    assert len(headings) >= 3
+    assert len({e.sort for e in chapter.exercises}) >= 3
+
+
+@each
+def test_a_readers_notebook_holds_no_solution(chapter):
+    solutions = re.findall(r"### BEGIN SOLUTION\n(.*?)\n *### END SOLUTION", chapter.source, re.S)
+    assert len(solutions) == len(chapter.exercises)
+    for solution in solutions:
+        assert solution not in chapter.unsolved()
+        assert solution in chapter.solved()
+    assert "SOLUTION" not in chapter.unsolved() + chapter.solved()
+
+
+@each
+def test_links_lead_somewhere(chapter):
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", chapter.source):
+        assert target.startswith("https://") or (chapter.path.parent / target).exists(), target
+
+
+def test_the_road_is_in_the_readme():
+    """All chapters, 00 to 18, those that there are with a link; and every chapter is in the wheel."""
+    text = (ROOT / "notebooks" / "README.md").read_text()
+    assert re.findall(r"^\| (\d\d) \|", text, re.M) == [f"{n:02}" for n in range(19)]
+    linked = re.findall(r"^\| \d\d \| \[.+?\]\((.+?)\)", text, re.M)
+    assert linked == [f"{chapter.path.stem}.ipynb" for chapter in CHAPTERS]
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert wheel["force-include"] == {
+        f"notebooks/{c.path.name}": f"tinyattn/course/chapters/{c.path.name}" for c in CHAPTERS
+    }
+
+
+def test_the_table_of_exercises_is_sound():
+    names = Counter(e.name for exercises in BY_CHAPTER.values() for e in exercises)
+    assert max(names.values()) == 1
+    assert set(BY_CHAPTER) <= {chapter.number for chapter in CHAPTERS}
+    assert all(len(e.hints) == 2 and all(e.hints) for e in BY_NAME.values())
+
+
+def test_an_exercise_is_refused_where_its_table_is_wrong():
+    good = {"name": "x", "sort": SORTS[0], "difficulty": 1, "minutes": 2, "task": "", "judge": len, "hints": ("", "")}
+    Exercise(**good)
+    for wrong in ({"sort": "guess"}, {"difficulty": 4}, {"minutes": 0}, {"name": "two words"}):
+        with pytest.raises(ValueError, match=r"x: sort is 'guess'|difficulty|'two words'"):
+            Exercise(**(good | wrong))
+
+
+# --- sources --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def write(tmp_path):
+    def at(text, name="02_small.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return Chapter(path)
+
+    return at
+
+
+SMALL = '''# %% [markdown]
+# # 02 · Small
+
+# %%
+from tinyattn.course import check
+
+### BEGIN SOLUTION
+score_std = 16
+other = 1
+### END SOLUTION
+check("score_std", score_std)
+
+
+# %%
+def f(x):
+    """What a reader sees."""
+    ### BEGIN SOLUTION
+    y = x + 1
+    return y
+    ### END SOLUTION
+'''
+
+
+def test_the_forms_of_a_source(write):
+    chapter = write(SMALL)
+    assert chapter.title == "02 · Small"
+    assert "score_std = ...  # your turn\nother = ...  # your turn\ncheck(" in chapter.unsolved()
+    assert chapter.unsolved().endswith('"""What a reader sees."""\n    raise NotImplementedError  # your turn\n')
+    assert '"""What a reader sees."""\n    y = x + 1\n    return y\n' in chapter.solved()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (SMALL.replace("    ### END SOLUTION", ""), "a solution has no end"),
+        (SMALL.replace("### BEGIN SOLUTION\nscore", "score"), "line 9: solution marks do not pair up"),
+        (SMALL.replace("### END SOLUTION\ncheck", "check"), "line 13: solution marks do not pair up"),
+        (SMALL.replace("other = 1", "print(1)"), "gives names their values and does nothing else"),
+    ],
+)
+def test_marks_that_make_no_sense_are_refused(text, says, write):
+    with pytest.raises(ValueError, match=says):
+        write(text).unsolved()
+
+
+def test_what_is_wrong_with_a_chapter_is_told(write):
+    """A stub that passes, a solution that does not, an exercise without a check, a check of another's, an error."""
+    found = "\n".join(problems(write(SMALL.replace("score_std = 16", "score_std = 17.5"))))
+    assert "the solution of score_std:\n✗ score_std: 17.5 is too large." in found
+    assert "02_small.py never checks my_attention" in found
+    assert "the stub of score_std:\n✓" in "\n".join(problems(write(SMALL.replace("score_std)", "16)"))))
+    assert "02_small.py never checks score_std" in "\n".join(problems(write("x = 1\n")))
+    alien = problems(write(SMALL, "00_small.py"))
+    assert alien == ["00_small.py checks score_std, which belongs to another chapter"] * 2
+    broken = write(SMALL + "\n\nf(1)\n1 / 0\n")
+    with pytest.raises(BrokenChapterError, match=r"02_small.py raises ZeroDivisionError: .*\n    1 / 0"):
+        broken.run(broken.solved())
+    assert problems(broken)[0].startswith("with its stubs, 02_small.py raises NotImplementedError")
+
+
+def test_the_command_counts_them(capsys, monkeypatch, write):
+    chapter = write(SMALL)
+    small = BY_NAME["score_std"]
+    monkeypatch.setattr("tinyattn.course.chapters.folder", lambda: chapter.path.parent)
+    monkeypatch.setitem(BY_CHAPTER, 2, (small,))
+    assert main(["course", "check"]) == 0
+    assert "1 exercises: 1 stubs fail, 1 solutions pass" in capsys.readouterr().out
+    assert main(["course", "list"]) == 0
+    assert "02 · Small   (1 exercises, 3 min)" in capsys.readouterr().out
+    assert main(["course", "check", "9"]) == 2
+    assert "there is no chapter 09; there are 02" in capsys.readouterr().err
+    chapter.path.write_text(SMALL.replace("16", "15"))
+    assert main(["course", "check"]) == 1
+    assert "the solution of score_std" in capsys.readouterr().out
+
+
+def test_sources_are_found_in_a_checkout():
+    assert folder() == ROOT / "notebooks"
+
+
+NUMBERS = [e for e in BY_NAME.values() if isinstance(e.judge, Number)]
+
+
+@pytest.mark.parametrize("exercise", NUMBERS, ids=lambda e: e.name)
+def test_a_tempting_number_is_told_why_it_is_wrong(exercise):
+    expected = exercise.judge.compute()
+    assert check(exercise.name, expected)
+    for other, says in exercise.judge.tempting:
+        verdict = check(exercise.name, other(), hint=2)
+        assert not verdict
+        assert says in str(verdict)
+        assert f"{float(expected):.4g}." not in str(verdict)  # the solution is never told

@@ -1,0 +1,127 @@
+"""Notebooks: what a reader is handed, the same for the same source, and the pictures and tables in them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tinyattn.cli import main
+from tinyattn.course import look, picture, table
+from tinyattn.course.chapters import Chapter
+from tinyattn.course.notebook import build, notebook, text_of
+from tinyattn.show import figure, style
+
+SOURCE = """# %% [markdown]
+# # 02 · Small
+# A formula, $a$.
+
+# %% tags=["hide-input"]
+x = 1
+
+# %%
+x = 1
+
+
+# %%
+def f():
+    ### BEGIN SOLUTION
+    return 2
+    ### END SOLUTION
+
+
+# %%
+x = 1
+"""
+
+
+@pytest.fixture
+def chapter(tmp_path):
+    path = tmp_path / "02_small.py"
+    path.write_text(SOURCE)
+    return Chapter(path)
+
+
+def test_cells_are_those_of_the_source(chapter):
+    made = notebook(chapter)
+    assert [c.cell_type for c in made.cells] == ["markdown", "code", "code", "code", "code"]
+    assert made.cells[0].source == "# 02 · Small\nA formula, $a$."
+    assert made.cells[1].metadata == {"tags": ["hide-input"], "jupyter": {"source_hidden": True}}
+    assert made.cells[3].source == "def f():\n    raise NotImplementedError  # your turn"
+    assert notebook(chapter, solutions=True).cells[3].source == "def f():\n    return 2"
+    assert all(not c.get("outputs") and c.get("execution_count") is None for c in made.cells)
+
+
+def test_ids_are_stable_and_unique(chapter):
+    first, again = notebook(chapter), notebook(chapter)
+    assert text_of(first) == text_of(again)
+    ids = [c.id for c in first.cells]
+    assert len(set(ids)) == len(ids)
+    chapter.path.write_text("# %%\ny = 2\n\n" + SOURCE)
+    assert [c.id for c in notebook(Chapter(chapter.path)).cells][1:] == ids  # an insertion moves no other cell's id
+
+
+def test_building_overwrites_nothing(chapter, tmp_path):
+    [path] = build([chapter], tmp_path / "mine")
+    assert json.loads(path.read_text())["nbformat"] == 4
+    path.write_text("answers")
+    with pytest.raises(ValueError, match=r"02_small.ipynb is there already and may hold answers"):
+        build([chapter], tmp_path / "mine")
+    assert path.read_text() == "answers"
+
+
+def test_the_command_writes_both_forms(tmp_path, capsys):
+    assert main(["course", "build", "2", "--to", str(tmp_path / "mine")]) == 0
+    assert capsys.readouterr().out == f"{tmp_path / 'mine' / '02_scale.ipynb'}\n"
+    assert main(["course", "build", "--to", str(tmp_path / "solved"), "--solutions"]) == 0
+    mine, solved = ((tmp_path / where / "02_scale.ipynb").read_text() for where in ("mine", "solved"))
+    assert "raise NotImplementedError" in mine
+    assert "raise NotImplementedError" not in solved
+    assert main(["course", "build", "--to", str(tmp_path / "mine")]) == 2
+    assert "is there already" in capsys.readouterr().err
+
+
+def test_a_missing_jupytext_is_said_in_a_line(monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(__import__("sys").modules, "jupytext", None)
+    assert main(["course", "build", "--to", str(tmp_path / "new")]) == 2
+    assert capsys.readouterr().err == "tinyattn: making notebooks needs jupytext: pip install 'tinyattn[notebooks]'\n"
+    assert not (tmp_path / "new").exists()
+
+
+def draw():
+    with style():
+        made, ax = figure()
+        ax.plot([1, 2], [3, 4], label="$d_k$")
+        ax.legend()
+    return picture(made, "a-line", "a line that rises")
+
+
+def test_a_picture_has_the_same_bytes_every_time():
+    first = draw()
+    assert first.png == draw().png
+    assert b"matplotlib" not in first.png
+    data, metadata = first._repr_mimebundle_()
+    assert set(data) == {"image/png", "text/plain"}
+    assert data["text/plain"] == "[a-line: a line that rises]"
+    assert metadata == {"image/png": {"alt": "a line that rises"}, "picture": "a-line"}
+    with pytest.raises(ValueError, match=r"'a/b', expected letters, digits and hyphens"):
+        picture(None, "a/b", "")
+
+
+def test_arrays_with_names_and_shapes():
+    text = str(look(q=np.array([[1.0, -0.001]]), weights=np.array([3])))
+    assert text == "q        (1, 2)    [[1.00 0.00]]\nweights  (1,)      [3]"
+    assert "0.001" in str(look(x=np.array([0.001]), decimals=3))
+
+
+def test_tables_are_rounded_and_aligned():
+    rows = [["one", 1234, 0.5, "7%"], ["three", 2, 99.96, "12%"], ["x", 3, 1e-7, "1%"], ["y", 4, 0.0, "0%"]]
+    assert str(table("name | n | value | share", rows)).split("\n") == [
+        "name        n      value   share",
+        "─────   ─────   ────────   ─────",
+        "one     1,234      0.500      7%",
+        "three       2      100.0     12%",
+        "x           3   1.00e-07      1%",
+        "y           4        0.0      0%",
+    ]
+    with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
+        table("n", [(1, 2)])

@@ -1,0 +1,156 @@
+"""notebooks/build.py: committed notebooks are those of their sources, and what is stale is named, never by mistake."""
+
+import base64
+import io
+
+import nbformat
+import numpy as np
+import pytest
+from nbclient.exceptions import CellExecutionError
+
+from notebooks import build
+from tests.course.test_notebook import draw
+from tinyattn.course.chapters import Chapter, chapters
+from tinyattn.course.notebook import notebook
+
+SMALL = """# %% [markdown]
+# # 02 · Small
+
+# %%
+from tests.course.test_notebook import draw
+
+print("one")
+print("two, 0.25")
+
+# %%
+draw()
+"""
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    path = tmp_path / "notebooks" / "02_small.py"
+    path.parent.mkdir()
+    path.write_text(SMALL)
+    monkeypatch.setattr(build, "FIGURES", tmp_path / "figures")
+    return Chapter(path)
+
+
+@pytest.mark.parametrize("chapter", chapters(), ids=lambda chapter: chapter.path.stem)
+def test_committed_notebooks_are_those_of_their_sources(chapter):
+    """Cells and figures; `python notebooks/build.py --check` executes them too."""
+    committed = nbformat.read(build.notebook_file(chapter), nbformat.NO_CONVERT)
+    assert build._sources(committed) == build._sources(notebook(chapter)), "run python notebooks/build.py"
+    for path, png in build.figure_files(chapter, committed).items():
+        assert path.read_bytes() == png, "run python notebooks/build.py"
+    assert build.strays() == []
+
+
+@pytest.mark.slow
+def test_two_builds_are_one_and_the_same_and_what_is_stale_is_named(small):
+    build.build(small)
+    path, figure = build.notebook_file(small), build.FIGURES / "02-a-line.png"
+    first = path.read_bytes(), figure.read_bytes()
+    build.build(small)
+    assert (path.read_bytes(), figure.read_bytes()) == first
+    assert figure.read_bytes() == draw().png
+    assert build.stale(small) == []
+
+    figure.write_bytes(b"another")
+    assert build.stale(small) == ["02-a-line.png is stale: it is not the picture in 02_small.ipynb"]
+    figure.write_bytes(first[1])
+    committed = nbformat.read(path, nbformat.NO_CONVERT)
+    committed.cells[1].outputs[0].text = "one\ntwo, 0.29\n"
+    nbformat.write(committed, path, version=nbformat.NO_CONVERT)
+    [why] = build.stale(small)
+    assert why.startswith("02_small.ipynb is stale: running cell 2 gives another text:\none\ntwo, 0.25")
+    small.path.write_text(SMALL + "# more\n")
+    assert "its cells are not those of 02_small.py" in build.stale(Chapter(small.path))[0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "error", "says"),
+    [("1 / 0", CellExecutionError, "ZeroDivisionError"), ("import warnings; warnings.warn('oh')", RuntimeError, "oh")],
+)
+def test_a_cell_that_raises_or_warns_is_no_chapter(line, error, says, small):
+    small.path.write_text(SMALL + f"\n# %%\n{line}\n")
+    with pytest.raises(error, match=says):
+        build.executed(Chapter(small.path))
+
+
+def test_one_that_was_never_built_is_named(small, capsys):
+    assert build.stale(small) == ["02_small.ipynb has not been built"]
+
+
+def test_strays_are_named(small, monkeypatch):
+    monkeypatch.setattr(build, "chapters", lambda: [])
+    monkeypatch.setattr(build, "folder", lambda: small.path.parent)
+    (small.path.parent / "07_old.ipynb").write_text("{}")
+    build.FIGURES.mkdir()
+    for name in ("07-old.png", "attention.png"):
+        (build.FIGURES / name).write_bytes(b"")
+    assert build.strays() == ["07_old.ipynb has no source", "07-old.png is in no notebook"]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "same"),
+    [
+        ("loss 0.25", "loss   0.25\n", True),
+        ("loss 0.25", "loss 0.26", True),          # one of the last digit: another machine's rounding
+        ("loss 0.25", "loss 0.27", False),
+        ("loss 9.99", "loss 10.00", True),
+        ("5 keys", "6 keys", False),               # a count is a count
+        ("1.2e-05", "1.3e-05", True),
+        ("1.2e-05", "1.2e-04", False),
+        ("loss 0.25", "cost 0.25", False),
+        ("0.25", "0.25 0.25", False),
+        ("d_k2 1.0", "d_k3 1.0", False),
+        ("0.5 and -0.5", "0.5 and 0.5", False),
+    ],
+)  # fmt: skip
+def test_text_is_compared_word_by_word_and_numbers_up_to_rounding(a, b, same):
+    assert build.same_text(a, b) is same
+
+
+def encoded(change):
+    import matplotlib.image
+
+    pixels = matplotlib.image.imread(io.BytesIO(draw().png)).copy()
+    change(pixels)
+    out = io.BytesIO()
+    matplotlib.image.imsave(out, np.ascontiguousarray(pixels), format="png")
+    return base64.b64encode(out.getvalue()).decode()
+
+
+def test_pictures_are_compared_up_to_a_few_pixels():
+    original = base64.b64encode(draw().png).decode()
+
+    def one(pixels):
+        pixels[5, 5, :3] = 0
+
+    def block(pixels):
+        pixels[100:140, 100:200, :3] = 0
+
+    assert build.same_picture(original, encoded(one))
+    assert not build.same_picture(original, encoded(block))
+    assert not build.same_picture(original, _smaller())
+
+
+def _smaller():
+    from tinyattn.course import picture
+    from tinyattn.show import figure
+
+    return base64.b64encode(picture(figure(size=(2, 2))[0], "small", "").png).decode()
+
+
+def test_another_matplotlib_draws_other_pixels_and_that_is_no_difference():
+    shown = {"output_type": "display_data", "metadata": {"picture": "a"}}
+    old = [shown | {"data": {"image/png": base64.b64encode(draw().png).decode(), "text/plain": "[a: b]"}}]
+    new = [shown | {"data": {"image/png": _smaller(), "text/plain": "[a: b]"}}]
+    assert build.difference(old, new, same_drawer=True) == "another picture a"
+    assert build.difference(old, new, same_drawer=False) == ""
+    assert build.difference(old, [], same_drawer=False) == "0 outputs, not 1"
+    assert "stream, not display_data" in build.difference(old, [{"output_type": "stream", "text": ""}], True)
+    del new[0]["data"]["image/png"]
+    assert build.difference(old, new, True) == "text/plain, not image/png, text/plain"

@@ -1,0 +1,150 @@
+"""The chapters' sources: where they are, the reader's and the solved form of each, and running them without a kernel.
+
+A source is Python in jupytext's percent format: `# %%` begins a cell of code, `# %% [markdown]` one of text. What an
+exercise asks for stands between two comments,
+
+    ### BEGIN SOLUTION
+    ### END SOLUTION
+
+and readers are given something else there: inside a function `raise NotImplementedError`, at the top level, where a
+name is given a value, `name = ...`. Everything below an exercise must run with both.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import re
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from .checking import recording
+from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
+from .exercises import BY_CHAPTER
+
+BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+
+
+class BrokenChapterError(RuntimeError):
+    """A chapter does not run to its end."""
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """One source, notebooks/NN_name.py."""
+
+    path: Path
+
+    @cached_property
+    def source(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @property
+    def number(self) -> int:
+        return int(self.path.name[:2])
+
+    @property
+    def title(self) -> str:
+        """Its first heading."""
+        found = re.search(r"^# # (.+)$", self.source, re.M)
+        if found is None:
+            raise ValueError(f"{self.path} has no title, expected a line `# # NN · title`")
+        return found[1]
+
+    @property
+    def exercises(self) -> tuple[Exercise, ...]:
+        return BY_CHAPTER.get(self.number, ())
+
+    def solved(self) -> str:
+        """The source with its solutions, and without the marks around them."""
+        return self._with(lambda block, indent: block)
+
+    def unsolved(self) -> str:
+        """The source as a reader begins with it."""
+        return self._with(_stub)
+
+    def _with(self, made_of: Callable[[list[str], str], Iterable[str]]) -> str:
+        """Every solution replaced by what `made_of(its lines, its indent)` makes of it."""
+        lines: list[str] = []
+        block: list[str] | None = None
+        for number, line in enumerate(self.source.split("\n"), start=1):
+            mark = line.strip()
+            if mark == BEGIN and block is None:
+                block = []
+            elif mark == END and block is not None:
+                try:
+                    lines += made_of(block, line[: len(line) - len(line.lstrip())])
+                except ValueError as error:
+                    raise ValueError(f"{self.path}, solution that ends in line {number}: {error}") from None
+                block = None
+            elif mark in (BEGIN, END) or (block is not None and line.startswith("# %%")):
+                raise ValueError(f"{self.path}, line {number}: solution marks do not pair up in their cell")
+            else:
+                (lines if block is None else block).append(line)
+        if block is not None:
+            raise ValueError(f"{self.path}: a solution has no end")
+        return "\n".join(lines)
+
+    def run(self, text: str) -> list[Verdict]:
+        """Execute a form of the source, as a notebook would from its top to its end. -> the verdicts of its checks.
+
+        Raises BrokenChapterError, with the line, where the chapter itself raises.
+        """
+        try:
+            with recording() as verdicts, contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(text, str(self.path), "exec"), {"__name__": self.path.stem})
+        except Exception as error:
+            here = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(self.path)]
+            line = text.split("\n")[(here[-1] or 1) - 1].strip() if here else ""
+            raise BrokenChapterError(f"{self.path.name} raises {type(error).__name__}: {error}\n    {line}") from error
+        return verdicts
+
+
+def _stub(block: list[str], indent: str) -> Iterator[str]:
+    """What a reader finds in place of a solution."""
+    if indent:
+        yield f"{indent}raise NotImplementedError  # your turn"
+        return
+    for node in ast.parse("\n".join(block)).body:
+        if not isinstance(node, ast.Assign) or not all(isinstance(t, ast.Name) for t in node.targets):
+            raise ValueError("outside of a function, a solution gives names their values and does nothing else")
+        yield from (f"{ast.unparse(target)} = ...  # your turn" for target in node.targets)
+
+
+def folder() -> Path:
+    """Of the sources: beside this file in an installed package, notebooks/ in a checkout."""
+    installed = Path(__file__).parent / "chapters"
+    return installed if installed.is_dir() else Path(__file__).parents[2] / "notebooks"
+
+
+def chapters(numbers: list[int] | None = None) -> list[Chapter]:
+    """All chapters that there are, or those of these numbers. Raises ValueError for one that there is not."""
+    every = [Chapter(path) for path in sorted(folder().glob("[0-9][0-9]_*.py"))]
+    known = {chapter.number: chapter for chapter in every}
+    for number in numbers or ():
+        if number not in known:
+            raise ValueError(f"there is no chapter {number:02}; there are {', '.join(f'{n:02}' for n in known)}")
+    return [known[number] for number in numbers] if numbers else every
+
+
+def problems(chapter: Chapter) -> list[str]:
+    """What is wrong with a chapter's exercises, a sentence each: stubs must not pass, and solutions must."""
+    found = []
+    for form, text, expected in (("stub", chapter.unsolved(), UNANSWERED), ("solution", chapter.solved(), RIGHT)):
+        try:
+            given = {verdict.exercise.name: verdict for verdict in chapter.run(text)}
+        except BrokenChapterError as error:
+            found.append(f"with its {form}s, {error}")
+            continue
+        for exercise in chapter.exercises:
+            if exercise.name not in given:
+                found.append(f"{chapter.path.name} never checks {exercise.name}")
+            elif given[exercise.name].judgement.outcome != expected:
+                found.append(f"the {form} of {exercise.name}:\n{given[exercise.name]}")
+        alien = sorted(given.keys() - {exercise.name for exercise in chapter.exercises})
+        found += [f"{chapter.path.name} checks {name}, which belongs to another chapter" for name in alien]
+    return found

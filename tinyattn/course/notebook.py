@@ -1,0 +1,63 @@
+"""Chapters as notebooks: the reader's, and the solved ones. jupytext and nbformat are imported when first needed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from .chapters import Chapter
+
+METADATA = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+FOLDED = "hide-input"          # the tag of a cell whose code is not what the reader came for
+
+
+def notebook(chapter: Chapter, solutions: bool = False) -> Any:
+    """The chapter as a notebook without outputs, the same for the same source: ids are made of the cells' text.
+
+    Raises ImportError, saying how to get it, where jupytext is missing.
+    """
+    try:
+        import jupytext
+    except ImportError:
+        raise ImportError("making notebooks needs jupytext: pip install 'tinyattn[notebooks]'") from None
+    made = jupytext.reads(chapter.solved() if solutions else chapter.unsolved(), fmt="py:percent")
+    made.nbformat, made.nbformat_minor, made.metadata = 4, 5, METADATA
+    seen: Counter[str] = Counter()
+    for cell in made.cells:
+        tags = cell.metadata.get("tags", [])
+        cell.metadata = {"tags": tags} if tags else {}
+        if FOLDED in tags:
+            cell.metadata["jupyter"] = {"source_hidden": True}
+        name = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
+        seen[name] += 1
+        cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
+    return made
+
+
+def text_of(made: Any) -> str:
+    """The notebook as its file holds it."""
+    import nbformat
+
+    nbformat.validate(made)
+    return nbformat.writes(made, version=nbformat.NO_CONVERT) + "\n"
+
+
+def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
+    """Write each chapter's notebook into the folder `to`. -> the files.
+
+    Raises ValueError, before anything is written, where a file is there already: it may hold somebody's answers.
+    """
+    files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
+    there = next((path for path in files if path.exists()), None)
+    if there is not None:
+        raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
+    texts = {path: text_of(notebook(chapter, solutions)) for path, chapter in files.items()}
+    to.mkdir(parents=True, exist_ok=True)
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return list(texts)

@@ -1,0 +1,74 @@
+"""Arrays and tables of numbers as text that reads the same in a terminal and in a notebook, and on every machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Text:
+    """Lines that show as they are."""
+
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    __repr__ = __str__
+
+
+def look(*, decimals: int = 2, **arrays: Any) -> Text:
+    """Every array under its name, with its shape and its entries, rounded. `look(q=q, s=s)`."""
+    lines = []
+    width = max((len(name) for name in arrays), default=0)
+    for name, x in arrays.items():
+        shown = np.array2string(
+            _rounded(np.asarray(x), decimals), precision=decimals, suppress_small=True, floatmode="fixed", threshold=60
+        )
+        head = f"{name:{width}}  {np.shape(x)!s:9} "
+        lines += (head + shown.replace("\n", "\n" + " " * len(head))).split("\n")
+    return Text(tuple(lines))
+
+
+def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
+    """Rows under their heads, words to the left and numbers to the right, rounded to `digits` significant ones.
+
+    table("d_k | std", [(4, 1.98), (16, 3.97)])
+
+    A cell that is text is shown as it is: `f"{share:.0%}"`. Raises ValueError where a row has more or fewer cells.
+    """
+    heads = [name.strip() for name in head.split("|")]
+    for row in rows:
+        if len(row) != len(heads):
+            raise ValueError(f"a row has {len(row)} cells, expected {len(heads)}: {', '.join(heads)}")
+    cells = [heads] + [[x if isinstance(x, str) else _number(x, digits) for x in row] for row in rows]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(heads))]
+    left = [any(not row[i].lstrip("+-−")[:1].isdigit() for row in cells[1:]) for i in range(len(heads))]
+
+    def line(row: list[str]) -> str:
+        columns = zip(row, widths, left, strict=True)
+        return "   ".join(text.ljust(w) if words else text.rjust(w) for text, w, words in columns).rstrip()
+
+    rule = "   ".join("─" * w for w in widths)
+    return Text((line(cells[0]), rule, *(line(row) for row in cells[1:])))
+
+
+def _number(x: Any, digits: int) -> str:
+    """A whole number as it is, any other to so many significant digits, always with a point."""
+    if isinstance(x, int | np.integer):
+        return f"{x:,}"
+    x = float(x)
+    if x == 0:
+        return "0.0"
+    text = f"{x:.{digits - 1}e}"
+    exponent = int(text.partition("e")[2])
+    return f"{x:.{max(digits - 1 - exponent, 1)}f}" if -5 < exponent < 6 else text
+
+
+def _rounded(x: np.ndarray, decimals: int) -> np.ndarray:
+    """Without the minus that rounding leaves before a zero."""
+    return np.round(x, decimals) + 0.0 if x.dtype.kind == "f" else x
