@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from tests.layers.forms import FORMS
 from tests.models.worlds import uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
@@ -45,6 +46,7 @@ CALLS = {
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "layer_norm": ((X, R.standard_normal(4), R.standard_normal(4)), {}),
     "linear": ((X, R.standard_normal((4, 5)), R.standard_normal(5)), {}),
+    "norm_linear": ((X, *R.standard_normal((2, 4)), R.standard_normal((4, 5)), R.standard_normal(5)), {}),
     "relu": ((X,), {}),
     "sigmoid": ((X,), {}),
     "softmax": ((X, MASK[:, :4]), {}),
@@ -60,7 +62,7 @@ CALLS = {
     "pick": ((X, np.array([2, 0])), {}),
 }
 BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name in CALLS}
-for form, block in BLOCKS.items():
+for form, block in FORMS.items():
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block_init(R, 4, hidden=5)), X), {**HEADS, "rng": np.random.default_rng(1)})
 NO_ARITHMETIC = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
@@ -106,7 +108,7 @@ def test_no_op_or_layer_is_left_out():
         for name in folder.__all__:
             if callable(getattr(folder, name)) and name.islower() and not name.endswith("_init"):
                 assert name.removesuffix("_backward") in set(CALLS) | NO_ARITHMETIC, f"CALLS has no {name}"
-    assert {"attention", "embedding", "cross_entropy", "dense", "pre", "post", "sasrec"} <= set(BOTH_WAYS)
+    assert {"attention", "embedding", "cross_entropy", "dense", "pre", "post", "sasrec", "fused pre"} <= set(BOTH_WAYS)
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -468,19 +470,17 @@ def test_a_networks_every_parameter_followed_from_the_loss(network):
 
 
 def test_shares_of_the_branches_add_up_to_the_whole():
-    """Two losses, of the target and of the negative: what passes through each adds up to all there is."""
+    """A norm is read by queries, keys and values: what passes through each adds up to all there is."""
     net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2)
     batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
     t = trace(net, noisy(net.init(np.random.default_rng(0))), batch, backward=True)
-    followed = t.follow("blocks.0.attention.value.W", (1, 2))
-    parts = [s.passes for s in followed.stages if s.backward.label.startswith("bce_with_logits") and s.gradient == "dz"]
-    assert len(parts) == 2
-    assert sum(parts) == pytest.approx(followed.traced, rel=1e-6)
-    qkv = {s.gradient: s.passes for s in followed.stages if s.backward.name == "fused_attention_backward"}
-    assert {"dq", "dk", "dv"} <= set(qkv)
+    followed = t.follow("blocks.0.norm_1.gamma", (1,))
+    branches = [s for s in followed.stages if s.backward.name == "fused_attention_backward" and s.gradient != "dout"]
+    assert sorted(s.gradient for s in branches) == ["dk", "dk", "dq", "dq", "dv", "dv"]  # of the last block, of this one
+    assert sum(s.passes for s in branches[3:]) == pytest.approx(followed.traced, rel=1e-6)
     moved = [m.entry.path for m in followed.moved]
-    assert not any("pre_block#1.norm#1" in path for path in moved)  # that comes before the weight
-    assert any("pre_block#2.norm#1" in path for path in moved)
+    assert not any(path.endswith("fused_pre_block#1.norm_linear#1.x_hat") for path in moved)  # that comes before gamma
+    assert any(path.endswith("fused_pre_block#1.norm_linear#2.x_hat") for path in moved)
     assert "numbers that move" in followed.forward()
 
 
