@@ -272,8 +272,8 @@ def _goal(goal: Goal, value: float | None) -> str:
 SAID = {
     "torch-mha": "PyTorch, nn.MultiheadAttention",
     "torch-sdpa": "PyTorch, scaled_dot_product_attention",
-    "torch-buckets": "the same, in slices by length like ours",
-    "torch-compile": "the same, torch.compile",
+    "torch-buckets": "the same PyTorch, in slices by length as ours",
+    "torch-compile": "PyTorch, torch.compile",
     "jax": "JAX, jit",
 }
 
