@@ -4,14 +4,15 @@
 # A dictionary answers when you know the key, exactly. Ask it for anything else, however near, and it has nothing to
 # say. **What should it answer when no key matches exactly, and every key matches a bit?**
 #
-# There is one good answer. It takes five lines, it is this formula, and at the end of the chapter you will have written
+# There is a good answer. It takes five lines, it is this formula, and at the end of the chapter you will have written
 # it, watched every number in it for three words, and taken apart the pictures it is usually explained with:
 #
 # $$\text{attention}(Q, K, V) = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V
 # \qquad \text{(Vaswani et al. 2017, equation 1)}$$
 #
 # "A soft hash map", "a library", "a database": each of them is exact somewhere, and wrong somewhere. We shall compute
-# where.
+# where. (They stand, as everything quoted here, in the texts that this course set out from: a note, a tutorial, an encyclopedia's
+# page, a write-up of a recommender. We call them *our sources*, and believe them when the numbers do.)
 #
 # You need: the dot product, matrix products, and what a Python `dict` does.
 
@@ -89,7 +90,7 @@ table("key | q·k | distance to q | length of the key", rows)
 # $$q \cdot k = \tfrac12\left(\lVert q\rVert^2 + \lVert k\rVert^2 - \lVert q - k\rVert^2\right)$$
 #
 # A key gains by being near, and by being long. Only where all keys are of the same length does "the largest
-# dot product" mean "the nearest key". One-hot keys are; learned keys are not: a key's direction says *what it is*, its
+# dot product" mean "the nearest key". One-hot keys are; others need not be: a key's direction says *what it is*, its
 # length *how loud it says so*. (Graves et al. 2014, equation 6, who looked things up in a memory this way three years before
 # the Transformer, divided by both lengths. The Transformer does not.)
 
@@ -152,18 +153,46 @@ nine_tenths = 2 / math.log(0.9 / 0.1)
 check("nine_tenths", nine_tenths)
 
 # %% [markdown]
+# ## A soft dict, in plain Python
+#
+# Everything is there. No matrices, and no library: a dict whose keys are tuples of numbers, and three lines that count.
+
+
+# %%
+def soft_get(entries, query, temperature=1.0):
+    """The value of every key, weighted by how well the key matches."""
+    total, out = 0.0, None
+    for key, value in entries.items():
+        score = sum(a * b for a, b in zip(query, key, strict=True))
+        w = math.exp(score / temperature)
+        total += w
+        out = [w * x + y for x, y in zip(value, out or [0.0] * len(value), strict=True)]
+    return [y / total for y in out]
+
+
+entries = {(1.0, 0.0, 0.0): (4.0, 0.0), (0.0, 1.0, 0.0): (0.0, 4.0), (0.0, 0.0, 1.0): (0.0, -2.0)}
+for temperature in (1.0, 0.2, 0.05):
+    out = soft_get(entries, (0.9, 0.2, 0.0), temperature)  # a kitten: a cat, nearly
+    print(f"at temperature {temperature:4}: ({out[0]:.2f}, {out[1]:.2f})")
+
+# %% [markdown]
+# The kitten gets an answer, and the colder, the nearer to the cat's.
+#
 # ## Soft, but what for?
 #
 # We could also have taken the key with the largest score and its value, and be done. Let us do both: a query turns from
-# the key of *cat*, at 0°, to that of *sat*, at 90°, while we write down the first number of its answer (*cat* has 4, *sat* 0).
+# the key of *cat*, at 0°, to that of *sat*, at 90°, and we write down the first number of its answer (*cat* has 4, *sat* 0).
 # **Predict** the two curves before you look.
 
 # %%
-degrees = np.linspace(0, 90, 181)  # in steps of half a degree
+degrees = np.arange(0.25, 90, 0.5)  # (180,): in steps of half a degree, and never a tie
 turning = np.stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], axis=-1)
-two_keys = np.eye(2)  # (2, 2)
-hard = V[np.argmax(turning @ two_keys.T, axis=-1), 0]
-soft = {tau: attention(turning, two_keys, V[:2], scale=1 / tau)[0][:, 0] for tau in (0.05, 0.25, 1)}
+pair = {(1.0, 0.0): content["cat"], (0.0, 1.0): content["sat"]}
+best = np.argmax(turning @ np.array(list(pair)).T, axis=-1)  # (180,): the number of the best key
+hard = np.array(list(pair.values()))[best, 0]
+soft = {
+    tau: np.array([soft_get(pair, query, tau)[0] for query in turning]) for tau in (0.05, 0.25, 1)
+}
 
 rows = [["hard", f"{np.mean(np.diff(hard) == 0):.1%}", np.max(np.abs(np.diff(hard)))]]
 for tau, out in soft.items():
@@ -188,33 +217,8 @@ picture(
 
 # %% [markdown]
 # The hard look-up is flat, jumps once, and is flat again. Where it is flat its derivative is 0: move the query a little,
-# and the loss does not notice. Nothing could ever be *learned* through it. The soft one answers every small change of the query
-# with a small change of the answer. That is what we pay for with all those exponentials.
-#
-# ## A soft dict, in plain Python
-#
-# Everything is there. No matrices yet, and no library: a dict whose keys are tuples of numbers.
-
-
-# %%
-def soft_get(entries, query, temperature=1.0):
-    """The value of every key, weighted by how well the key matches."""
-    total, out = 0.0, None
-    for key, value in entries.items():
-        score = sum(a * b for a, b in zip(query, key, strict=True))
-        w = math.exp(score / temperature)
-        total += w
-        out = [w * x + y for x, y in zip(value, out or [0.0] * len(value), strict=True)]
-    return [y / total for y in out]
-
-
-entries = {(1.0, 0.0, 0.0): (4.0, 0.0), (0.0, 1.0, 0.0): (0.0, 4.0), (0.0, 0.0, 1.0): (0.0, -2.0)}
-for temperature in (1.0, 0.2, 0.05):
-    out = soft_get(entries, (0.9, 0.2, 0.0), temperature)  # a kitten: a cat, nearly
-    print(f"at temperature {temperature:4}: ({out[0]:.2f}, {out[1]:.2f})")
-
-# %% [markdown]
-# The kitten gets an answer, and the colder, the nearer to the cat's.
+# and the answer stays as it is. A gradient that is 0 teaches nobody to ask better. The soft one answers every small change of
+# the query with a small change. That is what the exponentials buy: not better answers, but questions that can be learned.
 #
 # ## Three words, slowly
 #
@@ -299,16 +303,13 @@ picture(
 )
 
 # %% [markdown]
-# A row is a query and sums to 1. A column is a key, and need not: *sat* is wanted by nearly everybody. Nor is the picture
-# symmetric: who asks is not who is asked. And look at the diagonal: every word looks at itself, too. (One source
-# says "every *other* word" in its story for children, and "including itself" is said by another. Including itself it is.)
+# (The brighter, the more; one head of one layer is all there is.) A row is a query and sums to 1. A column is a key, and need
+# not: *sat* is in demand. Nor is the picture symmetric: asking is not being asked. And look at the diagonal: every word takes of
+# itself, too. One source says that a word looks at every *other* one, another "including itself". Including itself it is:
 
 # %%
-columns = ", ".join(
-    f"{word} {share:.2f}" for word, share in zip(words, weights.sum(axis=0), strict=True)
-)
-print("sums of the columns:", columns)
 print("symmetric?", np.allclose(weights, weights.T))
+look(sums_of_columns=weights.sum(axis=0), diagonal=np.diag(weights))
 
 # %% [markdown]
 # Is it the soft dict of above? One dict of three entries, three queries, the same temperature:
@@ -408,9 +409,10 @@ with style():
         ax.plot(*paths[:, i].T, line, color=colour, linewidth=2)
         ax.plot(*out[i], marker, color=colour, markersize=8, label=f"{words[i]} asks")
     ax.plot(*V.mean(axis=0), "x", color="black", markersize=9, label="all values' mean")
-    for (x, y), word, shift in zip(V, words, ((6, 6), (6, 4), (6, -10)), strict=True):
+    for (x, y), word, shift in zip(V, words, ((6, 6), (8, 4), (8, -9)), strict=True):
         ax.annotate(f"value of {word}", (x, y), xytext=shift, textcoords="offset points")
     ax.set(title=r"outputs at $\sqrt{d_k}$, and on the way from hot to cold", xlim=(-0.4, 5.4))
+    ax.set(xlabel="first number", ylabel="second number", ylim=(-2.6, 4.5))
     ax.legend(loc="upper right")
 picture(
     made, "triangle", "Outputs move from the middle of a triangle to a corner as it gets colder"
@@ -434,22 +436,29 @@ print("coordinates in the triangle are the weights:", np.allclose(coordinates, w
 # or only in the limit?
 
 # %%
-best = V[np.argmax(Q @ K.T, axis=-1)]  # (n, d_v): the value of each query's best key
+chosen = V[np.argmax(Q @ K.T, axis=-1)]  # (n, d_v): the value of each query's best key
 print("Q = 0 gives the mean:", np.allclose(attention(0 * Q, K, V)[0], V.mean(axis=0)))
 rows = []
 for tau in (1e9, 2, 1, 0.1, 0.01, 0.002):
     out_tau, w = attention(Q, K, V, scale=1 / tau)
-    exactly = "yes" if np.array_equal(out_tau, best) else "no"
-    rows.append([f"{tau:g}", w.max(axis=-1).min(), np.abs(out_tau - best).max(), exactly])
+    exactly = "yes" if np.array_equal(out_tau, chosen) else "no"
+    rows.append([f"{tau:g}", w.max(axis=-1).min(), np.abs(out_tau - chosen).max(), exactly])
 table(
     "temperature | least decided query's largest weight | off V[argmax] by | exactly V[argmax]?",
     rows,
 )
 
 # %% [markdown]
-# On paper, in the limit only. In a computer, exactly, once every other exponential underflows to 0: when the lead divided by
-# $\tau$ exceeds 745, the last number whose $e^{-x}$ float64 can hold. (At 0.1 the largest weight *prints* as 1.000, and is not.)
-#
+# On paper, in the limit only. In a computer, exactly, once all other exponentials underflow to 0. (At 0.1 the largest weight
+# *prints* as 1.00, and is not.) How large must a lead be for that? A float64 holds no positive number below about $5 \cdot 10^{-324}$:
+
+# %%
+least_lead = next(lead for lead in range(1000) if math.exp(-lead) == 0)
+print(
+    f"exp(-{least_lead}) is 0, and every lead here is at least 2: so below temperature {2 / least_lead:.4f}"
+)
+
+# %% [markdown]
 # And there is a condition that the sentence leaves out. **Predict:** two keys tie, how cold must it be for one of them to win?
 
 # %%
@@ -458,7 +467,8 @@ rows = []
 for tau in (1, 0.01, 1e-6):
     answer, w = attention(np.array([[1.0, 1.0]]), tied, V, scale=1 / tau)
     rows.append([f"{tau:g}", *w[0], f"({answer[0, 0]:.2f}, {answer[0, 1]:.2f})"])
-print("V[argmax] is", tuple(V[np.argmax(tied @ [1.0, 1.0])]))
+first = V[np.argmax(tied @ [1.0, 1.0])]
+print(f"V[argmax] is ({first[0]:.2f}, {first[1]:.2f})")
 table("temperature | weight 1 | weight 2 | weight 3 | output", rows)
 
 # %% [markdown]
@@ -516,14 +526,15 @@ scores = attention(np.ones((1, 4)), np.ones((1000, 4)), np.ones((1000, 1)))[1]
 print(f"three: the dict made {Counting.compared} comparison, attention {scores.size:,}")
 
 # %% [markdown]
-# A hash map finds its key without looking at the others, *because* hashing scatters near keys: nearness is what it destroys. A
-# soft look-up lives on nearness, so it must look at all. With $n$ queries that is $n \cdot m$ scores: the price that [chapter 00 and
-# later 14](README.md) are about.
+# A hash map goes straight to one key, and can do so because it knows nothing of "near": that is how it lost its cat over a
+# millionth. A soft look-up lives on "near", so it must look at all. With $n$ queries that is $n \cdot m$ scores, the price that
+# [chapters 00 and 14](README.md) are about.
 #
 # Nor can a soft map say *nothing found*. Only differences count, so "all of them match badly" is the same as "all match
 # alike". Weights sum to 1, and somebody gets them.
 #
-# A hash map has one more rule that fits: every key has a value. It is checked:
+# One more rule of a hash map does fit: every key has its value. (A source gives keys and values lengths of their own, `seq_len_k` and
+# `seq_len_v`. They must be equal.)
 
 # %%
 try:
@@ -558,7 +569,7 @@ relabelled = attention(Q @ A, K @ np.linalg.inv(A).T, V)[1]
 print("other labels, other questions, the same weights:", np.allclose(relabelled, weights))
 
 # %% [markdown]
-# - Nobody goes home with 70 % of one book and 26 % of another. The output is a *mixture*, and in general no book of the
+# - Nobody goes home with 71 % of one book and 26 % of another. The output is a *mixture*, and in general no book of the
 #   library at all.
 # - In self-attention the books are the readers. A word's row makes its question, its label and its content, so replace one word,
 #   and everybody's output moves, that of *cat* as well.
@@ -614,7 +625,7 @@ sentence = ["the", "cat", "sat", "on", "the", "mat"]
 shuffle = [5, 4, 3, 2, 1, 0]  # "mat the on sat cat the"
 rng = np.random.default_rng(6)
 vocabulary = {word: rng.standard_normal(8) for word in dict.fromkeys(sentence)}
-W_q, W_k = rng.standard_normal((2, 8, 4))
+W_q, W_k = rng.standard_normal((2, 8, 4)) / math.sqrt(8)
 W_v = rng.standard_normal((8, 3))
 
 
@@ -646,7 +657,7 @@ with style():
         axes, (A, A_shuffled), (range(6), shuffle), titles, strict=True
     ):
         names = [sentence[i] for i in order]
-        image = ax.imshow(shown, cmap="cividis", vmin=0, vmax=1)
+        image = ax.imshow(shown, cmap="cividis", vmin=0, vmax=A.max())
         ax.set_xticks(range(6), names, rotation=90)
         ax.set_yticks(range(6), names)
         ax.set(title=title, xlabel="key: looked at")
@@ -662,7 +673,7 @@ picture(
 # **Equivariant.** The picture on the right is the left one turned by half a circle. Each word gets the same output wherever it stands;
 # *invariant* is only what you make of all outputs together without order, as their mean. ("The same" is up to rounding: sums are added in another
 # order.) What the source means is right, though: as a *bag* of outputs, the two sentences are one, and *who* sat on *what* is lost.
-# The remedy is to say where a word stands: add a vector to each place. Any will do to break the tie; which are good is
+# The remedy is to say where a word stands: add a vector to each place. Random ones break the tie already; which are good is
 # the matter of [chapter 06](README.md).
 
 # %%
