@@ -347,8 +347,9 @@ print(t)
 # | 3. softmax | over each row | `e`, `total`, `weights` | four lines: subtract each row's largest score, exp, sum, divide |
 # | 4. weighted sum | multiply by $V$ | `out` | `out` |
 #
-# The same four, and two differences. Scaling first costs $n\,d_k$ multiplications, not $n^2$. And from each row its largest
-# score is taken before the exponential: since only differences count, the weights are the same, and $e^{1000}$ never happens.
+# The same four, and two differences. Scaling queries takes $n\,d_k$ multiplications, scaling scores $n^2$: for our three words 12
+# against 9, which is no gain; for a thousand words it is one. And from each row its largest score is taken before the
+# exponential: since only differences count, the weights are the same, and $e^{1000}$ never happens.
 
 # %%
 rows = [
@@ -395,9 +396,9 @@ paths = np.stack([attention(Q, K, V, scale=1 / tau)[0] for tau in taus])  # (200
 
 rng = np.random.default_rng(1)
 many = rng.standard_normal((20_000, 4)) * rng.choice([0.1, 1, 10, 100], (20_000, 1))
-answers = attention(many, K, V)[0]  # (20000, d_v): anybody may ask, however loudly
+answers, shares = attention(many, K, V)  # (20000, d_v), (20000, n): anybody may ask, loudly
 beyond = max((answers - V.max(axis=0)).max(), (V.min(axis=0) - answers).max())
-print("does any of 20,000 answers lie more than rounding outside?", bool(beyond > 1e-14))
+print("is any of 20,000 answers beyond the extremes, by more than rounding?", bool(beyond > 1e-14))
 
 # %% tags=["hide-input"]
 with style():
@@ -419,14 +420,21 @@ picture(
 )
 
 # %% [markdown]
-# Every answer to every query (grey) lies in the triangle. All paths begin in its middle, and each ends in a corner. And where
-# exactly in the triangle? A point in a triangle has *barycentric coordinates*: how much of each corner. Compute them from
+# All paths begin in the middle, and each ends in a corner; the answers to others (grey) lie in the triangle, too. And where
+# exactly in it? A point in a triangle has *barycentric coordinates*: how much of each corner. Compute them from
 # `out` alone, without attention, and you get the weights back:
 
 # %%
 corners = np.vstack([V.T, np.ones(3)])  # (3, 3): coordinates of the corners, and "they sum to 1"
-coordinates = np.linalg.solve(corners, np.vstack([out.T, np.ones(3)])).T
-print("coordinates in the triangle are the weights:", np.allclose(coordinates, weights))
+
+
+def coordinates(points):
+    """How much of each corner: (..., 2) -> (..., 3)."""
+    return np.linalg.solve(corners, np.vstack([points.T, np.ones(len(points))])).T
+
+
+print("coordinates in the triangle are the weights:", np.allclose(coordinates(out), weights))
+print("of all 20,000, too:", np.allclose(coordinates(answers), shares))
 
 # %% [markdown]
 # ### Both ends of the temperature
@@ -687,7 +695,8 @@ print("do the two 'the' still get one output?", np.allclose(y_placed[0], y_place
 # ## "Ultimately still a linear model"
 #
 # So says another source of self-attention, to explain why a network needs something else beside it. Softmax is not linear. So who is
-# right? A function is linear if doubling its input doubles its output. **Predict before you run:** doubling what?
+# right? A function is linear if multiples and sums of inputs give the same multiples and sums of outputs. **Predict before you
+# run:** linear in what?
 
 # %%
 q, k, v = x @ W_q, x @ W_k, x @ W_v
@@ -702,7 +711,10 @@ rows = [
     ["X", "X → 2 X", np.allclose(f(2 * x)[0], 2 * y)],
     ["X", "X → X + 3 X'", np.allclose(f(x + 3 * x_too)[0], y + 3 * f(x_too)[0])],
 ]
-table("in | input | does the output follow?", [[a, b, "yes" if c else "no"] for a, b, c in rows])
+table(
+    "linear in | input | does the output follow?",
+    [[a, b, "yes" if c else "no"] for a, b, c in rows],
+)
 
 # %% [markdown]
 # **Linear in the values, for given weights. Not linear in the words.** Doubling $X$ doubles $V$, and makes every score *four* times as
@@ -714,8 +726,8 @@ print(
     np.allclose(f(2 * x)[0], attention(q, k, 2 * v, scale=4 / 2)[0]),
 )
 print(
-    "without questions, W_Q = 0, it is linear in X:",
-    np.allclose(attention(0 * q, k, 2 * v)[0], 2 * v.mean(axis=0)),
+    "without questions, W_Q = 0, it is the mean of V, and that is linear in X:",
+    np.allclose(attention(0 * q, k, v)[0], x.mean(axis=0) @ W_v),
 )
 
 # %% [markdown]
@@ -751,7 +763,7 @@ check("self_lookup", self_lookup)
 #
 # ## Kill two bugs
 #
-# Four steps leave room for mistakes that no shape gives away. With $n = m$, a softmax along the wrong axis runs, and trains. Write a
+# Four steps leave room for mistakes that no shape gives away. With $n = m$, a softmax along the wrong axis runs as if nothing were wrong. Write a
 # *property*: a statement that is true of every right attention, and false where the bug is. You are given a function
 # `attention(q, k, v) -> out, weights`, and return True or False. You may not write attention again: that would only compare two
 # opinions.
@@ -811,7 +823,7 @@ check("reads_the_values", reads_the_values)
 # | the score says how well a key matches | near *or long*: a query need not match best with its own key |
 # | the output is a convex combination of the values | yes: the weights are its coordinates in the triangle |
 # | temperature to 0 gives $V[\text{argmax}]$ | where the best is alone; ties are shared for ever |
-# | like a hash map, a library, a database | each exactly in one respect: see the table |
+# | like a hash map, a library, a database | each exactly somewhere, and not everywhere: see their table |
 # | permutation invariant | equivariant; invariant is the mean of all outputs |
 # | cannot tell "the cat sat on the mat" from its shuffle | as a bag of outputs, no; with places added, yes |
 # | ultimately still a linear model | in $V$, for given weights; not in $X$ |

@@ -26,9 +26,9 @@ def right(x, W_q, W_k, W_v):
 
 def test_another_way_of_writing_it_is_right():
     def by_einsum(x, W_q, W_k, W_v):
-        e = np.exp(np.einsum("...ia,ad,bd,...jb->...ij", x, W_q, W_k, x) * W_q.shape[-1] ** -0.5)
+        e = np.exp(np.einsum("...id,...jd->...ij", x @ W_q, x @ W_k) * W_q.shape[-1] ** -0.5)
         weights = e / e.sum(axis=-1, keepdims=True)
-        return np.einsum("...ij,...ja,ae->...ie", weights, x, W_v), weights
+        return (weights @ x) @ W_v, weights  # what is mixed may be projected afterwards
 
     assert check("self_lookup", right)
     assert check("self_lookup", by_einsum)
@@ -84,10 +84,10 @@ TEMPTING = find("self_lookup").judge.tempting
 
 @pytest.mark.parametrize(("wrong", "says"), TEMPTING, ids=[says[:60] for _, says in TEMPTING])
 def test_what_readers_write_instead_is_told_apart(wrong, says):
-    """Every one is wrong, and is told its own sentence, unless its shape already gives it away."""
+    """Every one is wrong, and is told its own sentence, beside whatever its shape gives away."""
     text = told("self_lookup", wrong)
     assert text.startswith("✗")
-    assert says in text or "wrong shape." in text or "it raises an error." in text
+    assert says in text
 
 
 def stub(*args):
