@@ -4,9 +4,9 @@
 # For nearly thirty years, the usual way to let a network read a sentence was the way you read one: a word at a time, carrying
 # along what you remember. Then, within a few years, nearly everybody stopped. **What was wrong with reading in order?**
 #
-# Three answers are given everywhere: it is slow, it forgets, and it is narrow. This chapter measures all three. Each
-# turns out to be true of something, and less general than it sounds; one that is printed in many places is
-# the wrong way round.
+# Three answers are given everywhere: it is slow, it forgets, it is narrow. To be fair a fourth sentence is added, on when it
+# is the cheaper one. This chapter measures all four. Three turn out to be true of something, and less general than they sound;
+# one is often printed the wrong way round.
 #
 # You need: the product of two matrices, the chain rule, and Python. No network will be trained.
 
@@ -204,9 +204,7 @@ def tanh_step(x, state, p):
 def lstm_step(x, state, p):
     h, c = state
     i, f, o, g = np.split(x @ p["W"] + h @ p["U"] + p["b"], 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(
-        g
-    )  # forget a share of the old, add a share of the new
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)  # forget some of the old, add some of the new
     h = sigmoid(o) * np.tanh(c)
     return h, (h, c)
 
@@ -227,26 +225,29 @@ def recurrent(rng, d, gates, forget=0.0):
     return {"W": rng.standard_normal((d, gates * d)) / math.sqrt(d), "U": np.hstack(turns), "b": b}
 
 
+def competitors(rng, d):
+    return {
+        "attention": multi_head_init(rng, d, bias=False),
+        "tanh": recurrent(rng, d, 1),
+        "GRU": recurrent(rng, d, 3),
+        "LSTM": recurrent(rng, d, 4),
+    }
+
+
+CELLS = {"tanh": tanh_step, "GRU": gru_step, "LSTM": lstm_step}
+
+
 # %% [markdown]
 # **Predict before you run:** how deep is each at $n = 8$, at 64, at 512?
 
 # %%
 d = 16
 rng = np.random.default_rng(3)
-p = {
-    "attention": multi_head_init(rng, d, bias=False),
-    "tanh": recurrent(rng, d, 1),
-    "GRU": recurrent(rng, d, 3),
-    "LSTM": recurrent(rng, d, 4),
-}
-CELLS = {"tanh": tanh_step, "GRU": gru_step, "LSTM": lstm_step}
-
+p = competitors(rng, d)
 rows = []
 for n in (8, 64, 512):
     x = rng.standard_normal((n, d))
-    depths = [
-        count(lambda x, name=name: unroll(CELLS[name], x, d, p[name]), x)[1] for name in CELLS
-    ]
+    depths = [count(lambda x, c=c: unroll(CELLS[c], x, d, p[c]), x)[1] for c in CELLS]
     rows.append([n, *depths, count(layer, x, p["attention"])[1]])
 table("n | depth: tanh | GRU | LSTM | attention", rows)
 
@@ -267,8 +268,8 @@ table("n | depth: tanh | GRU | LSTM | attention", rows)
 #
 # $$a_{t+1} \odot (a_t \odot h + b_t) + b_{t+1} = (a_{t+1} \odot a_t) \odot h + (a_{t+1} \odot b_t + b_{t+1}) .$$
 #
-# So pairs of steps can be joined side by side, then pairs of pairs: a *scan* (Blelloch, 1990). **Predict:** how
-# many rounds for 512 tokens?
+# So pairs of steps can be joined side by side, then pairs of pairs: a *scan* (Hillis and Steele, 1986; Blelloch, 1990).
+# **Predict:** how many rounds for 512 tokens?
 
 
 # %%
@@ -303,7 +304,8 @@ table("n | depth of the loop | of the scan", rows)
 
 # %% [markdown]
 # Nine rounds for 512 tokens. "Recurrence cannot be parallelised" is true of the recurrences of 2017, *because of what stands
-# between* $h_{t-1}$ *and* $h_t$. The newer ones, as Mamba, are linear there for this very reason: chapter 15.
+# between* $h_{t-1}$ *and* $h_t$. The newer ones, as Mamba, are linear there for this very reason: chapter 15. (The price of
+# this simple scan is work: all rows, in every round. Blelloch's avoids that.)
 #
 # The depths are right. The numbers are not: `hasty_scan` was written in a hurry.
 #
@@ -369,7 +371,7 @@ for n in (1, 8, 64):
 table("n | attention reads | tanh reads | attention writes | tanh writes", rows)
 
 # %% [markdown]
-# Writing $n$ tokens, attention waits as often as a recurrence does. "All words at once" holds where all words are
+# Writing $n$ tokens, attention waits at each of them, as a recurrence does, and for six products instead of one. "All words at once" holds where all words are
 # known: in reading, and in **training**, where the text to be written is there already. That is where it mattered.
 
 # %% [markdown]
@@ -407,12 +409,7 @@ check("recurrent_over_attention", recurrent_over_attention)
 # %%
 d = 64
 rng = np.random.default_rng(4)
-p = {
-    "attention": multi_head_init(rng, d, bias=False),
-    "tanh": recurrent(rng, d, 1),
-    "GRU": recurrent(rng, d, 3),
-    "LSTM": recurrent(rng, d, 4),
-}
+p = competitors(rng, d)
 rows = []
 for n in (16, 64, 128, 256):
     x = rng.standard_normal((n, d))
@@ -435,8 +432,10 @@ table("n / d | attention by table 1 | counted | tanh | GRU | LSTM", rows)
 # - against a GRU, while $n < d$: the rule, exactly, by luck;
 # - against a $\tanh$ recurrence, **never**: the four matrices alone are twice its work.
 #
-# So "$n < d$" compares the two terms that grow, and leaves out what both pay per token. Whoever replaced LSTMs,
-# in 2017, could expect to save work in sentences up to a thousand tokens.
+# So "$n < d$" holds two leading terms against each other, all constants 1; the rest decides where the lines cross. Whoever
+# replaced LSTMs of $d = 512$, in 2017, saved work in texts of up to a thousand tokens. A recommender that reads $n = 200$ clicks
+# with $d = 50$ is in the last row: its attention does *twice* the work of a GRU. What it saves there is not work, it
+# is waiting.
 
 # %% tags=["hide-input"]
 with style():
@@ -448,8 +447,12 @@ with style():
     lines = (("LSTM", 8, ORANGE, "--"), ("GRU", 6, GREEN, "-."), ("tanh", 2, GREY, (0, (5, 1))))
     for name, constant, colour, line in lines:
         left.plot(lengths, constant * D * D + 0 * lengths, ls=line, color=colour, label=name)
+    for n, constant, name in ((D, 6, "$n = d$"), (2 * D, 8, "$n = 2d$")):
+        left.plot(n, constant * D * D, "o", ms=11, mfc="none", color="black")
+        above = {"textcoords": "offset points", "xytext": (-6, 10), "ha": "right", "fontsize": 8}
+        left.annotate(name, (n, constant * D * D), **above)
     left.set(title="multiplications a token, $d = 512$", yscale="log", ylim=(5e3, 3e7))
-    right.plot(lengths, lengths, ls=(0, (5, 1)), color=GREY, label="tanh, GRU, LSTM")
+    right.plot(lengths, lengths, ls=(0, (5, 1)), color=GREY, label="tanh (with gates: 3 times)")
     right.plot(lengths, np.ceil(np.log2(lengths)), "-.", color=GREEN, label="linear, by a scan")
     right.plot(lengths, 6 + 0 * lengths, "-o", color=BLUE, label="attention")
     right.set(title="dependent steps", yscale="log")
@@ -483,8 +486,8 @@ for n in (4, 16, 64, 256, 1024):
 table("n / d | work for twice the text | weights | numbers in x", rows)
 
 # %% [markdown]
-# Four is the limit. While the text is shorter than the vectors are wide, twice the text is *about twice* the work. At $d = 512$
-# that is most sentences, and the history of nearly every customer. Memory is another matter: $n^2$ weights from the start.
+# Four is the limit. While the text is much shorter than the vectors are wide, twice the text is *about twice* the work: so
+# for a sentence of a hundred tokens at $d = 512$. Memory is another matter: $n^2$ weights from the start.
 #
 # If you want times, take them: on your machine, of your $n$ and $d$. Nothing here depends on what you find, and nobody
 # has printed it for you.
@@ -569,7 +572,7 @@ def blank(rng, n):
 
 
 def seeking(rng, n):
-    """Three rotations, and a last token that asks for the first, in other words than the first itself uses."""
+    """Three rotations, and a last token that asks for the first in words of its own."""
     x = rng.standard_normal((n, d))
     words, R, value = (np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in range(3))
     x[-1] = x[0] @ words
@@ -625,9 +628,7 @@ with style():
     )
     for name, colour, line, marker in looks:
         ax.plot(LENGTHS, heard[name], ls=line, marker=marker, color=colour, label=name)
-    ax.axhline(1e-8, color=GREY, lw=0.8)
-    ax.text(2, 2e-8, "what float32 can still tell from nothing, beside 1", fontsize=8, color=GREY)
-    ax.set(title="how loud the first token is in the last output", yscale="log", ylim=(1e-32, 1e9))
+    ax.set(title="how loud the first token is in the last output", yscale="log", ylim=(1e-33, 1e9))
     ax.set(xlabel="tokens", xticks=LENGTHS)
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
 picture(
@@ -643,7 +644,7 @@ picture(
 # - The $\tanh$ forgets **exponentially**, even where $U$ is a pure rotation, $g = 1$: the slopes of the tanh do it. After 128 tokens
 #   the first word is $10^{26}$ times too quiet. So does the LSTM as it is usually begun.
 # - It is no law. With a larger $U$ the derivative *explodes*; without the tanh it is 1 for ever; and an LSTM whose forget gate
-#   begins open (Gers et al., 2000, gave it a bias for that) keeps a tenth and more. "Even with LSTMs" depends on one bias.
+#   begins open (Gers et al., 2000, gave it a bias for that) keeps about a tenth, and does not fade. "Even with LSTMs" depends on one bias.
 # - A path of length 1 does **not** mean that the derivative stays. An attention that has learned nothing averages $n$
 #   tokens, and hears each of them with about $1/n$: a power of $n$, no exponential. That is the gain.
 # - And one whose query looks for the first key hears it at full strength, as if it stood next door.
@@ -736,7 +737,7 @@ check("my_rnn_backward", my_rnn_backward)
 
 # %%
 def hears_first(n, gaps):
-    """Does the last of n tokens depend on the first, after one layer for each gap between its three taps?"""
+    """Does the last of n tokens depend on the first, after a layer of three taps for each gap?"""
     heard = np.zeros(n, bool)
     heard[0] = True
     for gap in gaps:
@@ -943,6 +944,6 @@ check("letters_that_fit", letters_that_fit)
 # | path length 1, so nothing vanishes | a blank attention hears each token with $1/n$; one that seeks, with 1 |
 # | equally well at any distance | yes: it does not know the distance |
 # | convolutions have a path of $\log_k n$ | dilated ones |
-# | one vector is a bottleneck | yes: a simple code keeps half of $d/4$ letters, and no code more than its bits |
+# | one vector is a bottleneck | yes: a simple code has lost half of $d/4$ letters, and no code holds more than its bits |
 #
 # Next: [01, attention as soft look-up](README.md), where three words look at each other, slowly.
