@@ -357,7 +357,6 @@ EXERCISES = (
                     "So many whole letters in each number, and the rest of its bits unused. Use all the bits together.",
                 ),
                 (lambda: NUMBERS * BITS // 5, "Five bits tell 32 things apart. 27 need a little less: log₂ 27."),
-                (lambda: NUMBERS * BITS / math.log2(LETTERS), "Whole letters only."),
             ),
         ),
         hints=(
