@@ -143,8 +143,8 @@ def test_what_is_wrong_with_a_chapter_is_told(write):
     assert "02_small.py never checks my_attention" in found
     assert "the stub of score_std:\n✓" in "\n".join(problems(write(SMALL.replace("score_std)", "16)"))))
     assert "02_small.py never checks score_std" in "\n".join(problems(write("x = 1\n")))
-    alien = problems(write(SMALL, "00_small.py"))
-    assert alien == ["00_small.py checks score_std, which belongs to another chapter"] * 2
+    alien = problems(write(SMALL, "99_small.py"))
+    assert alien == ["99_small.py checks score_std, which belongs to another chapter"] * 2
     broken = write(SMALL + "\n\nf(1)\n1 / 0\n")
     with pytest.raises(BrokenChapterError, match=r"02_small.py raises ZeroDivisionError: .*\n    1 / 0"):
         broken.run(broken.solved())

@@ -1,0 +1,367 @@
+"""Exercises of chapter 00, why attention."""
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...check.drawing import Pick
+from ...check.kind import Kind
+from ..exercise import Exercise
+from ..judges import Function, Number
+
+CHAPTER = 0
+N, D = 32, 512                               # of recurrent_over_attention
+TOKENS, WIDTH = 81, 3                        # of layers_of_three
+LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
+
+
+def _recurrent_over_attention() -> float:
+    """Multiplications of n products (1, d) @ (d, d), over those of one (n, d) @ (d, n)."""
+    return N * (D * D) / (N * D * N)
+
+
+def _layers() -> int:
+    """How many convolutions over a token and the WIDTH - 1 before it connect the last of TOKENS with the first."""
+    hears = np.eye(TOKENS, dtype=bool)                                    # hears[i, j]: i depends on input j
+    one = sum(np.eye(TOKENS, k=-back, dtype=int) for back in range(WIDTH))
+    layers = 0
+    while not hears[-1, 0]:
+        hears, layers = one @ hears > 0, layers + 1
+    return layers
+
+
+def _letters() -> int:
+    """The longest text of which there are no more than there are states of the vector; in whole numbers, exactly."""
+    n = 0
+    while LETTERS ** (n + 1) <= 2 ** (NUMBERS * BITS):
+        n += 1
+    return n
+
+
+def _rnn(x: Any, W: Any, U: Any) -> Any:
+    """h_t = tanh(x_t W + h_{t-1} U), h_0 = 0. Shapes: x (..., n, c), W (c, d), U (d, d) -> h (..., n, d)."""
+    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
+    last = np.zeros((*x.shape[:-2], len(U)), x.dtype)
+    for t in range(x.shape[-2]):
+        last = h[..., t, :] = np.tanh(x[..., t, :] @ W + last @ U)
+    return h
+
+
+def _summed(a: Any, b: Any) -> Any:
+    """Σ a_tᵀ b_t over all steps and sequences. Shapes: a (..., n, c), b (..., n, d) -> (c, d)."""
+    product = a.swapaxes(-1, -2) @ b
+    return product.sum(axis=tuple(range(product.ndim - 2)))
+
+
+def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """Gradients of _rnn by x, W and U. Shapes: dh, h (..., n, d), x (..., n, c)."""
+    ds = np.empty_like(h)
+    late = np.zeros_like(h[..., 0, :])
+    for t in reversed(range(h.shape[-2])):
+        ds[..., t, :] = (dh[..., t, :] + late) * (1 - h[..., t, :] ** 2)
+        late = ds[..., t, :] @ U.T
+    dW = _summed(x, ds)
+    dU = _summed(h[..., :-1, :], ds[..., 1:, :])
+    return ds @ W.T, dW, dU
+
+
+def _rnn_by_loops(x: Any, W: Any, U: Any) -> np.ndarray:
+    h = np.zeros((*x.shape[:-1], len(U)))
+    for *lead, t in np.ndindex(*x.shape[:-1]):
+        for j in range(len(U)):
+            total = sum(x[(*lead, t, i)] * W[i, j] for i in range(len(W)))
+            if t > 0:
+                total += sum(h[(*lead, t - 1, i)] * U[i, j] for i in range(len(U)))
+            h[(*lead, t, j)] = math.tanh(total)
+    return h
+
+
+def _rnn_case(pick: Pick) -> dict[str, Any]:
+    """Weights so small that h neither saturates nor turns chaotic, however wide: both would hide a wrong line."""
+    n, c = pick.size(), pick.size()
+    d = pick.size_like(c)
+    return {"x": pick.array(*pick.lead, n, c), "W": pick.array(c, d, size=0.5 / c), "U": pick.array(d, d, size=0.5 / d)}
+
+
+RNN = Kind(
+    name="rnn",
+    says="h_t = tanh(x_t W + h_{t-1} U), from h_0 = 0",
+    function="rnn",
+    case=_rnn_case,
+    ours=lambda: SimpleNamespace(rnn=_rnn, rnn_backward=_rnn_backward),
+    properties=[],
+    outputs=("h",),
+    oracle=_rnn_by_loops,
+    wrt=("x", "W", "U"),
+)
+
+
+def _scan(a: Any, b: Any) -> Any:
+    """h_t = a_t h_{t-1} + b_t, h_0 = 0, along the second last axis. Shapes: a, b (..., n, d) -> h (..., n, d)."""
+    h = np.empty_like(b)
+    last = np.zeros_like(b[..., 0, :])
+    for t in range(b.shape[-2]):
+        last = h[..., t, :] = a[..., t, :] * last + b[..., t, :]
+    return h
+
+
+def _scan_by_loops(a: Any, b: Any) -> np.ndarray:
+    h = np.zeros(b.shape)
+    for *lead, t, j in np.ndindex(*b.shape):
+        before = h[(*lead, t - 1, j)] if t > 0 else 0.0
+        h[(*lead, t, j)] = a[(*lead, t, j)] * before + b[(*lead, t, j)]
+    return h
+
+
+def _scan_case(pick: Pick) -> dict[str, Any]:
+    """Factors below 1: products of seventy of them stay small."""
+    shape = (*pick.lead, pick.size(), pick.size())
+    return {"a": pick.array(*shape, size=0.25), "b": pick.array(*shape)}
+
+
+SCAN = Kind(
+    name="scan",
+    says="h_t = a_t h_{t-1} + b_t, from h_0 = 0",
+    function="scan",
+    case=_scan_case,
+    ours=lambda: SimpleNamespace(scan=_scan),
+    properties=[],
+    outputs=("h",),
+    oracle=_scan_by_loops,
+)
+
+
+# --- what readers write instead -----------------------------------------------------------------------------------
+
+
+def _states(x: Any, W: Any, U: Any, step: Any) -> Any:
+    """All states of the recurrence last = step(x_t W, last)."""
+    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
+    last = np.zeros((*x.shape[:-2], len(U)), x.dtype)
+    for t in range(x.shape[-2]):
+        last = h[..., t, :] = step(x[..., t, :] @ W, last)
+    return h
+
+
+def _late(x: Any, W: Any, U: Any) -> Any:
+    """States shifted by one: what each step began with."""
+    h = _rnn(x, W, U)
+    return np.concatenate([np.zeros_like(h[..., :1, :]), h[..., :-1, :]], axis=-2)
+
+
+def _from_the_end(x: Any, W: Any, U: Any) -> Any:
+    return np.ascontiguousarray(_rnn(x[..., ::-1, :], W, U)[..., ::-1, :])
+
+
+def _from_one(x: Any, W: Any, U: Any) -> Any:
+    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
+    last = np.ones((*x.shape[:-2], len(U)), x.dtype)
+    for t in range(x.shape[-2]):
+        last = h[..., t, :] = np.tanh(x[..., t, :] @ W + last @ U)
+    return h
+
+
+def _one_step_back(x: Any, W: Any, U: Any) -> Any:
+    """Every state from the input before it, not from the state before it: a memory of one token."""
+    s = x @ W
+    before = np.concatenate([np.zeros_like(s[..., :1, :]), np.tanh(s[..., :-1, :])], axis=-2)
+    return np.tanh(s + before @ U)
+
+
+WRONG_RNN = (
+    (lambda x, W, U: _states(x, W, U, lambda s, h: s + h @ U), "Is every entry of your h between -1 and 1?"),
+    (lambda x, W, U: np.tanh(x @ W), "Change x_1: does your h_2 change? Where does h_{t-1} come in?"),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s) + h @ U), "The tanh is around the sum, not within it."),
+    (
+        lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + np.tanh(h @ U))),
+        "One tanh a step: around the whole sum, and around nothing inside it.",
+    ),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h @ U.T)), "Rows are tokens: h U, and U is not turned."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h)), "h_{t-1} is multiplied by U before it is added."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: h + np.tanh(s + h @ U)), "h_t replaces h_{t-1}: no sum of the two."),
+    (_late, "What stands at place t is the state after x_t was read, not before."),
+    (_from_the_end, "Which token is read first?"),
+    (_from_one, "What is h_1 if h_0 is 0? Try it with n = 1."),
+    (_one_step_back, "Your h_t remembers one token. It should be made from h_{t-1}, which remembers them all."),
+)  # fmt: skip
+
+
+def _through_time(
+    dh: Any, x: Any, W: Any, U: Any, h: Any, *, slope: Any = lambda h: 1 - h**2, carry: Any = None, turned: bool = True
+) -> Any:
+    """ds of every step, by a backward whose slope, carry from step to step, or U may be wrong."""
+    ds = np.empty_like(h)
+    late = np.zeros_like(h[..., 0, :])
+    for t in reversed(range(h.shape[-2])):
+        total = dh[..., t, :] + late
+        ds[..., t, :] = total * slope(h[..., t, :])
+        late = (ds[..., t, :] if carry is None else carry(total, dh[..., t, :], ds[..., t, :])) @ (U.T if turned else U)
+    return ds
+
+
+def _three(x: Any, W: Any, h: Any, ds: Any) -> Any:
+    """The three gradients, once ds is known."""
+    dW = _summed(x, ds)
+    return ds @ W.T, dW, _summed(h[..., :-1, :], ds[..., 1:, :])
+
+
+def _wrong_backward(**how: Any) -> Any:
+    return lambda dh, x, W, U, h: _three(x, W, h, _through_time(dh, x, W, U, h, **how))
+
+
+def _later(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """dU from h_t in place of h_{t-1}."""
+    ds = _through_time(dh, x, W, U, h)
+    dx, dW, _ = _three(x, W, h, ds)
+    return dx, dW, _summed(h, ds)
+
+
+def _turned(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    dx, dW, dU = _rnn_backward(dh, x, W, U, h)
+    return dx, dW, dU.T.copy()
+
+
+def _from_the_front(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """The carry runs with time, not against it."""
+    turn = (..., slice(None, None, -1), slice(None))
+    ds = _through_time(dh[turn], x, W, U, h[turn])[turn]
+    return _three(x, W, h, ds)
+
+
+def _last_only(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """Only the upstream gradient at the last state is used."""
+    last = np.zeros_like(dh)
+    last[..., -1, :] = dh[..., -1, :]
+    return _rnn_backward(last, x, W, U, h)
+
+
+def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    dx, dW, dU = _rnn_backward(dh, x, W, U, h)
+    return dx, dW / x.dtype.type(x.shape[-2]), dU / x.dtype.type(x.shape[-2])
+
+
+WRONG_BACKWARD = (
+    (_wrong_backward(carry=lambda total, own, ds: 0 * ds), "x_1 reaches h_2 through h_1: what must step 2 hand back?"),
+    (_wrong_backward(slope=np.ones_like), "h = tanh(s): what is dh/ds? You have h, and need no s."),
+    (_wrong_backward(slope=lambda h: 1 - h), "tanh' = 1 - tanh². A square is missing."),
+    (_wrong_backward(slope=lambda h: 1 - np.tanh(h) ** 2), "h is the tanh already: 1 - h²."),
+    (_wrong_backward(slope=lambda h: h * (1 - h)), "That is the slope of the logistic function. What is that of tanh?"),
+    (_wrong_backward(turned=False), "s_t = x_t W + h_{t-1} U: which way round does U stand on the way back?"),
+    (_wrong_backward(carry=lambda total, own, ds: total), "What is handed back comes from s_t: is it ds?"),
+    (
+        _wrong_backward(carry=lambda total, own, ds: own),
+        "You hand back the gradient that came from above. What came from later steps must travel on, too.",
+    ),
+    (_later, "Step t multiplies U by h_{t-1}, not by h_t: which rows of h meet which rows of ds?"),
+    (_turned, "dU[i, j] belongs to U[i, j], which leads from entry i of h_{t-1} to entry j of s_t."),
+    (_from_the_front, "Which step's ds can be computed first: that of the first token, or of the last?"),
+    (_last_only, "The loss may look at every h_t: each dh_t joins in at its own step."),
+    (_mean, "Each step uses the same W and U: their gradients add up. Why a mean?"),
+)  # fmt: skip
+
+
+EXERCISES = (
+    Exercise(
+        "my_rnn",
+        "write the op",
+        difficulty=1,
+        minutes=8,
+        task="my_rnn(x, W, U) -> h, all states of h_t = tanh(x_t W + h_{t-1} U)",
+        judge=Function(RNN, tempting=WRONG_RNN),
+        hints=(
+            "A loop over t = 0 to n - 1. x[..., t, :] is the token of every sequence of the batch; keep each h, and "
+            "stack them along axis -2.",
+            "The zeros you begin with: which shape and dtype has x[..., 0, :] @ W? np.zeros_like takes both from it.",
+        ),
+    ),
+    Exercise(
+        "repaired_scan",
+        "find the bug",
+        difficulty=2,
+        minutes=8,
+        task="hasty_scan with its one wrong line put right",
+        judge=Function(SCAN, names_bug=False),
+        hints=(
+            "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does hasty_scan make of it?",
+            "First by (a, b), then by (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). Whose factor meets the "
+            "early b?",
+        ),
+    ),
+    Exercise(
+        "recurrent_over_attention",
+        "predict the number",
+        difficulty=1,
+        minutes=3,
+        task=f"n d² / (n² d) for n = {N}, d = {D}",
+        judge=Number(
+            _recurrent_over_attention,
+            tolerance=0.001,
+            tempting=(
+                (lambda: N / D, "Upside down: that is attention over recurrence."),
+                (lambda: 1.0, "They are equal where n = d. Is it?"),
+                (lambda: D, "Cancel what they have in common: one n is left below."),
+            ),
+        ),
+        hints=("Cancel what the two have in common.", "What is left is d over n."),
+    ),
+    Exercise(
+        "my_rnn_backward",
+        "derive the backward",
+        difficulty=3,
+        minutes=25,
+        task="my_rnn_backward(dh, x, W, U, h) -> dx, dW, dU",
+        judge=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
+        hints=(
+            "h_t is used twice: by the loss (that is dh_t) and by step t + 1. Add the two before you go through tanh.",
+            "Go from the last t to the first with ds_t = (dh_t + ds_{t+1} Uᵀ)(1 - h_t²). Keep every ds_t: all three "
+            "gradients are then one product each.",
+        ),
+    ),
+    Exercise(
+        "layers_of_three",
+        "predict the number",
+        difficulty=2,
+        minutes=5,
+        task=f"how many layers of width {WIDTH} until the last of {TOKENS} tokens depends on the first",
+        judge=Number(
+            _layers,
+            tolerance=0.001,
+            tempting=(
+                (lambda: TOKENS // WIDTH, "n / k is the order of growth. How far does one layer reach back?"),
+                (lambda: 4, "log₃ 81 would need gaps between the three taps. Here they are neighbours."),
+                (lambda: TOKENS - 1, "A layer of width 3 reaches back by more than one token."),
+                (lambda: TOKENS // 2 + 1, "Nearly. How many tokens lie between the first and the last?"),
+            ),
+        ),
+        hints=(
+            "One layer lets a token see itself and the two before it. What do two layers let it see?",
+            "Each layer reaches two further back. From token 81 to token 1, how far is it?",
+        ),
+    ),
+    Exercise(
+        "letters_that_fit",
+        "predict the number",
+        difficulty=2,
+        minutes=5,
+        task=f"how many letters of {LETTERS} any {NUMBERS} numbers of {BITS} bits can hold without loss",
+        judge=Number(
+            _letters,
+            tolerance=0.0005,
+            tempting=(
+                (lambda: NUMBERS, "One letter in each number. 32 bits tell 4 billion things apart, a letter needs 27."),
+                (lambda: NUMBERS * BITS, "That is the number of bits. Can one bit tell 27 letters apart?"),
+                (
+                    lambda: NUMBERS * int(BITS / math.log2(LETTERS)),
+                    "So many whole letters in each number, and the rest of its bits unused. Use all the bits together.",
+                ),
+                (lambda: NUMBERS * BITS // 5, "Five bits tell 32 things apart. 27 need a little less: log₂ 27."),
+            ),
+        ),
+        hints=(
+            "How many texts of n letters are there? How many states has the vector? Two texts must not share one.",
+            "27ⁿ ≤ 2^(64 · 32). Take the logarithm to base 2 on both sides.",
+        ),
+    ),
+)
