@@ -34,7 +34,7 @@ def _fewest_wrong_pairs() -> int:
     return int(np.min(np.sum(rows[:, None, :] != causal, axis=(1, 2))))
 
 
-# --- my_decoder_weights: a kind of its own, and a small zoo ------------------------------------------------------------
+# --- my_decoder_weights: a kind of its own, and a small zoo ---------------------------------------------------------
 
 
 def _case(pick: Pick) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def _by_loops(s: Any, lengths: Any) -> Any:
 
 def _first_queries(s: Any, lengths: Any) -> Any:
     _, j, real = _places(s, lengths)
-    return ops.softmax(s, np.tri(*s.shape[-2:], dtype=bool) & (j < real))
+    return ops.softmax(s, (j <= np.arange(s.shape[-2])[:, None]) & (j < real))
 
 
 def _strict(s: Any, lengths: Any) -> Any:
@@ -122,7 +122,7 @@ def _inverted(s: Any, lengths: Any) -> Any:
 
 DECODER = Kind(
     name="decoder_weights",
-    says="softmax over the keys that are real and not later than the query, which is one of the newest n of m positions",
+    says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
     function="decoder_weights",
     case=_case,
     ours=lambda: SimpleNamespace(decoder_weights=_decoder_weights),
@@ -132,7 +132,7 @@ DECODER = Kind(
     scale=lambda case: 10.0,
 )
 TEMPTING = (
-    (_first_queries, "Your triangle begins in the upper left corner: there query 0 is position 0. Which one is it here?"),
+    (_first_queries, "Your triangle begins in the upper left corner: query 0 is position 0 there. And here?"),
     (_strict, "May a token see itself? Nothing is given away: it is the input, not the target."),
     (_peeks, "Query i sees key i + 1. Where does the triangle end?"),
     (_transposed, "mask[i, j] = may query i look at key j. Who sees whom in yours?"),
