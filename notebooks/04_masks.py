@@ -218,11 +218,8 @@ def on_noise(name, task, mask):
 
 
 peek = np.tri(L, k=1, dtype=bool)  # (L, L): key j <= query i + 1
-rows = [
-    on_noise("causal mask", next_symbol, causal),
-    on_noise("no mask", next_symbol, None),
-    on_noise("off by one", next_symbol, peek),
-]
+honest = on_noise("causal mask", next_symbol, causal)
+rows = [honest, on_noise("no mask", next_symbol, None), on_noise("off by one", next_symbol, peek)]
 print(f"ln V = {math.log(V):.3f}; a leak: more than 5 standard errors below")
 table("model | loss on fresh noise | verdict", rows)
 
@@ -1052,7 +1049,7 @@ def cloze_counting_all(x, rng):
 
 
 rows = [
-    on_noise("causal, targets shifted", next_symbol, causal),
+    ["causal, targets shifted", *honest[1:]],  # trained above
     on_noise("causal, targets not shifted", not_shifted, causal),
     on_noise("both ways, loss at blanks", cloze, None),
     on_noise("both ways, loss everywhere", cloze_counting_all, None),
