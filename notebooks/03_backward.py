@@ -106,8 +106,8 @@ table("step: W becomes W - step · dW | loss", rows)
 # $$\langle A,\; B\,C \rangle \;=\; \langle B^\top A,\; C \rangle \;=\; \langle A\,C^\top,\; B \rangle .$$
 #
 # All three are the same sum, $\sum_{ijk} A_{ik}\,B_{ij}\,C_{jk}$, read as a question about all of it, about $C$, or about
-# $B$. **Here is where every transpose in a backward comes from**: to ask about $C$, at $jk$, the sum must run over $i$, and
-# $i$ comes first in both $A$ and $B$. (This way of working is old; Giles (2008) collects its results for many matrix functions.)
+# $B$. **Here is where every transpose in a backward comes from**: to ask about $C$, at $jk$, the sum must run over $i$, which is
+# first in both $A$ and $B$. A product sums over what is last on its left: $B$ must turn. (This way of working is old; Giles (2008) collects its results for many matrix functions.)
 
 # %%
 rng = np.random.default_rng(0)
@@ -216,7 +216,7 @@ look(p=p, J_of_row_0=J[0], dp=dp, ds_by_jacobian=ds_by_jacobian)
 # %%
 rows = []
 for n in (16, 128, 1024, 8192):
-    rows.append([n, f"{8 * n**2 / 1e6:.3f} MB", f"{8 * n**3 / 1e9:.5f} GB"])
+    rows.append([n, f"{8 * n**2 / 1e6:.3f} MB", f"{8 * n**3 / 1e9:,.5f} GB"])
 table("n queries, n keys | the weights | the Jacobians of their rows", rows)
 
 # %% [markdown]
@@ -280,14 +280,16 @@ look(**t)
 # %% [markdown]
 # Backward, from the last line to the first. Each gradient needs only those after it.
 #
-# | forward | moves by | so |
-# |---|---|---|
-# | $out = p\,v$ | $\delta p\,v + p\,\delta v$ | $dp = dout\,v^\top$, $\;dv = p^\top dout$ |
-# | $p = e / z$ | $\delta e / z - e\,\delta z / z^2$ | $dz = -\sum dp \odot e / z^2$, $\;de \mathrel{+}= dp / z$ |
-# | $z = \sum e$ | $\sum \delta e$ | $de \mathrel{+}= dz$ |
-# | $e = \exp(s - top)$ | $e \odot (\delta s - \delta top)$ | $ds = de \odot e$, $\;dtop = -\sum de \odot e$ |
-# | $s = c\;raw$ | $c\;\delta raw$ | $draw = c\;ds$ |
-# | $raw = q\,k^\top$ | $\delta q\,k^\top + q\,\delta k^\top$ | $dq = draw\,k$, $\;dk = draw^\top q$ |
+# $$
+# \begin{aligned}
+# out &= p\,v & \delta out &= \delta p\,v + p\,\delta v & dp &= dout\,v^\top, \quad dv = p^\top dout \\
+# p &= e / z & \delta p &= \delta e / z - e\,\delta z / z^2 & de &= dp / z + \dots, \quad dz = -\textstyle\sum dp \odot e / z^2 \\
+# z &= \textstyle\sum e & \delta z &= \textstyle\sum \delta e & de &= dp / z + dz \\
+# e &= \exp(s - top) & \delta e &= e \odot (\delta s - \delta top) & ds &= de \odot e, \quad dtop = -\textstyle\sum de \odot e \\
+# s &= c\;raw & \delta s &= c\;\delta raw & draw &= c\;ds \\
+# raw &= q\,k^\top & \delta raw &= \delta q\,k^\top + q\,\delta k^\top & dq &= draw\;k, \quad dk = draw^\top q
+# \end{aligned}
+# $$
 #
 # Two things deserve a second look. $e$ is read *twice*, above the fraction bar and, through $z$, below it: what comes back is the
 # sum, $dp/z + dz$. And $z$ has one entry a row, which every entry of the row reads: so $dz$ is a sum over the row.
@@ -318,7 +320,8 @@ look(**{f"d{name}": x for name, x in g.items()})
 
 # %% [markdown]
 # Ten claims. Each is checked alone: nudge *that* intermediate, recompute what comes after it, compare. The checker is
-# `gradcheck`, given a forward that begins in the middle. ($dtop$ waits: of a 0 nothing can be a thousandth part.)
+# `gradcheck`, given a forward that begins in the middle. ($dtop$ waits: the checker measures
+# errors relative to the gradient, and you will see why that says nothing there.)
 
 # %%
 inputs = {"q": q, "k": k, "v": v}
@@ -428,7 +431,9 @@ np.allclose(long, short)
 
 # %%
 def my_attention_backward(dout, q, k, v, weights):
-    """Shapes: dout (..., n, e), q (..., n, d), k (..., m, d), v (..., m, e), weights (..., n, m) -> dq, dk, dv."""
+    """Shapes: dout (..., n, e), q (..., n, d), k (..., m, d), v (..., m, e), weights (..., n, m)
+    -> dq, dk, dv like q, k, v.
+    """
     ### BEGIN SOLUTION
     c = 1 / math.sqrt(q.shape[-1])
     dv = weights.swapaxes(-1, -2) @ dout  # out = weights v
@@ -707,7 +712,7 @@ table("error below | h = 1e-15 | 1e-10 | 1e-6 | 1e-4 | 1e-2", rows)
 # A V, as predicted, and "as small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has hardly a digit left. (The
 # table rounds up to a power of ten.) Nudged one way only, the right arm rises like $h$ and not $h^2$: the foot is higher.
 #
-# The foot of the float32 V lies higher still, and far to the right. At $10^{-6}$, the best of steps a moment ago, the error is
+# The foot of the float32 V lies higher still, and far to the right. At $10^{-6}$, in float64 nearly the best of steps, the error is
 # more than one part in a hundred, and below $10^{-8}$ adding $h$ changes nothing at all. At its own best step, near $10^{-2}$, it would
 # show a wrong formula; but who tells you that step, for the next function? Hence `gradcheck` insists on float64, takes
 # $h = 10^{-6}$, and then holds the float32 backward against the float64 one.
@@ -865,7 +870,7 @@ batch = Batch(
 )
 seen = trace(network, p, batch, backward=True)
 followed = seen.follow("items", (5, 0))
-print(followed)
+followed
 
 # %% [markdown]
 # Read it downward: the loss, the logits, and then the road forks. One part is `dE`, from the scores; the rest goes on through the last
@@ -887,8 +892,8 @@ rows.append(["measured, by nudging it", "", followed.measured])
 table("item 5's entry 0 | where | ∂L/∂w", rows)
 
 # %% [markdown]
-# A value that is read twice gets the sum. A backward with the bug of `hasty_tied_backward` would have kept one of the two, trained
-# all the same, and been wrong about every item.
+# A value that is read twice gets the sum. A backward with the bug of `hasty_tied_backward` would have kept one of the two, and
+# called it the gradient.
 #
 # ## What you can do now
 #
@@ -901,9 +906,9 @@ table("item 5's entry 0 | where | ∂L/∂w", rows)
 # | what is often said | what the cells above show |
 # |---|---|
 # | backpropagation multiplies Jacobians | none is built: softmax's would be $n^3$ numbers, and $p \odot (dp - \sum dp \odot p)$ needs none |
-# | the backward costs what the weights number | twice the forward's multiplications, whatever their number |
+# | more weights to ask, more runs | one backward asks all, for twice the multiplications of the forward's products |
 # | the mask must be applied to the gradient, too | the weights remember it: where $p = 0$, $ds = 0$ |
-# | the projections' parameters are all learned | the keys' bias has the gradient 0, always |
+# | the projections' parameters are all learned | the keys' bias receives 0 |
 # | the smaller the step, the better the check | best near $10^{-5}$ in float64; at $10^{-15}$ hardly a digit is right |
 # | compare the gradients of `out.sum()` | a softmax or LayerNorm that passes nothing back is right by it |
 # | gradients agree, so the op is right | attention without $\sqrt{d_k}$ agrees with itself |

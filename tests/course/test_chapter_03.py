@@ -36,7 +36,7 @@ def gives_the_hint(text, kind, name):
         ("blamed_weight", 3, "token 1's part"),
         ("blamed_weight", 1, "the mean over tokens"),
         ("blamed_weight", 3.5, "That is dW[1, 0]"),
-        ("blamed_weight", -2, "The gradient points the other way"),
+        ("blamed_weight", -2, "too small"),
         ("blamed_weight", 20, "too large"),
         ("best_step", -5, "✓"),
         ("best_step", -6, "✓"),

@@ -104,7 +104,6 @@ EXERCISES = (
                 (lambda: X[1, 0] * DY[1, 1], "That is token 1's part. Token 0 used the same weight."),
                 (lambda: _blame()[0, 1] / 2, "That is the mean over tokens. Does each token's error count half?"),
                 (lambda: _blame()[1, 0], "That is dW[1, 0]. Which index is the input's, which the output's?"),
-                (lambda: -_blame()[0, 1], "That is the step to take. The gradient points the other way."),
             ),
         ),
         hints=(
@@ -169,7 +168,7 @@ EXERCISES = (
         "predict the number",
         difficulty=2,
         minutes=5,
-        task="k, where h = 10^k is the best step of a central difference in float64",
+        task="k of h = 10^k, the best step of differences in float64",
         judge=Number(
             _best_step,
             tolerance=0.21,
