@@ -704,13 +704,14 @@ picture(
 # %%
 rows = []
 for name, errors in curves.items():
-    at = [errors[np.argmin(np.abs(EXPONENTS - exponent))] for exponent in (-15, -10, -6, -4, -2)]
-    rows.append([name, *(f"{10 ** math.ceil(math.log10(error)):.0e}" for error in at)])
-table("error below | h = 1e-15 | 1e-10 | 1e-6 | 1e-4 | 1e-2", rows)
+    at = [errors[np.argmin(np.abs(EXPONENTS - exponent))] for exponent in (-15, -6, -4, -2)]
+    rows.append([name, *(f"{10 ** (2 * math.ceil(math.log10(error) / 2)):.0e}" for error in at)])
+table("error below | h = 1e-15 | 1e-6 | 1e-4 | 1e-2", rows)
 
 # %% [markdown]
-# A V, as predicted, and "as small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has hardly a digit left. (The
-# table rounds up to a power of ten.) Nudged one way only, the right arm rises like $h$ and not $h^2$: the foot is higher.
+# (Rounded up, to an even power of ten: the last digits of noise are another machine's.) A V, as predicted, and "as small as
+# possible" is the worst choice there is: at $h = 10^{-15}$ float64 has hardly a digit left. Nudged one way only, the right arm
+# rises like $h$ and not $h^2$: the foot is higher.
 #
 # The foot of the float32 V lies higher still, and far to the right. At $10^{-6}$, in float64 nearly the best of steps, the error is
 # more than one part in a hundred, and below $10^{-8}$ adding $h$ changes nothing at all. At its own best step, near $10^{-2}$, it would

@@ -175,7 +175,7 @@ EXERCISES = (
             tempting=(
                 (lambda: 5, "A step of 10⁵ is a leap. Smaller than 1: which sign has k?"),
                 (lambda: -16, "x + h is x itself then, or nearly. What is left of the difference?"),
-                (lambda: -8, "That is the best step when you nudge one way only: the error is h, not h²."),
+                (lambda: -8, "That would do for nudging one way only, where the error is h. Both ways it is h²."),
                 (lambda: -2, "That is about where float32 has its best step. float64 has twice the digits."),
             ),
         ),
