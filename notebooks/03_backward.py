@@ -458,6 +458,22 @@ same = [np.allclose(mine, ours) for mine, ours in ((g["q"], dq), (g["k"], dk), (
 print(*same, bool(gradcheck(attention, attention_backward, q, k, v)))
 
 # %% [markdown]
+# One observation on the way. The average that softmax's backward subtracts needs no $dp$ at all:
+#
+# $$\sum_j p_{ij}\,dp_{ij} = \sum_j p_{ij}\,\langle dout_i, v_j \rangle = \Big\langle dout_i,\; \sum_j p_{ij}\,v_j \Big\rangle
+# = \langle dout_i, out_i \rangle .$$
+#
+# It can be had from the output before a single weight is looked at, and so a backward can go through the keys piece by piece.
+# The cheaper forms of attention (chapter 14) live on it.
+
+# %%
+look(
+    sum_p_dp=(t["p"] * g["p"]).sum(axis=-1),
+    sum_dout_out=(g["out"] * t["out"]).sum(axis=-1),
+    decimals=4,
+)
+
+# %% [markdown]
 # ### What does it cost?
 #
 # At the beginning it said "the price of about two". Let us count: an array that keeps a tally of the
