@@ -205,3 +205,17 @@ def test_a_wrong_model_is_caught(leaf):
     report = gradcheck_model(network, p, Sampler(data, 4, 7, 0, True).batch(0))
     bad = {entry.name for entry in report.entries if entry.error > report.tolerance}
     assert bad == {"norm.gamma" if leaf == "norm" else leaf}
+
+
+def test_a_gradient_that_is_truly_zero_is_right_though_rounding_leaves_a_trace(rng):
+    """A shift of all of a row's scores, as by a bias of the keys: softmax does not see it."""
+
+    def shifted(x, c):
+        return ops.softmax(x + c)
+
+    def shifted_backward(dy, y):
+        ds = ops.softmax_backward(dy, y)
+        return ds, np.sum(ds, axis=-1, keepdims=True)
+
+    report = gradcheck(shifted, shifted_backward, 5 * rng.standard_normal((40, 30)), rng.standard_normal((40, 1)))
+    assert report, str(report)

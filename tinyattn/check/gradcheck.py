@@ -95,7 +95,7 @@ def gradcheck(
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
     The backward is run once more on float32 inputs and held against its own float64 result, since differences of
-    float32 outputs cannot tell a right gradient from a wrong one: float32 arguments raise TypeError.
+    float32 outputs are too coarse for this step: float32 arguments raise TypeError.
     """
     inputs = bind(forward, *args, **kwargs)
     floats = {}
@@ -120,7 +120,7 @@ def gradcheck(
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     arrays = {name: floats[name] for name in _differentiable(inputs, wrt)}
     report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
-    report = _with_single(report, _single_gradients(forward, backward, inputs, upstream, wrt), gradients)
+    report = _with_single(report, _single_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
@@ -326,14 +326,18 @@ def _single_gradients(forward, backward, inputs, upstream, wrt) -> dict[str, Any
         return {}
 
 
-def _with_single(report: GradReport, single: dict[str, Any], gradients: dict[str, Any]) -> GradReport:
+def _with_single(
+    report: GradReport, single: dict[str, Any], gradients: dict[str, Any], size: float
+) -> GradReport:
+    """With the float32 backward's error, in parts of the largest gradient, or of what float32 can tell from 0."""
+    floor = float(np.finfo(np.float32).eps) * size / SINGLE
     entries = []
     for entry in report.entries:
         narrow: Any = single.get(entry.name)
         wide: Any = gradients.get(entry.name)
         known = narrow is not None and wide is not None and not entry.problem
         if known and np.shape(narrow) == np.shape(wide) and np.size(wide):
-            largest = float(np.max(np.abs(wide))) or 1.0
+            largest = (float(np.max(np.abs(wide))) + floor) or 1.0
             error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
             entry = replace(entry, single=error if np.isfinite(error) else np.inf)
         entries.append(entry)
