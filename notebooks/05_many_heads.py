@@ -910,7 +910,7 @@ table(HEAD, detective(8, 1))
 
 # %%
 most = [
-    examined(8, seed, steps=400)[1][:, 1].max() for seed in range(5)
+    examined(8, seed, steps=400)[1][:, 1].max() for seed in range(4)
 ]  # of any head, on the partner
 print(f"largest mean weight of any head on the partner, four seeds: {np.round(most, 1)}")
 
@@ -944,7 +944,7 @@ table("head | of a word, in its values | of its weight, moved by the asker's wor
 # grey. (And that is the way round the bound of the first section, which took the weights as given.)
 #
 # - **What the task shows:** two heads *can* come to differ with nothing but the loss to tell them apart; one head is held
-#   by its bound; numbers of heads are arbitrary; and with more heads than it needs, a layer may duplicate (1 and 2 of four), idle (4 of
+#   by its bound; the numbering of heads is arbitrary; and with more heads than it needs, a layer may duplicate (1 and 2 of four), idle (4 of
 #   four), or spread one relation over five.
 # - **What it does not show:** that the heads of a real model have jobs for which a grammar has names. Some look like it (heads of
 #   BERT that find direct objects: Clark et al. 2019), many can be removed at little loss (Michel et al. 2019, Voita et al.
