@@ -476,7 +476,7 @@ def test_shares_of_the_branches_add_up_to_the_whole():
     t = trace(net, noisy(net.init(np.random.default_rng(0))), batch, backward=True)
     followed = t.follow("blocks.0.norm_1.gamma", (1,))
     branches = [s for s in followed.stages if s.backward.name == "fused_attention_backward" and s.gradient != "dout"]
-    assert sorted(s.gradient for s in branches) == ["dk", "dk", "dq", "dq", "dv", "dv"]  # of the last block, of this one
+    assert sorted(s.gradient for s in branches) == ["dk", "dk", "dq", "dq", "dv", "dv"]  # last block, first
     assert sum(s.passes for s in branches[3:]) == pytest.approx(followed.traced, rel=1e-6)
     moved = [m.entry.path for m in followed.moved]
     assert not any(path.endswith("fused_pre_block#1.norm_linear#1.x_hat") for path in moved)  # that comes before gamma
