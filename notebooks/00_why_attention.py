@@ -946,4 +946,4 @@ check("letters_that_fit", letters_that_fit)
 # | convolutions have a path of $\log_k n$ | dilated ones |
 # | one vector is a bottleneck | yes: a simple code has lost half of $d/4$ letters, and no code holds more than its bits |
 #
-# Next: [01, attention as soft look-up](README.md), where three words look at each other, slowly.
+# Next: [01, attention as soft look-up](01_soft_lookup.ipynb), where three words look at each other, slowly.

@@ -597,7 +597,7 @@ print(
 )
 
 # %% [markdown]
-# `WHERE` would make some exactly 0: that is a *mask*, and it has [a chapter of its own](README.md). Statistics knows this average
+# `WHERE` would make some exactly 0: that is a *mask*, and it has [a chapter of its own](04_masks.ipynb). Statistics knows this average
 # since 1964 (Nadaraya; Watson): estimate a value at $q$ from the values measured at $k_j$, weighted by a bell around
 # $q$. Where all keys have one length, it is attention, number for number:
 

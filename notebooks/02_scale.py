@@ -10,7 +10,7 @@
 # The usual answer is one sentence: *without it gradients vanish*. At the end of this chapter you will be able to derive
 # the number, say what it assumes, measure what happens without it, and find the half of that sentence that is wrong.
 #
-# You need: the dot product, the variance of a sum, and from [chapter 01](README.md) what a query, a key and a weight are.
+# You need: the dot product, the variance of a sum, and from [chapter 01](01_soft_lookup.ipynb) what a query, a key and a weight are.
 
 # %%
 import math
@@ -607,4 +607,4 @@ check("knows_the_scale", knows_the_scale)
 # | so gradients become too small to learn from | the median query's do; the mean gradient at $q$ grows |
 # | divide by the root of the model's dimension | of the head's: $\sqrt{64} = 8$, not $\sqrt{512}$ |
 #
-# Next: [03, the backward pass](README.md), where every line of attention is undone, one gradient at a time.
+# Next: [03, the backward pass](03_backward.ipynb), where every line of attention is undone, one gradient at a time.

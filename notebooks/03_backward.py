@@ -930,4 +930,4 @@ table("item 5's entry 0 | where | ∂L/∂w", rows)
 # | compare the gradients of `out.sum()` | a softmax or LayerNorm that passes nothing back is right by it |
 # | gradients agree, so the op is right | attention without $\sqrt{d_k}$ agrees with itself |
 #
-# Next: [04, masks and what must never leak](README.md). The weights remember the mask; but is it the right one?
+# Next: [04, masks and what must never leak](04_masks.ipynb). The weights remember the mask; but is it the right one?

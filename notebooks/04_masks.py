@@ -1102,4 +1102,4 @@ look(NaN_key_out=by_key, NaN_value_out=by_value, NaN_key_dq=dq)
 # | a model that passes the leak test is right | so does a blind one; test what must arrive |
 # | looking both ways leaks the target | when it is asked for the next item, yes; with blanks alone counted, no |
 #
-# Next: [05, many heads](README.md), where one attention becomes several.
+# Next: [05, many heads](05_many_heads.ipynb), where one attention becomes several.

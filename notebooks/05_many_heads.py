@@ -10,9 +10,9 @@
 # split that is so easily got wrong without a word from any test of shapes, and tell what a trained head may be called
 # from what it may not.
 #
-# You need: attention as a soft look-up ([chapter 01](README.md)), why scores are divided by $\sqrt{d_k}$
-# ([chapter 02](02_scale.ipynb)), the backward of attention ([chapter 03](README.md)) and what a causal mask
-# promises ([chapter 04](README.md)).
+# You need: attention as a soft look-up ([chapter 01](01_soft_lookup.ipynb)), why scores are divided by $\sqrt{d_k}$
+# ([chapter 02](02_scale.ipynb)), the backward of attention ([chapter 03](03_backward.ipynb)) and what a causal mask
+# promises ([chapter 04](04_masks.ipynb)).
 
 # %%
 import math
