@@ -23,6 +23,7 @@ from sphinx.application import Sphinx
 from sphinx.environment import BuildEnvironment
 
 ROOT = Path(__file__).parents[2]
+LINES = HtmlFormatter(linenos="inline", anchorlinenos=True, lineanchors="line", wrapcode=True)
 
 
 def place(path: Path) -> str:
@@ -80,20 +81,24 @@ def source_of(module: str | None, name: str | None) -> tuple[Path, int] | None:
 
 
 def pages(app: Sphinx) -> Iterator[tuple[str, dict[str, Any], str]]:
-    wanted = {Path(p) for md in app.env.metadata.values() for p in md.get("sources", ())}
-    listed = {}
-    for folder in [p for p in wanted if p.is_dir()]:
-        listed[folder] = sorted(p for p in folder.iterdir() if p.suffix == ".py")
-        wanted.update(listed[folder])
+    wanted = {Path(path) for data in app.env.metadata.values() for path in data.get("sources", ())}
+    for folder in [path for path in wanted if path.is_dir()]:
+        wanted.update(folder.glob("*.py"))
     for path in sorted(wanted):
-        name = path.relative_to(ROOT).as_posix()
-        if path.is_dir():
-            links = "".join(f'<li><a href="{p.name}.html">{html.escape(p.name)}</a></li>' for p in listed[path])
-            body = f"<ul>{links}</ul>"
-        else:
-            lines = HtmlFormatter(linenos="inline", anchorlinenos=True, lineanchors="line", wrapcode=True)
-            body = highlight(path.read_text(encoding="utf-8"), PythonLexer(), lines)
-        yield place(path), {"title": name, "body": f"<h1><code>{html.escape(name)}</code></h1>{body}"}, "page.html"
+        name = html.escape(path.relative_to(ROOT).as_posix())
+        shown_as = listing(app, path) if path.is_dir() else highlight(path.read_text("utf-8"), PythonLexer(), LINES)
+        body = f'<section class="source"><h1>{name}</h1>{shown_as}</section>'
+        yield place(path), {"title": name, "body": body}, "page.html"
+
+
+def listing(app: Sphinx, folder: Path) -> str:
+    """Sources and pages that lie in a folder."""
+    links = {path: f"{path.name}.html" for path in folder.glob("*.py")}
+    for path in folder.iterdir():
+        if app.project.path2doc(path) in app.env.found_docs:
+            links[path] = relative(place(folder), app.project.path2doc(path))
+    items = (f'<li><a href="{link}">{html.escape(path.name)}</a></li>' for path, link in sorted(links.items()))
+    return f"<ul>{''.join(items)}</ul>"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
