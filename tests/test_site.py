@@ -53,7 +53,7 @@ def test_every_op_shows_forward_and_backward_beside_each_other():
 
 def test_what_the_errata_name_is_where_they_say():
     rows = [line for line in (ROOT / "docs/errata.md").read_text().splitlines() if line.startswith("| ")][1:]
-    assert len(rows) > 5
+    assert len(rows) >= 5
     for row in rows:
         shown_by = row.split(" | ")[2]
         files = re.findall(r"\]\(([^)#]+)", shown_by)
@@ -153,6 +153,15 @@ def test_every_page_of_the_repository_is_a_page_that_the_front_leads_to(site, pa
     reached = {(front.parent / urlsplit(link).path).resolve() for link in pages[front].links if link[0] != "#"}
     for path in wanted:
         assert site / path.relative_to(ROOT).with_suffix(".html") in reached, path
+
+
+@pytest.mark.slow
+def test_the_errata_have_the_table_of_every_chapter_that_ends_in_one(site, pages):
+    shown = pages[site / "docs/errata.html"]
+    for source in ROOT.glob("notebooks/[0-9]*.py"):
+        ends_in_one = "| what is often said" in source.read_text()
+        assert (f"../notebooks/{source.stem}.html" in shown.links) is ends_in_one, source
+    assert "divide by the root of the model's dimension" in "".join(shown.text)  # a row of chapter 02
 
 
 @pytest.mark.slow
