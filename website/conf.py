@@ -50,7 +50,7 @@ autodoc_default_options = {"members": True, "undoc-members": True, "no-value": T
 autodoc_member_order = "groupwise"
 autodoc_preserve_defaults = True           # `np.float32`, and not what it is called on this machine
 autodoc_typehints_format = "short"
-maximum_signature_line_length = 80
+maximum_signature_line_length = 95
 toc_object_entries_show_parents = "hide"
 
 smartquotes = False                        # docstrings hold formulas: a prime is no apostrophe
