@@ -93,3 +93,16 @@ def test_every_public_op_says_its_shapes():
     without_arrays = {"Stream", "generator"}
     for name in set(ops.__all__) - without_arrays:
         assert "Shapes: " in getattr(ops, name).__doc__, name
+
+
+@pytest.mark.parametrize("package", sorted(p.parent.name for p in ROOT.glob("*/__init__.py")))
+def test_a_public_name_is_one_thing_however_often_it_is_asked_for(package):
+    """A module of the same name, once imported, stands in the place of what a package offers lazily."""
+    import importlib
+    from types import ModuleType
+
+    found = importlib.import_module(f"tinyattn.{package}")
+    for name in found.__all__:
+        first, again = getattr(found, name), getattr(found, name)
+        assert first is again, name
+        assert name == "zoo" or not isinstance(first, ModuleType), name

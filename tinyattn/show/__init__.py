@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from .array_map import array_map
 from .attention import attention_map
 from .curves import metric_bars, training_curves
 from .style import figure, save, style
 
-_LATER = {"Trace": "tracing", "array_map": "array_map", "trace": "tracing"}
+_LATER = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["Trace", "array_map", "attention_map", "figure", "metric_bars", "save", "style", "trace", "training_curves"]
 

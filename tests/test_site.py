@@ -1,0 +1,208 @@
+"""The site: every name has an entry, every link leads somewhere, and nothing is fetched by who reads."""
+
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+from tinyattn import ops
+from tinyattn.arguments import parser
+
+ROOT = Path(__file__).parent.parent
+FRONT = (ROOT / "website/index.md").read_text()
+OPS = (ROOT / "website/api/ops.md").read_text()
+PACKAGES = [f"tinyattn.{path.parent.name}" for path in sorted(ROOT.glob("tinyattn/*/__init__.py"))]
+NAMES = [f"{package}.{name}" for package in PACKAGES for name in importlib.import_module(package).__all__]
+
+
+def commands(text):
+    """The commands between backticks, each a list of words; what && joins is taken apart."""
+    joined = [code for code in re.findall(r"`([^`\n]+)`", text) if re.match(r"(pip|tinyattn) ", code)]
+    return [shlex.split(part) for code in joined for part in code.split("&&")]
+
+
+def test_the_front_pages_commands_are_real():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = commands(FRONT)
+    assert {tuple(words[:2]) for words in found} >= {("tinyattn", c) for c in ("course", "check", "train")}
+    for words in found:
+        if words[0] == "tinyattn":
+            parser().parse_args(words[1:])
+        else:
+            assert words[:3] == ["pip", "install", "-e"]
+            assert re.fullmatch(rf"\.(\[({'|'.join(extras)})\])?", words[3]), words
+
+
+def test_every_op_shows_forward_and_backward_beside_each_other():
+    sections = re.split(r"^## ", OPS, flags=re.M)
+    both_ways = [name for name in ops.__all__ if f"{name}_backward" in ops.__all__]
+    assert len(both_ways) > 10
+    for name in both_ways:
+        [section] = [s for s in sections if f"autofunction:: {name}\n.. autofunction:: {name}_backward\n" in s]
+        halves = section.split("{container} pair")[1].split("{container} half")[1:]
+        assert len(halves) == 2, name
+        assert all("$$" in half for half in halves), name
+
+
+def test_what_the_errata_name_is_where_they_say():
+    rows = [line for line in (ROOT / "docs/errata.md").read_text().splitlines() if line.startswith("| ")][1:]
+    assert len(rows) >= 5
+    for row in rows:
+        shown_by = row.split(" | ")[2]
+        files = re.findall(r"\]\(([^)#]+)", shown_by)
+        assert files, row
+        text = "".join((ROOT / "docs" / file).read_text() for file in files)
+        for name in re.findall(r"`([^`]+)`", shown_by):
+            assert re.search(rf"(def |\"){re.escape(name)}\b", text), name
+
+
+def test_docstrings_become_markup():
+    pytest.importorskip("sphinx")
+    from website.extensions.docstrings import as_rst
+
+    docstring = """y = x_hat * γ, for `x` and `x + 1`. Shapes: x (..., d) -> y (..., d). It is |x|.
+
+        f(x)      an example
+
+    Raises ValueError for a rate outside
+    [0, 1), TypeError for dtypes. Nothing else.
+    """
+    assert as_rst(docstring.replace("\n    ", "\n")) == [
+        r"\ y = x\_hat \* γ, for \ :py:obj:`x`\  and \ ``x + 1``\ . It is \|x\|.",
+        "",
+        r":Shapes: x (..., d) → y (..., d)",
+        "",
+        ".. code-block:: text",
+        "",
+        "    f(x)      an example",
+        "",
+        r"\ Nothing else.",
+        "",
+        ":Raises: ValueError for a rate outside [0, 1), TypeError for dtypes",
+        "",
+    ]
+
+
+def build(source, to):
+    """Warnings are errors, and the first ones are shown."""
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", source / "website", source, to]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+class Links(HTMLParser):
+    """What a page refers to, what it can be referred to by, what it loads, and its text outside of code."""
+
+    def __init__(self, path):
+        super().__init__()
+        self.links, self.ids, self.loads, self.text, self.inside = set(), set(), set(), [], []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.ids |= {attrs[key] for key in ("id", "name") if attrs.get(key)}
+        if tag == "a" and attrs.get("href"):
+            self.links.add(attrs["href"])
+        elif attrs.get("src") or (tag == "link" and attrs.get("href")):
+            self.loads.add(attrs.get("src") or attrs["href"])
+        if tag in {"code", "pre", "script", "style"}:
+            self.inside.append(tag)
+
+    def handle_endtag(self, tag):
+        if self.inside and self.inside[-1] == tag:
+            self.inside.pop()
+
+    def handle_data(self, data):
+        if not self.inside:
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    pytest.importorskip("sphinx")
+    to = tmp_path_factory.mktemp("site")
+    done = build(ROOT, to)
+    assert done.returncode == 0, done.stderr
+    return to
+
+
+@pytest.fixture(scope="module")
+def pages(site):
+    return {path: Links(path) for path in site.rglob("*.html")}
+
+
+@pytest.mark.slow
+def test_every_public_name_has_an_entry(site):
+    ids = "\n".join(page.read_text() for page in (site / "website/api").glob("*.html"))
+    missing = [name for name in NAMES if f'id="{name}"' not in ids and f'id="module-{name}"' not in ids]
+    assert missing == []
+    assert len(NAMES) > 100
+
+
+@pytest.mark.slow
+def test_every_page_of_the_repository_is_a_page_that_the_front_leads_to(site, pages):
+    wanted = [*ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.md"), *ROOT.glob("notebooks/[0-9]*.ipynb")]
+    wanted += [ROOT / "notebooks/README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("website/api/*.md")]
+    front = site / "website/index.html"
+    reached = {(front.parent / urlsplit(link).path).resolve() for link in pages[front].links if link[0] != "#"}
+    for path in wanted:
+        assert site / path.relative_to(ROOT).with_suffix(".html") in reached, path
+
+
+@pytest.mark.slow
+def test_the_errata_have_the_table_of_every_chapter_that_ends_in_one(site, pages):
+    shown = pages[site / "docs/errata.html"]
+    for source in ROOT.glob("notebooks/[0-9]*.py"):
+        ends_in_one = "| what is often said" in source.read_text()
+        assert (f"../notebooks/{source.stem}.html" in shown.links) is ends_in_one, source
+    assert "divide by the root of the model's dimension" in "".join(shown.text)  # a row of chapter 02
+
+
+@pytest.mark.slow
+def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(pages):
+    for path, page in pages.items():
+        for target in page.loads | page.links:
+            parts = urlsplit(target)
+            if parts.scheme in {"http", "https"}:
+                assert target in page.links - page.loads, f"{path} loads {target}"
+                continue
+            if parts.scheme == "data":
+                continue
+            there = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            assert there.exists(), f"{path} refers to {target}"
+            if parts.fragment and there in pages:
+                assert unquote(parts.fragment) in pages[there].ids, f"{path} refers to {target}"
+
+
+@pytest.mark.slow
+def test_formulas_are_drawn_and_no_markup_is_left_over(pages):
+    text = {path: "".join(page.text) for path, page in pages.items()}
+    for path, said in text.items():
+        if "source" not in path.parts and "Shapes" not in said:
+            assert "$$" not in said, path
+            assert "\\frac" not in said, path
+    [ops_page] = [p for p in pages if p.match("website/api/ops.html")]
+    assert ops_page.read_text().count("<math") > 40
+    assert ":py:obj:" not in "".join(text.values())
+
+
+@pytest.mark.slow
+def test_an_unknown_command_in_a_formula_ends_the_build(tmp_path):
+    pytest.importorskip("sphinx")
+    (tmp_path / "conf.py").write_text(
+        f"import sys\nsys.path.insert(0, {str(ROOT / 'website/extensions')!r})\n"
+        'extensions = ["myst_nb", "formulas"]\nmyst_enable_extensions = ["dollarmath"]\n'
+        'html_math_renderer = "mathml"\n'
+    )
+    (tmp_path / "index.md").write_text("# Wrong\n\n$\\sofmtax(x)$\n")
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", tmp_path, tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "sofmtax" in done.stderr
+    assert "index.md:3" in done.stderr

@@ -1,0 +1,81 @@
+"""The house's docstrings as reStructuredText.
+
+They are plain text: formulas in Unicode, `names` between backticks, a sentence that begins with "Shapes:" or "Raises",
+examples and tables indented. numpydoc wants a section with a list of parameters for each of these, which would make a
+docstring of five lines one of twenty; so they stay as they are, and are turned into what Sphinx reads here.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+import textwrap
+from typing import Any
+
+from sphinx.application import Sphinx
+
+# One sentence, from "Shapes:" or "Raises" to its full stop; the dots of (..., d) end nothing.
+FIELD = re.compile(r"(?:(?<=[.:)]) |^)(Shapes:|Raises)((?:(?!(?<!\.)\.(?:\s|$)).)*)\.?(?=\s|$)")
+MARKUP = re.compile(r"([\\*|_`@])")           # of an @ it would make an address: NDCG@10
+IS_A_TABLE = re.compile(r"\S {3,}\S")
+
+
+def as_rst(docstring: str) -> list[str]:
+    """The lines of a docstring, as reStructuredText."""
+    lines: list[str] = []
+    for part in re.split(r"\n\s*\n", docstring.strip("\n")):
+        rows = [row.rstrip() for row in part.split("\n")]
+        text = textwrap.dedent("\n".join(rows))
+        if all(row.startswith("    ") for row in rows) or sum(bool(IS_A_TABLE.search(row)) for row in rows) > 1:
+            lines += [".. code-block:: text", "", *("    " + row for row in text.split("\n")), ""]
+        elif text.startswith("- "):
+            items = re.split(r"^- ", text, flags=re.M)[1:]
+            lines += [f"- {inline(' '.join(item.split()))}" for item in items] + [""]
+        else:
+            lines += paragraph(" ".join(text.split()))
+    return lines
+
+
+def paragraph(text: str) -> list[str]:
+    """What a paragraph says, and then, as fields, its sentences about shapes and errors."""
+    fields = [(kind.rstrip(":"), said.strip()) for kind, said in FIELD.findall(text)]
+    prose = " ".join(FIELD.sub(" ", text).split())
+    lines = ["\\ " + inline(prose), ""] if prose else []             # the empty escape: no text is taken for a list
+    for kind, said in fields:
+        lines += [f":{kind}: {inline(said)}"]
+    return [*lines, ""] if fields else lines
+
+
+def inline(text: str) -> str:
+    """Text in which nothing is markup but `names`: those that have an entry become links to it."""
+    pieces = re.split(r"`([^`]+)`", text)
+    for i, piece in enumerate(pieces):
+        if i % 2 == 0:
+            pieces[i] = MARKUP.sub(r"\\\1", piece.replace("->", "→"))
+        elif re.fullmatch(r"[A-Za-z_][\w.]*", piece):
+            pieces[i] = f"\\ :py:obj:`{piece}`\\ "
+        else:
+            pieces[i] = f"\\ ``{piece}``\\ "
+    return "".join(pieces)
+
+
+def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    if what == "data":                     # a table, by its keys; a number; a tuple of names
+        lines[:] = [", ".join(f"``{key!r}``" for key in (obj if isinstance(obj, dict | tuple) else [obj])), ""]
+    else:
+        lines[:] = as_rst("\n".join(lines))
+
+
+def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
+    """Of a class, only what does something or is one of its values: its fields are in the signature already."""
+    if what != "class" or isinstance(obj, enum.Enum):
+        return None
+    says = isinstance(obj, property | classmethod | staticmethod) or inspect.isroutine(obj)
+    return None if says and obj.__doc__ else True
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-skip-member", skip)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
