@@ -6,6 +6,8 @@ import pytest
 from tinyattn.course import check
 from tinyattn.course.exercises import chapter_00
 
+pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
+
 
 def told(name, answer):
     return str(check(name, answer))

@@ -9,6 +9,8 @@ from tinyattn.course import check
 from tinyattn.course.checking import find
 from tinyattn.course.exercises import chapter_01 as exercises
 
+pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
+
 
 def told(name, answer):
     return " ".join(str(check(name, answer)).split())

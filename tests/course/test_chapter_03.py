@@ -10,6 +10,8 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
 from tinyattn.course.exercises.chapter_03 import TIED
 
+pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
+
 
 def told(name, answer):
     return " ".join(str(check(name, answer)).split())

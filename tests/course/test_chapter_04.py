@@ -9,6 +9,8 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
 from tinyattn.course.exercises.chapter_04 import TEMPTING
 
+pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
+
 # --- my_masked_softmax ----------------------------------------------------------------------------------------------
 
 SOFTMAX = ["axis", "flat", "no_max", "global_max", "mask_inverted", "mask_after", "fill_-1e9", "fill_-30", "fill_min",

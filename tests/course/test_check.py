@@ -23,7 +23,7 @@ def told(name, answer=..., **how):
 
 
 def test_an_unknown_name_lists_the_near_ones():
-    with pytest.raises(ValueError, match=r"no exercise is called 'my_softmax'; near: my_softmax_backward"):
+    with pytest.raises(ValueError, match=r"no exercise is called 'my_softmax'; near: .*my_softmax_backward"):
         check("my_softmax", 1)
     with pytest.raises(ValueError, match=r"'zzz'; `tinyattn course list` names them all"):
         check("zzz")
@@ -247,24 +247,28 @@ def gives_the_hint(text, kind, name):
     assert f"hint: {bug(kind, name).hint}" in squeezed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ATTENTION)
 def test_an_attention_with_a_known_bug_gets_its_hint(name):
     wrong = ZOO["attention"].make(frozenset([name])).attention
     gives_the_hint(told("my_attention", lambda q, k, v: wrong(q, k, v)), "attention", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SOFTMAX)
 def test_a_softmax_backward_with_a_known_bug_gets_its_hint(name):
     wrong = ZOO["softmax"].make(frozenset([name])).softmax_backward
     gives_the_hint(told("my_softmax_backward", wrong), "softmax", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "style"), ELSEWHERE)
 def test_so_does_one_that_somebody_else_wrote(name, style):
     wrong = variants.make(style, name).softmax_backward
     gives_the_hint(told("my_softmax_backward", wrong), "softmax", name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "accused"),
     [("no_scale_dk", ["dk"]), ("no_scale_dq", ["dq"]), ("backward_no_scale", ["dq", "dk"]), ("dk_noT", ["dk"]),
