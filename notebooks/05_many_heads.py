@@ -152,8 +152,8 @@ look(
 #
 # ### When one head is enough
 #
-# "With a single attention head, averaging inhibits this", says the Transformer's paper (Vaswani et al. 2017, section
-# 3.2.2). Our proof assumed something that the sentence does not say: both words arrive *in the same columns*. Let a word carry
+# A single head, says the Transformer's paper, averages, and so cannot do it (Vaswani et al. 2017, section
+# 3.2.2). Our proof assumed something that this does not say: both words arrive *in the same columns*. Let a word carry
 # its role, as it does in Latin (*felis* chases, *felem* is chased), and the same averaging head loses nothing:
 
 # %%
@@ -622,7 +622,7 @@ print(f"heads = {network.heads}, projections: {', '.join(names)}")
 
 # %% [markdown]
 # With one head nothing is missing: what $W_V W_O$ can do, $W_V$ can do alone. With two, every head is bound to its own columns of the residual,
-# and mixing is left to the feed-forward network. (The paper did try two heads, and found them "consistently and slightly worse",
+# and mixing is left to the feed-forward network. (The paper did try two heads, and reports slightly worse results with them,
 # perhaps since its $d$ is small.)
 #
 # ## What a narrow head cannot do
@@ -720,13 +720,13 @@ table("n | width | queries 10 long | 100 | 1,000 | 10,000", rows, digits=2)
 # Two dimensions suffice for any look-up of *one* key, at a price in size: neighbours on the circle differ by $1 - \cos(2\pi/n) \approx
 # 2\pi^2/n^2$, so queries must grow as $n^2$. Wide heads do it with queries 10 long. What narrow heads cannot do is divide
 # weight *as they like* over many keys. The trade is between the number of distributions ($h$) and the freedom of each ($D/h$), and the
-# Transformer's authors found it at both ends: one head cost 0.9 BLEU, and quality "also drops off with too many heads"
+# Transformer's authors found it at both ends: one head cost 0.9 BLEU, and too many heads cost something too
 # (Vaswani et al. 2017, section 6.2 and table 3, rows A).
 #
 # ## One head syntax, another semantics?
 #
-# "One head might learn to attend to syntactic relationships [...], while another head focuses on semantic similarity", says an
-# encyclopedia among our sources, and many texts with it. *Might.* Let us watch, on a task small enough to know everything
+# One head might learn syntax while another looks after meaning, says an encyclopedia among our sources, and many texts
+# with it. *Might.* Let us watch, on a task small enough to know everything
 # about.
 #
 # Eight tokens, each with a word (4 signs ±1), a kind (there are four, two tokens have each) and a place. Every token must report
