@@ -19,6 +19,7 @@ CHAPTERS = chapters()
 each = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.path.stem)
 
 
+@pytest.mark.slow  # as `tinyattn course check` does
 @each
 def test_stubs_fail_and_solutions_pass(chapter):
     assert problems(chapter) == []
