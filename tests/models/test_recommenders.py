@@ -269,3 +269,10 @@ def test_the_released_codes_form_brings_its_scale_and_biases():
     assert not paper.network.emb_scale
     assert "b" not in paper.parameters["blocks"][0]["attention"]["query"]
     assert not SASRec(block_form="sasrec", emb_scale=False)._network(1, 0).emb_scale
+
+
+def test_scores_that_overflow_are_left_to_whoever_ranks_them():
+    """No warning on the way: a diverged model is refused by name, where it is evaluated."""
+    model = SASRec(maxlen=6, dim=8, epochs=1, patience=0, workers=1).fit(SEQUENCES, progress=False)
+    model.parameters["items"][3:] = 3e38  # items that the history does not read
+    assert not np.all(np.isfinite(model.score([np.array([1, 2])])[0, 1:]))

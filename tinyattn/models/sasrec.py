@@ -142,7 +142,8 @@ class SASRec(Recommender):
         with Workers(self.workers if on_host else 1) as pool:
             states = xp.concatenate([*pool.map(work, slices)])       # in the order of the slices
             back = xp.asarray(np.argsort(np.concatenate(slices)))
-            return backend.to_numpy(network.score_items(p, xp.take(states, back, axis=0)))
+            with np.errstate(over="ignore", invalid="ignore"):       # here, too
+                return backend.to_numpy(network.score_items(p, xp.take(states, back, axis=0)))
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
