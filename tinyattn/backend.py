@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
+_TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found: the types alone decide
 _DEVICES: dict[str, Any] = {"cpu": np}
 DEVICES = ("cpu", "gpu")
 
@@ -23,6 +24,7 @@ def register(array_type: type, module: Any, device: str | None = None) -> None:
     With `device`, that is the name under which `module_for` finds the module.
     """
     _MODULES[array_type] = module
+    _TOGETHER.clear()
     if device is not None:
         _DEVICES[device] = module
 
@@ -44,6 +46,14 @@ def get_xp(*arrays: Any) -> Any:
     Raises TypeError for anything that is no array, and for arrays of two modules at once: a silent transfer
     between host and device would be slow where nobody looks for it.
     """
+    kinds = tuple(map(type, arrays))
+    found = _TOGETHER.get(kinds)
+    if found is None:
+        found = _TOGETHER[kinds] = _module_of_all(arrays)
+    return found
+
+
+def _module_of_all(arrays: Sequence[Any]) -> Any:
     found = None
     for x in arrays:
         if x is None:

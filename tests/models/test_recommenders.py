@@ -5,7 +5,7 @@ import pytest
 
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import FileError, Interactions, leave_one_out, read_arrays, write_arrays
-from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec
+from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, sasrec
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -140,6 +140,32 @@ def test_scores_do_not_depend_on_company_or_order(rng):
     together = model.score(histories)
     for i, history in enumerate(histories):
         np.testing.assert_allclose(model.score([history])[0, 1:], together[i, 1:], rtol=0, atol=1e-5)
+
+
+@pytest.mark.host
+def test_many_histories_are_scored_by_several_processes_to_the_same_bits(rng, monkeypatch):
+    model = SASRec(**SMALL).fit(leave_one_out(TINY.generate()), progress=False)
+    histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 200)]
+    counts = []
+
+    class Counting(sasrec.Crew):
+        def __init__(self, count, *args):
+            counts.append(count)
+            super().__init__(count, *args)
+
+    monkeypatch.setattr(sasrec, "Crew", Counting)
+    monkeypatch.setattr(sasrec, "SLICE_TOKENS", 30)
+    model.workers = 1
+    alone = model.score(histories)
+    model.workers = 3
+    np.testing.assert_array_equal(model.score(histories), alone)
+    model.score(histories[:3])  # not worth starting processes for
+    assert counts == [1, 3, 1]
+
+
+def test_no_histories_have_no_scores():
+    model = SASRec(**SMALL).fit(SEQUENCES, progress=False)
+    assert model.score([]).shape == (0, len(model.items) + 1)
 
 
 def test_fit_learns_and_validates_on_a_split():

@@ -45,6 +45,11 @@ def test_results_come_in_order_from_all_processes_and_see_shared_memory():
     assert not any(process.is_alive() for process in processes)
 
 
+def test_more_tasks_than_a_pipe_holds_tickets():
+    with Crew(2, lambda i: i, room=0) as crew:
+        assert list(crew.map(range(20_000))) == list(range(20_000))
+
+
 def elsewhere(owner, f):
     """f, but the owner of the crew takes its time, so that others have taken all other tasks when it is done."""
 

@@ -48,8 +48,7 @@ def fused_pre_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
     W, b = _side_by_side(p["attention"])
     qkv, x_hat, rstd = norm_linear(x, gamma, beta, W, b, eps)                               # (..., n, 3 D)
     norm_1 = NormCache(x_hat, rstd)
-    qkv = split(qkv, 3 * heads)                              # the heads of q, then those of k, then those of v
-    q, k, v = qkv[..., :heads, :, :], qkv[..., heads : 2 * heads, :, :], qkv[..., 2 * heads :, :, :]
+    q, k, v = _three(split(qkv, 3 * heads))
     a, attention = fused_attention(q, k, v, mask)
     a, output = merge(a), None
     if "output" in p["attention"]:
@@ -62,7 +61,8 @@ def fused_pre_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
     norm_2 = NormCache(x_hat, rstd)
     f, outer = dense(p["feed_forward"]["outer"], relu(u))
     keep_2 = draw_keep(x, x.shape, rate, rng)
-    y = x + dropout(f, keep_2, rate)
+    y = dropout(f, keep_2, rate)
+    y += x                                                   # in place: f is this function's own
     return y, FusedBlockCache(norm_1, attention, output, keep_1, norm_2, u, outer, keep_2, rate)
 
 
@@ -81,21 +81,26 @@ def fused_pre_block_backward(p, dy, cache):
     da = dropout_backward(dx, cache.keep_1, cache.rate)
     if cache.output is not None:
         da, grads["attention"]["output"] = dense_backward(p["attention"]["output"], da, cache.output)
-    heads = cache.attention.q.shape[-3]
-    parts = fused_attention_backward(split(da, heads), cache.attention)
-    dqkv = merge(get_xp(dx).concatenate(parts, axis=-3))     # (..., n, 3 D)
+    heads, width, xp = cache.attention.q.shape[-3], dx.shape[-1], get_xp(dx)
+    dqkv = xp.empty((*dx.shape[:-1], 3 * width), dtype=dx.dtype)
+    fused_attention_backward(split(da, heads), cache.attention, into=_three(split(dqkv, 3 * heads)))
     gamma, beta = p["norm_1"]["gamma"], p["norm_1"]["beta"]
     dh, grads["norm_1"]["gamma"], grads["norm_1"]["beta"], dW, db = norm_linear_backward(
         dqkv, cache.norm_1.x_hat, cache.norm_1.rstd, gamma, beta, _side_by_side(p["attention"])[0]
     )
     dx += dh                                                 # x = x + ...
-    width, xp = dx.shape[-1], get_xp(dx)
     for i, name in enumerate(QKV):
         own = slice(i * width, (i + 1) * width)
         grads["attention"][name] = {"W": xp.ascontiguousarray(dW[:, own])}
         if "b" in p["attention"][name]:
             grads["attention"][name]["b"] = db[own]
     return dx, grads
+
+
+def _three(heads):
+    """Views of the heads of q, of k and of v, which stand in this order. Shapes: (..., 3 h, n, d) -> (..., h, n, d)."""
+    h = heads.shape[-3] // 3
+    return heads[..., :h, :, :], heads[..., h : 2 * h, :, :], heads[..., 2 * h :, :, :]
 
 
 def _side_by_side(p):

@@ -48,19 +48,21 @@ def bce(h, E, batch):
     """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
     xp = get_xp(h)
     ids = xp.stack([batch.targets, batch.negatives])                     # (2, B, L)
-    z = row_sum(h * embedding(ids, E))[..., 0]
+    e = embedding(ids, E)                                                # (2, B, L, D)
+    z = row_sum(h * e)[..., 0]
     targets = xp.zeros_like(z)
     targets[0] = 1
     weight = xp.broadcast_to(batch.weight, z.shape).astype(z.dtype)
     loss = 2 * bce_with_logits(z, targets, weight)                       # the sum of two means, over the same weights
-    return loss, (ids, z, targets, weight)
+    return loss, (ids, e, z, targets, weight)
 
 
 def bce_backward(dloss, h, E, batch, saved):
     """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
-    ids, *given = saved
+    ids, e, *given = saved
     dz = bce_with_logits_backward(2 * dloss, *given)[..., None]          # (2, B, L, 1)
-    dh = get_xp(h).sum(dz * embedding(ids, E), axis=0)
+    dh = dz[0] * e[0]
+    dh += dz[1] * e[1]
     return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
 
 

@@ -14,10 +14,12 @@ from ..data import Interactions, Sampler, Split, pad
 from ..evaluation import NaNScoreError, full_ranking
 from ..layers import flatten, leaves
 from ..ops import Stream, generator
-from ..training import SLICE_TOKENS, Settings, Workers, cut, train
+from ..training import SLICE_TOKENS, Crew, Settings, cut, train
 from .objectives import OBJECTIVES
 from .recommender import Recommender
 from .sasrec_network import SASRecNetwork
+
+WORTH_A_CREW = 8     # slices to score that take longer than starting other processes
 
 
 @dataclass(eq=False)
@@ -120,7 +122,10 @@ class SASRec(Recommender):
         return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices."""
+        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf.
+
+        Many histories are shared out among `workers` processes. Raises ValueError for user numbers beyond the table.
+        """
         return self._score(self.network, self.parameters, histories, users)
 
     def _score(
@@ -129,6 +134,8 @@ class SASRec(Recommender):
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if network.users and np.any((users < 0) | (users > network.users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.users}")
+        if not histories:
+            return np.empty((0, network.items + 1), dtype=np.float32)
         xp = backend.get_xp(p["items"])
         on_host = backend.on_host(xp)
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
@@ -139,11 +146,13 @@ class SASRec(Recommender):
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
                 return network.last_state(p, batch.to(xp))
 
-        with Workers(self.workers if on_host else 1) as pool:
-            states = xp.concatenate([*pool.map(work, slices)])       # in the order of the slices
-            back = xp.asarray(np.argsort(np.concatenate(slices)))
+        workers = self.workers if on_host and len(slices) >= WORTH_A_CREW else 1
+        states = xp.empty((len(histories), self.dim), dtype=p["items"].dtype)
+        with Crew(workers, work, max(map(len, slices)) * states[:1].nbytes) as crew:
+            for rows, found in zip(slices, crew.map(slices), strict=True):
+                states[xp.asarray(rows)] = found
             with np.errstate(over="ignore", invalid="ignore"):       # here, too
-                return backend.to_numpy(network.score_items(p, xp.take(states, back, axis=0)))
+                return backend.to_numpy(network.score_items(p, states))
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.

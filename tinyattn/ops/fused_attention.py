@@ -67,7 +67,7 @@ def fused_attention(q, k, v, mask=None):
     for some, seen, hidden in _tiles(mask, shape):
         scores = partial(_scores, cq[..., some, :], kT[..., seen], hidden)
         p, total[..., some, :] = _exponentials(scores)
-        out[..., some, :] = p @ v[..., seen, :]
+        xp.matmul(p, v[..., seen, :], out=out[..., some, :])
         tiles.append((some, seen, p))
     total[total == 0] = 1                                           # nothing to look at: out is 0
     out /= total
@@ -103,38 +103,40 @@ def _exponentials(scores):
     return s, total
 
 
-def fused_attention_backward(dout, looked):
-    """Gradients of `fused_attention`. Shapes: dout like out -> dq, dk, dv like q, k, v."""
+def fused_attention_backward(dout, looked, into=None):
+    """Gradients of `fused_attention`. Shapes: dout like out -> dq, dk, dv like q, k, v.
+
+    They are written into the three arrays of `into`, where it is given.
+    """
     q, k, v, cq, out, total, tiles, plain = looked
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     if plain is not None:
-        return attention_backward(dout, q, k, v, plain)[:3]
+        parts = attention_backward(dout, q, k, v, plain)[:3]
+        for there, part in zip(into or (), parts, strict=False):
+            there[...] = part
+        return into or parts
     xp, e = get_xp(dout, out), v.shape[-1]
     gD = xp.empty((*dout.shape[:-1], e + 1), dtype=dout.dtype)      # [dout / l, -D / l]
     g = xp.divide(dout, total, out=gD[..., :e])
     gD[..., e:] = -row_sum(g * out)
     v1T = xp.empty((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
     v1T[..., :e, :], v1T[..., e:, :] = swap(v), 1
-    dq, dk, dv = xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype)
+    dq, dk, dv = into or (xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype))
     written = 0                                                     # keys that have something already
-    for some, seen, p in tiles:
+    for some, seen, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the one that sees most keys
         ds = gD[..., some, :] @ v1T[..., seen]                      # (dweights - D) / l
         ds *= p
-        dq[..., some, :] = ds @ k[..., seen, :]                     # s = c q kᵀ
-        _add(dk, swap(ds) @ cq[..., some, :], written)
-        _add(dv, swap(p) @ g[..., some, :], written)                # out = (p v) / l
-        written = max(written, seen.stop)
+        xp.matmul(ds, k[..., seen, :], out=dq[..., some, :])        # s = c q kᵀ
+        if not written:
+            written = seen.stop
+            xp.matmul(swap(ds), cq[..., some, :], out=dk[..., seen, :])
+            xp.matmul(swap(p), g[..., some, :], out=dv[..., seen, :])            # out = (p v) / l
+        else:
+            dk[..., seen, :] += swap(ds) @ cq[..., some, :]
+            dv[..., seen, :] += swap(p) @ g[..., some, :]
     dk[..., written:, :] = dv[..., written:, :] = 0                 # nobody looked at these
     dq *= _scale(q)
     return dq, dk, dv
-
-
-def _add(total, part, written):
-    """total[: len(part)] += part, of which only the rows before `written` hold anything yet."""
-    rows = part.shape[-2]
-    both = min(rows, written)
-    total[..., :both, :] += part[..., :both, :]
-    total[..., both:rows, :] = part[..., both:, :]
 
 
 def _scale(q):
@@ -151,15 +153,12 @@ def _tiles(mask, shape):
         return [(slice(0, n), slice(0, m), None)]
     if mask.shape != (n, m):
         return [(slice(0, n), slice(0, m), (slice(0, m), ~mask))]
-    xp, rows = get_xp(mask), get_xp(mask).arange(n)
-    back = xp.argmax(mask[:, ::-1], axis=1)
-    end = xp.where(mask[rows, m - 1 - back], m - back, 0)           # one past the last key that a query may look at
-    free = xp.argmin(mask, axis=1)
-    free = xp.where(mask[rows, free], m, free)                      # and the first that it may not
     found = []
     for first in range(0, n, TILE):
         some = slice(first, min(first + TILE, n))
-        last, begin = int(end[some].max()), int(free[some].min())
-        hidden = (slice(begin, last), ~mask[some, begin:last]) if begin < last else None
+        by_any, by_all = (which(mask[some], axis=0).tobytes() for which in (get_xp(mask).any, get_xp(mask).all))
+        last = by_any.rfind(1) + 1                                  # one past the last key that any of them may look at
+        begin = by_all.find(0, 0, last)                             # and the first that not all may look at, or -1
+        hidden = (slice(begin, last), ~mask[some, begin:last]) if begin >= 0 else None
         found.append((some, slice(0, last), hidden))
     return found

@@ -75,6 +75,8 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, **arrays: Any) -> None:
         if x.dtype != dtype:
             expected = "bool (True = may look, or kept)" if dtype is bool else dtype
             raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected {expected}")
+        if x.shape == shape:
+            continue
         tail = shape[len(shape) - len(x.shape) :]
         if len(x.shape) > len(shape) or any(a not in (1, b) for a, b in zip(x.shape, tail, strict=True)):
             raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")

@@ -1,4 +1,4 @@
-"""Worker processes for training: slices side by side, each with an interpreter lock of its own.
+"""Worker processes for training and scoring: slices side by side, each with an interpreter lock of its own.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters lie in memory that all of them see, and so do a step's tasks, and
@@ -22,9 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .workers import Workers, keep_freed_memory
+from .workers import Workers, cores, keep_freed_memory
 
 SLOTS = 32           # results that can be on their way at once; more travel through the pipe
+AT_ONCE = 1024       # tasks of one round: their tickets have to fit into a pipe, which holds 64 kB
+MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
 
 
 def can_fork() -> bool:
@@ -93,14 +95,17 @@ class Crew:
 
     A crew of two is this process and one forked on entering, which knows of `work` and all that it refers to as it
     was then; only `shared` arrays are seen by both sides afterwards. `room` is the bytes that a result's arrays take
-    at most, if they are not to travel through the pipe. Where forking is not safe, threads do the work.
+    at most, if they are not to travel through the pipe. `count` None is one a core, up to eight. Where forking is not
+    safe, threads do the work.
     Raises ValueError for a count below 1. An exception in a worker is raised here; WorkerKilledError where one was
     killed, by the system for want of memory, say.
     """
 
     def __init__(self, count: int | None, work: Callable[[Any], Any], room: int) -> None:
+        if count is None:
+            count = min(cores(), MOST_WORKERS)
         self._threads = Workers(count)               # holds BLAS at one thread, also in what is forked from here
-        self._work, self._room = work, -(-room // mmap.PAGESIZE) * mmap.PAGESIZE
+        self._work, self._room = work, -(-max(room, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
         self._connections: list[Connection] = []
         self._processes: list[Any] = []
         self._round = 0
@@ -138,11 +143,15 @@ class Crew:
         self._threads.__exit__(*exception)
 
     def map(self, tasks: Iterable[Any]) -> Iterator[Any]:
-        """work(task) of every task, in order, whoever is first. A result's arrays are good until the next `map`."""
+        """work(task) of every task, in order, whoever is first. Read a result before asking for the next."""
         if not self._connections:
             yield from self._threads.map(self._work, tasks)
             return
         tasks = list(tasks)
+        for begin in range(0, len(tasks), AT_ONCE):
+            yield from self._shared_out(tasks[begin : begin + AT_ONCE])
+
+    def _shared_out(self, tasks: list[Any]) -> Iterator[Any]:
         self._round += 1
         os.pwrite(self._desk, pickle.dumps(tasks, protocol=5), 0)
         self._tickets.issue(self._round, len(tasks))

@@ -14,9 +14,7 @@ from .adam import Moments, adam
 from .crew import Crew, shared
 from .lazy import LazyAdam
 from .plan import SLICE_TOKENS, plan
-from .workers import cores
 
-MOST_WORKERS = 8     # unless more are asked for: a batch has about ten slices
 LAZY_FROM = 10       # a table is kept lazily where it has so many times the rows that a step reads
 
 
@@ -86,12 +84,7 @@ class Learner:
         return found
 
     def crew(self, workers: int | None) -> Crew:
-        """Who works for this learner: a context, for `differentiate`. A device has one worker, this process.
-
-        None is one a core, up to eight.
-        """
-        if workers is None:
-            workers = min(cores(), MOST_WORKERS)
+        """Who works for this learner: a context, for `differentiate`. A device has one worker, this process."""
         return Crew(workers if backend.on_host(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
 
     def differentiate(self, batch: Batch, step: int, seen: Any, crew: Crew) -> None:
