@@ -6,7 +6,7 @@ once in the backward, by three moves:
     tiles     64 queries at a time, up to the last key that any of them may look at: under a causal mask little more
               than half of all pairs, in pieces that stay in a core's cache
     exp(s)    is taken as it is. Softmax is the same whatever is subtracted from a row, so the row's largest score need
-              only be looked for where exp would leave float32's range: in rows with scores beyond ±50
+              only be looked for where the sum of its exponentials shows that they leave float32's range: beyond e^±50
     1 / Σ     divides the result and not the weights: out = (P v) / l with P = exp(s), l = P 1. In the backward l
               divides dout, and with D = Σ dout ⊙ out (which is Σ weights ⊙ dweights) the softmax has the gradient
               ds = P ⊙ ([dout / l, -D / l] [v, 1]ᵀ): subtracting D is one more column of the product
@@ -24,7 +24,7 @@ from .attention import attention, attention_backward
 from .shapes import expect, expect_onto, row_sum, swap
 
 TILE = 64
-LARGEST = 50.0       # exp of this, summed and multiplied, stays far inside float32
+LARGEST = math.exp(50)     # of a sum of exponentials: times what comes after, it stays far inside float32
 
 
 class Looked(NamedTuple):
@@ -86,20 +86,16 @@ def _exponentials(scores):
     """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
     s = scores()
     xp = get_xp(s)
-    if not s.size:
-        return s, row_sum(s)
-    if xp.max(s) > LARGEST:
-        top = xp.max(s, axis=-1, keepdims=True)
-        s -= xp.where(top > LARGEST, top, 0.0)
-    xp.exp(s, out=s)
+    with xp.errstate(over="ignore"):                                # rows that overflow are far rows
+        xp.exp(s, out=s)
     total = row_sum(s)
-    low = total < math.exp(-LARGEST)
-    if xp.any(low):                                                 # all of a row's scores are far below 0, or hidden
+    near = (total > 1 / LARGEST) & (total < LARGEST)
+    if not xp.all(near):                                            # scores far from 0, or all of a row's hidden
         again = scores()
-        top = xp.max(again, axis=-1, keepdims=True)
+        top = xp.max(again, axis=-1, keepdims=True, initial=-math.inf)
         again -= xp.where(top == -math.inf, 0.0, top)
         xp.exp(again, out=again)
-        s, total = xp.where(low, again, s), xp.where(low, row_sum(again), total)
+        s, total = xp.where(near, s, again), xp.where(near, total, row_sum(again))
     return s, total
 
 
