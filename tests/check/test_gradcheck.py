@@ -149,6 +149,14 @@ def test_arguments_are_bound_by_name_and_further_outputs_in_order():
         gradcheck(forward, asks_too_much, np.ones(3))
 
 
+def test_what_a_backward_takes_besides_stays_as_it_is():
+    def backward(dy, x, into=None):
+        assert into is None
+        return 2 * x * dy
+
+    assert gradcheck(lambda x: x * x, backward, np.arange(3.0))
+
+
 def test_weights_and_targets_are_constants_unless_named():
     z, t = np.array([0.5, -1.0]), np.array([1.0, 0.0])
     assert gradcheck(ops.bce_with_logits, ops.bce_with_logits_backward, z, t)

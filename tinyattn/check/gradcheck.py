@@ -154,7 +154,8 @@ def asked_of(
     Raises TypeError where it asks for what is neither an input nor an output.
     """
     outputs = _as_tuple(returned)
-    parameters = list(inspect.signature(backward).parameters)
+    signature = inspect.signature(backward).parameters
+    parameters = list(signature)
     upstream = upstream_names(parameters, inputs)
     if not upstream:
         expected = "its first argument, or the one after p, is d + an output's name"
@@ -163,10 +164,11 @@ def asked_of(
     names = [name.removeprefix("d") for name in upstream]
     names += [name for name in wanted if name not in names]
     saved = dict(zip(names, outputs, strict=False))
-    missing = [name for name in wanted if name not in saved]
+    unknown = [name for name in wanted if name not in saved]
+    missing = [name for name in unknown if signature[name].default is inspect.Parameter.empty]
     if missing:
         raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
-    others = [name for name in parameters if name not in upstream]
+    others = [name for name in parameters if name not in upstream and name not in unknown]
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 

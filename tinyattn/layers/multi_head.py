@@ -46,7 +46,7 @@ def multi_head_attention(p, x, memory, *, heads, mask=None, rate=0.0, rng=None):
         out, looked = fused_attention(q, k, v, mask)            # the same numbers, sooner
     else:
         out, weights = attention(q, k, v, mask, keep=keep, rate=rate)
-        looked = Looked(q, k, v, mask, plain=weights)
+        looked = Looked(q, k, v, None, plain=weights)
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)

@@ -33,7 +33,8 @@ class Looked(NamedTuple):
     q: Any
     k: Any
     v: Any
-    cq: Any = None           # q / √d
+    scale: float | None      # c
+    cq: Any = None           # c q
     out: Any = None
     total: Any = None        # (..., n, 1): l
     tiles: Any = ()          # [(queries, keys, P)]: slices, and (..., queries, keys)
@@ -50,18 +51,20 @@ class Looked(NamedTuple):
         return weights
 
 
-def fused_attention(q, k, v, mask=None):
-    """out = softmax(q kᵀ / √d, mask) v. Shapes: as in `attention` -> out (..., n, e), Looked.
+def fused_attention(q, k, v, mask=None, scale=None):
+    """out = softmax(c q kᵀ, mask) v, with c = `scale`, by default 1 / √d.
 
-    Raises what `attention` raises.
+    Shapes: as in `attention` -> out (..., n, e), Looked. Raises what `attention` raises.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     xp, shape = get_xp(q, k, v, mask), (*q.shape[:-1], k.shape[-2])
     expect_onto(shape, bool, mask=mask)
     if not on_host(xp):
-        out, weights = attention(q, k, v, mask)
-        return out, Looked(q, k, v, plain=weights)
-    cq, kT = q * _scale(q), xp.ascontiguousarray(swap(k))           # rows of kT lie together: the product runs faster
+        out, weights = attention(q, k, v, mask, scale=scale)
+        return out, Looked(q, k, v, scale, plain=weights)
+    scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
+    cq = q if scale == 1 else q * scale
+    kT = xp.ascontiguousarray(swap(k))           # rows of kT lie together: the product runs faster
     out = xp.empty((*shape[:-1], v.shape[-1]), dtype=q.dtype)
     total, tiles = xp.empty((*shape[:-1], 1), dtype=q.dtype), []
     for some, seen, hidden in _tiles(mask, shape):
@@ -71,7 +74,7 @@ def fused_attention(q, k, v, mask=None):
         tiles.append((some, seen, p))
     total[total == 0] = 1                                           # nothing to look at: out is 0
     out /= total
-    return out, Looked(q, k, v, cq, out, total, tiles)
+    return out, Looked(q, k, v, scale, cq, out, total, tiles)
 
 
 def _scores(cq, kT, hidden):
@@ -104,10 +107,10 @@ def fused_attention_backward(dout, looked, into=None):
 
     They are written into the three arrays of `into`, where it is given.
     """
-    q, k, v, cq, out, total, tiles, plain = looked
+    q, k, v, scale, cq, out, total, tiles, plain = looked
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     if plain is not None:
-        parts = attention_backward(dout, q, k, v, plain)[:3]
+        parts = attention_backward(dout, q, k, v, plain, scale=scale)[:3]
         for there, part in zip(into or (), parts, strict=False):
             there[...] = part
         return into or parts
@@ -131,12 +134,9 @@ def fused_attention_backward(dout, looked, into=None):
             dk[..., seen, :] += swap(ds) @ cq[..., some, :]
             dv[..., seen, :] += swap(p) @ g[..., some, :]
     dk[..., written:, :] = dv[..., written:, :] = 0                 # nobody looked at these
-    dq *= _scale(q)
+    if scale != 1:
+        dq *= scale
     return dq, dk, dv
-
-
-def _scale(q):
-    return 1 / math.sqrt(max(q.shape[-1], 1))
 
 
 def _tiles(mask, shape):
