@@ -807,7 +807,7 @@ picture(
 #
 # Now a test of attention itself, with its three inputs. `nothing_leaks` is given a function `attention(q, k, v, mask) -> out,
 # weights`. It returns True where no output moves, not by a bit, with what its query may not look at, and False
-# otherwise. The bug it must kill is the sly one, the mask after softmax.
+# otherwise. The bug it must kill is the sly one, the mask after softmax; the plain ones must not pass either.
 
 
 # %%
