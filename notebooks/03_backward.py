@@ -186,8 +186,8 @@ look(
 
 # %% [markdown]
 # The last two are the same: six weights asked in twelve runs, and all six answered by one product. `gradcheck` makes this
-# comparison for any forward and backward. It takes a random cotangent for $dy$ (why random, we shall see), nudges every entry of
-# every input, and is true where all agree:
+# comparison for any forward and backward. For $dy$ it takes random numbers (such a made-up $dy$ is called a *cotangent*; why
+# random, we shall see), nudges every entry of every input, and is true where all agree:
 
 # %%
 bool(gradcheck(linear, linear_backward, x, W, np.zeros(2)))
@@ -226,8 +226,9 @@ table("n queries, n keys | the weights | the Jacobians of their rows", rows)
 # $$ds = J\,dp = \operatorname{diag}(p)\,dp - p\,(p^\top dp)
 # = p \odot \Big( dp - \sum_k dp_k\,p_k \Big) .$$
 #
-# It has a meaning. $\sum_k p_k\,dp_k$ is the *average* of $dp$, as this query weights its keys. A score is pushed by how
-# much its key is worse than that average, and in proportion to the weight it has.
+# It has a meaning. $\sum_k p_k\,dp_k$ is the *average* of $dp$, as this query weights its keys. Where a key's $dp$ is
+# above it, the loss is better off without, and $ds > 0$: a step against the gradient lowers that score, in proportion to the
+# weight it has. Below it, the score is raised.
 
 # %%
 average = (p * dp).sum(axis=-1, keepdims=True)  # (3, 1)
@@ -282,12 +283,16 @@ look(**t)
 #
 # $$
 # \begin{aligned}
-# out &= p\,v & \delta out &= \delta p\,v + p\,\delta v & dp &= dout\,v^\top, \quad dv = p^\top dout \\
-# p &= e / z & \delta p &= \delta e / z - e\,\delta z / z^2 & de &= dp / z + \dots, \quad dz = -\textstyle\sum dp \odot e / z^2 \\
+# out &= p\,v & \delta out &= \delta p\,v + p\,\delta v & dp &= dout\,v^\top \\
+# & & & & dv &= p^\top dout \\
+# p &= e / z & \delta p &= \delta e / z - e\,\delta z / z^2 & de &= dp / z + \dots \\
+# & & & & dz &= -\textstyle\sum dp \odot e / z^2 \\
 # z &= \textstyle\sum e & \delta z &= \textstyle\sum \delta e & de &= dp / z + dz \\
-# e &= \exp(s - top) & \delta e &= e \odot (\delta s - \delta top) & ds &= de \odot e, \quad dtop = -\textstyle\sum de \odot e \\
+# e &= \exp(s - top) & \delta e &= e \odot (\delta s - \delta top) & ds &= de \odot e \\
+# & & & & dtop &= -\textstyle\sum de \odot e \\
 # s &= c\;raw & \delta s &= c\;\delta raw & draw &= c\;ds \\
-# raw &= q\,k^\top & \delta raw &= \delta q\,k^\top + q\,\delta k^\top & dq &= draw\;k, \quad dk = draw^\top q
+# raw &= q\,k^\top & \delta raw &= \delta q\,k^\top + q\,\delta k^\top & dq &= draw\;k \\
+# & & & & dk &= draw^\top q
 # \end{aligned}
 # $$
 #
@@ -550,18 +555,24 @@ db_q, db_k, db_v = (
     linear_backward(dk, x, W_k)[2],
     linear_backward(dv, x, W_v)[2],
 )
-look(db_q=db_q, db_k=db_k, db_v=db_v)
+dW_k = linear_backward(dk, x, W_k)[1]
+look(db_q=db_q, db_k=db_k, db_v=db_v, dW_k=dW_k)
 
 # %% [markdown]
-# "All three projections are learned during training": their matrices, yes. The bias of the keys never learns anything.
+# All three matrices, $W_Q$, $W_K$ and $W_V$, are learned, says an encyclopedia among our sources. The matrices, yes, and $dW_K$ is
+# as alive as any. But where a model gives each of them a bias, that of the keys never learns anything.
 #
 # ## Read twice, blamed twice
 #
 # In self-attention the same $x$ is read three times, to make queries, keys and values. If $x$ moves, all three move,
 # and the loss hears of each:
 #
-# $$\delta L = \langle dq, \delta x\,W_Q \rangle + \langle dk, \delta x\,W_K \rangle + \langle dv, \delta x\,W_V \rangle
-# \quad\Longrightarrow\quad dx = dq\,W_Q^\top + dk\,W_K^\top + dv\,W_V^\top .$$
+# $$
+# \begin{aligned}
+# \delta L &= \langle dq, \delta x\,W_Q \rangle + \langle dk, \delta x\,W_K \rangle + \langle dv, \delta x\,W_V \rangle \\
+# \Longrightarrow \quad dx &= dq\,W_Q^\top + dk\,W_K^\top + dv\,W_V^\top .
+# \end{aligned}
+# $$
 #
 # **Predict:** leave out one of the three terms. Shapes fit. Will the check see it?
 
@@ -737,7 +748,8 @@ table("error below | h = 1e-15 | 1e-6 | 1e-4 | 1e-2", rows)
 # ### What no difference can see
 #
 # `gradcheck` asks whether *this* backward belongs to *this* forward. Whether the forward is right it does not ask. Here is
-# an attention from [the zoo](../tinyattn/check/zoo/attention.py) that forgets $\sqrt{d_k}$ both ways, and a kink:
+# an attention from [the zoo](../tinyattn/check/zoo/attention.py), a collection of known bugs, that forgets $\sqrt{d_k}$ both
+# ways; and a kink, that of relu, $\max(x, 0)$:
 
 # %%
 unscaled = ZOO["attention"].make(frozenset(["no_scale"]))
@@ -753,8 +765,22 @@ print(f"relu at 0: measured {slope:.1f}, the library says {relu_backward(np.ones
 
 # %% [markdown]
 # At a kink a difference straddles both sides, and finds a slope that belongs to neither. `gradcheck` knows this, and accepts
-# anything between the two.
-#
+# anything between the two:
+
+
+# %%
+def sloping(slope):
+    """A backward that gives relu this slope."""
+    return lambda dy, x: slope * dy
+
+
+rows = []
+for slope in (-1, 0, 0.5, 1, 2):
+    verdict = bool(gradcheck(relu, sloping(slope), zero))
+    rows.append([f"{slope:g}", "agrees" if verdict else "DIFFERS"])
+table("slope of relu at 0 | gradcheck", rows)
+
+# %% [markdown]
 # ## The check that a row of zeros passes
 #
 # Now the question that decides whether a gradient check is worth anything: *of which loss?* The obvious choice is `out.sum()`. Its
@@ -767,7 +793,8 @@ look(ds=measured(lambda s: softmax(s).sum(), s))
 # %% [markdown]
 # Zero, everywhere: the weights sum to 1 *whatever* the scores are. A backward that returns zeros is right about this
 # loss. So let us see who passes the check with a cotangent of ones, and who passes one with a random cotangent: two of the
-# library's backwards, and five that would never do.
+# library's backwards, and five that would never do. (LayerNorm is chapter 07's: it takes from every row its mean, and divides
+# what is left by its standard deviation.)
 
 
 # %%
@@ -866,8 +893,9 @@ check("not_fooled_by_ones", not_fooled_by_ones)
 # %% [markdown]
 # ## One number, from the loss to a weight
 #
-# Last, all of it at work in a model: a small [SASRec](../tinyattn/models/sasrec_network.py) with one block, of five items. It has seen
-# items 2, 5, 1, and at each place it should have named the next. `trace` runs the loss and its backward and keeps
+# Last, all of it at work in a model: a small [SASRec](../tinyattn/models/sasrec_network.py) with one block, of five items. (What is
+# in it, chapters 06, 07 and 09 will say. Here it is a recommender that attends.) It has seen items 2, 5, 1, and at each place
+# it should have named the next. `trace` runs the loss and its backward and keeps
 # every intermediate; `follow` takes one number and walks from the loss back to it.
 #
 # We follow `items[5, 0]`, one entry of item 5's embedding. The model reads that matrix when item 5 comes in, and again,
@@ -890,7 +918,7 @@ followed = seen.follow("items", (5, 0))
 followed
 
 # %% [markdown]
-# Read it downward: the loss, the logits, and then the road forks. One part is `dE`, from the scores; the rest goes on through the last
+# Read it downward: the loss, the logits (a score for every item), and then the road forks. One part is `dE`, from the scores; the rest goes on through the last
 # norm, the feed-forward layer, attention's `dq`, `dk` and `dv`, and arrives as the `dx` of the input. Each line is a gradient
 # from this chapter, or of one that follows. A share is $\langle dX, \partial X / \partial w \rangle$, with the gradient from the
 # backward and the movement from a nudge; a negative one pulls against the others.
@@ -925,7 +953,7 @@ table("item 5's entry 0 | where | ∂L/∂w", rows)
 # | backpropagation multiplies Jacobians | none is built: softmax's would be $n^3$ numbers, and $p \odot (dp - \sum dp \odot p)$ needs none |
 # | more weights to ask, more runs | one backward asks all, for twice the multiplications of the forward's products |
 # | the mask must be applied to the gradient, too | the weights remember it: where $p = 0$, $ds = 0$ |
-# | the projections' parameters are all learned | the keys' bias receives 0 |
+# | $W_Q$, $W_K$, $W_V$ are all learned | the matrices, yes; a bias of the keys receives 0 |
 # | the smaller the step, the better the check | best near $10^{-5}$ in float64; at $10^{-15}$ hardly a digit is right |
 # | compare the gradients of `out.sum()` | a softmax or LayerNorm that passes nothing back is right by it |
 # | gradients agree, so the op is right | attention without $\sqrt{d_k}$ agrees with itself |

@@ -41,7 +41,8 @@ from tinyattn.training.adam import Moments, adam
 #
 # The world: 8 symbols on a circle. With probability 0.8 the next one is three steps further, otherwise it is any of
 # the 8. The model: embeddings, positions, one block of attention and feed-forward from the library, and scores for the
-# next symbol. Position $t$ reads symbols $0 \dots t$, or more than that: `mask` says how many.
+# next symbol. (What positions and the rest of the block are for, chapters 06 and 07 will say; look at nothing here but `mask`.)
+# Position $t$ reads symbols $0 \dots t$, or more than that: `mask` says how many.
 
 # %%
 V, L, D = 8, 8, 16  # symbols, positions, width
@@ -169,7 +170,6 @@ print(
 )
 
 # %% [markdown]
-#
 # One clue was there before: 0.16 is less than the entropy, and nobody can pay less than that. But of real data you do not
 # know the entropy. So measure on data of which you do.
 #
@@ -373,7 +373,7 @@ picture(
 #
 # ## Which number is minus infinity?
 #
-# A tutorial that we follow puts $-10^9$ where one may not look, as much code does, and its comment calls that minus
+# A tutorial among our sources puts $-10^9$ where one may not look, as much code does, and its comment calls that minus
 # infinity. Where is it as good, and where not? Here is its op, in NumPy, beside the library's, with the shapes of its example.
 
 
@@ -640,8 +640,8 @@ heads = "padded | mask | moved by thousands | moved by anything | gradient at pa
 table(heads, rows)
 
 # %% [markdown]
-# The first surprise is the test. With thousands, *nothing* moves, not even without a mask: LayerNorm stands at the door
-# of the block, and subtracts from each row its mean. A row of equal numbers is a row of zeros to it, whatever the number.
+# The first surprise is the test. With thousands, *nothing* moves, not even without a mask: LayerNorm (chapter 07) stands at the
+# door of the block, and subtracts from each row its mean. A row of equal numbers is a row of zeros to it, whatever the number.
 # **A leak test is as good as its perturbation**: change tokens in random directions.
 #
 # **Padded on the right, a causal mask is enough.** Padding *is* the future there: a real query never gets as far. (The
@@ -807,7 +807,7 @@ picture(
 #
 # Now a test of attention itself, with its three inputs. `nothing_leaks` is given a function `attention(q, k, v, mask) -> out,
 # weights`. It returns True where no output moves, not by a bit, with what its query may not look at, and False
-# otherwise. The bug it must kill is the sly one, the mask after softmax.
+# otherwise. The bug it must kill is the sly one, the mask after softmax; the plain ones must not pass either.
 
 
 # %%
@@ -945,10 +945,15 @@ look(gradient=gradient, moved=moved)
 #
 # A causal model cannot know how long the sequence will become, so a prefix must give the outputs of the whole:
 # $f(x_{<t}) = f(x)_{<t}$. This one holds *to rounding* only: other shapes, and the sums may run in another order. It
-# costs us bits, and sees something that the others do not. Four little models, four tests:
+# costs us bits, and sees something that the others do not. A right model, four wrong ones, and four tests:
 
 
 # %%
+def two_blocks(x):
+    mask = causal_5[: len(x), : len(x)]
+    return block(p_2, block(p_1, x, mask), mask)
+
+
 def reads_the_end_rounded(x):
     return attention(x, x, x, causal_5[: len(x), : len(x)])[0] + np.round(x[-1])
 
@@ -966,7 +971,7 @@ def looks_too_little(x):
 
 
 rows = []
-for f in (looks_ahead, reads_the_end_rounded, reads_the_length, looks_too_little):
+for f in (two_blocks, looks_ahead, reads_the_end_rounded, reads_the_length, looks_too_little):
     moved = influence(f, x)
     tiny = influence(f, x, by=1e-6) / 1e-6  # a difference quotient: what a gradient would say
     prefixes = all(np.allclose(f(x[:t]), f(x)[:t]) for t in range(1, 5))
@@ -980,8 +985,10 @@ for f in (looks_ahead, reads_the_end_rounded, reads_the_length, looks_too_little
 table("model | perturbation | gradient | prefix | does all arrive?", rows)
 
 # %% [markdown]
-# Each test has its blind spot. Gradients do not see what is rounded; perturbing does not see the length;
-# and only the last column sees what is missing. `tinyattn check --as causal_model` perturbs, compares prefixes, asks what
+# The right one passes all four. For it a source's claim holds, that a model which writes need not compute earlier tokens
+# again: what was computed for a prefix stays valid, through both blocks. (`my_decoder_weights` was the mask for that.) And each
+# test has its blind spot. Gradients do not see what is rounded; perturbing does not see the length; and only the last
+# column sees what is missing. `tinyattn check --as causal_model` perturbs, compares prefixes, asks what
 # arrives, and trains on noise, with any model that you give it.
 #
 # ## Leaks that no mask stops

@@ -19,6 +19,7 @@ import math
 from functools import cache
 
 import numpy as np
+from matplotlib.patheffects import withStroke
 
 from tinyattn.course import check, look, picture, table
 from tinyattn.layers import (
@@ -228,9 +229,8 @@ print(
 )
 
 # %% [markdown]
-# Parameters, projections, both products of attention: not one of them knows $h$, because $h$ heads of $D/h$ are $D$. "The
-# total computational cost is similar to that of single-head attention with full dimensionality" (Vaswani et al.,
-# 3.2.2) is true of every multiplication. It is not true of the weights: there are **$h$ score matrices**, $h n^2$
+# Parameters, projections, both products of attention: not one of them knows $h$, because $h$ heads of $D/h$ are $D$. That all
+# heads together cost about what one of full width would (Vaswani et al., section 3.2.2) is true of every multiplication. It is not true of the weights: there are **$h$ score matrices**, $h n^2$
 # exponentials and, if they are kept, $h n^2$ numbers in memory. That is the price of $h$ softmaxes.
 #
 # ## Split: reshape, then swap
@@ -686,8 +686,8 @@ rows = [
 table("rank | heads at D = 64 | weight on wrong keys | first key right", rows)
 
 # %% [markdown]
-# Patterns *at will* suffer at once. "So narrow heads cannot look precisely", one reads. **Predict before you run:** 64 tokens, each
-# must look at one other and nowhere else, whichever was prescribed. Which rank does that need?
+# Patterns *at will* suffer at once. Does that mean that a narrow head cannot look precisely? **Predict before you read on:** 64
+# tokens, each must look at one other and nowhere else, whichever was prescribed. Which rank does that need?
 #
 # Rank 2. Put the keys on a circle, and let every query point at its key: the key that it points at has the largest
 # product, of all of them.
@@ -805,7 +805,7 @@ table(
 # %% [markdown]
 # One head does what the first section proved it must: it halves its budget, and pays for it. The bound says
 # $\tfrac67 \cdot \tfrac12 = 0.43$: for one token in seven both wants are the same and nothing is lost, for the others half of it. It
-# reached 0.44. Two heads, with exactly as many parameters, took one relation each. (0.14 on "the wrong one" is that seventh.) Is
+# reached 0.44. Two heads, with exactly as many parameters, took one relation each. (The 0.13 and 0.14 on the other's word are that seventh.) Is
 # it luck? And which head takes which?
 
 # %%
@@ -843,6 +843,8 @@ with style():
             s=70,
             facecolors="none",
             edgecolors="white",
+            linewidths=1.2,
+            path_effects=[withStroke(linewidth=2.8, foreground="black")],
             label="before",
         )
         ax.scatter(
@@ -894,9 +896,7 @@ def detective(heads, seed, steps=400):
     return rows + [["all", "", "", "", *(f"{z:.1f}" for z in np.round([*total, error], 1) + 0.0)]]
 
 
-HEAD = (
-    "head | looks: before | partner | itself | gives: before | partner | itself | error without it"
-)
+HEAD = "head | looks before | partner | itself | gives before | partner | itself | error without"
 table(HEAD, detective(4, 2))
 
 # %%
@@ -1037,8 +1037,8 @@ table("path | slope along the direction | is it the one measured?", rows)
 # %% [markdown]
 # ## A bug that other tests let live
 #
-# Somebody wrote that heads are "averaged", and somebody programmed it: every slice of the output holds the mean of all heads. Four
-# tests that are usually written, and what they say of it:
+# Suppose somebody understood that heads are averaged, and programmed it: every slice of the output holds the mean of all heads.
+# Four tests that are usually written, and what they say of it:
 
 
 # %%

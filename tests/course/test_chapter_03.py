@@ -73,6 +73,39 @@ def test_so_does_one_that_somebody_else_wrote(name, style):
     gives_the_hint(told("my_linear_backward", wrong), "linear", name)
 
 
+@pytest.mark.parametrize(("kind", "name"), [("linear", "dx_noT"), ("attention", "dk_noT"), ("attention", "swap_qk")])
+def test_a_forgotten_transpose_that_only_values_betray_is_asked_about_the_sum(kind, name):
+    """All shapes fit, so "look at the shapes" would mislead: the hint must help with square matrices, too."""
+    wrong = getattr(ZOO[kind].make(frozenset([name])), f"{kind}_backward")
+    text = told(f"my_{kind}_backward", (lambda dy, x, W: wrong(dy, x, W)) if kind == "linear" else
+                (lambda dout, q, k, v, weights: wrong(dout, q, k, v, weights)[:3]))  # fmt: skip
+    gives_the_hint(text, kind, name)
+    assert "no shape tells" in text
+    assert "Check shapes" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda dy, x, W: None, "it returned None. Is the `return` missing?"),
+        (lambda dy, x, W: dy @ W.T, "linear_backward returned 1 gradient, expected dx, dW, db"),
+        (lambda dy, x, W: dy @ W.T, "a gradient is missing, or there is one too many."),
+        (lambda dy, x, W: (dy @ W, *ops.linear_backward(dy, x, W)[1:]), "it raises an error."),
+    ],
+)
+def test_a_linear_backward_that_gives_too_little(answer, says):
+    text = told("my_linear_backward", answer)
+    assert text.startswith("✗")
+    assert says in text
+
+
+def test_an_error_is_told_with_the_readers_line_and_not_the_librarys():
+    def batched_softmax(dout, q, k, v, weights):
+        return ops.attention_backward(dout, q, k, v, weights[..., 0])
+
+    assert "test_chapter_03.py)" in told("my_attention_backward", batched_softmax)
+
+
 # --- the backward of attention --------------------------------------------------------------------------------------
 
 
@@ -102,7 +135,7 @@ def by_einsum_of_a_matrix(dout, q, k, v, weights):
     [
         (untransposed, "it raises an error."),
         (by_einsum_of_a_matrix, "it raises an error."),
-        (lambda dout, q, k, v, weights: ops.attention_backward(dout, q, k, v, weights)[1::-1], "wrong"),
+        (lambda dout, q, k, v, weights: ops.attention_backward(dout, q, k, v, weights)[1::-1], "a gradient is missing"),
         (lambda dout, q, k, v, weights: (dout * 0, dout * 0, dout * 0), "wrong shape."),
         (lambda dout, q, k, v, weights: (q * 0, k * 0, v * 0), "is not the derivative"),
         (lambda dout, q, k, v, p: 0, "it cannot be called."),
@@ -235,6 +268,7 @@ def accuses(linear, linear_backward):
         (lambda linear, linear_backward: True, "hint: Every term of a gradient has dy in it once."),
         (accuses, "it accuses linear and linear_backward where nothing is wrong"),
         (lambda linear: True, "it raises TypeError"),
+        (lambda linear, linear_backward: gradcheck(linear, linear_backward, *given()), "it returns a GradReport"),
     ],
 )
 def test_a_property_that_ones_can_fool_is_told_so(answer, says):

@@ -140,7 +140,34 @@ def test_the_hasty_model_is_shown_who_moved_and_not_what_to_change():
     assert "smallest counterexample" in text
     assert "mean" not in text
     assert check("repaired_model", model)
-    assert check("repaired_model", lambda x: model(x - x.mean(axis=-1, keepdims=True)) + x.sum(axis=-1, keepdims=True))
+    assert check("repaired_model", lambda x: model(x - x.mean(axis=-1, keepdims=True)) + x.mean(axis=-1, keepdims=True))
+
+
+def attends(x, h):
+    return x + ops.attention(h @ W_q, h @ W_k, h @ W_v, ops.causal_mask(x.shape[1], like=x))[0]
+
+
+def mean_of_the_past(x):
+    """Causal, and another model: the mean over positions so far."""
+    c = x - np.cumsum(x, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]
+    return attends(x, c / np.sqrt((c**2).mean(axis=-1, keepdims=True) + 1e-5))
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        mean_of_the_past,
+        lambda x: attends(x, x),
+        lambda x: model(x) - x,
+        lambda x: attends(x, x / x.std(axis=-1, keepdims=True)),
+    ],
+)
+def test_a_model_that_leaks_nothing_and_is_another_is_told_so(answer):
+    assert "nothing leaks any more, but the rest is not as it was" in told("repaired_model", answer)
+
+
+def test_an_answer_that_forgets_to_return_is_told_so():
+    assert "it returned None. Is the `return` missing?" in told("repaired_model", lambda x: None)
 
 
 LEAKS = ["leak_one", "no_mask", "mask_transposed", "batch_norm", "batch_norm_each", "sees_last", "length_leak",
@@ -183,6 +210,11 @@ def moves_keys_and_values(attention):
     return np.array_equal(attention(q, k_2, v_2, MASK)[0][:3], attention(q, k, v, MASK)[0][:3])
 
 
+def rows_sum_to_1(attention):
+    """It kills the bug, and is true of most leaks."""
+    return np.allclose(attention(*drawn(), MASK)[1].sum(axis=-1), 1)
+
+
 def demands_that_everything_moves(attention):
     q, k, v = drawn()
     return bool(np.all(attention(q, k + 1, v, MASK)[0] != attention(q, k, v, MASK)[0]))
@@ -207,6 +239,7 @@ LIVES = "true of what is right, but true of the bug as well"
     [
         ("nothing_leaks", moves_values_only, [LIVES, "mask_after_softmax", "hint: "]),
         ("nothing_leaks", hidden_weights_are_0, [LIVES, "mask_after_softmax"]),
+        ("nothing_leaks", rows_sum_to_1, ["it kills mask_after_softmax, but", "mask_ignored", "hint: "]),
         ("nothing_leaks", lambda attention: True, [LIVES]),
         ("nothing_leaks", lambda attention: None, ["Is the `return` missing?"]),
         ("nothing_leaks", demands_that_everything_moves, ["it accuses attention where nothing is wrong"]),

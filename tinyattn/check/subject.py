@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from .kind import Kind
 from .property import Violation
 
 _EMPTY = inspect.Parameter.empty
+_NOT_THEIRS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -185,7 +188,8 @@ class Subject:
                 break
         else:
             expected = ", ".join("d" + n for n in offered)
-            raise Violation(f"{self.kind.function}_backward returned {len(found)} gradients, expected {expected}")
+            gave = "None" if returned is None else f"{len(found)} gradient{'s' * (len(found) != 1)}"
+            raise Violation(f"{self.kind.function}_backward returned {gave}, expected {expected}")
         for n in present:
             if named[n] is None:
                 raise Violation(f"{self.kind.function}_backward returned None for d{n}")
@@ -201,8 +205,9 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
     except (TooLongError, KeyboardInterrupt):
         raise
     except BaseException as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        at = f" (line {frames[-1].lineno} of {frames[-1].filename})" if len(frames) > 1 else ""
+        frames = traceback.extract_tb(error.__traceback__)[1:]
+        theirs = [f for f in frames if not f.filename.startswith(_NOT_THEIRS)] or frames
+        at = f" (line {theirs[-1].lineno} of {theirs[-1].filename})" if theirs else ""
         raise Violation(f"{name} raised {type(error).__name__}: {told(error)}{at}") from error
 
 

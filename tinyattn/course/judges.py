@@ -6,6 +6,7 @@ All of it runs in the reader's own process, offline, and what the answer prints 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import warnings
 from collections.abc import Callable, Iterator
@@ -74,7 +75,8 @@ class Function:
     the backward, judged beside the forward `beside`, by default the library's: one that takes fewer arguments asks
     less of the backward. `takes` names the optional arguments that a forward must have. Where the exercise is to find
     a bug, `names_bug` is False: the counterexample is shown, the diagnosis would be the answer. `tempting` is a small
-    zoo for a kind that has none: what a reader may write instead, and what to say to whoever writes it.
+    zoo for a kind that has none: what a reader may write instead, and what to say to whoever writes it. `besides` is
+    asked last, of an answer that passed: what its kind cannot know and is still wrong, in a sentence, or "".
     """
 
     kind: Any
@@ -83,6 +85,7 @@ class Function:
     takes: tuple[str, ...] = ()
     names_bug: bool = True
     tempting: tuple[tuple[Callable[..., Any], str], ...] = ()
+    besides: Callable[[Callable[..., Any]], str] | None = None
 
     def __call__(self, answer: Any) -> Judgement:
         from ..check.front import hold
@@ -103,8 +106,9 @@ class Function:
         with _aside():
             try:
                 op = Subject(offered, kind)
-                if _unwritten(op, kind, self.part):
-                    return UNWRITTEN
+                empty = _empty(answer, offered, kind, self.part)
+                if empty is not None:
+                    return empty
                 report = hold(offered, kind, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE)
             except CannotRunError as error:
                 return Judgement(WRONG, "it cannot be called.", (f"  {error}",))
@@ -112,6 +116,10 @@ class Function:
         if missing:
             return Judgement(WRONG, f"it takes no `{missing[0]}`.")
         if report:
+            with _aside():
+                amiss = self.besides(answer) if self.besides else ""
+            if amiss:
+                return Judgement(WRONG, amiss)
             held = [f for f in report.findings if f.outcome == "holds"]
             tries = sum(f.tries for f in held)
             return Judgement(RIGHT, f"right. {len(held)} properties hold, in {tries:,} tries.")
@@ -146,12 +154,14 @@ class Property:
     """A property that the reader writes: true of every right implementation of `kind`, false of the zoo's `bug`.
 
     The answer is given the functions named in `gives`, in this order, and returns True where the property holds and
-    False where it does not; or it asserts, and returns nothing.
+    False where it does not; or it asserts, and returns nothing. `others` are bugs of the zoo that it must kill as well,
+    being false of them by what the exercise asks for.
     """
 
     kind: str
     bug: str
     gives: tuple[str, ...]
+    others: tuple[str, ...] = ()
 
     def __call__(self, answer: Any) -> Judgement:
         from ..check.kinds import named
@@ -188,6 +198,10 @@ class Property:
             return Judgement(WRONG, says, (f"  the bug lives: {bug.says} ({bug.name})", f"hint: {bug.hint}"))
         also = [b.name for b in ZOO[self.kind].BUGS if not b.convention and b.name != self.bug
                 and self._ask(answer, make(frozenset([b.name])))[0] == "fails"]  # fmt: skip
+        lives = next((b for b in ZOO[self.kind].BUGS if b.name in self.others and b.name not in also), None)
+        if lives is not None:
+            says = f"it kills {bug.name}, but it should be false of this as well."
+            return Judgement(WRONG, says, (f"  the bug lives: {lives.says} ({lives.name})", f"hint: {lives.hint}"))
         lines = (f"  of the zoo's other bugs it kills {len(also)}: {', '.join(also)}",) if also else ()
         return Judgement(RIGHT, f"right. It holds of what is right, and kills {bug.name}.", lines)
 
@@ -211,7 +225,7 @@ class Property:
             return ("holds" if holds else "fails"), ""
         if holds is None:
             return "holds", NOTHING  # it asserts, or forgot to return
-        return "unclear", f"it returns {_kind(holds)}, expected True or False. np.allclose, or np.all around it?"
+        return "unclear", f"it returns {_kind(holds)}, expected True or False. np.allclose, np.all or bool around it?"
 
 
 def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -225,6 +239,8 @@ def _headline(first: Any) -> str:
         return "it does not come back."
     if _no_result(first) and not first.property.endswith("_of_nothing"):
         return "it raises an error."
+    if "_backward returned " in first.message:
+        return "a gradient is missing, or there is one too many."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
         return "wrong dtype." if "dtype" in first.message else "wrong shape."
     if "unchanged" in first.property or first.property == "own_memory":
@@ -239,23 +255,35 @@ def _no_result(first: Any) -> bool:
     return first.endless or (" raised " in first.message and not first.expected)
 
 
-def _unwritten(op: Any, kind: Any, part: str) -> bool:
-    """Whether the answer is still the stub it was handed out as."""
+def _empty(answer: Callable[..., Any], offered: Any, kind: Any, part: str) -> Judgement | None:
+    """Where the answer is still the stub it was handed out as, or returns nothing: what to say."""
     from ..check.demands import upstream
     from ..check.drawing import Pick
     from ..check.isolation import alarm
     from ..check.property import Violation
-    from ..check.subject import TooLongError
+    from ..check.subject import Subject, TooLongError
 
+    returned = []
+
+    @functools.wraps(answer)
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        returned.append(answer(*args, **kwargs))
+        return returned[-1]
+
+    name = f"{kind.function}_backward" if part == "backward" else kind.function
+    op = Subject(SimpleNamespace(**vars(offered) | {name: watched}), kind)
     case = op.fit(kind.case(Pick.numbered(0)))
     try:
         with alarm(PATIENCE):
             op.gradients(case, *upstream(kind, case)) if part == "backward" else op.outputs(**case)
     except Violation as violation:
-        return isinstance(violation.__cause__, NotImplementedError)
+        if isinstance(violation.__cause__, NotImplementedError):
+            return UNWRITTEN
     except (TooLongError, Exception):  # told in full when the properties are tried
-        return False
-    return False
+        return None
+    if returned and all(x is None for x in returned):
+        return Judgement(WRONG, f"{NOTHING}. Is the `return` missing?")
+    return None
 
 
 @contextlib.contextmanager
@@ -282,7 +310,8 @@ def _kind(x: Any) -> str:
         return f"the function `{getattr(x, '__name__', type(x).__name__)}`"
     if isinstance(x, np.ndarray):
         return f"an array of shape {x.shape}" if x.dtype.kind != "O" else "an array of objects"
-    return f"{x!r} ({type(x).__name__})"
+    name, shown = type(x).__name__, repr(x)
+    return f"{shown} ({name})" if len(shown) <= 60 and "\n" not in shown else f"a {name}"
 
 
 def _shown(x: np.ndarray) -> str:

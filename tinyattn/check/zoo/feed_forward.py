@@ -33,7 +33,8 @@ BUGS = [
     Bug("db2_mean", "db_2 is averaged over tokens", "A shared parameter sums its gradients."),
     Bug("dW_last_batch", "dW_1 and dW_2 are those of the last batch entry", "Every example used W."),
     Bug("db1_is_db2", "db_1 sums dy where the sizes agree", "Which gradient reached the first layer?"),
-    Bug("dx_noT", "dx multiplies by W_1 untransposed where it is square", "Check shapes with a rectangular W_1."),
+    Bug("dx_noT", "dx multiplies by W_1 untransposed where it is square",
+        "dx_i hears from every hidden unit: along which axis of W_1 is that sum? Where W_1 is square no shape tells."),
     Bug("dx_missing_W2", "dx skips W_2 where the sizes agree", "Which way does the gradient come?"),
 ]  # fmt: skip
 

@@ -7,7 +7,8 @@ import numpy as np
 from .bug import Bug
 
 BUGS = [
-    Bug("W_transposed", "W is used transposed", "Check shapes with a rectangular W."),
+    Bug("W_transposed", "W is used transposed",
+        "y_o hears from every input i: along which axis of W is that sum? Where W is square no shape tells."),
     Bug("no_bias", "b is not added", "What is the image of x = 0?"),
     Bug("bias_axis", "b is added along the tokens", "Every token gets the same b."),
     Bug("bias_first_row", "b is added to the first token only", "Every token gets the same b."),
@@ -30,7 +31,8 @@ BUGS = [
     Bug("db_first", "db is that of the first batch entry", "Every token used b.", also=("db_first_token",)),
     Bug("db_of_x", "db sums x instead of dy where the sizes agree", "y = x W + b: what is ∂y/∂b?"),
     Bug("db_ones", "db counts tokens and forgets dy", "Every term of a gradient has dy in it once."),
-    Bug("dx_noT", "dx multiplies by W untransposed", "Check shapes with a rectangular W."),
+    Bug("dx_noT", "dx multiplies by W untransposed",
+        "dx_i hears from every output o: along which axis of W is that sum? Where W is square no shape tells."),
     Bug("dx_sign", "dx has the wrong sign", "Move x a little: which way does the loss move?"),
     Bug("backward_inplace", "the backward writes into dy", "Call backward twice."),
 ]  # fmt: skip

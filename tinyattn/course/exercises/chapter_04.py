@@ -145,6 +145,25 @@ TEMPTING = (
     (_inverted, "True = may look."),
 )
 
+
+# --- repaired_model: that it is causal is not all -------------------------------------------------------------------
+
+
+def _rest_is_kept(model: Any) -> str:
+    """Held against the chapter's model with its one line put right."""
+    x = np.random.default_rng(0).standard_normal((2, 5, 8))
+    W_q, W_k, W_v = np.random.default_rng(12).standard_normal((3, 8, 8)) / math.sqrt(8)
+    centred = x - x.mean(axis=-1, keepdims=True)
+    h = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+    right = x + ops.attention(h @ W_q, h @ W_k, h @ W_v, ops.causal_mask(5, like=x))[0]
+    if np.allclose(model(x), right, atol=1e-4):
+        return ""
+    return (
+        "nothing leaks any more, but the rest is not as it was: every token of h has mean 0 and variance 1, and the "
+        "output is x plus attention of h."
+    )
+
+
 EXERCISES = (
     Exercise(
         "loss_of_a_cheat",
@@ -220,7 +239,12 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="nothing_leaks(attention) -> True where no output moves with what its query may not look at, else False",
-        judge=Property("attention", "mask_after_softmax", gives=("attention",)),
+        judge=Property(
+            "attention",
+            "mask_after_softmax",
+            gives=("attention",),
+            others=("off_by_one_peek", "mask_transposed", "mask_ignored"),
+        ),
         hints=(
             "Call it twice with a causal mask: what may you change after position t, and which outputs must stay?",
             "A key has two ways into an output: its value, and its score in the sum that the others are divided by. "
@@ -245,7 +269,7 @@ EXERCISES = (
         difficulty=3,
         minutes=10,
         task="hasty_model with its one wrong line put right",
-        judge=Function("causal_model", names_bug=False),
+        judge=Function("causal_model", names_bug=False, besides=_rest_is_kept),
         hints=(
             "The mask is right. Draw influence(...) of it: who moves whom, and by how much?",
             "Everybody moves everybody, a little. Which line brings positions together, and is not attention?",
