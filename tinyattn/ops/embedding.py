@@ -70,8 +70,8 @@ def _by_rounds(ids, values, height, xp):
     order = xp.argsort(small, kind="stable")
     ids = xp.take(ids, order)
     first = xp.flatnonzero(xp.concatenate([xp.ones(1, dtype=bool), ids[1:] != ids[:-1]]))
-    count = length = xp.diff(first, append=len(ids))
-    count = xp.minimum(count, 255)                                       # for the order; 8 bits sort fastest
+    length = xp.append(first[1:], len(ids)) - first
+    count = xp.minimum(length, 255)                                      # for the order; 8 bits sort fastest
     longest_first = xp.argsort((255 - count).astype(xp.uint8), kind="stable")
     first, count, length = (xp.take(x, longest_first) for x in (first, count, length))
     total = xp.take(values, xp.take(order, first), axis=0)               # (u, d): the first of each run
