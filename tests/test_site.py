@@ -149,6 +149,24 @@ def test_every_public_name_has_an_entry(site):
 
 
 @pytest.mark.slow
+def test_every_entry_leads_to_the_line_it_begins_in(site):
+    """Past what decorates it."""
+    entry = re.compile(r'id="tinyattn\.([\w.]+)">(.*?)</dt>', re.S)
+    led = 0
+    for page in (site / "website/api").glob("*.html"):
+        for name, signature in entry.findall(page.read_text()):
+            link = re.search(r'href="[./]*source/(tinyattn/[^"#]+)\.html#line-(\d+)"', signature)
+            if link is None:  # a table, a number, the values of an enumeration
+                assert name.rpartition(".")[2].isupper(), name
+                continue
+            lines = (ROOT / link[1]).read_text().splitlines()[int(link[2]) - 1 :]
+            first = next(line for line in lines if not line.lstrip().startswith("@"))
+            assert re.match(rf"\s*(def|class) {name.rpartition('.')[2]}\b", first), f"{name}: {first}"
+            led += 1
+    assert led > 100
+
+
+@pytest.mark.slow
 def test_every_page_of_the_repository_is_a_page_that_the_front_leads_to(site, pages):
     wanted = [*ROOT.glob("docs/*.md"), *ROOT.glob("benchmarks/results/*.md"), *ROOT.glob("notebooks/[0-9]*.ipynb")]
     wanted += [ROOT / "notebooks/README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("website/api/*.md")]
@@ -198,7 +216,7 @@ def test_formulas_are_drawn_and_no_markup_is_left_over(pages):
 @pytest.mark.slow
 def test_every_picture_says_what_there_is_to_see(pages):
     """In words: Sphinx writes the file's name where nobody has said anything."""
-    said = {(path, src): alt for path, page in pages.items() for src, alt in page.alts.items()}
+    said = {(path, src): alt for path, page in pages.items() for src, alt in page.alts.items() if "_images" in src}
     assert len(said) > 20
     for where, alt in said.items():
         assert len(alt.split()) > 2, where

@@ -37,7 +37,7 @@ def look(*, decimals: int = 2, **arrays: Any) -> Text:
 def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
     """Rows under their heads, words to the left and numbers to the right, rounded to `digits` significant ones.
 
-    table("d_k | std", [(4, 1.98), (16, 3.97)])
+        table("d_k | std", [(4, 1.98), (16, 3.97)])
 
     A cell that is text is shown as it is: `f"{share:.0%}"`. Raises ValueError where a row has more or fewer cells.
     """
