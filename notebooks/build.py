@@ -35,6 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from tinyattn.course.chapters import Chapter, chapters, folder  # noqa: E402
 from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
+from tinyattn.data import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell
@@ -94,10 +95,9 @@ def notebook_file(chapter: Chapter) -> Path:
 def build(chapter: Chapter) -> None:
     """Write the chapter's notebook and figures."""
     made = executed(chapter)
-    notebook_file(chapter).write_text(text_of(made), encoding="utf-8")
-    FIGURES.mkdir(exist_ok=True)
     for path, png in figure_files(chapter, made).items():
-        path.write_bytes(png)
+        write_atomically(path, png)
+    write_atomically(notebook_file(chapter), text_of(made).encode())
 
 
 def stale(chapter: Chapter) -> list[str]:
