@@ -399,6 +399,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(softmax, X, backward=helper), TypeError, "helper takes no gradient"),
         (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
         (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
+        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, top, p, total, ..."),
         (lambda: trace(attention, Q, K, V)[99], IndexError, "there are 0 to"),
         (lambda: trace(softmax, X)[1.5], TypeError, "a step is 1.5, expected its number or a name"),
         (lambda: trace(softmax, X).picture(None), TypeError, "a step is None, expected its number or a name"),

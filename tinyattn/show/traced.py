@@ -161,5 +161,7 @@ def _is_called(call: Call, own: str, asked: str) -> bool:
 
 def _near(name: str, known: list[str]) -> str:
     known = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(name, known, 5, 0.5) or known[:8]
-    return f"; near it: {', '.join(near)}" if near else ""
+    near = difflib.get_close_matches(name, known, 5, 0.5)
+    if near:
+        return f"; near it: {', '.join(near)}"
+    return f"; there are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}" if known else ""
