@@ -138,5 +138,8 @@ def test_tables_are_rounded_and_aligned():
         "x           3   1.00e-07      1%",
         "y           4        0.0      0%",
     ]
+    rows = [[True, np.nan], [np.False_, -np.inf]]
+    assert str(table("right | loss", rows)).split("\n")[2:] == ["True    nan", "False   -inf"]
+    assert str(table("a | b", [])) == "a   b\n─   ─"
     with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
         table("n", [(1, 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -59,9 +60,13 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
 def _number(x: Any, digits: int) -> str:
     """A whole number as it is, any other to so many significant digits, always with a point."""
+    if isinstance(x, bool | np.bool_):
+        return str(x)
     if isinstance(x, int | np.integer):
         return f"{x:,}"
     x = float(x)
+    if not math.isfinite(x):
+        return str(x)
     if x == 0:
         return "0.0"
     text = f"{x:.{digits - 1}e}"
