@@ -29,12 +29,15 @@ import matplotlib.image
 import nbformat
 import numpy as np
 from nbclient import NotebookClient
+from nbclient.exceptions import CellControlSignal
+from nbformat.reader import NotJSONError
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tinyattn.course.chapters import Chapter, chapters, folder  # noqa: E402
 from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
+from tinyattn.data import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell
@@ -91,31 +94,40 @@ def notebook_file(chapter: Chapter) -> Path:
     return chapter.path.with_suffix(".ipynb")
 
 
+def committed(chapter: Chapter) -> Any | None:
+    """The chapter's notebook as it stands; None where there is none, or a merge left what is none."""
+    try:
+        return nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)
+    except (FileNotFoundError, NotJSONError):
+        return None
+
+
 def build(chapter: Chapter) -> None:
     """Write the chapter's notebook and figures."""
     made = executed(chapter)
-    notebook_file(chapter).write_text(text_of(made), encoding="utf-8")
-    FIGURES.mkdir(exist_ok=True)
     for path, png in figure_files(chapter, made).items():
-        path.write_bytes(png)
+        write_atomically(path, png)
+    write_atomically(notebook_file(chapter), text_of(made).encode())
 
 
 def stale(chapter: Chapter) -> list[str]:
     """What of a chapter's committed files is not what its source gives, a sentence each."""
-    path = notebook_file(chapter)
-    if not path.exists():
-        return [f"{path.name} has not been built"]
-    committed = nbformat.reads(path.read_text(encoding="utf-8"), as_version=nbformat.NO_CONVERT)
-    if _sources(committed) != _sources(notebook(chapter)):
+    path, there = notebook_file(chapter), committed(chapter)
+    if there is None:
+        return [f"{path.name} {'is no notebook' if path.exists() else 'has not been built'}"]
+    if _sources(there) != _sources(notebook(chapter)):
         return [f"{path.name} is stale: its cells are not those of {chapter.path.name}"]
     found = [
         f"{file.name} is stale: it is not the picture in {path.name}"
-        for file, png in figure_files(chapter, committed).items()
+        for file, png in figure_files(chapter, there).items()
         if not file.exists() or file.read_bytes() != png
     ]
-    made = executed(chapter)
-    same_drawer = committed.metadata.get("tinyattn") == made.metadata["tinyattn"]
-    for number, (old, new) in enumerate(zip(committed.cells, made.cells, strict=True), start=1):
+    try:
+        made = executed(chapter)
+    except (CellControlSignal, RuntimeError) as error:
+        return [*found, f"{path.name} is stale: its source does not run\n{error}"]
+    same_drawer = there.metadata.get("tinyattn") == made.metadata["tinyattn"]
+    for number, (old, new) in enumerate(zip(there.cells, made.cells, strict=True), start=1):
         why = difference(old.get("outputs", []), new.get("outputs", []), same_drawer)
         if why:
             found.append(f"{path.name} is stale: running cell {number} gives {why}")
@@ -188,10 +200,9 @@ def strays() -> list[str]:
     ]
     shown: set[Path] = set()
     for chapter in every:
-        if notebook_file(chapter).exists():
-            shown |= figure_files(
-                chapter, nbformat.read(notebook_file(chapter), nbformat.NO_CONVERT)
-            ).keys()
+        there = committed(chapter)
+        if there is not None:
+            shown |= figure_files(chapter, there).keys()
     return found + [
         f"{p.name} is in no notebook"
         for p in sorted(FIGURES.glob("[0-9][0-9]-*.png"))
@@ -207,7 +218,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing, name what is stale")
     options = parser.parse_args(arguments)
-    chosen = chapters(options.chapters)
+    try:
+        chosen = chapters(options.chapters)
+    except ValueError as error:
+        parser.error(str(error))
     if options.check:
         found = [why for chapter in chosen for why in stale(chapter)] + strays()
         print("\n".join(found) or f"{len(chosen)} chapters are as built")

@@ -11,7 +11,7 @@ from nbclient.exceptions import CellExecutionError
 from notebooks import build
 from tests.course.test_notebook import draw
 from tinyattn.course.chapters import Chapter, chapters
-from tinyattn.course.notebook import notebook
+from tinyattn.course.notebook import notebook, text_of
 
 SMALL = """# %% [markdown]
 # # 02 · Small
@@ -66,6 +66,11 @@ def test_two_builds_are_one_and_the_same_and_what_is_stale_is_named(small):
     assert why.startswith("02_small.ipynb is stale: running cell 2 gives another text:\none\ntwo, 0.25")
     small.path.write_text(SMALL + "# more\n")
     assert "its cells are not those of 02_small.py" in build.stale(Chapter(small.path))[0]
+    small.path.write_text(SMALL.replace("draw()", "draw() / 0"))
+    path.write_text(text_of(notebook(Chapter(small.path))))
+    [why] = build.stale(Chapter(small.path))
+    assert why.startswith("02_small.ipynb is stale: its source does not run\n")
+    assert "TypeError" in why
 
 
 @pytest.mark.slow
@@ -81,6 +86,14 @@ def test_a_cell_that_raises_or_warns_is_no_chapter(line, error, says, small):
 
 def test_one_that_was_never_built_is_named(small, capsys):
     assert build.stale(small) == ["02_small.ipynb has not been built"]
+    build.notebook_file(small).write_text("<<<<<<< HEAD\n{}\n")
+    assert build.stale(small) == ["02_small.ipynb is no notebook"]
+
+
+def test_a_chapter_that_there_is_not_is_refused_in_a_line(capsys):
+    with pytest.raises(SystemExit):
+        build.main(["99"])
+    assert "error: there is no chapter 99; there are 00, " in capsys.readouterr().err
 
 
 def test_strays_are_named(small, monkeypatch):

@@ -102,6 +102,7 @@ class Links(HTMLParser):
     def __init__(self, path):
         super().__init__()
         self.links, self.ids, self.loads, self.text, self.inside = set(), set(), set(), [], []
+        self.alts = {}
         self.feed(path.read_text())
 
     def handle_starttag(self, tag, attrs):
@@ -111,6 +112,8 @@ class Links(HTMLParser):
             self.links.add(attrs["href"])
         elif attrs.get("src") or (tag == "link" and attrs.get("href")):
             self.loads.add(attrs.get("src") or attrs["href"])
+        if tag == "img":
+            self.alts[attrs["src"]] = attrs.get("alt", "")
         if tag in {"code", "pre", "script", "style"}:
             self.inside.append(tag)
 
@@ -143,6 +146,24 @@ def test_every_public_name_has_an_entry(site):
     missing = [name for name in NAMES if f'id="{name}"' not in ids and f'id="module-{name}"' not in ids]
     assert missing == []
     assert len(NAMES) > 100
+
+
+@pytest.mark.slow
+def test_every_entry_leads_to_the_line_it_begins_in(site):
+    """Past what decorates it."""
+    entry = re.compile(r'id="tinyattn\.([\w.]+)">(.*?)</dt>', re.S)
+    led = 0
+    for page in (site / "website/api").glob("*.html"):
+        for name, signature in entry.findall(page.read_text()):
+            link = re.search(r'href="[./]*source/(tinyattn/[^"#]+)\.html#line-(\d+)"', signature)
+            if link is None:  # a table, a number, the values of an enumeration
+                assert name.rpartition(".")[2].isupper(), name
+                continue
+            lines = (ROOT / link[1]).read_text().splitlines()[int(link[2]) - 1 :]
+            first = next(line for line in lines if not line.lstrip().startswith("@"))
+            assert re.match(rf"\s*(def|class) {name.rpartition('.')[2]}\b", first), f"{name}: {first}"
+            led += 1
+    assert led > 100
 
 
 @pytest.mark.slow
@@ -190,6 +211,15 @@ def test_formulas_are_drawn_and_no_markup_is_left_over(pages):
     [ops_page] = [p for p in pages if p.match("website/api/ops.html")]
     assert ops_page.read_text().count("<math") > 40
     assert ":py:obj:" not in "".join(text.values())
+
+
+@pytest.mark.slow
+def test_every_picture_says_what_there_is_to_see(pages):
+    """In words: Sphinx writes the file's name where nobody has said anything."""
+    said = {(path, src): alt for path, page in pages.items() for src, alt in page.alts.items() if "_images" in src}
+    assert len(said) > 20
+    for where, alt in said.items():
+        assert len(alt.split()) > 2, where
 
 
 @pytest.mark.slow

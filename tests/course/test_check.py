@@ -1,5 +1,6 @@
 """What a reader sees of `check`: right, wrong and how, not answered, and answers that misbehave."""
 
+import sys
 import time
 from types import SimpleNamespace
 
@@ -27,8 +28,22 @@ def test_an_unknown_name_lists_the_near_ones():
         check("my_softmax", 1)
     with pytest.raises(ValueError, match=r"'zzz'; `tinyattn course list` names them all"):
         check("zzz")
-    with pytest.raises(ValueError, match="hint is 3, expected 0, 1"):
-        check("score_std", 1, hint=3)
+    with pytest.raises(ValueError, match=r"called <function stub .*; `tinyattn course list`"):
+        check(stub)
+    with pytest.raises(ValueError, match=r"called \['score_std'\]; near: score_std"):
+        check(["score_std"], 16)
+
+    def my_softmax_backward(dp, p):
+        return dp
+
+    with pytest.raises(ValueError, match="near: my_softmax_backward"):
+        check(my_softmax_backward)
+
+
+@pytest.mark.parametrize("hint", [3, -1, "1", 1.0, None])
+def test_another_hint_is_refused(hint):
+    with pytest.raises(ValueError, match=rf"hint is {hint!r}, expected 0, 1 \(a hint\) or 2"):
+        check("score_std", 1, hint=hint)
 
 
 def test_no_answer_yet_and_hints_on_request():
@@ -75,6 +90,9 @@ def test_long_sentences_are_broken_and_arrays_are_not():
         ([16, 16], "wrong shape: (2,), expected a number"),
         ([[1, 2], [3]], "rows of different lengths"),
         (np.nan, "is not finite"),
+        (np.array([True]), "an array of shape (1,) and dtype bool is no answer here, expected a number"),
+        (10**400, "000 (int) is no answer here, expected a number\n"),
+        ([[1.0] * 999, [2.0] * 998], "[[1.0, 1.0, 1.0, 1.0, 1.0, 1.0, ...], [2.0, 2.0, 2.0, 2.0, 2.0, 2.0, ...]] has"),
         (20, "20 is too large."),
         (-16, "-16 is too small."),
         (256, "not 256.\n  That is the variance."),
@@ -125,6 +143,8 @@ def raising(dp, p):
         (raising, ["it raises an error.", "AttributeError", "has no attribute 'nothing'", "(line"]),
         (flattened, ["wrong shape.", "ds has the wrong shape", "smallest counterexample:", "dp = ["]),
         (lambda dp, p: dp.astype("f2"), ["wrong dtype."]),
+        (lambda dp, p: (dp * p).tolist(), ["wrong type.", "ds is a list, expected an array of numbers"]),
+        (lambda dp, p: None, ["it returned None. Is the `return` missing?"]),
         (lambda dp, p: dp * p, ["right shape, wrong values.", "expected ", "got ", "hint: "]),
         (lambda dp: dp, ["it changes or gives back what it was given.", "ds shares memory with dp"]),
         (lambda dp, p, cache: dp, ["it cannot be called.", "asks for `cache`"]),
@@ -220,6 +240,17 @@ def test_an_op_of_an_exercise_of_its_own():
     assert "A reshape alone" not in "".join(another.lines)
 
 
+def test_what_an_answer_must_return():
+    """The output alone is right for `tinyattn check`; the exercise asked for the weights, too."""
+    assert "what it returns is right, but it returns no `weights`." in told(
+        "my_attention", lambda q, k, v: ops.attention(q, k, v)[0]
+    )
+    assert Function("softmax")(lambda s, mask=None: [ops.softmax(s, mask)]).outcome == "right"
+    text = told("my_attention", lambda q, k, v: (None, None))
+    assert "wrong type." in text
+    assert "out is None, expected an array of numbers" in text
+
+
 def test_what_an_answer_must_take():
     judge = Function("softmax", takes=("mask",))
     assert judge(ops.softmax).outcome == "right"
@@ -313,8 +344,9 @@ def asserts(attention):
         (rows_sum_to_one, ["true of what is right, but true of the bug as well"]),
         (lambda attention: False, ["it accuses attention where nothing is wrong: the library's own."]),
         (lambda attention: None, ["it always returns None, expected True or False. Is the `return` missing?"]),
-        (lambda attention: np.ones(2), ["an array of shape (2,), expected True or False"]),
+        (lambda attention: np.ones(2), ["an array of shape (2,) and dtype float64, expected True or False"]),
         (lambda attention: 1 / 0, ["it raises ZeroDivisionError"]),
+        (lambda attention: sys.exit(), ["it raises SystemExit"]),
         (lambda a, b: True, ["it raises TypeError"]),
         (a_coin, ["runs only", "the bug lives"]),
         (True, ["True (bool) is no answer here, expected a function"]),

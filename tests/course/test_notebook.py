@@ -69,6 +69,21 @@ def test_building_overwrites_nothing(chapter, tmp_path):
     assert path.read_text() == "answers"
 
 
+def test_building_leaves_no_half_of_a_notebook(chapter, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        build([chapter], tmp_path / "mine")
+    assert list((tmp_path / "mine").iterdir()) == []
+
+
+def test_a_file_in_the_folders_place_is_said(chapter):
+    with pytest.raises(ValueError, match=r"02_small\.py is a file, expected a folder"):
+        build([chapter], chapter.path)
+
+
 def test_the_command_writes_both_forms(tmp_path, capsys):
     assert main(["course", "build", "2", "--to", str(tmp_path / "mine")]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'mine' / '02_scale.ipynb'}\n"
@@ -123,5 +138,8 @@ def test_tables_are_rounded_and_aligned():
         "x           3   1.00e-07      1%",
         "y           4        0.0      0%",
     ]
+    rows = [[True, np.nan], [np.False_, -np.inf]]
+    assert str(table("right | loss", rows)).split("\n")[2:] == ["True    nan", "False   -inf"]
+    assert str(table("a | b", [])) == "a   b\n─   ─"
     with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
         table("n", [(1, 2)])

@@ -30,6 +30,8 @@ def test_one_map_and_cross_attention():
     assert images(attention_map(np.full((2, 2, 5), 0.2)))[1].get_array().shape == (2, 5)
     with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
         attention_map(np.ones(3))
+    with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):
+        attention_map(np.eye(3), ["a", "b"])
 
 
 def test_labels_are_taken_literally(tmp_path):

@@ -284,6 +284,15 @@ def test_a_partial_a_captured_argument_and_another_thread():
     same_bits([found[0]["z"], found[0]["inner.y"]], [2 * X, X])
 
 
+def test_what_a_decorator_wraps_is_what_is_traced():
+    """A decorator of another file: neither its lines are meant nor the names that are beside it."""
+    t = trace(np.errstate(over="ignore")(softmax), X, backward=True)
+    assert [root.label for root in t.roots] == ["softmax", "softmax_backward"]
+    assert t.follow("s", (0, 0, 0)).agrees
+    t = trace(functools.lru_cache(helper), 2.0)
+    assert [(e.name, float(e.value)) for e in t.entries] == [("doubled", 4.0), ("doubled", 4.0)]
+
+
 def test_functions_of_a_notebooks_cell_and_of_nowhere():
     code = "def mine(x):\n    y = x + 1\n    return y\n"
     scope = {}
@@ -369,7 +378,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
     before = sys.gettrace()
     with pytest.raises(ValueError, match=r"more than 400 bytes of intermediates after step \d.*limit="):
         trace(attention, Q, K, V, limit=400)
-    with pytest.raises(ValueError, match="more than 10 bytes"):
+    with pytest.raises(ValueError, match="more than 10 bytes of intermediates in its inputs: trace a smaller"):
         trace(attention, Q, K, V, limit=10)
     assert sys.gettrace() is before
     many = np.zeros((100, 100))
@@ -382,6 +391,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(np.exp, X), TypeError, "not written in Python"),
         (lambda: trace(lambda x: (yield x), X), TypeError, "is a generator"),
         (lambda: trace(3), TypeError, "a int is no function"),
+        (lambda: trace(SASRecNetwork), TypeError, "SASRecNetwork is a class, expected a function or an object"),
         (lambda: trace(own, X, backward=True), ValueError, "there is no own_backward in tests"),
         (lambda: trace(softmax, X, backward=3), TypeError, "backward is 3"),
         (lambda: trace(softmax, X, backward=True, dp=X[0]), ValueError, r"dp has shape \(3, 4\), expected \(2, 3, 4\)"),
@@ -389,12 +399,18 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(softmax, X, backward=helper), TypeError, "helper takes no gradient"),
         (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
         (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
+        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, top, p, total, ..."),
         (lambda: trace(attention, Q, K, V)[99], IndexError, "there are 0 to"),
+        (lambda: trace(softmax, X)[1.5], TypeError, "a step is 1.5, expected its number or a name"),
+        (lambda: trace(softmax, X).picture(None), TypeError, "a step is None, expected its number or a name"),
         (lambda: trace(attention, Q, K, V).table(call="softmx"), KeyError, "near it: softmax"),
         (lambda: trace(softmax, X).follow("s", 0), ValueError, "backward=True"),
         (lambda: trace(softmax, X, backward=True).follow("z", 0), KeyError, "these have: s"),
         (lambda: trace(softmax, X, backward=True).follow("s", 0), IndexError, r"shape \(2, 3, 4\)"),
         (lambda: trace(softmax, X, backward=True).follow("s", (9, 9, 9)), IndexError, r"shape \(2, 3, 4\)"),
+        (lambda: trace(softmax, X, backward=True).follow("s", None), IndexError, r"of its numbers, not \(None,\)"),
+        (lambda: trace(softmax, X, backward=True).follow("s", (0, 0, 0), 0), ValueError, "h is 0, expected a small"),
+        (lambda: trace(softmax, X, backward=True).follow("s", (0, 0, 0), np.nan), ValueError, "h is nan, expected"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_said(call, error, says):
@@ -482,6 +498,15 @@ def test_shares_of_the_branches_add_up_to_the_whole():
     assert not any(path.endswith("fused_pre_block#1.norm_linear#1.x_hat") for path in moved)  # that comes before gamma
     assert any(path.endswith("fused_pre_block#1.norm_linear#2.x_hat") for path in moved)
     assert "numbers that move" in followed.forward()
+
+
+def test_an_index_may_be_numpys_own():
+    t = trace(softmax, X[0, 0], backward=True)
+    at = np.argmax(X[0, 0])
+    followed = [str(t.follow("s", index)) for index in (at, int(at), [at], np.array([at]), at - 4)]
+    assert len(set(followed)) == 1
+    assert f"w = s[{at}]" in followed[0]
+    assert [bar.get_height() for bar in t.picture(at - at).axes[0].patches] == t[at - at].tolist()
 
 
 def test_a_wrong_backward_is_seen():

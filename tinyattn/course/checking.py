@@ -25,7 +25,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     where hypothesis is missing, which draws the inputs.
     """
     exercise = find(name)
-    if hint not in (0, 1, 2):
+    if not isinstance(hint, int) or hint not in (0, 1, 2):
         raise ValueError(f"hint is {hint!r}, expected 0, 1 (a hint) or 2 (a stronger one)")
     judgement = Judgement(UNANSWERED, "not answered yet") if answer is ... else exercise.judge(answer)
     verdict = Verdict(exercise, judgement, hint)
@@ -37,8 +37,9 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
 
 def find(name: str) -> Exercise:
     """The exercise of that name. Raises ValueError, listing the near ones, where there is none."""
-    if name not in BY_NAME:
-        near = difflib.get_close_matches(str(name), BY_NAME, n=3, cutoff=0.5)
+    if not isinstance(name, str) or name not in BY_NAME:
+        said = str(getattr(name, "__name__", name))                  # the answer itself, its name forgotten
+        near = difflib.get_close_matches(said, BY_NAME, n=3, cutoff=0.5)
         told = f"near: {', '.join(near)}" if near else "`tinyattn course list` names them all"
         raise ValueError(f"no exercise is called {name!r}; {told}")
     return BY_NAME[name]

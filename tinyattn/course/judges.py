@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import reprlib
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -44,13 +45,13 @@ class Number:
         try:
             got = np.asarray(answer)
         except ValueError:
-            return Judgement(WRONG, f"{answer!r} has rows of different lengths, expected {wanted}")
+            return Judgement(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
         if got.dtype.kind not in "iuf":
             return Judgement(WRONG, f"{_kind(answer)} is no answer here, expected {wanted}")
         if got.shape != expected.shape:
             return Judgement(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
         if not np.all(np.isfinite(got)):
-            return Judgement(WRONG, f"{answer!r} is not finite")
+            return Judgement(WRONG, f"{reprlib.repr(answer)} is not finite")
         if self._near(got, expected):
             return Judgement(RIGHT, f"right. The library computes {_shown(expected)}.")
         for other, says in self.tempting:
@@ -77,6 +78,9 @@ class Function:
     a bug, `names_bug` is False: the counterexample is shown, the diagnosis would be the answer. `tempting` is a small
     zoo for a kind that has none: what a reader may write instead, and what to say to whoever writes it. `besides` is
     asked last, of an answer that passed: what its kind cannot know and is still wrong, in a sentence, or "".
+
+    An answer returns all of the kind's `outputs`: `tinyattn check` passes over what is not offered, but here it was
+    asked for.
     """
 
     kind: Any
@@ -116,6 +120,9 @@ class Function:
         if missing:
             return Judgement(WRONG, f"it takes no `{missing[0]}`.")
         if report:
+            absent = _not_returned(op, kind) if self.part == "forward" and len(kind.outputs) > 1 else []
+            if absent:
+                return Judgement(WRONG, f"what it returns is right, but it returns no `{absent[0]}`.")
             with _aside():
                 amiss = self.besides(answer) if self.besides else ""
             if amiss:
@@ -219,7 +226,9 @@ class Property:
             return "fails", told(error)
         except TooLongError:
             return "unclear", f"it had not returned after {PATIENCE:g} seconds."
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # sys.exit() in an answer is no reason to leave
             return "unclear", f"it raises {type(error).__name__}: {told(error)}"
         if isinstance(holds, bool | np.bool_):
             return ("holds" if holds else "fails"), ""
@@ -241,6 +250,8 @@ def _headline(first: Any) -> str:
         return "it raises an error."
     if "_backward returned " in first.message:
         return "a gradient is missing, or there is one too many."
+    if "expected an array of numbers" in first.message or " returned None for " in first.message:
+        return "wrong type."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
         return "wrong dtype." if "dtype" in first.message else "wrong shape."
     if "unchanged" in first.property or first.property == "own_memory":
@@ -248,6 +259,15 @@ def _headline(first: Any) -> str:
     if first.stage == "extremes" or first.property.endswith("_of_nothing"):
         return "right in ordinary cases, wrong in an extreme one."
     return "right shape, wrong values."
+
+
+def _not_returned(op: Any, kind: Any) -> list[str]:
+    """Names of the kind's outputs that the answer, right as it is, leaves out."""
+    from ..check.drawing import Pick
+
+    with _aside():
+        returned = op.outputs(**op.fit(kind.case(Pick.numbered(0))))
+    return [name for name, x in zip(kind.outputs, returned, strict=True) if x is None]
 
 
 def _no_result(first: Any) -> bool:
@@ -309,9 +329,9 @@ def _kind(x: Any) -> str:
     if callable(x):
         return f"the function `{getattr(x, '__name__', type(x).__name__)}`"
     if isinstance(x, np.ndarray):
-        return f"an array of shape {x.shape}" if x.dtype.kind != "O" else "an array of objects"
-    name, shown = type(x).__name__, repr(x)
-    return f"{shown} ({name})" if len(shown) <= 60 and "\n" not in shown else f"a {name}"
+        return f"an array of shape {x.shape} and dtype {x.dtype}" if x.dtype.kind != "O" else "an array of objects"
+    name = type(x).__name__
+    return f"{reprlib.repr(x)} ({name})" if type(x).__module__ in ("builtins", "numpy") else f"a {name}"
 
 
 def _shown(x: np.ndarray) -> str:

@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from ..data import write_atomically
 from .chapters import Chapter
 
 METADATA = {
@@ -51,13 +52,15 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     """Write each chapter's notebook into the folder `to`. -> the files.
 
     Raises ValueError, before anything is written, where a file is there already: it may hold somebody's answers.
+    Each file is written whole or not at all.
     """
+    if to.exists() and not to.is_dir():
+        raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
     there = next((path for path in files if path.exists()), None)
     if there is not None:
         raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
     texts = {path: text_of(notebook(chapter, solutions)) for path, chapter in files.items()}
-    to.mkdir(parents=True, exist_ok=True)
     for path, text in texts.items():
-        path.write_text(text, encoding="utf-8")
+        write_atomically(path, text.encode())
     return list(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ def look(*, decimals: int = 2, **arrays: Any) -> Text:
 def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
     """Rows under their heads, words to the left and numbers to the right, rounded to `digits` significant ones.
 
-    table("d_k | std", [(4, 1.98), (16, 3.97)])
+        table("d_k | std", [(4, 1.98), (16, 3.97)])
 
     A cell that is text is shown as it is: `f"{share:.0%}"`. Raises ValueError where a row has more or fewer cells.
     """
@@ -59,9 +60,13 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
 def _number(x: Any, digits: int) -> str:
     """A whole number as it is, any other to so many significant digits, always with a point."""
+    if isinstance(x, bool | np.bool_):
+        return str(x)
     if isinstance(x, int | np.integer):
         return f"{x:,}"
     x = float(x)
+    if not math.isfinite(x):
+        return str(x)
     if x == 0:
         return "0.0"
     text = f"{x:.{digits - 1}e}"

@@ -27,7 +27,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     x = np.real(x) if x.dtype.kind == "c" else x
     boolean = x.dtype.kind == "b"
     if x.ndim == 1:
-        return _bars(x, f"{title}  {_shape(x)}")
+        return _bars(x, f"{title}  {x.shape}")
     maps = x.reshape(-1, *x.shape[-3:]) if x.ndim > 3 else x.reshape(1, *(1,) * (3 - x.ndim), *x.shape)
     shown = maps[:MOST, :MOST]
     cut = "" if shown.shape == maps.shape else f", the first {' x '.join(map(str, shown.shape[:2]))} maps"
@@ -51,7 +51,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     if not boolean:
         made.colorbar(image, ax=axes.ravel().tolist(), fraction=0.05, pad=0.03)
     legend = "  (dark: False, light: True)" if boolean else ""
-    made.suptitle(f"{title}  {_shape(x)}{cut}{legend}", x=0.01, ha="left", fontsize=10)
+    made.suptitle(f"{title}  {x.shape}{cut}{legend}", x=0.01, ha="left", fontsize=10)
     return made
 
 
@@ -83,7 +83,3 @@ def _bars(x: np.ndarray, title: str) -> Any:
 
 def _ticks(n: int) -> range:
     return range(0, n, -(-n // 8))
-
-
-def _shape(x: np.ndarray) -> str:
-    return f"({', '.join(map(str, x.shape))}{',' if x.ndim == 1 else ''})"

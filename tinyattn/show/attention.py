@@ -16,7 +16,7 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     Shapes: weights (layers, heads, n, m), or without the first axes; labels: m names of the keys, also used for the
     queries where n = m. Colour goes with the root of the weight, up to the largest that is not 1, so that small
     ones show beside a query that sees one key only; a weight of exactly 0, as a mask leaves it, stays blank.
-    Raises ValueError for another number of axes.
+    Raises ValueError for another number of axes, and of labels.
     """
     from matplotlib.colors import PowerNorm
 
@@ -26,6 +26,8 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     weights = weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
     layers, heads, n, m = weights.shape
     names = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
+    if len(names) != m:
+        raise ValueError(f"{len(names)} labels, expected {m}, one a key")
     side = min(max(0.26 * m, 2.4), 7.0)
     beyond_one = weights[weights < 0.999]                                    # a query that sees one key says nothing
     brightest = float(np.max(beyond_one, initial=1e-3))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import math
 from collections.abc import Iterator
 from html import escape
 from typing import Any, NamedTuple
@@ -123,14 +124,16 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
 
     The nudge is h · max(1, |w|), both ways, in float64 whatever the trace's dtype.
     At a kink, such as ReLU's at 0, any slope between those of the two sides is right, as in `gradcheck`.
-    Raises ValueError without a backward, or where nudging changes which lines run; KeyError and IndexError for a number
-    that is not there.
+    Raises ValueError without a backward, for an h that is not above 0, or where nudging changes which lines run;
+    KeyError and IndexError for a number that is not there.
     """
     if trace.replay is None:
         raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
     if name not in trace.gradients:
         raise KeyError(f"{name!r} has no gradient here; these have: {', '.join(trace.gradients)}")
-    index = (index,) if isinstance(index, int) else tuple(index)
+    if not 0 < h < math.inf:
+        raise ValueError(f"h is {h}, expected a small number above 0")
+    index = tuple(index) if isinstance(index, tuple | list | np.ndarray) else (index,)
     forward, args, kwargs, cotangents = trace.replay
     inputs = _widened(bind(forward, *args, **kwargs))
     leaf = _leaf(inputs, name)

@@ -7,6 +7,7 @@ code that is watched knows of this, and it computes what it always computes.
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable
@@ -73,9 +74,9 @@ class Recorder:
         try:
             returned = function(*args, **kwargs)
         except TooLargeError:
+            at = f"after step {len(self.entries) - 1} ({self.entries[-1].path})" if self.entries else "in its inputs"
             raise ValueError(
-                f"trace: more than {self.limit:,} bytes of intermediates after step {len(self.entries) - 1} "
-                f"({self.entries[-1].path if self.entries else 'the inputs'}): "
+                f"trace: more than {self.limit:,} bytes of intermediates {at}: "
                 "trace a smaller input, or allow more with limit="
             ) from None
         finally:
@@ -238,8 +239,10 @@ class Recorder:
 
 
 def _plain(function: Any) -> Any:
-    """The Python function behind a method, a partial or an object that can be called."""
-    function = getattr(function, "func", function)
+    """The Python function behind a method, a partial, a decorator or an object that can be called."""
+    if isinstance(function, type):
+        raise TypeError(f"trace: {function.__name__} is a class, expected a function or an object that can be called")
+    function = inspect.unwrap(getattr(function, "func", function))
     for found in (function, getattr(function, "__func__", None), getattr(type(function), "__call__", None)):  # noqa: B004
         if hasattr(found, "__code__"):
             return found

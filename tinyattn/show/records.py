@@ -28,9 +28,6 @@ class Entry:
     def path(self) -> str:
         return f"{self.call.path}.{self.name}"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self.value, dtype=dtype)
-
 
 @dataclass(eq=False)
 class Call:

@@ -13,7 +13,7 @@ _STYLE = """
 .tinyattn-trace details { margin-left: 1.1em; border-left: 1px solid; padding-left: 0.3em; }
 .tinyattn-trace > details { margin-left: 0; }
 .tinyattn-trace summary { cursor: pointer; padding: 2px 0; }
-.tinyattn-trace table { table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; }
+.tinyattn-trace table { table-layout: fixed; width: 100%; border-collapse: collapse; margin: 0; font-size: inherit; }
 .tinyattn-trace td, .tinyattn-trace th { text-align: left; padding: 1px 6px; overflow-wrap: anywhere;
   vertical-align: top; background: none; }
 .tinyattn-trace .n { text-align: right; font-variant-numeric: tabular-nums; }
@@ -21,7 +21,8 @@ _STYLE = """
 .tinyattn-trace code { white-space: pre-wrap; background: none; }
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
-# The name's column takes what is left, so that all others stand one below the other however deep the call.
+# The name's column takes what is left, so that all others stand one below the other however deep the call. They are
+# as wide as type of 12 px asks for, so tables are told to inherit it: JupyterLab has its own size for them.
 _WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
 _COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
 _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")

@@ -108,7 +108,7 @@ def place(call: Call) -> str:
 def described(entry: Entry) -> tuple[str, str, str, str]:
     """Shape, dtype, range and norm in words; of what is not yet filled, no numbers."""
     x = entry.value
-    shape = f"({', '.join(map(str, x.shape))}{',' if x.ndim == 1 else ''})"
+    shape = str(x.shape)
     if entry.how == "allocated" or not x.size:
         return shape, entry.dtype, "", ""
     if x.dtype.kind == "b":

@@ -57,13 +57,16 @@ class Trace:
         """An entry by its step, or by name: "weights", or with calls in front, "softmax.p", "dense#2.y".
 
         The outermost call that has the name counts, and in it the latest value. Raises IndexError for a step that is
-        not there; KeyError for a name, listing near ones, or the calls where it stands for different values.
+        not there; KeyError for a name, listing near ones, or the calls where it stands for different values; TypeError
+        for what is neither.
         """
         if isinstance(which, str):
             entry, _ = self._find(which)
             if entry is None:
                 raise KeyError(f"{which!r} is no step of its own: it is listed under another name; t[{which!r}] has it")
             return entry
+        if not isinstance(which, int | np.integer):
+            raise TypeError(f"a step is {which!r}, expected its number or a name")
         if not -len(self.entries) <= which < len(self.entries):
             raise IndexError(f"there is no step {which}: there are 0 to {len(self.entries) - 1}")
         return self.entries[which]
@@ -74,9 +77,9 @@ class Trace:
 
     def picture(self, which: int | str, title: str = "") -> Any:
         """A step, or a name, as a heat map, or bars for a vector. -> matplotlib figure. See `array_map`."""
-        if isinstance(which, int):
-            return Step(self.entry(which), len(self.entries)).picture(title)
-        return array_map(self[which], title or which)
+        if isinstance(which, str):
+            return array_map(self[which], title or which)
+        return Step(self.entry(which), len(self.entries)).picture(title)
 
     def at(self, which: int | str) -> Step:
         """Go to a step and look at it: its line among its neighbours, its numbers."""
@@ -158,5 +161,7 @@ def _is_called(call: Call, own: str, asked: str) -> bool:
 
 def _near(name: str, known: list[str]) -> str:
     known = list(dict.fromkeys(known))
-    near = difflib.get_close_matches(name, known, 5, 0.5) or known[:8]
-    return f"; near it: {', '.join(near)}" if near else ""
+    near = difflib.get_close_matches(name, known, 5, 0.5)
+    if near:
+        return f"; near it: {', '.join(near)}"
+    return f"; there are {', '.join(known[:8])}{', ...' if len(known) > 8 else ''}" if known else ""

@@ -81,7 +81,8 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
     plain = forward.func if isinstance(forward, partial) else forward
     name = f"{getattr(plain, '__name__', type(plain).__name__)}_backward"
     owner = getattr(plain, "__self__", None)
-    found = getattr(owner, name, None) if owner is not None else getattr(plain, "__globals__", {}).get(name)
+    beside = getattr(inspect.unwrap(plain), "__globals__", {})              # where it is defined, not its decorator
+    found = getattr(owner, name, None) if owner is not None else beside.get(name)
     if found is None:
         where = type(owner).__name__ if owner is not None else getattr(plain, "__module__", "its module")
         raise ValueError(f"trace: there is no {name} in {where}: give it as backward=...")

@@ -72,7 +72,7 @@ def source_of(module: str | None, name: str | None) -> tuple[Path, int] | None:
     found: Any = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part, None)
-    found = found.fget if isinstance(found, property) else found
+    found = inspect.unwrap(found.fget if isinstance(found, property) else found)    # not its decorator's lines
     try:
         path, line = Path(inspect.getsourcefile(found) or ""), inspect.getsourcelines(found)[1]
     except (TypeError, OSError):
