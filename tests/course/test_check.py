@@ -122,6 +122,7 @@ def raising(dp, p):
     [
         (stub, ["· my_softmax_backward: not answered yet"]),
         (3, ["3 (int) is no answer here, expected a function"]),
+        (lambda dp, p: None, ["it returned None. Is the `return` missing?", "dp = [", "expected ds"]),
         (raising, ["it raises an error.", "AttributeError", "has no attribute 'nothing'", "(line"]),
         (flattened, ["wrong shape.", "ds has the wrong shape", "smallest counterexample:", "dp = ["]),
         (lambda dp, p: dp.astype("f2"), ["wrong dtype."]),
@@ -144,7 +145,7 @@ def test_what_an_answer_prints_stays_out_of_the_way(capsys):
 def test_an_endless_loop_ends(monkeypatch):
     monkeypatch.setattr("tinyattn.course.judges.PATIENCE", 0.2)
     started = time.monotonic()
-    assert "it does not come back." in told("my_softmax_backward", endless)
+    assert "it does not come back." in told("my_softmax_backward", endless)  # nor held against what is tempting
     assert time.monotonic() - started < 60
 
 
@@ -220,6 +221,12 @@ def test_an_op_of_an_exercise_of_its_own():
     assert "A reshape alone" not in "".join(another.lines)
 
 
+def test_an_answer_returns_all_that_the_chapter_asks_for():
+    """`tinyattn.check` can do without the weights of an attention; whoever was asked for both gives both."""
+    alone = told("my_attention", lambda q, k, v: ops.attention(q, k, v)[0])
+    assert "✗ my_attention: right as far as it goes, but it returns no `weights`.\n  expected out, weights" in alone
+
+
 def test_what_an_answer_must_take():
     judge = Function("softmax", takes=("mask",))
     assert judge(ops.softmax).outcome == "right"
@@ -284,6 +291,15 @@ def test_an_attention_backward_is_told_which_gradient_is_wrong(name, accused):
     assert any(line[:2] in accused for line in body.split("\n")), text
 
 
+TEMPTING = find("my_softmax_backward").judge.tempting
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("wrong", "says"), TEMPTING, ids=[says[:40] for _, says in TEMPTING])
+def test_what_readers_write_instead_of_a_softmax_backward_is_told(wrong, says):
+    assert says in " ".join(told("my_softmax_backward", wrong).split())
+
+
 # --- properties ---------------------------------------------------------------------------------------------------
 
 
@@ -311,7 +327,7 @@ def asserts(attention):
         (stub, ["not answered yet"]),
         (lambda attention: True, ["true of what is right, but true of the bug as well", "no_scale", "hint: "]),
         (rows_sum_to_one, ["true of what is right, but true of the bug as well"]),
-        (lambda attention: False, ["it accuses attention where nothing is wrong: the library's own."]),
+        (lambda attention: False, ["it accuses attention where nothing is wrong: the library's own.", "np.allclose"]),
         (lambda attention: None, ["it always returns None, expected True or False. Is the `return` missing?"]),
         (lambda attention: np.ones(2), ["an array of shape (2,), expected True or False"]),
         (lambda attention: 1 / 0, ["it raises ZeroDivisionError"]),

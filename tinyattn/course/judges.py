@@ -22,6 +22,7 @@ PATIENCE = 2.0          # seconds for one call of an answer
 RUNS = 5                # of a reader's property, which may draw its inputs anew each time
 
 NOTHING = "it returned None"
+ROUNDING = "If it is so on paper: it is so up to rounding, and np.allclose forgives that."
 UNWRITTEN = Judgement(UNANSWERED, "not answered yet")
 
 
@@ -112,6 +113,10 @@ class Function:
         if missing:
             return Judgement(WRONG, f"it takes no `{missing[0]}`.")
         if report:
+            absent = [] if self.part == "backward" else _absent(op, kind)
+            if absent:
+                says = f"right as far as it goes, but it returns no `{absent[0]}`."
+                return Judgement(WRONG, says, (f"  expected {', '.join(kind.outputs)}",))
             held = [f for f in report.findings if f.outcome == "holds"]
             tries = sum(f.tries for f in held)
             return Judgement(RIGHT, f"right. {len(held)} properties hold, in {tries:,} tries.")
@@ -120,7 +125,10 @@ class Function:
         lines = tuple("\n".join(told).split("\n"))
         if _no_result(first):
             lines = lines[2:]  # which property it was on the way to is beside the point
-        known = next((says for wrong, says in self.tempting if self._is(op, wrong, kind)), None)
+        if _nothing(first):
+            lines = tuple(line for line in lines if not line.startswith("hint: "))
+        tempting = () if _no_result(first) else self.tempting  # it may not come back here either
+        known = next((says for wrong, says in tempting if self._is(op, wrong, kind)), None)
         return Judgement(WRONG, _headline(first), lines + (() if known is None else (f"  {known}",)))
 
     def _is(self, op: Any, wrong: Callable[..., Any], kind: Any) -> bool:
@@ -171,7 +179,7 @@ class Property:
                     return Judgement(WRONG, told)
                 if outcome != "holds":
                     says = f"it accuses {' and '.join(self.gives)} where nothing is wrong: {which}."
-                    return Judgement(WRONG, says, (f"  {told}",) if told else ())
+                    return Judgement(WRONG, says, (f"  {told or ROUNDING}",))
         bug = next(b for b in ZOO[self.kind].BUGS if b.name == self.bug)
         wrong = make(frozenset([self.bug]))
         found = [self._ask(answer, wrong) for _ in range(RUNS)]
@@ -223,6 +231,8 @@ def _headline(first: Any) -> str:
     """In a sentence, how far the answer got: of what sort its first failure is."""
     if first.endless:
         return "it does not come back."
+    if _nothing(first):
+        return f"{NOTHING}. Is the `return` missing?"
     if _no_result(first) and not first.property.endswith("_of_nothing"):
         return "it raises an error."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
@@ -235,8 +245,22 @@ def _headline(first: Any) -> str:
 
 
 def _no_result(first: Any) -> bool:
-    """Whether the call raised, or did not come back."""
-    return first.endless or (" raised " in first.message and not first.expected)
+    """Whether the call raised, did not come back, or came back with nothing."""
+    return first.endless or _nothing(first) or (" raised " in first.message and not first.expected)
+
+
+def _nothing(first: Any) -> bool:
+    """Whether the call returned None, as a function without a `return` does."""
+    return " is None, expected" in first.message or " returned None, expected" in first.message
+
+
+def _absent(op: Any, kind: Any) -> list[str]:
+    """The outputs that the answer does not return: `tinyattn.check` can do without, a chapter asks for all."""
+    from ..check.drawing import Pick
+
+    with _aside():
+        found = op.outputs(**op.fit(kind.case(Pick.numbered(0))))
+    return [name for name, x in zip(kind.outputs, found, strict=True) if x is None]
 
 
 def _unwritten(op: Any, kind: Any, part: str) -> bool:
