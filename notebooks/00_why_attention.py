@@ -6,9 +6,10 @@
 #
 # Three answers are given everywhere: it is slow, it forgets, it is narrow. To be fair a fourth sentence is added, on when it
 # is the cheaper one. This chapter measures all four. Three turn out to be true of something, and less general than they sound;
-# one is often printed the wrong way round.
+# one is printed the wrong way round. (What is quoted without a name here and later comes from the texts that this course set
+# out from, *our sources*: a note, a tutorial, an encyclopedia's page, a write-up of a recommender.)
 #
-# You need: the product of two matrices, the chain rule, and Python. No network will be trained.
+# You need: the product of two matrices, the chain rule, what a variance is, and Python. No network will be trained.
 
 # %%
 import math
@@ -68,18 +69,18 @@ check("my_rnn", my_rnn)
 # ## Looking back
 #
 # *Attention* keeps every token, and looks. Each token asks a query $q$; every token has a key $k$, to be compared with
-# the query, and a value $v$, to be taken (Vaswani et al., 2017, equation 1):
+# the query, and a value $v$, to be taken (Vaswani et al., 2017, equation 1; $d$ is the length of a query):
 #
 # $$\text{out} = \text{softmax}\!\left(\frac{q k^\top}{\sqrt d}\right) v .$$
 #
-# What the letters mean is chapter 01's, the root chapter 02's. Here only its *form* matters. `trace` shows everything
+# What the letters mean, and softmax, is chapter 01's matter, the root is chapter 02's. Here only its *form* matters. `trace` shows everything
 # that gets a name while it runs:
 
 # %%
 print(trace(attention, x @ W, x @ U, x))
 
 # %% [markdown]
-# There is no loop over tokens. Every token is compared with every other in *one* product, `s`, of shape $(n, n)$.
+# There is no loop over tokens. Every token is compared with every token in *one* product, `s`, of shape $(n, n)$.
 # And that is the whole difference:
 
 # %% tags=["hide-input"]
@@ -128,7 +129,8 @@ np.allclose(layer(x, p), multi_head_attention(p, x, x, heads=1)[0])
 # %% [markdown]
 # ## It is slow: which steps must wait?
 #
-# "You can't compute the future before the past." Let us not time it: a time is a fact about a machine. Let us
+# The future has to wait for the past, so nothing runs in parallel: thus the first charge. Let us not time it: a time is a
+# fact about a machine. Let us
 # *count*, with arrays that keep a record. Each knows its **depth**: the longest chain of products, each waiting for the
 # one before, that led to it. And all of them add up their **work**: the multiplications in all products of matrices.
 
@@ -211,6 +213,7 @@ def lstm_step(x, state, p):
 
 def gru_step(x, state, p):
     h = state[0]
+    # r after the product with U, as in PyTorch: before it, a step would be one product deeper
     (r, z, g), (hr, hz, hg) = (np.split(s, 3, axis=-1) for s in (x @ p["W"], h @ p["U"]))
     z = sigmoid(z + hz)
     h = (1 - z) * np.tanh(g + sigmoid(r + hr) * hg) + z * h
@@ -253,9 +256,10 @@ table("n | depth: tanh | GRU | LSTM | attention", rows)
 
 # %% [markdown]
 # One a token for the $\tanh$, three with gates; six in all for attention, however long the text. $O(n)$ dependent steps
-# against $O(1)$: the third column of table 1 of Vaswani et al. (2017) holds. The six are the product that makes $q$, the scale, the scores, the sum of softmax, the average of values, the output. With enough
-# hardware a book takes as many steps as a tweet. ("Enough" hides something: a product counts as one step, although adding
-# $d$ or $n$ numbers takes $\log_2$ of as many rounds, and the work is still there, as we shall see.)
+# against $O(1)$: the third column of table 1 of Vaswani et al. (2017) holds. The six are the product that makes $q$, the scale,
+# the scores, the sum of softmax, the average of values, the output. With enough hardware a book takes as many steps as a
+# tweet. ("Enough" hides something: a product counts as one step, although adding $d$ or $n$ numbers takes $\log_2$ of as many
+# rounds, and the work is still there, as we shall see.)
 #
 # ### The past, twice
 #
@@ -371,14 +375,14 @@ for n in (1, 8, 64):
 table("n | attention reads | tanh reads | attention writes | tanh writes", rows)
 
 # %% [markdown]
-# Writing $n$ tokens, attention waits at each of them, as a recurrence does, and for six products instead of one. "All words at once" holds where all words are
-# known: in reading, and in **training**, where the text to be written is there already. That is where it mattered.
-
-# %% [markdown]
+# Writing $n$ tokens, attention waits at each of them, as a recurrence does, and for six products instead of one. "All words
+# at once" holds where all words are known: in reading, and in **training**, where the text to be written is there already. That
+# is where it mattered.
+#
 # ## It is dear: which one?
 #
-# Now the work. The encyclopedic summary of table 1 that many texts repeat reads: self-attention $O(n^2 d)$ a layer, recurrence
-# $O(n\,d^2)$, and therefore recurrent layers are the cheaper ones where $n < d$. Check it.
+# Now the work. The encyclopedia has table 1, too: self-attention takes $O(n^2 d)$ a layer, recurrence $O(n\,d^2)$. Below it one
+# reads that recurrent layers are the cheaper ones where $n < d$. Check it.
 #
 # ### Exercise `recurrent_over_attention` (predict the number, ★☆☆, 3 min)
 #
@@ -512,6 +516,7 @@ def race(n=512, d=64):
 # %% [markdown]
 # ## It forgets: how far does a word reach?
 #
+# The beginning of a long text fades, one reads, "even with LSTMs". How much of it?
 # What does the first token change in the last output? That is a derivative, the Jacobian $\partial h_n / \partial x_1$, and
 # its norm says how loud the first word still is: in the forward pass, and for the gradient on its way back. On paper,
 # for the $\tanh$: step $t$ multiplies by $U$, and then by the slope of the tanh, $1 - h_t^2$. As a product of matrices,
@@ -525,8 +530,9 @@ def race(n=512, d=64):
 #
 # $$\Big\lVert \frac{\partial h_n}{\partial x_1} \Big\rVert \le \lVert W \rVert\, g^{\,n-1} .$$
 #
-# To measure it for any cell there is a trick: give the input an imaginary part, $x + i\varepsilon$ with $\varepsilon = 10^{-30}$; the
-# imaginary part of the output, divided by $\varepsilon$, is the derivative. Nothing is subtracted, so nothing is lost to rounding.
+# To measure it for any cell there is a trick: give the input an imaginary part. Since $f(x + i\varepsilon) = f(x) +
+# i\varepsilon f'(x) - \dots$, the imaginary part of the output, divided by $\varepsilon$, is the derivative, up to terms in
+# $\varepsilon^2$. Nothing is subtracted, so nothing is lost to rounding, and $\varepsilon$ can be $10^{-30}$.
 
 # %%
 d, N = 32, 128
@@ -639,7 +645,7 @@ picture(
 )
 
 # %% [markdown]
-# Four things stand in this table, and only the first is in most books:
+# Four things stand in this table, and the first is the one that is always told:
 #
 # - The $\tanh$ forgets **exponentially**, even where $U$ is a pure rotation, $g = 1$: the slopes of the tanh do it. After 128 tokens
 #   the first word is $10^{26}$ times too quiet. So does the LSTM as it is usually begun.
@@ -658,9 +664,9 @@ picture(
 x, own = blank(np.random.default_rng(7), N)
 p["attention"] = {name: {"W": own[name]} for name in own} | {"output": {"W": np.eye(d)}}
 order = np.append(np.random.default_rng(8).permutation(N - 1), N - 1)
-print("attention:", np.allclose(attends(x)[-1], attends(x[order])[-1]))
+print("attention, the same?", np.allclose(attends(x)[-1], attends(x[order])[-1]))
 p["tanh"] = cell
-print("tanh:     ", np.allclose(recurs(x)[-1], recurs(x[order])[-1]))
+print("tanh, the same?     ", np.allclose(recurs(x)[-1], recurs(x[order])[-1]))
 
 
 # %% tags=["hide-input"]
@@ -730,9 +736,10 @@ check("my_rnn_backward", my_rnn_backward)
 # %% [markdown]
 # ### The third competitor
 #
-# Table 1 has a convolution, too: each token sees its $k$ nearest. Its path is given as $O(\log_k n)$, and most texts print
-# the table without the sentence beside it: this needs *dilated* layers, whose taps move apart from layer to layer. Let us count
-# who hears whom, in layers that see themselves and two before:
+# Table 1 has a convolution, too: each token sees its $k$ nearest. Its path is given as $O(\log_k n)$, and the encyclopedia
+# prints the table without the sentence that stands beside it in the paper: this needs *dilated* layers, whose taps (the $k$ tokens
+# they look at) move apart from layer to layer. Let us count who hears whom, in layers where a token sees itself and two
+# before it:
 
 
 # %%
@@ -773,7 +780,7 @@ check("layers_of_three", layers_of_three)
 #
 # Attention was not invented to be fast. In 2014 one translated with two recurrent networks (Cho et al.; Sutskever et al.): one
 # read the sentence, the other wrote its translation, and all that passed between them was **one vector of fixed size**.
-# Translations got worse as sentences got longer. Bahdanau, Cho and Bengio (2014) suspected the vector, and let the
+# Cho's translations got worse as sentences got longer. Bahdanau, Cho and Bengio (2014) suspected the vector, and let the
 # writer look back at *every* state of the reader.
 #
 # Were they right? Let us give the recurrence every advantage: no training to go wrong, and nothing that vanishes. It reads
@@ -921,8 +928,8 @@ letters_that_fit = 430  # 27^430 <= 2^(64 * 32) < 27^431
 check("letters_that_fit", letters_that_fit)
 
 # %% [markdown]
-# That bound is far from 16, and training can find better codes than ours. But it is a number, and texts have none: **whatever
-# has a fixed size forgets from some length on.** A recurrence with a larger state only does so later: chapters 14 and 15 are
+# That bound is far from 16, and training can find better codes than ours. But it is a bound, and the length of texts has none:
+# **whatever has a fixed size forgets from some length on.** A recurrence with a larger state only does so later: chapters 14 and 15 are
 # about how much later.
 #
 # ## What you can do now

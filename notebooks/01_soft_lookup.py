@@ -10,8 +10,8 @@
 # $$\text{attention}(Q, K, V) = \text{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}}\right) V
 # \qquad \text{(Vaswani et al. 2017, equation 1)}$$
 #
-# "A soft hash map", "a library", "a database": each of them is exact somewhere, and wrong somewhere. We shall compute
-# where. (They stand, as everything quoted here, in the texts that this course set out from: a note, a tutorial, an encyclopedia's
+# "A soft hash map", "a library", "a database", a classroom: each of them is exact somewhere, and wrong somewhere. We shall
+# compute where. (They stand, as everything quoted here, in the texts that this course set out from: a note, a tutorial, an encyclopedia's
 # page, a write-up of a recommender. We call them *our sources*, and believe them when the numbers do.)
 #
 # You need: the dot product, matrix products, and what a Python `dict` does.
@@ -117,7 +117,7 @@ print("and the identity holds:", np.allclose(k @ q, identity))
 #
 # $$w_j = \frac{e^{\beta s_j}}{\sum_i e^{\beta s_i}} ,$$
 #
-# **softmax**, and nothing was chosen but $\beta$. Four candidates on the same scores, before
+# **softmax**, and nothing was chosen but $\beta$, which is positive if a better match is to weigh more. Four candidates on the same scores, before
 # and after all rise by 1:
 
 # %%
@@ -291,7 +291,7 @@ look(e=e, total=total, weights=weights, sums=weights.sum(axis=-1))
 
 # %%
 out = weights @ V  # (n, n) @ (n, d_v) -> (n, d_v)
-terms = [f"{w:.2f} · ({v[0]:.0f}, {v[1]:.0f})" for w, v in zip(weights[1], V, strict=True)]
+terms = [f"{w:.3f} · ({v[0]:.0f}, {v[1]:.0f})" for w, v in zip(weights[1], V, strict=True)]
 print("sat takes", " + ".join(terms), f"= ({out[1, 0]:.2f}, {out[1, 1]:.2f})")
 look(out=out)
 
@@ -440,8 +440,8 @@ print("of all 20,000, too:", np.allclose(coordinates(answers), shares))
 # ### Both ends of the temperature
 #
 # Hot, all weights are equal and the output is the mean of all values; a query of zeros does the same at any temperature. Cold,
-# the output is said to be "exactly $V[\text{argmax}]$", the dict again. **Predict before you run:** is it ever *exactly* so,
-# or only in the limit?
+# the output should be $V[\text{argmax}]$, the value of the best key: the dict again. **Predict before you run:** is it ever
+# *exactly* so, or only in the limit?
 
 # %%
 chosen = V[np.argmax(Q @ K.T, axis=-1)]  # (n, d_v): the value of each query's best key
@@ -457,7 +457,7 @@ table(
 )
 
 # %% [markdown]
-# On paper, in the limit only. In a computer, exactly, once all other exponentials underflow to 0. (At 0.1 the largest weight
+# On paper, in the limit only. In a computer, exactly, at the latest when all other exponentials underflow to 0. (At 0.1 the largest weight
 # *prints* as 1.00, and is not.) How large must a lead be for that? A float64 holds no positive number below about $5 \cdot 10^{-324}$:
 
 # %%
@@ -467,7 +467,8 @@ print(
 )
 
 # %% [markdown]
-# And there is a condition that the sentence leaves out. **Predict:** two keys tie, how cold must it be for one of them to win?
+# And there is a condition that "argmax" passes over in silence. **Predict:** two keys tie, how cold must it be for one of them
+# to win?
 
 # %%
 tied = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # the first two match (1, 1) alike
@@ -611,11 +612,39 @@ kernel_regression = bell @ measured / bell.sum()
 print(np.allclose(attention(at, places, measured, scale=1 / 0.5)[0][0], kernel_regression))
 
 # %% [markdown]
+# ### A classroom
+#
+# For children the encyclopedia has a class: the teacher asks something, every pupil rates how helpful each of the others would
+# be, and collects a bit of knowledge from all of them, most from whom it rated highest. What fits: everybody asks and is asked,
+# and whom I find helpful need not find me so (our picture is not symmetric). **Predict** what does not. *One:* what do the
+# pupils go home with if they all have the teacher's one question? *Two:* does it matter that nobody asks himself?
+# *Three:* and if they go round one after the other, so that each passes on what it has just collected?
+
+# %%
+one_question = attention(Q[[1, 1, 1]], K, V)[0]
+print("one: all ask what sat asks; do all get what sat gets?", np.allclose(one_question, out[1]))
+
+others = [attention(Q[[i]], np.delete(K, i, 0), np.delete(V, i, 0))[0][0] for i in range(3)]
+print("two: only the others are asked; is it the same?", np.allclose(others, out))
+
+in_turn = V.copy()
+for i in range(3):
+    in_turn[i] = attention(Q[[i]], K, in_turn)[0][0]  # from now on, this is what it passes on
+same = np.isclose(in_turn, out).all(axis=-1)
+print("three: in turn; who gets the same?", [w for w, s in zip(words, same, strict=True) if s])
+
+# %% [markdown]
+# - With one question there is one answer, for all. In self-attention each word has a question of its *own*.
+# - A word is among its own helpers, as we saw on the diagonal.
+# - All collect at once, and only what everybody brought along that morning. To pass on what was collected takes a second
+#   layer.
+#
 # | analogy | fits exactly | breaks |
 # |---|---|---|
 # | hash map, dict | key apart from value; order of entries is nothing; one best key, cold enough: $V[\text{argmax}]$ | repeated entries add up; never "not found"; ties are shared; all $m$ keys are compared |
 # | library | contents do not change who is chosen | the answer is no book; readers are the books; labels mean nothing by themselves |
 # | database | $Q = 0$ is `AVG`; softmax is a weighted `AVG` | no `WHERE`: every row counts, and there is always an answer |
+# | classroom | all ask, and are asked; helping is not mutual | each has a question of its own, asks itself, too, and all at once |
 #
 # ## Shuffle the sentence
 #
@@ -623,8 +652,9 @@ print(np.allclose(attention(at, places, measured, scale=1 / 0.5)[0][0], kernel_r
 # distinguish" the two, being "permutation invariant (or, more precisely, permutation equivariant)". Which is it?
 # *Invariant* would be: the same output. *Equivariant*: the output is shuffled the same way. **Predict**, then derive.
 #
-# Let $P$ be the matrix that shuffles rows. Then $(PX)W = P(XW)$: queries, keys and values are shuffled. The scores get
-# their rows *and* columns shuffled. Softmax treats each row on its own, and does not care about the order in it; and $P^\top P = 1$:
+# Let $P$ be the matrix that shuffles rows. Then $(PX)W = P(XW)$: queries, keys and values are shuffled. The scores $S = QK^\top$
+# (a constant factor changes nothing here) get their rows *and* columns shuffled. So do the weights $A$: softmax treats each row on
+# its own, and does not care about the order in it. And $P^\top P = I$:
 #
 # $$S' = (PQ)(PK)^\top = P S P^\top, \qquad A' = P A P^\top, \qquad A' V' = P A P^\top P V = P\,(A V) .$$
 
@@ -692,10 +722,10 @@ print("still only shuffled?", np.allclose(y_placed_shuffled, y_placed[shuffle]))
 print("do the two 'the' still get one output?", np.allclose(y_placed[0], y_placed[4]))
 
 # %% [markdown]
-# ## "Ultimately still a linear model"
+# ## "Still a linear model"
 #
-# So says another source of self-attention, to explain why a network needs something else beside it. Softmax is not linear. So who is
-# right? A function is linear if multiples and sums of inputs give the same multiples and sums of outputs. **Predict before you
+# So another source sums up self-attention, to explain why a network needs something else beside it. Softmax is not linear. So
+# who is right? A function is linear if multiples and sums of inputs give the same multiples and sums of outputs. **Predict before you
 # run:** linear in what?
 
 # %%
@@ -823,9 +853,9 @@ check("reads_the_values", reads_the_values)
 # | the score says how well a key matches | near *or long*: a query need not match best with its own key |
 # | the output is a convex combination of the values | yes: the weights are its coordinates in the triangle |
 # | temperature to 0 gives $V[\text{argmax}]$ | where the best is alone; ties are shared for ever |
-# | like a hash map, a library, a database | each exactly somewhere, and not everywhere: see their table |
+# | like a hash map, a library, a database, a classroom | each exactly somewhere, and not everywhere: see their table |
 # | permutation invariant | equivariant; invariant is the mean of all outputs |
 # | cannot tell "the cat sat on the mat" from its shuffle | as a bag of outputs, no; with places added, yes |
-# | ultimately still a linear model | in $V$, for given weights; not in $X$ |
+# | still a linear model | in $V$, for given weights; not in $X$ |
 #
 # Next: [02, why √d_k](02_scale.ipynb), where the number that we divided by without a reason gets one.

@@ -62,8 +62,8 @@ look(q=q, k=k, s=s, products=products)
 
 # %%
 print(
-    " + ".join(f"({x:.2f})" for x in products),
-    f"= {products.sum():.2f}, and s[0, 1] is {s[0, 1]:.2f}",
+    " + ".join(f"({x:.3f})" for x in products),
+    f"= {products.sum():.3f}, and s[0, 1] is {s[0, 1]:.3f}",
 )
 
 # %% [markdown]
@@ -167,7 +167,7 @@ picture(
 # ## Saturated: what reaches the scores?
 #
 # To change its mind the head needs a gradient at its scores. Write one row of weights as $p = \text{softmax}(s)$. From
-# $p_i = e^{s_i} / \sum_k e^{s_k}$,
+# $p_i = e^{s_i} / \sum_l e^{s_l}$,
 #
 # $$\frac{\partial p_i}{\partial s_j} = p_i\,(1[i = j] - p_j), \qquad J = \operatorname{diag}(p) - p\,p^\top .$$
 #
@@ -309,8 +309,9 @@ for d_k in DIMS:
 table("d_k | mean ‖dq‖ | median | max | mean, divided | median, divided | max, divided", rows)
 
 # %% [markdown]
-# Without the division the *mean* gradient grows, to four times the divided one. It does not vanish, it becomes
-# **unfair**: at $d_k = 1024$ the median query gets a thousandth of its share, and some get more than twenty
+# Without the division the *mean* gradient does not vanish: it grows, and stays at about four times the divided one. Ever fewer
+# queries hesitate, and each of them gets ever more, since $k$ has ever more entries. The gradient becomes **unfair**: at
+# $d_k = 1024$ the median query gets a thousandth of its share, and some get more than twenty
 # times what any query gets with the division. Divided, mean and median agree, and neither depends on $d_k$.
 #
 # "Gradients vanish" is a statement about the typical query, not about the sum that moves the weights.
@@ -338,7 +339,7 @@ def my_attention(q, k, v):
 check("my_attention", my_attention)
 
 # %% [markdown]
-# The library has no other attention than this. Put together from this chapter's pieces, and compared:
+# The library's is the same. Put together from this chapter's pieces, and compared:
 
 # %%
 q, k, s = scores(64)  # (500, 1, 64), (500, 16, 64), (500, 16)
@@ -353,7 +354,7 @@ np.allclose(by_hand, attention(q, k, v)[0])
 # ### Exercise `repaired_backward` (find the bug, ★★☆, 8 min)
 #
 # This backward was written in a hurry. Shapes are right, two of its three gradients are right, and a model with it will
-# train, somewhat. Write `repaired_backward` with the one wrong line put right. `check` looks at the faulty one, too.
+# train, somewhat. (How `dv` and `dp` come about is the next chapter's matter; trust them here.) Write `repaired_backward` with the one wrong line put right. `check` looks at the faulty one, too.
 
 
 # %%
@@ -390,8 +391,8 @@ check("repaired_backward", repaired_backward)
 #
 # Three things: mean 0, variance 1, independence. Break them one by one, and measure $q \cdot k / \sqrt{d_k}$:
 #
-# - **mean 1**: every product gains 1 on average, every score $\sqrt{d_k}$. Softmax forgets what all keys gain alike; what
-#   is left spreads by $\sqrt 3$, since $\operatorname{Var}(q_i k_i) = 2 \cdot 2 - 1$;
+# - **mean 1**: every product gains 1 on average, every score $\sqrt{d_k}$: softmax forgets that, since all keys gain it alike.
+#   And scores spread by $\sqrt 3$, since $\operatorname{Var}(q_i k_i) = 2 \cdot 2 - 1$;
 # - **standard deviation 2**: the variance of a product is $2^2 \cdot 2^2$, so scores spread by 4;
 # - **the same vector as query and key**, as when a token meets itself with $W_Q = W_K$: the score is
 #   $\lVert q \rVert^2 / \sqrt{d_k}$, about $\sqrt{d_k}$, and never negative;
@@ -423,8 +424,8 @@ table("entries | mean, d_k = 64 | std, 64 | mean, d_k = 256 | std, 256", rows, d
 
 # %% [markdown]
 # "The division brings the variance back to 1" is therefore a statement about the *beginning* of training, and about an
-# initialisation. $q = x W_Q$ has entries of variance $D \operatorname{Var}(W)\operatorname{Var}(x)$, for a token of $D$
-# entries. Five initialisations in common use, on normalised tokens of $D = 512$ and heads of $d_k = 64$:
+# initialisation. For a token of $D$ entries those of $q = x W_Q$ have the variance $D \operatorname{Var}(W)\operatorname{Var}(x)$
+# each. Five initialisations in common use, on normalised tokens of $D = 512$ and heads of $d_k = 64$:
 
 # %%
 D, d_k, tokens = 512, 64, 400
@@ -453,13 +454,13 @@ for name, draw, size in inits:
 table("W_Q and W_K | std of q | std of q·k / √d_k | largest of 16 weights", rows, digits=2)
 
 # %% [markdown]
-# The same division leaves scores that spread by 0.2 or by 1.8. A head that begins nearly uniform, as the last
-# row does, is no accident either: it begins by averaging, and learns where to look.
+# The same division leaves scores that spread by 0.2 or by 1.8. Nor is a head that begins nearly uniform, as in the last
+# row, broken: it begins by averaging, and learns where to look.
 #
 # ### Exercise `transformer_divisor` (predict the number, ★☆☆, 2 min)
 #
-# Some write-ups say: divide by the root of the dimension $d$, and mean the model's. The Transformer's base
-# model has width 512 and 8 heads. What are its scores divided by?
+# Some write-ups divide by $\sqrt d$, where $d$ is everywhere else the model's width. The Transformer's big model has width
+# 1,024, and 16 heads that share it evenly (chapter 05). What are its scores divided by?
 
 # %%
 ### BEGIN SOLUTION
@@ -580,10 +581,8 @@ def knows_the_scale(attention):
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((3, 5, 4))
     zeros = np.zeros((5, 12))
-    wide = attention(np.hstack([q, zeros]), np.hstack([k, zeros]), v)[
-        0
-    ]  # every q·k as before, √d_k twice as large
-    return np.allclose(wide, attention(q / 2, k, v)[0])
+    wide_q, wide_k = np.hstack([q, zeros]), np.hstack([k, zeros])  # every q·k as before
+    return np.allclose(attention(wide_q, wide_k, v)[0], attention(q / 2, k, v)[0])  # √d_k doubled
     ### END SOLUTION
 
 
@@ -595,7 +594,7 @@ check("knows_the_scale", knows_the_scale)
 #
 # - Derive $\operatorname{Var}(q \cdot k) = d_k$, and say which three assumptions it stands on.
 # - Read a row of weights and know, from $J = \operatorname{diag}(p) - p\,p^\top$, what it can still learn.
-# - Say what is true of "without $\sqrt{d_k}$ gradients vanish": the typical query's do; their mean grows.
+# - Say what is true of "without $\sqrt{d_k}$ gradients vanish": the typical query's do; their mean does not.
 # - Recognise the division in another place: in $W_Q$, in a temperature, in `scale=`.
 # - Choose between $\sqrt{d_k}$ and $\sqrt{d}$: the root of as many entries as one dot product runs over.
 #
@@ -604,7 +603,7 @@ check("knows_the_scale", knows_the_scale)
 # | the variance of a score grows in proportion to $d_k$ | yes, for independent entries of variance 1 |
 # | dividing brings it back to about 1 | at the start, and if $q$, $k$ have variance 1: we saw a std of 0.2 to 1.8 |
 # | large scores saturate softmax | yes: one key takes all |
-# | so gradients become too small to learn from | the median query's do; the mean gradient at $q$ grows |
-# | divide by the root of the model's dimension | of the head's: $\sqrt{64} = 8$, not $\sqrt{512}$ |
+# | so gradients become too small to learn from | the median query's do; the mean gradient at $q$ is four times the divided one |
+# | divide by the root of the model's dimension | of the head's: $\sqrt{1024 / 16} = 8$, not $\sqrt{1024} = 32$ |
 #
 # Next: [03, the backward pass](03_backward.ipynb), where every line of attention is undone, one gradient at a time.

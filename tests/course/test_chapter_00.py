@@ -55,6 +55,7 @@ def test_a_right_recurrence():
         (rnn(order="reversed(range(n))", end="np.stack(states[::-1], axis=-2)"), "Which token is read first?"),
         (rnn(begin="np.ones_like(x[..., 0, :] @ W)"), "What is h_1 if h_0 is 0?"),
         (rnn("h = np.tanh(x[..., t, :] @ W + (np.tanh(x[..., t - 1, :] @ W) @ U if t else 0))"), "remembers one token"),
+        (rnn("h = 1 / (1 + np.exp(-(x[..., t, :] @ W + h @ U)))"), "tanh(0) is 0, the logistic function's value"),
     ],
 )
 def test_a_recurrence_with_a_wrong_step_gets_its_hint(wrong, says):
@@ -68,6 +69,8 @@ def test_a_recurrence_with_a_wrong_step_gets_its_hint(wrong, says):
     [
         (rnn(end="h"), "wrong shape."),
         (rnn(end="np.stack(states)"), "wrong shape."),
+        (rnn(end="np.stack([np.zeros_like(states[0]), *states], axis=-2)"), "wrong shape."),
+        (rnn(end="None"), "it returned None. Is the `return` missing?"),
         (rnn(begin="np.zeros(len(U))"), "wrong dtype."),
         (rnn(step="x[..., t, :] = 0; " + STEP), "it changes or gives back what it was given."),
         (rnn(step="h = np.tanh(W @ x[..., t, :] + U @ h)"), "it raises an error."),
@@ -75,6 +78,18 @@ def test_a_recurrence_with_a_wrong_step_gets_its_hint(wrong, says):
 )
 def test_a_recurrence_of_another_form_is_told_so(wrong, says):
     assert told("my_rnn", wrong).startswith(f"✗ my_rnn: {says}")
+
+
+@pytest.mark.parametrize(
+    ("end", "says"),
+    [
+        ("h", "Keep them all, one a row."),
+        ("np.stack(states)", "The axis of tokens is the second last"),
+        ("np.stack([np.zeros_like(h), *states], axis=-2)", "n tokens, n states"),
+    ],
+)
+def test_states_of_the_wrong_shape_are_told_which(end, says):
+    assert says in " ".join(told("my_rnn", rnn(end=end)).split())
 
 
 # --- my_rnn_backward ------------------------------------------------------------------------------------------------
@@ -121,6 +136,8 @@ def test_a_right_way_back():
         (way_back(hand_back="ds[..., t, :] @ U"), "which way round does U stand"),
         (way_back(hand_back="total @ U.T"), "comes from s_t: is it ds?"),
         (way_back(hand_back="dh[..., t, :] @ U.T"), "must travel on, too"),
+        (way_back(dx="-ds @ W.T", dW="-summed(x, ds)", dU=f"-{DU}"), "right but for its sign"),
+        (way_back(dU="summed(h[..., 1:, :], ds[..., :-1, :])"), "h_{t+1} meets ds_t in your dU"),
         (way_back(dU="summed(h, ds)"), "multiplies U by h_{t-1}, not by h_t"),
         (way_back(dU=f"{DU}.T.copy()"), "leads from entry i of h_{t-1} to entry j of s_t"),
         (way_back(order="range(n)"), "Which step's ds can be computed first"),

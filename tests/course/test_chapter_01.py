@@ -101,6 +101,8 @@ def stub(*args):
     ("answer", "says"),
     [
         (stub, "not answered yet"),
+        (lambda x, W_q, W_k, W_v: None, "it returned None. Is the `return` missing?"),
+        (lambda x, W_q, W_k, W_v: right(x, W_q, W_k, W_v)[0], "right as far as it goes, but it returns no `weights`."),
         (lambda x, W_q, W_k, W_v: right(x, W_q, W_k, W_v)[::-1], "wrong shape."),
         (lambda x, W_q, W_k, W_v: ops.attention((x @ W_q).T, x @ W_k, x @ W_v), "✗"),
         (lambda x: x, "it cannot be called."),

@@ -181,6 +181,9 @@ class Subject:
         """Gradients under the names they belong to. Raises Violation where one is missing or there are too many."""
         found = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.kind.wrt if n not in self.lacks]
+        if returned is None:
+            expected = ", ".join("d" + n for n in offered)
+            raise Violation(f"{self.kind.function}_backward returned None, expected {expected}")
         present = [n for n in offered if case.get(n) is not None]
         for names in (self.kind.wrt, offered, present):
             if len(found) == len(names):

@@ -24,6 +24,7 @@ PATIENCE = 2.0          # seconds for one call of an answer
 RUNS = 5                # of a reader's property, which may draw its inputs anew each time
 
 NOTHING = "it returned None"
+ROUNDING = "If it is so on paper: it is so up to rounding, and np.allclose forgives that."
 UNWRITTEN = Judgement(UNANSWERED, "not answered yet")
 
 
@@ -78,9 +79,6 @@ class Function:
     a bug, `names_bug` is False: the counterexample is shown, the diagnosis would be the answer. `tempting` is a small
     zoo for a kind that has none: what a reader may write instead, and what to say to whoever writes it. `besides` is
     asked last, of an answer that passed: what its kind cannot know and is still wrong, in a sentence, or "".
-
-    An answer returns all of the kind's `outputs`: `tinyattn check` passes over what is not offered, but here it was
-    asked for.
     """
 
     kind: Any
@@ -122,7 +120,8 @@ class Function:
         if report:
             absent = _not_returned(op, kind) if self.part == "forward" and len(kind.outputs) > 1 else []
             if absent:
-                return Judgement(WRONG, f"what it returns is right, but it returns no `{absent[0]}`.")
+                says = f"right as far as it goes, but it returns no `{absent[0]}`."
+                return Judgement(WRONG, says, (f"  expected {', '.join(kind.outputs)}",))
             with _aside():
                 amiss = self.besides(answer) if self.besides else ""
             if amiss:
@@ -135,7 +134,8 @@ class Function:
         lines = tuple("\n".join(told).split("\n"))
         if _no_result(first):
             lines = lines[2:]  # which property it was on the way to is beside the point
-        known = next((says for wrong, says in self.tempting if self._is(op, wrong, kind)), None)
+        tempting = () if first.endless else self.tempting  # it would not come back here either
+        known = next((says for wrong, says in tempting if self._is(op, wrong, kind)), None)
         return Judgement(WRONG, _headline(first), lines + (() if known is None else (f"  {known}",)))
 
     def _is(self, op: Any, wrong: Callable[..., Any], kind: Any) -> bool:
@@ -188,7 +188,7 @@ class Property:
                     return Judgement(WRONG, told)
                 if outcome != "holds":
                     says = f"it accuses {' and '.join(self.gives)} where nothing is wrong: {which}."
-                    return Judgement(WRONG, says, (f"  {told}",) if told else ())
+                    return Judgement(WRONG, says, (f"  {told or ROUNDING}",))
         bug = next(b for b in ZOO[self.kind].BUGS if b.name == self.bug)
         wrong = make(frozenset([self.bug]))
         found = [self._ask(answer, wrong) for _ in range(RUNS)]
@@ -262,7 +262,7 @@ def _headline(first: Any) -> str:
 
 
 def _not_returned(op: Any, kind: Any) -> list[str]:
-    """Names of the kind's outputs that the answer, right as it is, leaves out."""
+    """Outputs that an answer, right as it is, leaves out: `tinyattn.check` can do without, a chapter asks for all."""
     from ..check.drawing import Pick
 
     with _aside():

@@ -170,6 +170,16 @@ def _one_step_back(x: Any, W: Any, U: Any) -> Any:
     return np.tanh(s + before @ U)
 
 
+def _from_h_0(x: Any, W: Any, U: Any) -> Any:
+    """n + 1 states, the zeros first."""
+    h = _rnn(x, W, U)
+    return np.concatenate([np.zeros_like(h[..., :1, :]), h], axis=-2)
+
+
+def _last_state(x: Any, W: Any, U: Any) -> Any:
+    return _rnn(x, W, U)[..., -1, :]
+
+
 WRONG_RNN = (
     (lambda x, W, U: _states(x, W, U, lambda s, h: s + h @ U), "Is every entry of your h between -1 and 1?"),
     (lambda x, W, U: np.tanh(x @ W), "Change x_1: does your h_2 change? Where does h_{t-1} come in?"),
@@ -185,6 +195,13 @@ WRONG_RNN = (
     (_from_the_end, "Which token is read first?"),
     (_from_one, "What is h_1 if h_0 is 0? Try it with n = 1."),
     (_one_step_back, "Your h_t remembers one token. It should be made from h_{t-1}, which remembers them all."),
+    (
+        lambda x, W, U: _states(x, W, U, lambda s, h: 1 / (1 + np.exp(-(s + h @ U)))),
+        "Should a token of zeros move the state? tanh(0) is 0, the logistic function's value there is 1/2.",
+    ),
+    (_from_h_0, "n tokens, n states: h_0 is what you begin with, and not one of them."),
+    (_last_state, "That is the last state. Keep them all, one a row."),
+    (lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0), "The axis of tokens is the second last, in h as in x."),
 )  # fmt: skip
 
 
@@ -216,6 +233,17 @@ def _later(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
     ds = _through_time(dh, x, W, U, h)
     dx, dW, _ = _three(x, W, h, ds)
     return dx, dW, _summed(h, ds)
+
+
+def _crossed(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    """dU from the state after in place of the state before."""
+    ds = _through_time(dh, x, W, U, h)
+    dx, dW, _ = _three(x, W, h, ds)
+    return dx, dW, _summed(h[..., 1:, :], ds[..., :-1, :])
+
+
+def _against(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
+    return tuple(-gradient for gradient in _rnn_backward(dh, x, W, U, h))
 
 
 def _turned(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
@@ -255,6 +283,8 @@ WRONG_BACKWARD = (
         "You hand back the gradient that came from above. What came from later steps must travel on, too.",
     ),
     (_later, "Step t multiplies U by h_{t-1}, not by h_t: which rows of h meet which rows of ds?"),
+    (_crossed, "h_{t+1} meets ds_t in your dU. Which state stood before U when s_t was made?"),
+    (_against, "Every gradient is right but for its sign. They say where the loss rises: who takes the step down?"),
     (_turned, "dU[i, j] belongs to U[i, j], which leads from entry i of h_{t-1} to entry j of s_t."),
     (_from_the_front, "Which step's ds can be computed first: that of the first token, or of the last?"),
     (_last_only, "The loss may look at every h_t: each dh_t joins in at its own step."),
@@ -356,6 +386,7 @@ EXERCISES = (
                     lambda: NUMBERS * int(BITS / math.log2(LETTERS)),
                     "So many whole letters in each number, and the rest of its bits unused. Use all the bits together.",
                 ),
+                (lambda: math.ceil(NUMBERS * BITS / math.log2(LETTERS)), "Rounded up: the last letter has no room."),
                 (lambda: NUMBERS * BITS // 5, "Five bits tell 32 things apart. 27 need a little less: log₂ 27."),
             ),
         ),

@@ -141,6 +141,29 @@ def _exponentials(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     return weights @ (x @ W_v), weights
 
 
+def _scaled_too_late(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    """Divides the weights, not the scores."""
+    weights = ops.softmax((x @ W_q) @ np.swapaxes(x @ W_k, -1, -2)) * W_q.shape[-1] ** -0.5
+    return weights @ (x @ W_v), weights
+
+
+def _other_way_round(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    """weightsᵀ v: each word gives where it should take."""
+    weights = self_lookup(x, W_q, W_k, W_v)[1]
+    return np.swapaxes(weights, -1, -2) @ (x @ W_v), weights
+
+
+def _worst_first(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    """The sign of the scores is turned."""
+    return self_lookup(x, -W_q, W_k, W_v)
+
+
+def _scores_for_weights(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
+    """The output is right; beside it the scores are returned."""
+    q, k = x @ W_q, x @ W_k
+    return self_lookup(x, W_q, W_k, W_v)[0], q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5
+
+
 def _without_itself(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     """Every other token, as some sentences have it."""
     return ops.attention(x @ W_q, x @ W_k, x @ W_v, ~np.eye(x.shape[-2], dtype=bool))
@@ -168,6 +191,10 @@ def _tempting() -> tuple[tuple[Callable[..., Any], str], ...]:
         (_one_projection, "It looks as if W_q made the keys too. A word that asks is not a word that is asked."),
         (_without_projections, "It looks as if tokens are compared as they are. Where do W_q and W_k come in?"),
         (_scores_as_weights, "It looks as if the scores were the weights. Can a weight be negative?"),
+        (_scaled_too_late, "It looks as if √d came after softmax. Do your weights still sum to 1?"),
+        (_other_way_round, "It looks as if the weights were turned. Which of their axes belongs to the values?"),
+        (_worst_first, "It looks as if the best match got the least. Where does a minus come from?"),
+        (_scores_for_weights, "The output is right. What you return beside it: is it before softmax, or after?"),
         (_without_itself, "It looks as if a token could not see itself. In self-attention it is one of its own keys."),
     )
 

@@ -11,7 +11,7 @@ from ..judges import Function, Number, Property
 
 CHAPTER = 2
 D_K = 256                    # of score_std
-WIDTH, HEADS = 512, 8        # of transformer_divisor: the Transformer's base model
+WIDTH, HEADS = 1024, 16      # of transformer_divisor: the Transformer's big model
 
 
 def _score_std() -> float:
@@ -37,6 +37,20 @@ def _attention(q: Any, k: Any, v: Any) -> Any:
     """The library's, without the options that the chapter has not come to yet."""
     return ops.attention(q, k, v)
 
+
+def _over_everything(dp: Any, p: Any) -> Any:
+    return p * (dp - np.sum(dp * p))
+
+
+def _over_the_batch(dp: Any, p: Any) -> Any:
+    return p * (dp - np.sum(dp * p, axis=0, keepdims=True))
+
+
+WRONG_SOFTMAX_BACKWARD = (  # beside the zoo's
+    (lambda dp, p: -ops.softmax_backward(dp, p), "Right but for its sign: which of the two sums of J has the minus?"),
+    (_over_everything, "Your sum runs over all rows. Softmax treats each row on its own: along which axis?"),
+    (_over_the_batch, "Your sum runs down the columns. Along which axis did softmax go?"),
+)
 
 EXERCISES = (
     Exercise(
@@ -66,7 +80,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="ds from dp and p, without building the Jacobian",
-        judge=Function("softmax", part="backward"),
+        judge=Function("softmax", part="backward", tempting=WRONG_SOFTMAX_BACKWARD),
         hints=(
             "ds_j = Σ_i dp_i ∂p_i/∂s_j. Put J_ij = p_i (1[i = j] - p_j) in, and split it into two sums.",
             "One of the two sums has a single term. In the other p_j does not depend on i: take it out, and what is "
@@ -109,7 +123,9 @@ EXERCISES = (
             tempting=(
                 (lambda: math.sqrt(WIDTH), "That is the root of the model's width. How many entries has one q·k?"),
                 (lambda: WIDTH // HEADS, "That is d_k itself, the variance. And the divisor?"),
-                (lambda: HEADS / math.sqrt(WIDTH), "That is what scores are multiplied by."),
+                (lambda: math.sqrt(HEADS / WIDTH), "That is what scores are multiplied by."),
+                (lambda: HEADS, "That is how many heads there are. How many entries has one of them?"),
+                (lambda: math.sqrt(HEADS), "The root of how many heads there are. How many entries has one?"),
             ),
         ),
         hints=(
