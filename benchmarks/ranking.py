@@ -135,8 +135,8 @@ HOW = f"""
 Every contender has a process of its own and {THREADS} threads, and gave for {CHECKED} users the scores that the library
 gives in float64, computing all positions of all blocks, to {TOLERANCE:g} of the largest. In each round all are asked,
 one after the other and in random order, to score all users once; times are medians over rounds, ratios are taken within
-a round. tinyattn is `SASRec.score` as evaluation calls it: cutting histories into slices of about equal length,
-padding them and starting a second process are in its time, and the last block is computed at the last position only. torch-padded is eager with
+a round. tinyattn is `SASRec.score` as evaluation calls it: cutting histories into slices of about equal length and
+padding them is in its time, and the last block is computed at the last position only. torch-padded is eager with
 scaled_dot_product_attention, in inference mode, every history padded to the full length, the last norm and the product
 with the item table at the last position only; torch-buckets is the same with users sorted by length and each batch as
 wide as its longest. Their batches are made beforehand, of the size that a trial finds fastest. Ranks and metrics are in

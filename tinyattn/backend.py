@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,11 @@ def module_for(device: str) -> Any:
 def on_host(xp: Any) -> bool:
     """Does `xp` compute here, at once? Elsewhere a result that Python looks at has to be waited for and fetched."""
     return xp is np
+
+
+def overflow_is_meant() -> AbstractContextManager[Any]:
+    """A context in which NumPy does not warn where a number gets too large. Others never do."""
+    return np.errstate(over="ignore")
 
 
 def asarray(x: Any, like: Any) -> Any:

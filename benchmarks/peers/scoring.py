@@ -7,7 +7,6 @@ A contender is made of (network, weights, histories). `all_scores()` yields the 
 from __future__ import annotations
 
 import pickle
-import resource
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,7 +43,7 @@ class TinyAttn:
         at_once = max(1, _SCORES_AT_ONCE // (network.items + 1))
         self.parts = np.array_split(np.arange(len(histories)), -(-len(histories) // at_once))
         self.histories, self.order = histories, np.arange(len(histories))
-        self.about: dict[str, Any] = {"users at once": max(map(len, self.parts)), "processes": THREADS}
+        self.about: dict[str, Any] = {"users at once": max(map(len, self.parts))}
 
     def all_scores(self) -> Iterator[np.ndarray]:
         for part in self.parts:
@@ -74,12 +73,6 @@ class Scorer(child.Child):
         for _ in self.contender.all_scores():
             pass
         return {"seconds": time.perf_counter() - began}
-
-    def finish(self) -> dict[str, Any]:
-        found = super().finish()
-        workers = self.contender.about.get("processes", 1) - 1  # they have ended: what the largest of them had
-        ended = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e6
-        return found | {"peak": found["peak"] + workers * ended}
 
 
 def write(folder: Path, network: SASRecNetwork, weights: Any, histories: list[np.ndarray]) -> None:

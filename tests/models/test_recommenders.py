@@ -143,24 +143,14 @@ def test_scores_do_not_depend_on_company_or_order(rng):
 
 
 @pytest.mark.host
-def test_many_histories_are_scored_by_several_processes_to_the_same_bits(rng, monkeypatch):
+def test_scores_have_the_same_bits_with_any_number_of_workers(rng, monkeypatch):
     model = SASRec(**SMALL).fit(leave_one_out(TINY.generate()), progress=False)
     histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 200)]
-    counts = []
-
-    class Counting(sasrec.Crew):
-        def __init__(self, count, *args):
-            counts.append(count)
-            super().__init__(count, *args)
-
-    monkeypatch.setattr(sasrec, "Crew", Counting)
-    monkeypatch.setattr(sasrec, "SLICE_TOKENS", 30)
+    monkeypatch.setattr(sasrec, "SLICE_TOKENS", 30)  # many slices
     model.workers = 1
     alone = model.score(histories)
     model.workers = 3
     np.testing.assert_array_equal(model.score(histories), alone)
-    model.score(histories[:3])  # not worth starting processes for
-    assert counts == [1, 3, 1]
 
 
 def test_no_histories_have_no_scores():

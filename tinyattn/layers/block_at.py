@@ -9,6 +9,7 @@ import math
 
 from ..backend import get_xp
 from ..ops import softmax
+from ..ops.layer_norm import normalise
 from ..ops.shapes import row_sum, swap
 from .dense import dense
 from .feed_forward import feed_forward
@@ -18,8 +19,9 @@ from .norm import norm
 
 def pre_block_at(p, x, at, *, heads, mask=None, eps=1e-5):
     """Row `at` of `pre_block`'s y. Shapes: x (B, n, D), at (B,) integers, mask (n, n) or None -> (B, 1, D)."""
-    h, _ = norm(p["norm_1"], x, eps=eps)
-    a = attention_of_one(p["attention"], pick(h, at), h, heads=heads, mask=pick_mask(mask, at))
+    x_hat, _ = normalise(x, eps)
+    maps = _after_norm(p["norm_1"], p["attention"])
+    a = attention_of_one(maps, pick(x_hat, at), x_hat, heads=heads, mask=pick_mask(mask, at))
     x = pick(x, at) + a
     h, _ = norm(p["norm_2"], x, eps=eps)
     f, _ = feed_forward(p["feed_forward"], h)
@@ -67,6 +69,14 @@ def attention_of_one(p, x, memory, *, heads, mask=None):
     if "b" in p["value"]:
         a += merge(row_sum(weights) * split(p["value"]["b"][None], heads))
     return dense(p["output"], a)[0] if "output" in p else a
+
+
+def _after_norm(norm, p):
+    """The maps of LN(x) as maps of x_hat, so that γ and β meet no tokens: `norm_linear` says how."""
+    gamma, beta, maps = norm["gamma"], norm["beta"], dict(p)
+    for name in ("query", "key", "value"):
+        maps[name] = {"W": gamma[:, None] * p[name]["W"], "b": beta @ p[name]["W"] + p[name].get("b", 0)}
+    return maps
 
 
 def pick(x, at):

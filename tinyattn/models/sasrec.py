@@ -14,12 +14,10 @@ from ..data import Interactions, Sampler, Split, pad
 from ..evaluation import NaNScoreError, full_ranking
 from ..layers import flatten, leaves
 from ..ops import Stream, generator
-from ..training import SLICE_TOKENS, Crew, Settings, cut, train
+from ..training import SLICE_TOKENS, Settings, Workers, cut, train
 from .objectives import OBJECTIVES
 from .recommender import Recommender
 from .sasrec_network import SASRecNetwork
-
-WORTH_A_CREW = 8     # slices to score that take longer than starting other processes
 
 
 @dataclass(eq=False)
@@ -122,9 +120,9 @@ class SASRec(Recommender):
         return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
-        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf.
+        """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices, by threads.
 
-        Many histories are shared out among `workers` processes. Raises ValueError for user numbers beyond the table.
+        Raises ValueError for user numbers beyond the table.
         """
         return self._score(self.network, self.parameters, histories, users)
 
@@ -139,17 +137,16 @@ class SASRec(Recommender):
         xp = backend.get_xp(p["items"])
         on_host = backend.on_host(xp)
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
-        slices = cut(lengths, SLICE_TOKENS if on_host else 64 * SLICE_TOKENS)
+        slices = cut(lengths, (2 if on_host else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
 
         def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.items)
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
                 return network.last_state(p, batch.to(xp))
 
-        workers = self.workers if on_host and len(slices) >= WORTH_A_CREW else 1
         states = xp.empty((len(histories), self.dim), dtype=p["items"].dtype)
-        with Crew(workers, work, max(map(len, slices)) * states[:1].nbytes) as crew:
-            for rows, found in zip(slices, crew.map(slices), strict=True):
+        with Workers(self.workers if on_host else 1) as pool:
+            for rows, found in zip(slices, pool.map(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
             with np.errstate(over="ignore", invalid="ignore"):       # here, too
                 return backend.to_numpy(network.score_items(p, states))

@@ -19,7 +19,7 @@ import math
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..backend import get_xp, on_host
+from ..backend import get_xp, on_host, overflow_is_meant
 from .attention import attention, attention_backward
 from .shapes import expect, expect_onto, row_sum, swap
 
@@ -89,13 +89,15 @@ def _exponentials(scores):
     """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
     s = scores()
     xp = get_xp(s)
-    with xp.errstate(over="ignore"):                                # rows that overflow are far rows
+    with overflow_is_meant():                                       # in far rows
         xp.exp(s, out=s)
     total = row_sum(s)
+    if not s.size:
+        return s, total
     near = (total > 1 / LARGEST) & (total < LARGEST)
     if not xp.all(near):                                            # scores far from 0, or all of a row's hidden
         again = scores()
-        top = xp.max(again, axis=-1, keepdims=True, initial=-math.inf)
+        top = xp.max(again, axis=-1, keepdims=True)
         again -= xp.where(top == -math.inf, 0.0, top)
         xp.exp(again, out=again)
         s, total = xp.where(near, s, again), xp.where(near, total, row_sum(again))

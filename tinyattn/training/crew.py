@@ -1,4 +1,4 @@
-"""Worker processes for training and scoring: slices side by side, each with an interpreter lock of its own.
+"""Worker processes for training: slices side by side, each with an interpreter lock of its own.
 
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters lie in memory that all of them see, and so do a step's tasks, and
