@@ -62,9 +62,9 @@ def readable_block(patch: Patch) -> None:
 
 
 def readable_attention(patch: Patch) -> None:
-    def plain(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
-        out, weights = attention(q, k, v, mask)
-        return out, Looked(q, k, v, plain=weights)  # whose backward is attention_backward
+    def plain(q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = None) -> Any:
+        out, weights = attention(q, k, v, mask, scale=scale)
+        return out, Looked(q, k, v, scale, plain=weights)  # whose backward is attention_backward
 
     patch.put("ops.fused_attention.fused_attention", lambda _: plain)
 
