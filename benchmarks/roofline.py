@@ -248,7 +248,7 @@ def draw_profile(result: dict[str, Any]) -> Any:
     ax.barh(names, ms, color=[GREY if name == REST else BLUE for name in names], height=0.72)
     least = [floor.get(name, 0.0) for name in names]
     bars = ax.barh(names, least, color=ORANGE, height=0.3)
-    bars.set_label("the matrix products, or exp, by themselves")
+    bars.set_label("products or exp alone")
     for y, value in enumerate(ms):
         ax.text(value + 0.008 * max(ms), y, f"{value:.1f} ms, {100 * value / total:.0f} %", va="center", fontsize=8)
     ax.set(
@@ -257,7 +257,7 @@ def draw_profile(result: dict[str, Any]) -> Any:
         title=f"Configuration {CONFIGURATION}: {step:.0f} ms for {result['tokens']:,.0f} tokens",
     )
     ax.tick_params(axis="y", length=0)
-    ax.legend(loc="lower right", bbox_to_anchor=(1.0, 0.13), fontsize=9)  # where bars are short
+    ax.legend(loc="center right", fontsize=9)  # where bars are short
     return made
 
 

@@ -181,18 +181,13 @@ class Subject:
         """Gradients under the names they belong to. Raises Violation where one is missing or there are too many."""
         found = tuple(returned) if isinstance(returned, tuple | list) else (returned,)
         offered = [n for n in self.kind.wrt if n not in self.lacks]
-        if returned is None:
-            expected = ", ".join("d" + n for n in offered)
-            raise Violation(f"{self.kind.function}_backward returned None, expected {expected}")
         present = [n for n in offered if case.get(n) is not None]
-        for names in (self.kind.wrt, offered, present):
-            if len(found) == len(names):
-                named = dict(zip(names, found, strict=True))
-                break
-        else:
+        names = next((names for names in (self.kind.wrt, offered, present) if len(names) == len(found)), None)
+        if names is None or returned is None:
             expected = ", ".join("d" + n for n in offered)
             gave = "None" if returned is None else f"{len(found)} gradient{'s' * (len(found) != 1)}"
             raise Violation(f"{self.kind.function}_backward returned {gave}, expected {expected}")
+        named = dict(zip(names, found, strict=True))
         for n in present:
             if named[n] is None:
                 raise Violation(f"{self.kind.function}_backward returned None for d{n}")
