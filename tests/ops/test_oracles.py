@@ -81,6 +81,22 @@ def test_fused_attention_is_attention(size, n, m, rng):
             assert g.dtype == theirs.dtype
 
 
+@pytest.mark.host  # a device's gradients are carried back, not `into`: tests/layers runs the fused block there
+@pytest.mark.parametrize("scale", [1, 0.3])
+def test_fused_attention_with_a_scale_of_its_own_and_gradients_put_where_they_belong(scale, rng):
+    """Side by side in one array, whose rows are longer than a head: what stood there is written over."""
+    q, k, v, dout = rng.standard_normal((4, 2, 3, 70, 5))
+    for mask in masks(70, 70, rng):
+        out, weights = ops.attention(q, k, v, mask, scale=scale)
+        fused, looked = ops.fused_attention(q, k, v, mask, scale=scale)
+        np.testing.assert_allclose(fused, out, rtol=0, atol=1e-12)
+        expected = ops.attention_backward(dout, q, k, v, weights, scale=scale)[:3]
+        there = np.full((2, 70, 9, 5), np.nan).swapaxes(1, 2)
+        into = there[:, :3], there[:, 3:6], there[:, 6:]
+        ops.fused_attention_backward(dout, looked, into=into)
+        np.testing.assert_allclose(there, np.concatenate(expected, axis=1), rtol=0, atol=1e-10)
+
+
 @pytest.mark.parametrize("lead", LEADS, ids=str)
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 def test_norm_linear_is_linear_of_layer_norm(bias, lead, rng):

@@ -99,10 +99,10 @@ def fused_pre_block_backward(p, dy, cache):
     return dx, grads
 
 
-def _three(heads):
+def _three(x):
     """Views of the heads of q, of k and of v, which stand in this order. Shapes: (..., 3 h, n, d) -> (..., h, n, d)."""
-    h = heads.shape[-3] // 3
-    return heads[..., :h, :, :], heads[..., h : 2 * h, :, :], heads[..., 2 * h :, :, :]
+    h = x.shape[-3] // 3
+    return x[..., :h, :, :], x[..., h : 2 * h, :, :], x[..., 2 * h :, :, :]
 
 
 def _side_by_side(p, heads):

@@ -52,7 +52,7 @@ class SASRec(Recommender):
     lr: float = 1e-3
     beta2: float = 0.98               # of Adam
     seed: int = 0
-    workers: int | None = None        # by default one a core, up to 8; never changes a result
+    workers: int | None = None        # by default one a core, in training up to 8; never changes a result
     device: str = "cpu"               # or "gpu"; a model moves freely between them
 
     network: SASRecNetwork = field(init=False, repr=False)               # set by fit and load, as are
