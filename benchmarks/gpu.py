@@ -36,10 +36,11 @@ from tests.strict import COUNTS
 from tinyattn import backend, ops
 from tinyattn.data import Interactions, Sampler, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
-from tinyattn.layers import BLOCKS, FUSED_BLOCKS, block_init, flatten, leaves, tree_map
+from tinyattn.layers import BLOCKS, FUSED_BLOCKS, block_init
 from tinyattn.models import SASRec, SASRecNetwork
-from tinyattn.ops import Stream, generator
+from tinyattn.random import Stream, generator
 from tinyattn.training import Moments, adam
+from tinyattn.tree import Rows, flatten, leaves, tree_map
 
 RESULT = RESULTS / "gpu.json"
 TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
@@ -134,7 +135,7 @@ def _network(loss: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
 
 
 def _dense(g: Any, like: Any) -> Any:
-    if not isinstance(g, ops.Rows):
+    if not isinstance(g, Rows):
         return g
     whole = backend.get_xp(like).zeros_like(like)
     whole[g.ids] = g.values

@@ -65,7 +65,7 @@ BUGS = [
         "a host mask among device arrays"),
     Bug("masks_carried_over", "layers/drop.py", "keep_mask(rng, shape, rate, like=x)",
         "__import__('tinyattn').backend.asarray(keep_mask(rng, shape, rate), like=x)", "a transfer a mask, megabytes a step"),
-    Bug("masks_from_the_device", "ops/random.py", "    return kept.reshape(shape)",
+    Bug("masks_from_the_device", "random.py", "    return kept.reshape(shape)",
         "    return xp.random.default_rng(key).random(shape) >= rate", "another stream: same seed, other masks"),
     Bug("loss_as_float", "ops/losses.py", "return xp.sum(each * weights) / _total(weights)",
         "return float(xp.sum(each * weights)) / _total(weights)", SYNC),

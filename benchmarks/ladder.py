@@ -28,7 +28,7 @@ from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
 from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, draw, folder_of
-from tinyattn.layers import tree_map
+from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "ladder.json", RESULTS / "ladder.md"
 TOGETHER = 4  # rungs that are measured side by side, in the same rounds, with the library as it is

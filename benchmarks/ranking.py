@@ -29,8 +29,8 @@ from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
 from benchmarks.training_step import ML_1M, POPULARITY, SEED, Lengths, without_repeats
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
+from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "ranking.json", RESULTS / "ranking.md"
 CONTENDERS = {"tinyattn": "numpy", "torch-padded": "torch", "torch-buckets": "torch"}  # name: the package it needs

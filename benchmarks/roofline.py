@@ -25,10 +25,10 @@ import numpy as np
 from benchmarks.children import Child, tell
 from benchmarks.machine import RESULTS, ROOT, describe, write_readme
 from benchmarks.training_step import CONFIGURATIONS, SEED, draw, folder_of
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.fused_attention import TILE
 from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style, save
+from tinyattn.tree import tree_map
 
 RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.png"
 CONFIGURATION = "A"
@@ -55,7 +55,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.softmax": EXP,
     "ops.layer_norm": "norms: centred and scaled",
     "ops.activations": "ReLU",
-    "ops.random": "dropout: masks",
+    "random": "dropout: masks",
     "ops.dropout": "dropout: products",
     "ops.embedding": "embeddings, sums of their gradients",
     "ops.losses": "objective",
@@ -63,7 +63,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.masks": "causal masks",
     "ops.shapes": "checks of shapes",
     "training.plan": "plan: sorted and cut",
-    "layers.tree": "gradients of slices added up",
+    "tree": "gradients of slices added up",
     "training.adam": "Adam",
 }
 REST = "between ops: residuals, heads, zeros"

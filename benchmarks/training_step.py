@@ -37,8 +37,8 @@ from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
 from tinyattn.data import Batch, Interactions, Sampler, Vocabulary, read
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
+from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "training_step.json", RESULTS / "training_step.md"
 STEPS = 8  # a pass: as many batches, and so as many steps a round

@@ -22,7 +22,6 @@ from tinyattn.check import gradcheck
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check, look, picture, table
 from tinyattn.data import Batch
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import (
     attention,
@@ -38,6 +37,7 @@ from tinyattn.ops import (
 )
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
+from tinyattn.tree import tree_map
 
 # %% [markdown]
 # ## Asking every weight

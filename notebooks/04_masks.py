@@ -21,7 +21,7 @@ from matplotlib.patheffects import withStroke
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check, look, picture, table
 from tinyattn.data import pad
-from tinyattn.layers import BLOCKS, block_init, dense, dense_backward, dense_init, flatten
+from tinyattn.layers import BLOCKS, block_init, dense, dense_backward, dense_init
 from tinyattn.ops import (
     attention,
     attention_backward,
@@ -35,6 +35,7 @@ from tinyattn.ops import (
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
+from tinyattn.tree import flatten
 
 # %% [markdown]
 # ## A model that knows tomorrow

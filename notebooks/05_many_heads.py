@@ -22,19 +22,14 @@ import numpy as np
 from matplotlib.patheffects import withStroke
 
 from tinyattn.course import check, look, picture, table
-from tinyattn.layers import (
-    flatten,
-    leaves,
-    multi_head_attention,
-    multi_head_attention_backward,
-    multi_head_init,
-)
+from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
 from tinyattn.layers.multi_head import merge, split
 from tinyattn.models.sasrec_network import SASRecNetwork
 from tinyattn.ops import attention, attention_backward, causal_mask, softmax
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
+from tinyattn.tree import flatten, leaves
 
 # %% [markdown]
 # ## One mixture of two words

@@ -37,7 +37,7 @@ sys.path.insert(0, str(ROOT))
 
 from tinyattn.course.chapters import Chapter, chapters, folder  # noqa: E402
 from tinyattn.course.notebook import METADATA, notebook, text_of  # noqa: E402
-from tinyattn.data import write_atomically  # noqa: E402
+from tinyattn.files import write_atomically  # noqa: E402
 
 FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell

@@ -22,7 +22,7 @@ from tinyattn.training import train
 
 backend.register(StrictArray, strict, "strict")
 DEVICES = ("cpu", "strict", "gpu")
-_HOME = ("tinyattn.ops", "tinyattn.layers", "tinyattn.training.adam", "tinyattn.check.adapters")
+_HOME = ("tinyattn.ops", "tinyattn.random", "tinyattn.layers", "tinyattn.training.adam", "tinyattn.check.adapters")
 
 
 def _missing() -> dict[str, str]:
@@ -90,7 +90,7 @@ class On:
         if thing is SASRecNetwork:
             return lambda *args, **kwargs: self.methods(SASRecNetwork(*args, **kwargs))
         if isinstance(thing, types.FunctionType) and thing.__module__.startswith(_HOME):
-            return thing if thing.__module__ == "tinyattn.layers.tree" else self.function(thing)
+            return self.function(thing)
         if isinstance(thing, types.ModuleType) and thing.__name__.startswith(_HOME):
             return types.SimpleNamespace(**{name: self.of(x) for name, x in vars(thing).items()})
         if isinstance(thing, dict) and thing and all(_is_block(x) for x in thing.values()):

@@ -22,8 +22,10 @@ from tinyattn.check.kinds import KINDS
 from tinyattn.check.subject import Subject
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.models import Recommender, SASRec, SASRecNetwork
-from tinyattn.ops import Stream, generator, keep_mask
+from tinyattn.ops import keep_mask
+from tinyattn.random import Stream, generator
 from tinyattn.training import InterruptedRunError, Learner, Settings, train
+from tinyattn.tree import flatten, leaves
 
 ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
 SPLIT = leave_one_out(TINY.generate())
@@ -119,7 +121,7 @@ def test_a_run_stopped_on_one_device_goes_on_on_another(where, tmp_path):
             SASRec(**SMALL, device=one).fit(SPLIT, progress=False, checkpoint=path, on_epoch=stop)
         gone_on = SASRec(**SMALL, device=other).fit(SPLIT, progress=False, checkpoint=path)
         for (name, mine), (_, theirs) in zip(
-            layers.leaves(whole.parameters), layers.leaves(gone_on.parameters), strict=True
+            leaves(whole.parameters), leaves(gone_on.parameters), strict=True
         ):
             np.testing.assert_allclose(backend.to_numpy(theirs), mine, rtol=0, atol=1e-4, err_msg=name)
 
@@ -131,7 +133,7 @@ def test_so_does_one_with_tables_that_only_the_host_keeps_lazily(where, tmp_path
 
     def run(device, batches, **how):
         p, _ = train(network, batches, replace(settings, device=device), workers=1, progress=False, **how)
-        return np.concatenate([backend.to_numpy(leaf).ravel() for _, leaf in layers.leaves(p)])
+        return np.concatenate([backend.to_numpy(leaf).ravel() for _, leaf in leaves(p)])
 
     class Interrupted(Sampler):
         def batch(self, step):
@@ -285,8 +287,8 @@ def test_one_transfer_carries_a_whole_batch():
 
 def test_initial_weights_are_drawn_on_the_host():
     p = SASRecNetwork(items=5, maxlen=3, dim=2).init(generator(0, Stream.INIT))
-    vector, there = layers.flatten(p, np.float32, strict)
-    for (name, mine), (_, theirs) in zip(layers.leaves(p), layers.leaves(there), strict=True):
+    vector, there = flatten(p, np.float32, strict)
+    for (name, mine), (_, theirs) in zip(leaves(p), leaves(there), strict=True):
         np.testing.assert_array_equal(theirs.get(), mine.astype(np.float32), err_msg=name)
     there["items"][...] = 7.0
     assert (vector.get() == 7).sum() == 12  # views into one vector there too

@@ -15,9 +15,9 @@ from benchmarks.peers.ours import TinyAttn, reference
 from benchmarks.peers.patch import Patch
 from benchmarks.training_step import BEAUTY, Configuration, Lengths, draw
 from tinyattn import layers, ops
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import plan
+from tinyattn.tree import tree_map
 
 TINY = Configuration("tiny", BEAUTY, 8, SASRecNetwork(items=5_000, maxlen=70, dim=8, blocks=2, heads=2, dropout=0.0))
 LADDER = {key: rungs.ladder(key) for key in ladder.SHOWN}
@@ -60,7 +60,7 @@ def test_afterwards_every_name_means_what_it_meant(given):
     contender = rungs.load(LADDER["B"][rungs.TEXTBOOK])(TINY.network, weights, batches)
     during = names()
     changed = {place for place in before if before[place] is not during.get(place)}
-    assert {("tinyattn.ops.random", "keep_mask"), ("tinyattn.layers.drop", "keep_mask")} <= changed
+    assert {("tinyattn.random", "keep_mask"), ("tinyattn.layers.drop", "keep_mask")} <= changed
     contender.close()
     after = names()
     assert [place for place in before if before[place] is not after[place]] == []

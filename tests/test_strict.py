@@ -7,7 +7,8 @@ from tests.devices import DEVICES, MISSING, On
 from tests.rules import RULES, outcome
 from tests.strict import COUNTS, StrictError, strict
 from tinyattn.backend import to_numpy
-from tinyattn.ops import Rows, relu_backward
+from tinyattn.ops import relu_backward
+from tinyattn.tree import Rows
 
 X = np.arange(6.0).reshape(2, 3)
 ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]

@@ -10,8 +10,8 @@ from benchmarks import training_step
 from benchmarks.children import Child
 from benchmarks.peers import installed
 from benchmarks.training_step import BEAUTY, CONFIGURATIONS, ML_1M, Configuration
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRecNetwork
+from tinyattn.tree import tree_map
 
 TINY = Configuration("tiny", BEAUTY, 6, SASRecNetwork(items=300, maxlen=7, dim=8, blocks=2, heads=2, dropout=0.2))
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from benchmarks.peers import ADAM
 from tinyattn.data import Batch
-from tinyattn.layers import leaves
 from tinyattn.models import SASRecNetwork
+from tinyattn.tree import leaves
 
 QKV = ("query", "key", "value")
 

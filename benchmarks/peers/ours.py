@@ -8,9 +8,9 @@ import numpy as np
 
 from benchmarks.peers import ADAM, THREADS
 from tinyattn.data import Batch
-from tinyattn.layers import add_to, flatten, leaves, views
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import Learner, Settings, plan
+from tinyattn.tree import add_to, flatten, leaves, views
 
 
 class TinyAttn:

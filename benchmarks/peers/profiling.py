@@ -21,7 +21,7 @@ import numpy as np
 from benchmarks.peers import child
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.peers.patch import Patch
-from tinyattn.ops import Stream, generator
+from tinyattn.random import Stream, generator
 from tinyattn.training import plan
 
 WINDOW = 0.03  # seconds that each operation of the roof is repeated for
@@ -154,7 +154,7 @@ class Clock:
 
 HELPERS = ("rows", "swap", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
 ALSO = ("ops.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
-        "layers.tree.add_to", "training.plan.plan", "training.adam.adam")  # fmt: skip
+        "tree.add_to", "training.plan.plan", "training.adam.adam")  # fmt: skip
 
 
 def timed_functions() -> list[str]:

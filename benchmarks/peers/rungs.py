@@ -22,9 +22,11 @@ from benchmarks.peers.patch import Patch
 from tinyattn.data import Batch
 from tinyattn.layers.block import pre_block, pre_block_backward
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops import Looked, MaskKeys, Rows, attention
+from tinyattn.ops import Looked, attention
 from tinyattn.ops.shapes import _check, rows
+from tinyattn.random import MaskKeys
 from tinyattn.training import SLICE_TOKENS
+from tinyattn.tree import Rows
 
 AS_IT_IS = "tinyattn"  # the name of the library with all of its choices
 TEXTBOOK = "textbook"  # and of the first step of the ladder
@@ -124,7 +126,7 @@ def float_masks(patch: Patch) -> None:
         rng = rng.rng if isinstance(rng, MaskKeys) else rng
         return rng.random(shape, dtype=np.float32) >= rate
 
-    patch.put("ops.random.keep_mask", lambda _: keep_mask)
+    patch.put("random.keep_mask", lambda _: keep_mask)
 
 
 def dense_adam(patch: Patch) -> None:

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.peers import THREADS, child
 from tinyattn.data import pad
 from tinyattn.evaluation.protocol import _SCORES_AT_ONCE
-from tinyattn.layers import tree_map
 from tinyattn.models import SASRec, SASRecNetwork
+from tinyattn.tree import tree_map
 
 CHECKED = 200  # users whose scores are held to the reference
 WARM_UP = 1

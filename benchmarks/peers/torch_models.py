@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from benchmarks.peers import ADAM, THREADS
 from tinyattn.data import Batch
-from tinyattn.layers import leaves
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import plan
+from tinyattn.tree import leaves
 
 
 class FusedAttention(nn.Module):

@@ -7,9 +7,10 @@ from tests.models.worlds import uneven
 from tinyattn import ops
 from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
 from tinyattn.data import Sampler
-from tinyattn.layers import dense, dense_backward, dense_init, flatten
+from tinyattn.layers import dense, dense_backward, dense_init
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops import Stream, generator
+from tinyattn.random import Stream, generator
+from tinyattn.tree import flatten
 
 X, W, B = (np.random.default_rng(0).standard_normal(shape) for shape in ((2, 3, 4), (4, 5), (5,)))
 

@@ -5,9 +5,10 @@ import pytest
 
 from tests.layers.forms import FORMS
 from tinyattn.check import oracles
-from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init, tree_map
+from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init
 from tinyattn.layers.block_at import attention_of_one
 from tinyattn.layers.multi_head import merge, split
+from tinyattn.tree import tree_map
 
 
 def head_by_head(p, x, memory, heads, mask):

@@ -14,15 +14,14 @@ from tinyattn.layers import (
     feed_forward,
     feed_forward_backward,
     feed_forward_init,
-    leaves,
     multi_head_attention,
     multi_head_attention_backward,
     multi_head_init,
     norm,
     norm_backward,
     norm_init,
-    tree_map,
 )
+from tinyattn.tree import leaves, tree_map
 
 
 def noisy(p, rng):

@@ -8,10 +8,12 @@ import pytest
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Sampler, pad
-from tinyattn.layers import BLOCKS, add_to, flatten, leaves, norm, tree_map
+from tinyattn.layers import BLOCKS, norm
 from tinyattn.models import SASRecNetwork
 from tinyattn.models.objectives import OBJECTIVES
-from tinyattn.ops import Stream, causal_mask, generator
+from tinyattn.ops import causal_mask
+from tinyattn.random import Stream, generator
+from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 PLAIN = {"emb_scale": False, "qkv_bias": False, "output_projection": False, "last_norm": True, "user_embedding": False}
 FULL = {"emb_scale": True, "qkv_bias": True, "output_projection": True, "last_norm": True, "user_embedding": True}

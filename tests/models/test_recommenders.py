@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, uneven
-from tinyattn.data import FileError, Interactions, leave_one_out, read_arrays, write_arrays
+from tinyattn.data import Interactions, leave_one_out
+from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, sasrec
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}

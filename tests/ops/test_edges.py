@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
+from tinyattn.random import Stream, generator
 
 
 def normal(*shape):
@@ -138,9 +139,9 @@ def test_numpy_scalars_do_not_widen_float32():
 
 
 def test_keys_make_streams():
-    draw = [ops.generator(1, ops.Stream.DROPOUT, 2, i).random() for i in (0, 0, 1)]
+    draw = [generator(1, Stream.DROPOUT, 2, i).random() for i in (0, 0, 1)]
     assert draw[0] == draw[1] != draw[2]
-    assert ops.generator(1, ops.Stream.DROPOUT, 2).random() != ops.generator(1, ops.Stream.NEGATIVES, 2).random()
+    assert generator(1, Stream.DROPOUT, 2).random() != generator(1, Stream.NEGATIVES, 2).random()
 
 
 def test_causal_mask():

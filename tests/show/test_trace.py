@@ -15,10 +15,11 @@ from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
 from tinyattn.check.gradcheck import asked_of, bind
 from tinyattn.data import Sampler
-from tinyattn.layers import BLOCKS, block_init, leaves, tree_map
+from tinyattn.layers import BLOCKS, block_init
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
 from tinyattn.show import trace
+from tinyattn.tree import leaves, tree_map
 
 R = np.random.default_rng(0)
 
@@ -454,7 +455,7 @@ def test_upstream_gradients_are_given_or_said():
 def network(request):  # fmt: skip
     form, loss, dtype = request.param
     net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2, block_form=form, loss_name=loss, dropout=0.2)
-    p = layers.flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
+    p = flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
     batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
     return trace(net, p, batch, np.random.default_rng(3), backward=True)
 
@@ -470,7 +471,7 @@ def test_a_networks_every_parameter_followed_from_the_loss(network):
     )
     for name in names:
         gradient = network.gradients[name]
-        if isinstance(gradient, ops.Rows):
+        if isinstance(gradient, Rows):
             i, j = np.unravel_index(int(np.argmax(np.abs(gradient.values))), gradient.values.shape)
             index = (int(gradient.ids[i]), int(j))
         else:

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from tinyattn.data import Interactions, Sampler
-from tinyattn.layers import leaves
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
+from tinyattn.tree import leaves
 
 pytestmark = pytest.mark.host  # a device sweeps its one vector
 RNG = np.random.default_rng(0)

@@ -8,10 +8,11 @@ import pytest
 
 from tests.models.worlds import TINY
 from tinyattn import backend
-from tinyattn.data import FileError, Sampler, leave_one_out
-from tinyattn.layers import leaves
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.files import FileError
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import DivergedError, InterruptedRunError, Settings, train
+from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
 NETWORK = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8)
@@ -120,7 +121,7 @@ def test_parameters_that_are_not_finite_are_never_returned_or_saved(tmp_path):
 
 
 def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
-    from tinyattn.data import read_arrays, write_arrays
+    from tinyattn.files import read_arrays, write_arrays
 
     path = tmp_path / "c.npz"
     with pytest.raises(DivergedError):
@@ -176,7 +177,7 @@ def test_early_stopping_keeps_the_best_epoch():
 
 def test_dropout_is_on_in_training_and_off_in_evaluation():
     """The loss of a step depends on the key it is given; without one it does not; and rate 0 is another training."""
-    from tinyattn.ops import Stream, generator
+    from tinyattn.random import Stream, generator
 
     network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
     p = network.init(generator(0, Stream.INIT))
@@ -190,7 +191,7 @@ def test_dropout_is_on_in_training_and_off_in_evaluation():
 
 @pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
 def test_dropout_falls_on_the_input_and_within_blocks(form):
-    from tinyattn.ops import Stream, generator
+    from tinyattn.random import Stream, generator
 
     network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5, block_form=form)
     p = network.init(generator(0, Stream.INIT))

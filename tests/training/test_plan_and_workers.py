@@ -6,10 +6,10 @@ from threadpoolctl import threadpool_info
 
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Sampler, leave_one_out
-from tinyattn.layers import add_to, flatten, leaves, tree_map
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops import Stream, generator
+from tinyattn.random import Stream, generator
 from tinyattn.training import Settings, Workers, cut, plan, train
+from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 
 def test_a_plan_has_every_row_once_and_hardly_any_padding():

@@ -86,7 +86,7 @@ class SASRecTokens:
 
     def __init__(self) -> None:
         from ..models import SASRecNetwork
-        from ..ops import Stream, generator
+        from ..random import Stream, generator
 
         self.network = SASRecNetwork(items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..layers.tree import add_to, leaves, tree_map
+from ..tree import add_to, leaves, tree_map
 
 SINGLE = 1e-3  # of the largest gradient: what a float32 backward may lose; more is no rounding
 

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ..data import write_atomically
+from ..files import write_atomically
 from .chapters import Chapter
 
 METADATA = {

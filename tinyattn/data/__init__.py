@@ -1,7 +1,6 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
-from .files import FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .read import read
@@ -14,7 +13,6 @@ __all__ = [
     "FORMATS",
     "Batch",
     "DataError",
-    "FileError",
     "Interactions",
     "Sampler",
     "Seen",
@@ -24,9 +22,4 @@ __all__ = [
     "leave_one_out",
     "pad",
     "read",
-    "read_arrays",
-    "read_json",
-    "write_arrays",
-    "write_atomically",
-    "write_json",
 ]

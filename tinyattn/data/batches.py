@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import transfer
-from ..ops import Stream, generator
+from ..random import Stream, generator
 from .interactions import Interactions
 from .seen import Seen
 

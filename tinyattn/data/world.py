@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..ops import Stream, generator
+from ..random import Stream, generator
 from .interactions import Interactions
 from .vocabulary import Vocabulary
 

@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from ..data import Seen, Split, read, write_atomically
-from ..ops import Stream, generator
+from ..data import Seen, Split, read
+from ..files import write_atomically
+from ..random import Stream, generator
 from .ranking import all_ranks, metrics, ranks, refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]

@@ -8,14 +8,12 @@ from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
 from .fused_block import FUSED_BLOCKS, FusedBlockCache
 from .multi_head import multi_head_attention, multi_head_attention_backward, multi_head_init
 from .norm import norm, norm_backward, norm_init
-from .tree import add_to, flatten, leaves, tree_map, views
 
 __all__ = [
     "BLOCKS",
     "FUSED_BLOCKS",
     "BlockCache",
     "FusedBlockCache",
-    "add_to",
     "block_init",
     "dense",
     "dense_backward",
@@ -24,9 +22,7 @@ __all__ = [
     "feed_forward",
     "feed_forward_backward",
     "feed_forward_init",
-    "flatten",
     "glorot",
-    "leaves",
     "multi_head_attention",
     "multi_head_attention_backward",
     "multi_head_init",
@@ -34,6 +30,4 @@ __all__ = [
     "norm_backward",
     "norm_init",
     "pick",
-    "tree_map",
-    "views",
 ]

@@ -7,7 +7,6 @@ was also read as input, so its gradient is only complete with that reading: `sco
 from typing import Any, NamedTuple
 
 from ..backend import get_xp
-from ..layers import add_to
 from ..ops import (
     bce_with_logits,
     bce_with_logits_backward,
@@ -17,6 +16,7 @@ from ..ops import (
     sum_rows,
 )
 from ..ops.shapes import row_sum, rows
+from ..tree import add_to
 
 
 class ScoredRows(NamedTuple):

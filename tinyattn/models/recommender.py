@@ -9,9 +9,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backend import module_for
-from ..data import FileError, Interactions, Split, Vocabulary, read_arrays, write_arrays
+from ..data import Interactions, Split, Vocabulary
 from ..evaluation import full_ranking
 from ..evaluation.protocol import Truth
+from ..files import FileError, read_arrays, write_arrays
 
 
 class Recommender:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..data import FileError, read_json, write_atomically, write_json
+from ..files import FileError, read_json, write_atomically, write_json
 from .recommender import Recommender
 
 _REMEDY = "choose another --out or remove it"

@@ -12,9 +12,9 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, pad
 from ..evaluation import NaNScoreError, full_ranking
-from ..layers import flatten, leaves
-from ..ops import Stream, generator
+from ..random import Stream, generator
 from ..training import SLICE_TOKENS, Settings, Workers, cut, train
+from ..tree import flatten, leaves
 from .objectives import OBJECTIVES
 from .recommender import Recommender
 from .sasrec_network import SASRecNetwork

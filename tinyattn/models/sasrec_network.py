@@ -27,7 +27,8 @@ from ..layers import (
     norm_init,
     pick,
 )
-from ..ops import MaskKeys, causal_mask, dropout, dropout_backward, embedding, sum_rows
+from ..ops import causal_mask, dropout, dropout_backward, embedding, sum_rows
+from ..random import MaskKeys
 from .objectives import OBJECTIVES
 
 

@@ -1,9 +1,10 @@
 """The mathematics: pure functions, each forward beside its backward."""
 
+from ..random import keep_mask
 from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
 from .dropout import dropout, dropout_backward
-from .embedding import Rows, embedding, embedding_backward, sum_rows
+from .embedding import embedding, embedding_backward, sum_rows
 from .fused_attention import Looked, fused_attention, fused_attention_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
@@ -16,14 +17,10 @@ from .losses import (
 )
 from .masks import causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
-from .random import MaskKeys, Stream, generator, keep_mask
 from .softmax import softmax, softmax_backward
 
 __all__ = [
     "Looked",
-    "MaskKeys",
-    "Rows",
-    "Stream",
     "attention",
     "attention_backward",
     "bce_with_logits",
@@ -39,7 +36,6 @@ __all__ = [
     "fused_attention_backward",
     "gelu",
     "gelu_backward",
-    "generator",
     "keep_mask",
     "layer_norm",
     "layer_norm_backward",

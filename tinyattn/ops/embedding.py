@@ -1,19 +1,8 @@
 """Embedding: row `id` of a table, for every id."""
 
-from typing import Any, NamedTuple
-
 from ..backend import get_xp, on_host
+from ..tree import Rows
 from .shapes import column_sum, expect, rows
-
-
-class Rows(NamedTuple):
-    """A gradient that is zero but in a few rows of its table: `values[i]` belongs to row `ids[i]`; ids are unique.
-
-    Shapes: ids (u,), values (u, d).
-    """
-
-    ids: Any       # (u,)
-    values: Any    # (u, d)
 
 
 def embedding(ids, E):

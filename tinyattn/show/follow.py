@@ -22,7 +22,7 @@ import numpy as np
 
 from ..backend import to_numpy
 from ..check.gradcheck import SINGLE, bind
-from ..ops import Rows
+from ..tree import Rows
 from .pairing import forward_of, gradients_of, made_by, value_of
 from .recorder import Recorder
 from .records import Call, Entry, array_leaves, is_array

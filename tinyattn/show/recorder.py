@@ -25,7 +25,7 @@ from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # What the library does with every array, and what looks on: no mathematics of its own.
-_ASIDE = ("backend.py", "ops/shapes.py", "layers/tree.py", "data", "training", "check", "show", "cli.py")
+_ASIDE = ("backend.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check", "show", "cli.py")
 NOT_SHOWN = [LIBRARY / name for name in _ASIDE]
 _ALLOCATES = re.compile(r"\bempty(_like)?\(")       # what such an array holds is whatever the memory held
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator

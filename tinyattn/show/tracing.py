@@ -16,7 +16,7 @@ import numpy as np
 
 from ..backend import asarray, to_numpy
 from ..check.gradcheck import asked_of, bind, name_gradients
-from ..layers import leaves
+from ..tree import leaves
 from .recorder import Recorder
 from .records import is_array
 from .sources import result_names

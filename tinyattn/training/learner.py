@@ -8,8 +8,8 @@ import numpy as np
 
 from .. import backend
 from ..data import Batch
-from ..layers import add_to, flatten, leaves, views
-from ..ops import Stream, generator
+from ..random import Stream, generator
+from ..tree import add_to, flatten, leaves, views
 from .adam import Moments, adam
 from .crew import Crew, shared
 from .lazy import LazyAdam

@@ -20,7 +20,8 @@ import numpy as np
 from tqdm import tqdm
 
 from .. import backend
-from ..data import Batch, FileError, read_arrays, write_arrays
+from ..data import Batch
+from ..files import FileError, read_arrays, write_arrays
 from .learner import Learner
 
 LOOK_EVERY = 50          # steps between two looks at the losses of a device

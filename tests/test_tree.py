@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.layers import add_to, flatten, leaves, tree_map
-from tinyattn.ops import Rows
+from tinyattn.tree import Rows, add_to, flatten, leaves, tree_map
 
 pytestmark = pytest.mark.host  # trees are walked on the host; test_strict.py has whole networks of leaves elsewhere
 

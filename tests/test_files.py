@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tinyattn.data import FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
+from tinyattn.files import FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
 
 
 def test_arrays_there_and_back_and_the_same_bytes_each_time(tmp_path):

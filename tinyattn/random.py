@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import get_xp
+from .backend import get_xp
 
 
 class Stream(IntEnum):

@@ -6,11 +6,19 @@ In files and reports a leaf has a dotted name, e.g. `blocks.0.attention.query.W`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..ops import Rows
+
+class Rows(NamedTuple):
+    """A gradient that is zero but in a few rows of its table: `values[i]` belongs to row `ids[i]`; ids are unique.
+
+    Shapes: ids (u,), values (u, d).
+    """
+
+    ids: Any       # (u,)
+    values: Any    # (u, d)
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
