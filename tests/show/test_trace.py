@@ -19,7 +19,7 @@ from tinyattn.layers import BLOCKS, block_init
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
 from tinyattn.show import trace
-from tinyattn.tree import leaves, tree_map
+from tinyattn.tree import Rows, flatten, leaves, tree_map
 
 R = np.random.default_rng(0)
 
