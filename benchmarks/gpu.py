@@ -36,7 +36,7 @@ from tests.strict import COUNTS
 from tinyattn import backend, ops
 from tinyattn.data import Interactions, Sampler, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
-from tinyattn.layers import BLOCKS, FUSED_BLOCKS, block_init
+from tinyattn.layers import BLOCK_FORMS, Block, MultiHead
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.training import Moments, adam
@@ -63,11 +63,11 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     ids, E, z = rng.zipf(1.3, (B, N)) % V, normal(V, D), normal(B, N)
     weights = (rng.random((B, N)) < 0.8).astype(float)
     logits, targets = 3 * normal(B * N, V // 4), rng.integers(0, V // 4, B * N)
-    p = block_init(rng, D, output=True)
+    p = Block(MultiHead(2)).init(rng, D)
 
     def both_ways(block: Any) -> Callable[..., Any]:
         def both(p: Any, x: Any, dy: Any) -> Any:
-            y, cache = block.forward(p, x, heads=2, mask=ops.causal_mask(N, like=x), rate=0.2, rng=_key())
+            y, cache = block.forward(p, x, mask=ops.Mask(causal=True), rng=_key())
             return y, *block.backward(p, dy, cache)
 
         return both
@@ -100,8 +100,9 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             lambda z, t, w: ops.bce_with_logits_backward(1.0, z, t, w), (z, (z > 0).astype(float), weights)),
         "mask by hash": (lambda x: ops.keep_mask(_key(), x.shape, 0.2, like=x), (x,)),
         "adam": (_adam_step, (normal(D * D), normal(D * D))),
-        **{f"{form} block, both ways": (both_ways(block), (p, x, dy)) for form, block in BLOCKS.items()},
-        "fused pre block, both ways": (both_ways(FUSED_BLOCKS["pre"]), (p, x, dy)),
+        **{f"{form} block, both ways": (both_ways(Block(MultiHead(2), form, rate=0.2, fast=False)), (p, x, dy))
+           for form in BLOCK_FORMS},
+        "pre block of faster pairs, both ways": (both_ways(Block(MultiHead(2), rate=0.2)), (p, x, dy)),
         **{f"SASRec, {loss}, loss and gradients": _network(loss) for loss in ("bce", "ce")},
     }  # fmt: skip
 
@@ -120,7 +121,7 @@ def _adam_step(vector: Any, gradient: Any) -> Any:
 
 def _network(loss: str) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     data = leave_one_out(SeriesWorld(users=200).generate()).train
-    network = SASRecNetwork(items=data.n_items, maxlen=N, dim=D, loss_name=loss)
+    network = SASRecNetwork(n_items=data.n_items, maxlen=N, dim=D, objective=loss)
     batch = Sampler(data, N, B, 0, loss == "bce").batch(0)
 
     def step(p: Any, batch: Any) -> Any:
@@ -232,7 +233,7 @@ def training_step(on: On) -> Callable[[], Any]:
     """A whole step of SASRec at ml-1m's size (128 users, 200 positions, width 50), batch already there."""
     rng = np.random.default_rng(0)
     data = Interactions.from_sequences([rng.permutation(3416)[: rng.integers(20, 202)] for _ in range(128)])
-    network = SASRecNetwork(items=3416, maxlen=200, dim=50)
+    network = SASRecNetwork(n_items=3416, maxlen=200, dim=50)
     vector, p = flatten(network.init(rng), np.float32, on.xp)
     batch = Sampler(data, 200, 128, 0, True).batch(0).to(on.xp)
     moments = Moments(on.xp.zeros_like(vector), on.xp.zeros_like(vector))

@@ -34,7 +34,7 @@ from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "ranking.json", RESULTS / "ranking.md"
 CONTENDERS = {"tinyattn": "numpy", "torch-padded": "torch", "torch-buckets": "torch"}  # name: the package it needs
-NETWORK = SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2)
+NETWORK = SASRecNetwork(n_items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2)
 GOAL = {"must": 3, "good": 6, "moonshot": 10}  # times as fast as torch-padded
 
 
@@ -42,7 +42,7 @@ def draw(network: SASRecNetwork, lengths: Lengths, data: Path | None) -> list[np
     """What each user's last item is predicted from: all before it. Only lengths are those of the data."""
     rng = np.random.default_rng(SEED)
     trained = (lengths.matched(rng) if data is None else lengths.real(data)) - 1
-    weight = rng.permutation(1 / np.arange(1, network.items + 1) ** POPULARITY)
+    weight = rng.permutation(1 / np.arange(1, network.n_items + 1) ** POPULARITY)
     return [without_repeats(rng, weight, n) for n in trained.tolist()]
 
 
@@ -63,7 +63,7 @@ def measure(network: SASRecNetwork, histories: list[np.ndarray], names: list[str
     read = np.minimum([len(h) for h in histories], network.maxlen)
     return {
         "users": len(histories),
-        "items": network.items,
+        "items": network.n_items,
         "maxlen": network.maxlen,
         "dim": network.dim,
         "blocks": network.blocks,

@@ -62,7 +62,8 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "models.objectives": "objective",
     "ops.masks": "causal masks",
     "ops.shapes": "checks of shapes",
-    "training.plan": "plan: sorted and cut",
+    "data.batches": "slices: sorted and cut",
+    "data.slices": "slices: sorted and cut",
     "tree": "gradients of slices added up",
     "training.adam": "Adam",
 }

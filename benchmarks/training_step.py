@@ -89,25 +89,25 @@ CONFIGURATIONS = {
         "lengths of ML-1M, 128 × 200, d 50, 2 blocks, 1 head, dropout .2, 3,416 items",
         ML_1M,
         128,
-        SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2),
+        SASRecNetwork(n_items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2),
     ),
     "B": Configuration(
         "lengths of Amazon Beauty, 128 × 50, d 50, 2 blocks, 1 head, dropout .5, 57,289 items",
         BEAUTY,
         128,
-        SASRecNetwork(items=57_289, maxlen=50, dim=50, blocks=2, heads=1, dropout=0.5),
+        SASRecNetwork(n_items=57_289, maxlen=50, dim=50, blocks=2, heads=1, dropout=0.5),
     ),
     "C": Configuration(
         "lengths of ML-1M, 64 × 200, d 128, 2 blocks, 4 heads, dropout .2, 3,416 items",
         ML_1M,
         64,
-        SASRecNetwork(items=3_416, maxlen=200, dim=128, blocks=2, heads=4, dropout=0.2),
+        SASRecNetwork(n_items=3_416, maxlen=200, dim=128, blocks=2, heads=4, dropout=0.2),
     ),
     "A-full": Configuration(
         "as A, all histories at full length, no dropout",
         None,
         128,
-        SASRecNetwork(items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.0),
+        SASRecNetwork(n_items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.0),
     ),
 }
 
@@ -142,7 +142,7 @@ def interactions(configuration: Configuration, data: Path | None) -> Interaction
     Items are drawn by popularity, none twice for a user; all of the catalogue can be a negative.
     """
     rng = np.random.default_rng(SEED)
-    items, count = configuration.network.items, STEPS * configuration.batch
+    items, count = configuration.network.n_items, STEPS * configuration.batch
     if configuration.lengths is None:
         trained = np.full(count, configuration.network.maxlen + 1)
     else:

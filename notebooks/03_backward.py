@@ -893,7 +893,7 @@ check("not_fooled_by_ones", not_fooled_by_ones)
 # %% [markdown]
 # ## One number, from the loss to a weight
 #
-# Last, all of it at work in a model: a small [SASRec](../tinyattn/models/sasrec_network.py) with one block, of five items. (What is
+# Last, all of it at work in a model: a small [SASRec](../tinyattn/models/recommenders/sasrec.py) with one block, of five items. (What is
 # in it, chapters 06, 07 and 09 will say. Here it is a recommender that attends.) It has seen items 2, 5, 1, and at each place
 # it should have named the next. `trace` runs the loss and its backward and keeps
 # every intermediate; `follow` takes one number and walks from the loss back to it.
@@ -904,7 +904,7 @@ check("not_fooled_by_ones", not_fooled_by_ones)
 
 # %%
 rng = np.random.default_rng(0)
-network = SASRecNetwork(items=5, maxlen=3, dim=4, blocks=1, heads=1, dropout=0.0, loss_name="ce")
+network = SASRecNetwork(n_items=5, maxlen=3, dim=4, blocks=1, heads=1, dropout=0.0, objective="ce")
 p = tree_map(lambda x: x + 0.5 * rng.standard_normal(x.shape), network.init(rng))
 batch = Batch(
     ids=np.array([[2, 5, 1]]),

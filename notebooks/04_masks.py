@@ -21,7 +21,7 @@ from matplotlib.patheffects import withStroke
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check, look, picture, table
 from tinyattn.data import pad
-from tinyattn.layers import BLOCKS, block_init, dense, dense_backward, dense_init
+from tinyattn.layers import Block, MultiHead, dense, dense_backward, dense_init
 from tinyattn.ops import (
     attention,
     attention_backward,
@@ -48,7 +48,7 @@ from tinyattn.tree import flatten
 # %%
 V, L, D = 8, 8, 16  # symbols, positions, width
 BLANK = V  # a ninth row of the table, for later
-BLOCK = BLOCKS["pre"]
+BLOCK = Block()  # pre-LN, of one head
 
 
 def chain(rng, sequences):
@@ -66,7 +66,7 @@ def next_symbol(x, rng):
 
 def forward(p, ids, mask):
     x = embedding(ids, p["symbols"]) + p["positions"][: ids.shape[1]]  # (B, n, D)
-    y, block = BLOCK.forward(p["block"], x, heads=1, mask=mask)
+    y, block = BLOCK.forward(p["block"], x, mask=mask)
     logits, out = dense(p["out"], y)  # (B, n, V)
     return logits, (ids, block, out)
 
@@ -84,7 +84,7 @@ def train(draw, task, mask, steps=300):
     rng = np.random.default_rng(0)
     tables = (0.5 * rng.standard_normal((rows, D)) for rows in (V + 1, L))
     tree = dict(zip(("symbols", "positions"), tables, strict=True))
-    tree |= {"block": block_init(rng, D), "out": dense_init(rng, D, V)}
+    tree |= {"block": BLOCK.init(rng, D), "out": dense_init(rng, D, V)}
     vector, p = flatten(tree, np.float64)
     moments, losses = Moments(np.zeros_like(vector), np.zeros_like(vector)), []
     for step in range(1, steps + 1):
@@ -599,7 +599,8 @@ except ValueError as error:
 
 # %%
 rng = np.random.default_rng(6)
-p = block_init(rng, 8)
+TWO_HEADS = Block(MultiHead(heads=2))
+p = TWO_HEADS.init(rng, 8)
 tokens = rng.standard_normal((3, 8))
 width = 6
 fillings = (np.zeros((6, 8)), np.full((6, 8), 1000.0), rng.standard_normal((6, 8)))
@@ -628,11 +629,11 @@ for side, name in (
         allowed &= causal_mask(width, like=tokens)
     if "keys" in name:
         allowed &= keys  # (width,): one row for all queries, which is what padding needs
-    ys = [BLOCK.forward(p, padded(side, x), heads=2, mask=allowed) for x in fillings]
+    ys = [TWO_HEADS.forward(p, padded(side, x), mask=allowed) for x in fillings]
     zeros, thousands, anything = (y[here[side]] for y, _ in ys)
     dy = np.zeros((width, 8))
     dy[here[side]] = rng.standard_normal((3, 8))  # the loss reads real positions only
-    dx, _ = BLOCK.backward(p, dy, ys[-1][1])
+    dx, _ = TWO_HEADS.backward(p, dy, ys[-1][1])
     results[side, name] = anything
     found = (thousands - zeros, anything - zeros, dx[~keys])
     exact = ["exactly 0" if np.all(x == 0) else "not 0" for x in found]
@@ -652,7 +653,7 @@ table(heads, rows)
 # describe the same function:
 
 # %%
-unpadded = BLOCK.forward(p, tokens, heads=2, mask=causal_mask(3, like=tokens))[0]
+unpadded = TWO_HEADS.forward(p, tokens, mask=causal_mask(3, like=tokens))[0]
 print(
     "right = left:     ",
     np.allclose(results["right", "causal"], results["left", "causal and keys"]),
@@ -869,13 +870,13 @@ check("everything_arrives", everything_arrives)
 
 # %%
 strict = np.tri(5, k=-1, dtype=bool)
-p_1 = block_init(np.random.default_rng(9), 4)
-p_2 = block_init(np.random.default_rng(10), 4)
+p_1 = BLOCK.init(np.random.default_rng(9), 4)
+p_2 = BLOCK.init(np.random.default_rng(10), 4)
 peek_5 = np.tri(5, k=1, dtype=bool)
 
 
 def block(p, x, mask):
-    return BLOCK.forward(p, x, heads=1, mask=mask)[0]
+    return BLOCK.forward(p, x, mask=mask)[0]
 
 
 MODELS = {
@@ -926,8 +927,8 @@ print(f"inclusive: {in_use['causal mask']:.2f}, entropy {entropy:.2f}")
 # %%
 def sensitivity(x, mask):
     """-> (n, n): the norm of the gradient that reaches token j from output i, through two blocks."""
-    y, first = BLOCK.forward(p_1, x, heads=1, mask=mask)
-    z, second = BLOCK.forward(p_2, y, heads=1, mask=mask)
+    y, first = BLOCK.forward(p_1, x, mask=mask)
+    z, second = BLOCK.forward(p_2, y, mask=mask)
     found = np.zeros((len(x), len(x)))
     for i in range(len(x)):
         dz = np.zeros_like(z)

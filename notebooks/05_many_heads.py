@@ -23,8 +23,8 @@ from matplotlib.patheffects import withStroke
 
 from tinyattn.course import check, look, picture, table
 from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
-from tinyattn.layers.multi_head import merge, split
-from tinyattn.models.sasrec_network import SASRecNetwork
+from tinyattn.layers.mixers.multi_head import merge, split
+from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, attention_backward, causal_mask, softmax
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
@@ -611,7 +611,7 @@ for heads in (1, h):
 # its released code, which can have more heads, has none either. Here is what the library's SASRec, in the paper's form, is made of:
 
 # %%
-network = SASRecNetwork(items=10, dim=8)
+network = SASRecNetwork(n_items=10, dim=8)
 names = list(network.init(np.random.default_rng(0))["blocks"][0]["attention"])
 print(f"heads = {network.heads}, projections: {', '.join(names)}")
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from tests.strict import StrictArray, strict
 from tinyattn import backend
-from tinyattn.models import SASRecNetwork
+from tinyattn.layers import Block
+from tinyattn.models import NextItemNetwork
 from tinyattn.training import train
 
 backend.register(StrictArray, strict, "strict")
@@ -82,19 +83,17 @@ class On:
         return run
 
     def of(self, thing: Any) -> Any:
-        """What stands for `thing` on this device: a function or module of the library, BLOCKS, a network, `train`."""
+        """What stands for `thing` on this device: a function or module of the library, a block, a network, `train`."""
         if self.device == "cpu":
             return thing
         if thing is train:
             return self._train
-        if thing is SASRecNetwork:
-            return lambda *args, **kwargs: self.methods(SASRecNetwork(*args, **kwargs))
+        if isinstance(thing, type) and issubclass(thing, NextItemNetwork | Block):
+            return lambda *args, **kwargs: self.methods(thing(*args, **kwargs))
         if isinstance(thing, types.FunctionType) and thing.__module__.startswith(_HOME):
             return self.function(thing)
         if isinstance(thing, types.ModuleType) and thing.__name__.startswith(_HOME):
             return types.SimpleNamespace(**{name: self.of(x) for name, x in vars(thing).items()})
-        if isinstance(thing, dict) and thing and all(_is_block(x) for x in thing.values()):
-            return {name: type(x)(*map(self.function, x)) for name, x in thing.items()}
         return thing
 
     def methods(self, network: Any) -> Any:
@@ -105,7 +104,3 @@ class On:
     def _train(self, model: Any, batches: Any, settings: Any, **how: Any) -> Any:
         network = getattr(model, "itself", model)
         return self.here(train(network, batches, replace(settings, device=self.device), **how))
-
-
-def _is_block(x: Any) -> bool:
-    return isinstance(x, tuple) and type(x).__module__.startswith("tinyattn.layers") and hasattr(x, "backward")

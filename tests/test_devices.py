@@ -40,8 +40,10 @@ ALSO = {
     "sum_rows": "inside embedding_backward",
     "dense": "layers/test_gradients.py",
     "norm": "layers/test_gradients.py",
-    "draw_keep": "layers/test_gradients.py",
-    "pick": "models/test_network.py",
+    "dropout_mask": "layers/test_gradients.py",
+    "gather_rows": "models/test_network.py",
+    "as_mask": "layers/test_seams.py",
+    "paired": "layers/test_pairs.py",
 }
 ON_THE_HOST = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}  # no arithmetic of an op
 
@@ -129,7 +131,7 @@ def test_a_run_stopped_on_one_device_goes_on_on_another(where, tmp_path):
 @pytest.mark.parametrize("where", ELSEWHERE)
 def test_so_does_one_with_tables_that_only_the_host_keeps_lazily(where, tmp_path):
     """The host's checkpoint has rows that are behind, and says how far; the device's has none, and says nothing."""
-    network, settings = SASRecNetwork(items=LARGE.n_items, maxlen=6, dim=8), Settings(epochs=2, patience=0)
+    network, settings = SASRecNetwork(n_items=LARGE.n_items, maxlen=6, dim=8), Settings(epochs=2, patience=0)
 
     def run(device, batches, **how):
         p, _ = train(network, batches, replace(settings, device=device), workers=1, progress=False, **how)
@@ -234,7 +236,7 @@ def test_the_calls_of_an_op(name, rng):
 @pytest.mark.parametrize(("form", "loss"), STEPS)
 def test_the_calls_of_a_training_step(form, loss, monkeypatch):
     """No synchronisation, and one transfer: the batch's."""
-    network = SASRecNetwork(items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, loss_name=loss)
+    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
     steps = []
 
     def counting(f):
@@ -259,7 +261,7 @@ def test_the_calls_of_a_training_step(form, loss, monkeypatch):
 @pytest.mark.parametrize(("epochs", "checkpoint"), [(1, False), (3, False), (3, True)])
 def test_a_whole_training_waits_only_where_it_reports(epochs, checkpoint, tmp_path):
     """An epoch's end looks at the losses twice; then there is the best vector, and a checkpoint's five arrays."""
-    network = SASRecNetwork(items=SPLIT.train.n_items, maxlen=6, dim=8)
+    network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8)
     COUNTS.clear()
     path = tmp_path / "c.npz" if checkpoint else None
     settings = Settings(epochs=epochs, device="strict")
@@ -286,7 +288,7 @@ def test_one_transfer_carries_a_whole_batch():
 
 
 def test_initial_weights_are_drawn_on_the_host():
-    p = SASRecNetwork(items=5, maxlen=3, dim=2).init(generator(0, Stream.INIT))
+    p = SASRecNetwork(n_items=5, maxlen=3, dim=2).init(generator(0, Stream.INIT))
     vector, there = flatten(p, np.float32, strict)
     for (name, mine), (_, theirs) in zip(leaves(p), leaves(there), strict=True):
         np.testing.assert_array_equal(theirs.get(), mine.astype(np.float32), err_msg=name)

@@ -16,10 +16,10 @@ from benchmarks.peers.patch import Patch
 from benchmarks.training_step import BEAUTY, Configuration, Lengths, draw
 from tinyattn import layers, ops
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import plan
+from tinyattn.training import SLICE_TOKENS
 from tinyattn.tree import tree_map
 
-TINY = Configuration("tiny", BEAUTY, 8, SASRecNetwork(items=5_000, maxlen=70, dim=8, blocks=2, heads=2, dropout=0.0))
+TINY = Configuration("tiny", BEAUTY, 8, SASRecNetwork(n_items=5_000, maxlen=70, dim=8, blocks=2, heads=2, dropout=0.0))
 LADDER = {key: rungs.ladder(key) for key in ladder.SHOWN}
 
 
@@ -84,12 +84,12 @@ def test_a_patch_that_changes_nothing_is_refused():
 
 
 def test_a_patch_reaches_tables_of_variants():
-    before = layers.BLOCKS["pre"]
+    before = layers.BLOCK_FORMS["pre"]
     with Patch(1) as patch:
         patch.put("layers.block.pre_block", lambda _: lambda: "another")
-        assert layers.BLOCKS["pre"].forward() == "another"
-        assert layers.BLOCKS["pre"].backward is before.backward
-    assert layers.BLOCKS["pre"] is before
+        assert layers.BLOCK_FORMS["pre"].forward() == "another"
+        assert layers.BLOCK_FORMS["pre"].backward is before.backward
+    assert layers.BLOCK_FORMS["pre"] is before
 
 
 def test_the_ladder_takes_one_rung_at_a_time():
@@ -128,7 +128,7 @@ def test_the_ladders_page_says_what_the_results_say():
 
 
 def test_flops_are_those_of_the_products_one_by_one():
-    network = SASRecNetwork(items=9, maxlen=200, dim=6, blocks=2, heads=2, dropout=0.0)
+    network = SASRecNetwork(n_items=9, maxlen=200, dim=6, blocks=2, heads=2, dropout=0.0)
     shapes = [(3, 130), (2, 5)]
     linear = attention = 0
     for rows, n in shapes:
@@ -146,8 +146,8 @@ def test_the_profile_counts_calls_and_leaves_no_function_without_a_group(given):
     profiler._given = lambda: (TINY.network, weights, batches)
     profiler.prepare()
     own, calls, _ = profiler.profile()
-    slices = len(plan(batches[0]))
-    assert calls["training.plan.plan"] == calls["step"] == 1
+    slices = len(batches[0].slices(SLICE_TOKENS))
+    assert calls["data.batches.Batch.slices"] == calls["step"] == 1
     for name, times in (("linear", 1), ("norm_linear", 2)):
         forward, backward = f"ops.{name}.{name}", f"ops.{name}.{name}_backward"
         assert calls[forward] == calls[backward] == times * TINY.network.blocks * slices
@@ -167,7 +167,7 @@ def test_an_op_of_a_file_unknown_to_the_profile_is_a_group_of_its_own():
 def test_contenders_rank_by_the_librarys_scores(name, tmp_path):
     if ranking.CONTENDERS[name] == "torch" and not installed("torch-sdpa"):
         pytest.skip("torch is not installed")
-    network = SASRecNetwork(items=50, maxlen=12, dim=8, blocks=2, heads=2, dropout=0.2)
+    network = SASRecNetwork(n_items=50, maxlen=12, dim=8, blocks=2, heads=2, dropout=0.2)
     few = Lengths("none", users=40, least=2, median=9, mean=12, most=30)
     scoring.write(tmp_path, network, ranking.parameters(network), ranking.draw(network, few, None))
     found = check([name], tmp_path, "scoring")[name]

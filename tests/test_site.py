@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from tinyattn import ops
-from tinyattn.arguments import parser
+from tinyattn.cli import parser
 
 ROOT = Path(__file__).parent.parent
 FRONT = (ROOT / "website/index.md").read_text()
@@ -34,7 +34,7 @@ def test_the_front_pages_commands_are_real():
     assert {tuple(words[:2]) for words in found} >= {("tinyattn", c) for c in ("course", "check", "train")}
     for words in found:
         if words[0] == "tinyattn":
-            parser().parse_args(words[1:])
+            parser(words[1:]).parse_args(words[1:])
         else:
             assert words[:3] == ["pip", "install", "-e"]
             assert re.fullmatch(rf"\.(\[({'|'.join(extras)})\])?", words[3]), words

@@ -13,7 +13,7 @@ from benchmarks.training_step import BEAUTY, CONFIGURATIONS, ML_1M, Configuratio
 from tinyattn.models import SASRecNetwork
 from tinyattn.tree import tree_map
 
-TINY = Configuration("tiny", BEAUTY, 6, SASRecNetwork(items=300, maxlen=7, dim=8, blocks=2, heads=2, dropout=0.2))
+TINY = Configuration("tiny", BEAUTY, 6, SASRecNetwork(n_items=300, maxlen=7, dim=8, blocks=2, heads=2, dropout=0.2))
 
 
 @pytest.mark.parametrize("lengths", [ML_1M, BEAUTY], ids=["ml-1m", "beauty"])

@@ -9,14 +9,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Array: TypeAlias = Any        # a NumPy or CuPy array; docstrings give its shape
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
 _TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found: the types alone decide
 _DEVICES: dict[str, Any] = {"cpu": np}
-DEVICES = ("cpu", "gpu")
+DEVICES = ["cpu", "gpu"]                                          # the names that may be asked for
 
 
 def register(array_type: type, module: Any, device: str | None = None) -> None:
@@ -28,6 +30,8 @@ def register(array_type: type, module: Any, device: str | None = None) -> None:
     _TOGETHER.clear()
     if device is not None:
         _DEVICES[device] = module
+        if device not in DEVICES:
+            DEVICES.append(device)
 
 
 def _module_of(x: Any) -> Any:

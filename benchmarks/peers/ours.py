@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.peers import ADAM, THREADS
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import Learner, Settings, plan
+from tinyattn.training import SLICE_TOKENS, Learner, Settings
 from tinyattn.tree import add_to, flatten, leaves, views
 
 
@@ -24,7 +24,7 @@ class TinyAttn:
         self.steps = 0
         self.crew = self.learner.crew(workers).__enter__()  # until `close`, or the process ends
         self.about = {
-            "slices a batch": float(np.mean([len(plan(batch)) for batch in batches])),
+            "slices a batch": float(np.mean([len(batch.slices(SLICE_TOKENS)) for batch in batches])),
             "rows kept lazily": list(self.learner.lazy),
         }
 

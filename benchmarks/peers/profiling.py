@@ -22,7 +22,7 @@ from benchmarks.peers import child
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.peers.patch import Patch
 from tinyattn.random import Stream, generator
-from tinyattn.training import plan
+from tinyattn.training import SLICE_TOKENS
 
 WINDOW = 0.03  # seconds that each operation of the roof is repeated for
 WARM_UP = REPEATS = 3  # steps before the first round; steps a round, with the clock and without
@@ -154,7 +154,7 @@ class Clock:
 
 HELPERS = ("rows", "swap", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
 ALSO = ("ops.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
-        "tree.add_to", "training.plan.plan", "training.adam.adam")  # fmt: skip
+        "tree.add_to", "data.batches.Batch.slices", "training.adam.adam")  # fmt: skip
 
 
 def timed_functions() -> list[str]:
@@ -212,7 +212,7 @@ class Profiler(child.Child):
         return own, calls, float(np.mean(slowed))
 
     def finish(self) -> dict[str, Any]:
-        return super().finish() | {"shapes": [part.ids.shape for part in plan(self.batch)]}
+        return super().finish() | {"shapes": [part.ids.shape for part in self.batch.slices(SLICE_TOKENS)]}
 
     def _step(self) -> float:
         began = time.perf_counter()

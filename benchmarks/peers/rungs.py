@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -20,9 +21,9 @@ from benchmarks.peers.child import main
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.peers.patch import Patch
 from tinyattn.data import Batch
-from tinyattn.layers.block import pre_block, pre_block_backward
+from tinyattn.layers import Pair
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops import Looked, attention
+from tinyattn.ops import AttentionCache, as_mask, attention
 from tinyattn.ops.shapes import _check, rows
 from tinyattn.random import MaskKeys
 from tinyattn.training import SLICE_TOKENS
@@ -33,15 +34,17 @@ TEXTBOOK = "textbook"  # and of the first step of the ladder
 
 
 def one_piece(patch: Patch) -> None:
-    patch.put("training.plan.plan", lambda _: lambda batch, *_: [batch])
+    patch.put("data.batches.Batch.slices", lambda _: lambda batch, tokens: [batch])
 
 
 def piece_a_worker(patch: Patch) -> None:
-    patch.put("training.plan.plan", lambda _: lambda batch, *_: unsorted(batch, patch.workers))
+    patch.put("data.batches.Batch.slices", lambda _: lambda batch, tokens: unsorted(batch, patch.workers))
 
 
 def padding_kept(patch: Patch) -> None:
-    patch.put("training.plan.plan", lambda _: lambda batch, *_: unsorted(batch, -(-batch.ids.size // SLICE_TOKENS)))
+    patch.put(
+        "data.batches.Batch.slices", lambda _: lambda batch, tokens: unsorted(batch, -(-batch.ids.size // tokens))
+    )
 
 
 def unsorted(batch: Batch, pieces: int) -> list[Batch]:
@@ -51,22 +54,21 @@ def unsorted(batch: Batch, pieces: int) -> list[Batch]:
 
 
 def slices_of(tokens: int, patch: Patch) -> None:
-    patch.put("training.plan.plan", lambda plan: lambda batch, *_: plan(batch, tokens))
+    patch.put("data.batches.Batch.slices", lambda slices: lambda batch, _: slices(batch, tokens))
 
 
 def no_further_cuts(patch: Patch) -> None:
-    patch.constant("training.plan.SLICE_COST", math.inf, read_by="cut")
+    patch.constant("data.slices.SLICE_COST", math.inf, read_by="cut")
 
 
 def readable_block(patch: Patch) -> None:
-    patch.put("layers.fused_block.fused_pre_block", lambda _: pre_block)
-    patch.put("layers.fused_block.fused_pre_block_backward", lambda _: pre_block_backward)
+    patch.put("layers.pairs.paired", lambda _: Pair)
 
 
 def readable_attention(patch: Patch) -> None:
     def plain(q: Any, k: Any, v: Any, mask: Any = None, scale: float | None = None) -> Any:
-        out, weights = attention(q, k, v, mask, scale=scale)
-        return out, Looked(q, k, v, scale, plain=weights)  # whose backward is attention_backward
+        out, weights = attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)
+        return out, AttentionCache(q, k, v, scale, plain=weights)  # whose backward is attention_backward
 
     patch.put("ops.fused_attention.fused_attention", lambda _: plain)
 
@@ -105,8 +107,8 @@ def reduceat(patch: Patch) -> None:
 
 
 def positions_like_items(patch: Patch) -> None:
-    network = sys.modules["tinyattn.models.sasrec_network"]  # where another rung may have replaced sum_rows
-    patch.put("models.sasrec_network._sum_by_slot", lambda _: lambda *given: network.sum_rows(*given))
+    learned = sys.modules["tinyattn.layers.positions.learned"]  # where another rung may have replaced sum_rows
+    patch.put("layers.positions.learned.sum_by_slot", lambda _: lambda *given: learned.sum_rows(*given))
 
 
 def indexing(patch: Patch) -> None:
@@ -168,7 +170,7 @@ RUNGS = {
     "padding-kept": Rung("rows sorted by length, each slice as wide as its longest",
                          "rows as they come, all slices as wide as the batch", padding_kept),
     "no-further-cuts": Rung("slices cut once more where that saves padding", "not", no_further_cuts),
-    "block": Rung("`fused_pre_block`: norms inside products, q, k and v in one", "`pre_block`, the readable one",
+    "block": Rung("norms inside products, q, k and v in one", "one after the other, as it reads",
                   readable_block),
     "attention": Rung("`fused_attention`", "`attention`, the readable one", readable_attention),
     **{f"tiles-{n}": Rung("tiles of 64 queries", f"of {n}", partial(tiles_of, n)) for n in (32, 128)},
@@ -210,7 +212,7 @@ class Without(TinyAttn):
         self.patch = Patch(THREADS)
         for name in names:
             RUNGS[name].take_away(self.patch)
-        some = SASRecNetwork(**vars(network) | {"dropout": network.dropout or 0.5})  # or masks would not be asked for
+        some = replace(network, dropout=network.dropout or 0.5)  # or masks would not be asked for
         for workers in {1, self.patch.workers}:  # in this process, where calls are seen, and as it will be measured
             trial = TinyAttn(some, weights, batches[:1], workers)
             trial.step(0)

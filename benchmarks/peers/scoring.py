@@ -40,7 +40,7 @@ class TinyAttn:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
                             dropout=network.dropout, workers=THREADS)  # fmt: skip
         self.model.network, self.model.parameters = network, weights
-        at_once = max(1, _SCORES_AT_ONCE // (network.items + 1))
+        at_once = max(1, _SCORES_AT_ONCE // (network.n_items + 1))
         self.parts = np.array_split(np.arange(len(histories)), -(-len(histories) // at_once))
         self.histories, self.order = histories, np.arange(len(histories))
         self.about: dict[str, Any] = {"users at once": max(map(len, self.parts))}
@@ -56,7 +56,7 @@ class Scorer(child.Child):
     def check(self) -> dict[str, Any]:
         network, weights, histories = self._given()
         contender = self.make(network, weights, histories[:CHECKED])
-        scores = np.empty((min(CHECKED, len(histories)), network.items + 1), np.float32)
+        scores = np.empty((min(CHECKED, len(histories)), network.n_items + 1), np.float32)
         scores[contender.order] = np.concatenate([np.asarray(part) for part in contender.all_scores()])
         expected = pickle.loads((self.folder / "reference.pickle").read_bytes())
         return child.compare({"scores": scores[:, 1:]}, {"scores": expected[:, 1:]})  # column 0 is padding

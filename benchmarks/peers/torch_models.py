@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from benchmarks.peers import ADAM, THREADS
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import plan
 from tinyattn.tree import leaves
 
 
@@ -78,7 +77,7 @@ class SASRec(nn.Module):
 
     def __init__(self, network: SASRecNetwork, attention: type[nn.Module], sparse: bool = False) -> None:
         super().__init__()
-        self.items = nn.Embedding(network.items + 1, network.dim, padding_idx=0, sparse=sparse)
+        self.items = nn.Embedding(network.n_items + 1, network.dim, padding_idx=0, sparse=sparse)
         self.positions = nn.Embedding(network.maxlen, network.dim)
         self.dropout = nn.Dropout(network.dropout)
         self.blocks = nn.ModuleList(Block(network, attention) for _ in range(network.blocks))
@@ -227,7 +226,7 @@ class Buckets(Fused):
     TRIED = (1, 2, 3, 4, 6, 9, 16)  # slices a batch
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch]) -> None:
-        sparse = network.items > 3 * batches[0].ids.size
+        sparse = network.n_items > 3 * batches[0].ids.size
         super().__init__(network, weights, batches, sparse)
         self.about |= {"item table": "sparse gradient, SparseAdam" if sparse else "dense gradient, Adam"}
         self.slices = min(self.TRIED, key=self._seconds)
@@ -237,7 +236,7 @@ class Buckets(Fused):
         self.model.zero_grad()
         batch, total = self.batches[i], 0.0
         weight = float(batch.weight.sum())
-        for part in plan(batch, math.ceil(weight / self.slices)):
+        for part in batch.slices(math.ceil(weight / self.slices)):
             loss = self.loss(*tensors(part)) * (float(part.weight.sum()) / weight)
             loss.backward()
             total += loss.item()

@@ -182,7 +182,7 @@ def test_float32_is_refused_by_all_three():
     with pytest.raises(TypeError, match="float32"):
         gradcheck_layer(dense, dense_backward, p, X.astype("f"))
     data = uneven()
-    network = SASRecNetwork(items=data.n_items, maxlen=4, dim=4)
+    network = SASRecNetwork(n_items=data.n_items, maxlen=4, dim=4)
     _, single = flatten(network.init(generator(0, Stream.INIT)), np.float32)
     with pytest.raises(TypeError, match="float32"):
         gradcheck_model(network, single, Sampler(data, 4, 7, 0, True).batch(0))

@@ -9,7 +9,7 @@ from tinyattn.check.adapters import multi_head_attention as ours
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
 from tinyattn.course.checking import find
-from tinyattn.layers.multi_head import merge, split
+from tinyattn.layers.mixers.multi_head import merge, split
 
 pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
 

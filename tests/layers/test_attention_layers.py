@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.layers.forms import FORMS
+from tests.layers.forms import FORMS, made_of
 from tinyattn.check import oracles
-from tinyattn.layers import BLOCKS, block_init, multi_head_attention, multi_head_init
-from tinyattn.layers.block_at import attention_of_one
-from tinyattn.layers.multi_head import merge, split
+from tinyattn.layers import BLOCK_FORMS, Block, multi_head_attention, multi_head_init
+from tinyattn.layers.mixers.multi_head import attention_of_one, merge, split
 from tinyattn.tree import tree_map
 
 
@@ -95,41 +94,43 @@ def test_attention_of_one_query_needs_no_keys(heads, output, bias, rng):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_causal_block_is_causal_and_not_over_masked(form, rng):
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block_init(rng, 6))
+    block = Block(**made_of(form))
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
     x = rng.standard_normal((1, 5, 6))
     mask = np.tri(5, dtype=bool)
-    y, cache = FORMS[form].forward(p, x, heads=2, mask=mask)
+    y, cache = block.forward(p, x, mask=mask)
     for t in range(5):
         other = x.copy()
         other[:, t] += rng.standard_normal(6)  # no equal shift of all features: a norm would not see it
-        moved = np.abs(FORMS[form].forward(p, other, heads=2, mask=mask)[0] - y).max(axis=(0, 2))
+        moved = np.abs(block.forward(p, other, mask=mask)[0] - y).max(axis=(0, 2))
         assert np.all(moved[:t] == 0)  # the past does not move, to the last bit
         assert np.all(moved[t:] > 1e-9)  # the present and all that follows do
         dy = np.zeros_like(y)
         dy[:, t] = rng.standard_normal(6)
-        dx = np.abs(FORMS[form].backward(p, dy, cache)[0]).max(axis=(0, 2))
+        dx = np.abs(block.backward(p, dy, cache)[0]).max(axis=(0, 2))
         assert np.all(dx[t + 1 :] == 0)
         assert np.all(dx[: t + 1] > 1e-9)
 
 
-@pytest.mark.parametrize("form", ["pre", "fused pre"])
+@pytest.mark.parametrize("form", ["pre", "fast pre"])
 def test_a_silent_branch_makes_the_pre_block_the_identity(form, rng):
-    p = block_init(rng, 6, output=True)
+    block = Block(**made_of(form))
+    p = block.init(rng, 6)
     p["attention"]["output"] = tree_map(np.zeros_like, p["attention"]["output"])
     p["feed_forward"]["outer"] = tree_map(np.zeros_like, p["feed_forward"]["outer"])
     x, dy = rng.standard_normal((2, 3, 4, 6))
-    y, cache = FORMS[form].forward(p, x, heads=2)
+    y, cache = block.forward(p, x)
     np.testing.assert_array_equal(y, x)
-    np.testing.assert_array_equal(FORMS[form].backward(p, dy, cache)[0], dy)
+    np.testing.assert_array_equal(block.backward(p, dy, cache)[0], dy)
 
 
 def test_the_forms_differ_in_what_travels_on(rng):
     """A shift of all features is seen by pre's residual only: post normalises it away, sasrec carries the normed."""
-    p = block_init(rng, 6)
+    blocks = {form: Block(**made_of(form, heads=1)) for form in BLOCK_FORMS}
+    p = blocks["pre"].init(rng, 6)
     x = rng.standard_normal((4, 6))
-    shift = {form: np.abs(BLOCKS[form].forward(p, x + 2.0, heads=1)[0] - BLOCKS[form].forward(p, x, heads=1)[0]).max()
-             for form in BLOCKS}  # fmt: skip
+    shift = {form: np.abs(b.forward(p, x + 2.0)[0] - b.forward(p, x)[0]).max() for form, b in blocks.items()}
     np.testing.assert_allclose(shift["pre"], 2.0, atol=1e-9)
     assert shift["post"] != shift["sasrec"]
-    y, _ = BLOCKS["post"].forward(p, x, heads=1)
+    y, _ = blocks["post"].forward(p, x)
     np.testing.assert_allclose(y.mean(axis=-1), 0, atol=1e-12)

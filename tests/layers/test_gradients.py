@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from tests.layers.forms import FORMS
+from tests.layers.forms import FORMS, made_of
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import (
-    FUSED_BLOCKS,
-    block_init,
+    Block,
     dense,
     dense_backward,
     dense_init,
@@ -21,7 +20,7 @@ from tinyattn.layers import (
     norm_backward,
     norm_init,
 )
-from tinyattn.tree import leaves, tree_map
+from tinyattn.tree import tree_map
 
 
 def noisy(p, rng):
@@ -64,59 +63,41 @@ def test_cross_attention(heads, output, key, rng):
 @pytest.mark.parametrize("output", [True, False])
 @pytest.mark.parametrize("form", FORMS)
 def test_block(form, output, key, rng):
-    p = noisy(block_init(rng, 6, hidden=5, output=output), rng)
-    block, mask = FORMS[form], np.tri(4, dtype=bool)
+    block, mask = Block(**made_of(form, hidden=5, output=output, rate=0.3)), np.tri(4, dtype=bool)
+    p = noisy(block.init(rng, 6), rng)
     x = rng.standard_normal((2, 4, 6))
-    assert gradcheck_layer(block.forward, block.backward, p, x, key=key, heads=2, mask=mask, rate=0.3)
+    assert gradcheck_layer(block.forward, block.backward, p, x, key=key, mask=mask)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_call_leaves_no_trace(form, rng):
     """Two calls, then both backwards, in either order: each has its own cache, and inputs keep their bits."""
-    p = block_init(rng, 6)
-    block = FORMS[form]
+    block = Block(**made_of(form))
+    p = block.init(rng, 6)
     x = [rng.standard_normal((2, 4, 6)) for _ in range(2)]
     before = [a.copy() for a in x]
-    (y0, cache0), (_, cache1) = (block.forward(p, a, heads=2) for a in x)
+    (y0, cache0), (_, cache1) = (block.forward(p, a) for a in x)
     dy = rng.standard_normal(y0.shape)
+    given = dy.copy()
     first = block.backward(p, dy, cache0)[0]
     block.backward(p, dy, cache1)
     np.testing.assert_array_equal(block.backward(p, dy, cache0)[0], first)
-    for a, b in zip(x, before, strict=True):
+    for a, b in zip([*x, dy], [*before, given], strict=True):
         np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_float32_stays_float32_and_agrees(form, rng):
-    p = noisy(block_init(rng, 6), rng)
+    block = Block(**made_of(form, rate=0.2))
+    p = noisy(block.init(rng, 6), rng)
     x, dy = rng.standard_normal((2, 2, 4, 6))
     results = []
     for dtype in (np.float64, np.float32):
         q = tree_map(lambda a, dtype=dtype: a.astype(dtype), p)
         key = np.random.default_rng(3)
-        y, cache = FORMS[form].forward(q, x.astype(dtype), heads=2, rate=0.2, rng=key)
-        dx, grads = FORMS[form].backward(q, dy.astype(dtype), cache)
+        y, cache = block.forward(q, x.astype(dtype), rng=key)
+        dx, grads = block.backward(q, dy.astype(dtype), cache)
         assert {y.dtype, dx.dtype, grads["feed_forward"]["inner"]["W"].dtype} == {np.dtype(dtype)}
         results.append((y, dx, grads["attention"]["query"]["W"]))
     for exact, single in zip(*results, strict=True):
         np.testing.assert_allclose(single, exact, rtol=0, atol=5e-5)
-
-
-@pytest.mark.parametrize("key", [None, 5])
-@pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("output", [True, False])
-@pytest.mark.parametrize("heads", [1, 3])
-def test_a_fused_block_computes_what_the_readable_one_does(heads, output, bias, key, rng):
-    """Same parameters, same key: y, who looks at whom, and every gradient, under the same names."""
-    p = noisy(block_init(rng, 6, hidden=5, bias=bias, output=output), rng)
-    x, dy = rng.standard_normal((2, 3, 70, 6))
-    found = []
-    for blocks in (FORMS, FUSED_BLOCKS):
-        draws = None if key is None else np.random.default_rng(key)
-        y, cache = blocks["pre"].forward(p, x, heads=heads, mask=np.tri(70, dtype=bool), eps=1e-8, rate=0.3, rng=draws)
-        dx, grads = blocks["pre"].backward(p, dy, cache)
-        found.append({"y": y, "dx": dx, **dict(leaves(grads))})
-    readable, fused = found
-    assert readable.keys() == fused.keys()
-    for name, exact in readable.items():
-        np.testing.assert_allclose(fused[name], exact, rtol=0, atol=1e-11, err_msg=name)

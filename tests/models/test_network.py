@@ -8,7 +8,7 @@ import pytest
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Sampler, pad
-from tinyattn.layers import BLOCKS, norm
+from tinyattn.layers import BLOCK_FORMS, Block, LayerNorm, MultiHead, norm
 from tinyattn.models import SASRecNetwork
 from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import causal_mask
@@ -26,10 +26,9 @@ def everywhere(device):
 
 
 def make(data, options=PLAIN, dtype=np.float64, **more):
-    options = dict(options)
-    users = data.n_users if options.pop("user_embedding") else 0
+    users = data.n_users if options["user_embedding"] else 0
     sizes = {"maxlen": 6, "dim": 6, "heads": 2, "eps": 1e-3, "dropout": 0.3}
-    network = SASRecNetwork(items=data.n_items, users=users, **options | sizes | more)
+    network = SASRecNetwork(n_items=data.n_items, n_users=users, **options | sizes | more)
     p = network.init(generator(0, Stream.INIT))
     rng = np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
@@ -39,16 +38,16 @@ def make(data, options=PLAIN, dtype=np.float64, **more):
 
 
 def batch_of(data, network):
-    negatives = OBJECTIVES[network.loss_name].negatives
+    negatives = OBJECTIVES[network.objective].negatives
     return Sampler(data, network.maxlen, data.n_users, 0, negatives).batch(0)
 
 
 @pytest.mark.parametrize("options", [PLAIN, FULL, BARE], ids=["plain", "full", "bare"])
 @pytest.mark.parametrize("loss", OBJECTIVES)
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_gradients_of_the_whole_model(form, loss, options, device):
     data = uneven()
-    network, p = make(data, options, block_form=form, loss_name=loss)
+    network, p = make(data, options, block_form=form, objective=loss)
     how = {} if device == "cpu" else {"entries": 2}  # elsewhere the numbers are the same ones
     report = gradcheck_model(network, p, batch_of(data, network), key=3, **how)
     assert report, f"\n{report}"
@@ -63,7 +62,7 @@ def test_gradients_at_other_depths(blocks):
     assert gradcheck_model(network, p, batch_of(data, network), key=1, entries=6)
 
 
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_causal_by_perturbation_and_by_gradient_and_not_over_masked(form):
     network, p = make(uneven(items=12), block_form=form)
     history = np.array([3, 1, 4, 5, 9, 2])
@@ -92,10 +91,10 @@ def test_a_prefix_gives_the_prefix_of_the_result():
 
 
 @pytest.mark.parametrize("loss", OBJECTIVES)
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_what_padding_holds_moves_nothing(form, loss):
     data = uneven()
-    network, p = make(data, block_form=form, loss_name=loss, dropout=0.0)
+    network, p = make(data, block_form=form, objective=loss, dropout=0.0)
     batch = batch_of(data, network)
     padding = batch.targets == 0
     assert padding.any()
@@ -114,7 +113,7 @@ def test_what_padding_holds_moves_nothing(form, loss):
         np.testing.assert_allclose(theirs, mine, rtol=0, atol=1e-14, err_msg=name)  # the same terms, added in turn
 
 
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_the_textbooks_left_padded_form_computes_the_same(form):
     """Kang & McAuley pad on the left and mask padded keys; slots and right padding give the same numbers."""
     network, p = make(uneven(), block_form=form)
@@ -125,8 +124,9 @@ def test_the_textbooks_left_padded_form_computes_the_same(form):
     ids = np.array([[0] * (network.maxlen - len(s)) + s.tolist() for s in histories])
     x = p["items"][ids] + p["positions"]
     mask = causal_mask(network.maxlen, like=x) & (ids != 0)[:, None, None, :]
+    block = Block(MultiHead(network.heads), form, LayerNorm(network.eps), fast=False)
     for weights in p["blocks"]:
-        x, _ = BLOCKS[form].forward(weights, x, heads=network.heads, mask=mask, eps=network.eps)
+        x, _ = block.forward(weights, x, mask=mask)
     x, _ = norm(p["norm"], x, eps=network.eps)
     for row, history in enumerate(histories):
         n = len(history)
@@ -150,7 +150,7 @@ def test_the_losses_start_where_chance_is():
     """With all item embeddings 0 every score is 0: two coins for bce, ln(items) for cross-entropy."""
     data = uneven()
     for loss, expected in (("bce", 2 * math.log(2)), ("ce", math.log(data.n_items))):
-        network, p = make(data, loss_name=loss)
+        network, p = make(data, objective=loss)
         p["items"][...] = 0
         np.testing.assert_allclose(network.loss(p, batch_of(data, network))[0], expected, atol=1e-12)
 
@@ -158,7 +158,7 @@ def test_the_losses_start_where_chance_is():
 def test_cross_entropy_ranks_items_and_not_padding():
     """The loss is that of a softmax over items 1.., written out."""
     data = uneven()
-    network, p = make(data, loss_name="ce")
+    network, p = make(data, objective="ce")
     batch = batch_of(data, network)
     h, _ = network.forward(p, batch)
     total = 0.0
@@ -179,7 +179,7 @@ def test_explicit_users_are_added_to_the_last_representation():
 
 @pytest.mark.parametrize("blocks", [0, 1, 2])
 @pytest.mark.parametrize("options", [PLAIN, FULL, BARE], ids=["plain", "full", "bare"])
-@pytest.mark.parametrize("form", BLOCKS)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, options, blocks):
     """`score` computes the last block at the last position alone; `forward` computes everything."""
     network, p = make(uneven(), options, block_form=form, blocks=blocks)
@@ -201,9 +201,9 @@ def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, 
         ({"dropout": math.nan}, "dropout is nan"),
         ({"blocks": -1}, "blocks is -1"),
         ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec"),
-        ({"loss_name": "mse"}, "loss_name is 'mse'"),
+        ({"objective": "mse"}, "objective is 'mse'"),
     ],
 )
 def test_what_is_refused(options, message):
     with pytest.raises(ValueError, match=message):
-        SASRecNetwork(items=5, **options)
+        SASRecNetwork(**{"n_items": 5} | options)

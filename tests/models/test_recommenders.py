@@ -6,7 +6,7 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
-from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, sasrec
+from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -147,7 +147,7 @@ def test_scores_do_not_depend_on_company_or_order(rng):
 def test_scores_have_the_same_bits_with_any_number_of_workers(rng, monkeypatch):
     model = SASRec(**SMALL).fit(leave_one_out(TINY.generate()), progress=False)
     histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 200)]
-    monkeypatch.setattr(sasrec, "SLICE_TOKENS", 30)  # many slices
+    monkeypatch.setattr(neural, "SLICE_TOKENS", 30)  # many slices
     model.workers = 1
     alone = model.score(histories)
     model.workers = 3
@@ -273,7 +273,7 @@ def test_arguments_are_checked_when_the_object_is_made():
         ({"batch_size": 0}, "batch_size is 0"),
         ({"workers": 0}, "workers is 0"),
         ({"device": "tpu"}, "device is 'tpu'"),
-        ({"loss": "mse"}, "loss_name is 'mse'"),
+        ({"loss": "mse"}, "loss is 'mse', expected one of bce, ce"),
     ):
         with pytest.raises(ValueError, match=message):
             SASRec(**values)
@@ -285,7 +285,7 @@ def test_the_released_codes_form_brings_its_scale_and_biases():
     assert "b" in released.parameters["blocks"][0]["attention"]["query"]
     assert not paper.network.emb_scale
     assert "b" not in paper.parameters["blocks"][0]["attention"]["query"]
-    assert not SASRec(block_form="sasrec", emb_scale=False)._network(1, 0).emb_scale
+    assert not SASRec(block_form="sasrec", emb_scale=False).make_network(1, 0).emb_scale
 
 
 def test_scores_that_overflow_are_left_to_whoever_ranks_them():

@@ -53,7 +53,7 @@ CALLS = {
     "softmax": ((X, MASK[:, :4]), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
     "dense": ((noisy(layers.dense_init(R, 4, 3)), X), {}),
-    "draw_keep": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),
+    "dropout_mask": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),
     "feed_forward": ((noisy(layers.feed_forward_init(R, 4, 5)), X), {"rate": 0.3, "rng": np.random.default_rng(1)}),
     "multi_head_attention": (
         (noisy(layers.multi_head_init(R, 4)), X, X),
@@ -454,7 +454,7 @@ def test_upstream_gradients_are_given_or_said():
 )
 def network(request):  # fmt: skip
     form, loss, dtype = request.param
-    net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2, block_form=form, loss_name=loss, dropout=0.2)
+    net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2, block_form=form, objective=loss, dropout=0.2)
     p = flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
     batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
     return trace(net, p, batch, np.random.default_rng(3), backward=True)
@@ -488,7 +488,7 @@ def test_a_networks_every_parameter_followed_from_the_loss(network):
 
 def test_shares_of_the_branches_add_up_to_the_whole():
     """A norm is read by queries, keys and values: what passes through each adds up to all there is."""
-    net = SASRecNetwork(items=11, maxlen=6, dim=4, heads=2)
+    net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2)
     batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
     t = trace(net, noisy(net.init(np.random.default_rng(0))), batch, backward=True)
     followed = t.follow("blocks.0.norm_1.gamma", (1,))

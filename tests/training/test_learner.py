@@ -19,7 +19,7 @@ SETTINGS = Settings(epochs=2, patience=0)
 
 
 def network(loss="bce", users=0):
-    return SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, loss_name=loss, users=users)
+    return SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, objective=loss, n_users=users, user_embedding=users > 0)
 
 
 def sampler(loss="bce"):
@@ -67,7 +67,7 @@ def test_interrupted_and_resumed_it_has_the_same_bits(n, tmp_path):
             return super().loss(p, batch, rng)
 
     calls = []
-    stopping = Stops(items=DATA.n_items, maxlen=6, dim=8)
+    stopping = Stops(n_items=DATA.n_items, maxlen=6, dim=8)
     with pytest.raises(InterruptedRunError):
         run(stopping, checkpoint=tmp_path / "c.npz")
     resumed, history = run(network(), checkpoint=tmp_path / "c.npz")

@@ -15,7 +15,7 @@ from tinyattn.training import DivergedError, InterruptedRunError, Settings, trai
 from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
-NETWORK = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8)
+NETWORK = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8)
 SETTINGS = Settings(epochs=4, patience=0)
 
 
@@ -101,8 +101,8 @@ def test_a_step_that_is_not_finite_is_named_and_the_good_state_kept(part, tmp_pa
         value, cache = NETWORK.loss(p, batch, rng)
         if part == "loss":
             return value * np.nan, cache
-        h, saved, remembered = cache
-        return value, (h * np.inf, saved, remembered)
+        batch, h, saved, remembered = cache
+        return value, (batch, h * np.inf, saved, remembered)
 
     with pytest.raises(DivergedError, match=r"step 5 \(epoch 2\).*smaller learning rate"):
         run(model=Stops(5, burst), checkpoint=tmp_path / "c.npz")
@@ -179,13 +179,13 @@ def test_dropout_is_on_in_training_and_off_in_evaluation():
     """The loss of a step depends on the key it is given; without one it does not; and rate 0 is another training."""
     from tinyattn.random import Stream, generator
 
-    network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
+    network = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
     p = network.init(generator(0, Stream.INIT))
     batch = sampler().batch(0)
     by_key = [float(network.loss(p, batch, generator(0, Stream.DROPOUT, 0, n))[0]) for n in (1, 1, 2)]
     assert by_key[0] == by_key[1] != by_key[2]
     assert network.loss(p, batch)[0] == network.loss(p, batch)[0]
-    trained = [run(model=SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=rate))[0] for rate in (0.0, 0.5)]
+    trained = [run(model=SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=rate))[0] for rate in (0.0, 0.5)]
     assert not np.array_equal(*trained)
 
 
@@ -193,12 +193,12 @@ def test_dropout_is_on_in_training_and_off_in_evaluation():
 def test_dropout_falls_on_the_input_and_within_blocks(form):
     from tinyattn.random import Stream, generator
 
-    network = SASRecNetwork(items=DATA.n_items, maxlen=6, dim=8, dropout=0.5, block_form=form)
+    network = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=0.5, block_form=form)
     p = network.init(generator(0, Stream.INIT))
-    _, (_, _, cache) = network.loss(p, sampler().batch(0), generator(0, Stream.DROPOUT, 0, 0))
+    _, (*_, cache) = network.loss(p, sampler().batch(0), generator(0, Stream.DROPOUT, 0, 0))
     block = cache.blocks[0]
     masks = [cache.keep, block.keep_2]
-    masks += [block.attention.keep, block.feed_forward.keep] if form == "sasrec" else [block.keep_1]
+    masks += [block.attention.attended.keep, block.feed_forward.keep] if form == "sasrec" else [block.keep_1]
     for keep in masks:
         assert 0.3 < keep.mean() < 0.7
     assert cache.blocks[1].keep_2.tobytes() != block.keep_2.tobytes()

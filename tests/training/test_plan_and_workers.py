@@ -5,16 +5,16 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from tests.models.worlds import TINY, uneven
-from tinyattn.data import Sampler, leave_one_out
+from tinyattn.data import Sampler, cut, leave_one_out
 from tinyattn.models import SASRecNetwork
-from tinyattn.random import Stream, generator
-from tinyattn.training import Settings, Workers, cut, plan, train
+from tinyattn.random import MaskKeys, Stream, generator
+from tinyattn.training import Settings, Workers, train
 from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 
 def test_a_plan_has_every_row_once_and_hardly_any_padding():
     batch = Sampler(leave_one_out(TINY.generate()).train, 6, 60, 0, True).batch(0)
-    slices = plan(batch, tokens=40)
+    slices = batch.slices(40)
     assert sum(len(part.users) for part in slices) == len(batch.users)
     assert sorted(np.concatenate([part.users for part in slices])) == sorted(batch.users)
     assert sum(part.weight.sum() for part in slices) == batch.weight.sum()
@@ -42,7 +42,7 @@ def test_slices_add_up_to_the_batch(loss, form):
     With dropout: a row's masks depend on whose it is, and not on the slice that it stands in.
     """
     data = uneven(users=12)
-    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=6, dropout=0.4, loss_name=loss, block_form=form)
+    network = SASRecNetwork(n_items=data.n_items, maxlen=6, dim=6, dropout=0.4, objective=loss, block_form=form)
     _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
     batch = Sampler(data, 6, 12, 0, loss == "bce").batch(0)
 
@@ -50,13 +50,13 @@ def test_slices_add_up_to_the_batch(loss, form):
         total, loss = tree_map(np.zeros_like, p), 0.0
         for part in parts:
             share = float(part.weight.sum()) / float(batch.weight.sum())
-            value, cache = network.loss(p, part, generator(0, Stream.DROPOUT, 3))
+            value, cache = network.loss(p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))
             loss += share * value
             add_to(total, network.loss_backward(p, share, cache))
         return loss, total
 
     whole_loss, whole = gradient([batch])
-    parts = plan(batch, tokens=9)
+    parts = batch.slices(9)
     assert len(parts) > 3
     sliced_loss, sliced = gradient(parts)
     np.testing.assert_allclose(sliced_loss, whole_loss, rtol=1e-12)
@@ -67,7 +67,7 @@ def test_slices_add_up_to_the_batch(loss, form):
 @pytest.mark.host  # a device has one worker
 def test_any_number_of_workers_gives_the_same_bits():
     data = leave_one_out(TINY.generate()).train
-    network = SASRecNetwork(items=data.n_items, maxlen=6, dim=8, heads=2)
+    network = SASRecNetwork(n_items=data.n_items, maxlen=6, dim=8, heads=2)
 
     def run(workers):
         from tinyattn.training import learner

@@ -57,15 +57,15 @@ def feed_forward_backward(dy, x, W_1, b_1, W_2, b_2):
 
 def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5):
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    return layers.BLOCKS["pre"].forward(p, x, heads=heads, mask=mask, eps=eps)[0]
+    return _block(heads, eps).forward(p, x, mask=mask)[0]
 
 
 def block_backward(
     dy, x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
 ):
     p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
-    _, cache = layers.BLOCKS["pre"].forward(p, x, heads=heads, mask=mask, eps=eps)
-    dx, grads = layers.BLOCKS["pre"].backward(p, dy, cache)
+    _, cache = _block(heads, eps).forward(p, x, mask=mask)
+    dx, grads = _block(heads, eps).backward(p, dy, cache)
     return dx, *flat_gradients(grads)
 
 
@@ -88,7 +88,7 @@ class SASRecTokens:
         from ..models import SASRecNetwork
         from ..random import Stream, generator
 
-        self.network = SASRecNetwork(items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
+        self.network = SASRecNetwork(n_items=self.vocabulary, maxlen=32, dim=16, dropout=0.0)
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))
         self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
 
@@ -117,6 +117,11 @@ class SASRecTokens:
 
 def _rank(scores, target):
     return ranking.ranks(np.asarray(scores)[None], np.array([target]))
+
+
+def _block(heads, eps):
+    """The pre-LN block as it reads."""
+    return layers.Block(layers.MultiHead(heads), norm=layers.LayerNorm(eps), fast=False)
 
 
 def _heads(W_q, W_k, W_v, W_o):

@@ -5,6 +5,8 @@ from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .read import read
 from .seen import Seen
+from .slices import cut
+from .source import Source, Truth
 from .split import Split, leave_one_out
 from .vocabulary import Vocabulary
 from .world import SeriesWorld
@@ -17,8 +19,11 @@ __all__ = [
     "Sampler",
     "Seen",
     "SeriesWorld",
+    "Source",
     "Split",
+    "Truth",
     "Vocabulary",
+    "cut",
     "leave_one_out",
     "pad",
     "read",

@@ -12,6 +12,7 @@ from ..backend import transfer
 from ..random import Stream, generator
 from .interactions import Interactions
 from .seen import Seen
+from .slices import cut
 
 
 class Batch(NamedTuple):
@@ -27,6 +28,28 @@ class Batch(NamedTuple):
     targets: Any = None       # (B, L) the item that follows, 0 at padding
     negatives: Any = None     # (B, L) an item that the user never had in training, 0 at padding
     weight: Any = None        # (B, L) 1.0 at real positions, 0.0 at padding
+
+    @property
+    def rows(self) -> Any:
+        """(B,): whose each row is. A row's dropout masks depend on it, however the batch is cut."""
+        return self.users
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over: the sum of the weights."""
+        return float(np.sum(self.weight))
+
+    def slices(self, tokens: int) -> list[Batch]:
+        """The rows in slices of about `tokens` tokens, each padded only to its own longest history; see `cut`.
+
+        Sorting by length leaves hardly any padding to compute. The slices depend on the batch alone, not on who
+        works them off, so a sum over them, taken in this order, has the same bits with any number of workers.
+        """
+        lengths = np.sum(self.ids != 0, axis=1)
+        return [self._take(rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
+
+    def _take(self, rows: np.ndarray, width: int) -> Batch:
+        return self.map(lambda x: x[rows] if x.ndim == 1 else x[rows, :width])
 
     def map(self, f: Any) -> Batch:
         """The batch with `f` applied to every array it has."""

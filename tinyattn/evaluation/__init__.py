@@ -1,12 +1,21 @@
 """Ranking metrics and protocols."""
 
-from .protocol import PROTOCOLS, draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
+from .protocol import (
+    PROTOCOLS,
+    candidates_for,
+    draw_candidates,
+    evaluate,
+    full_ranking,
+    read_candidates,
+    save_candidates,
+)
 from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, reciprocal_rank
 
 __all__ = [
     "PROTOCOLS",
     "NaNScoreError",
     "all_ranks",
+    "candidates_for",
     "draw_candidates",
     "evaluate",
     "full_ranking",

@@ -11,18 +11,17 @@ Sampled metrics are much higher than full ones, and can put models in another or
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from ..data import Seen, Split, read
+from ..data import Seen, Split, Truth, read
 from ..files import write_atomically
 from ..random import Stream, generator
 from .ranking import all_ranks, metrics, ranks, refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]
-Truth = Callable[[list[np.ndarray]], np.ndarray]
 PROTOCOLS = ("full", "uni100", "pop100")
 _SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
 
@@ -107,6 +106,25 @@ def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100
         noisy[split.data.sequence(user)] = -np.inf
         row[:] = np.argpartition(-noisy, count)[:count]
     return drawn
+
+
+def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = None) -> dict[str, np.ndarray]:
+    """What each sampled protocol ranks the target against: drawn, and kept in `folder` where one is given.
+
+    Candidates that the folder holds are read from there: everybody may rank against the same ones.
+    """
+    found = {}
+    for protocol in protocols:
+        if protocol == "full":
+            continue
+        path = Path(folder) / f"{protocol}.txt" if folder else None
+        if path is not None and path.exists():
+            found[protocol] = read_candidates(path, split)
+        else:
+            found[protocol] = draw_candidates(split, protocol)
+            if path is not None:
+                save_candidates(path, split, found[protocol])
+    return found
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:

@@ -1,27 +1,46 @@
 """Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
 
-from .block import BLOCKS, BlockCache, block_init
-from .block_at import pick
+from .block import BLOCK_FORMS, Block, BlockCache
 from .dense import dense, dense_backward, dense_init, glorot
-from .drop import draw_keep
-from .feed_forward import feed_forward, feed_forward_backward, feed_forward_init
-from .fused_block import FUSED_BLOCKS, FusedBlockCache
-from .multi_head import multi_head_attention, multi_head_attention_backward, multi_head_init
-from .norm import norm, norm_backward, norm_init
+from .dropout_mask import dropout_mask
+from .feed_forward import FeedForward, feed_forward, feed_forward_backward, feed_forward_init
+from .mechanisms import MECHANISMS, Mechanism
+from .mixers import (
+    MIXERS,
+    Mixer,
+    MultiHead,
+    multi_head_attention,
+    multi_head_attention_backward,
+    multi_head_init,
+)
+from .norm import LayerNorm, norm, norm_backward, norm_init
+from .pairs import FUSED, Pair, paired
+from .positions import POSITIONS, Position
+from .rows import gather_rows
 
 __all__ = [
-    "BLOCKS",
-    "FUSED_BLOCKS",
+    "BLOCK_FORMS",
+    "FUSED",
+    "MECHANISMS",
+    "MIXERS",
+    "POSITIONS",
+    "Block",
     "BlockCache",
-    "FusedBlockCache",
-    "block_init",
+    "FeedForward",
+    "LayerNorm",
+    "Mechanism",
+    "Mixer",
+    "MultiHead",
+    "Pair",
+    "Position",
     "dense",
     "dense_backward",
     "dense_init",
-    "draw_keep",
+    "dropout_mask",
     "feed_forward",
     "feed_forward_backward",
     "feed_forward_init",
+    "gather_rows",
     "glorot",
     "multi_head_attention",
     "multi_head_attention_backward",
@@ -29,5 +48,5 @@ __all__ = [
     "norm",
     "norm_backward",
     "norm_init",
-    "pick",
+    "paired",
 ]

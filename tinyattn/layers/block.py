@@ -1,4 +1,4 @@
-"""The block: attention, then the feed-forward network, each with a residual and a LayerNorm, in three forms.
+"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in three forms.
 
     pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-C); GPT-2
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
@@ -6,135 +6,213 @@
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
 
 The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers.
-Every form has the same parameters, so one set can be run in all three and compared.
+Every form has the same parameters, so one set can be run in all three and compared. Each is written once: with `at`,
+for inference, the same lines compute one row of each sequence after the mixer.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
-from ..ops import dropout, dropout_backward
-from .block_at import post_block_at, pre_block_at, sasrec_block_at
-from .drop import draw_keep
-from .feed_forward import FeedForwardCache, feed_forward, feed_forward_backward, feed_forward_init
-from .multi_head import (
-    MultiHeadCache,
-    multi_head_attention,
-    multi_head_attention_backward,
-    multi_head_init,
-)
-from .norm import NormCache, norm, norm_backward, norm_init
+import numpy as np
 
-
-def block_init(rng, dim, *, hidden=None, bias=True, output=True):
-    """Parameters: norm_1, attention, norm_2, feed_forward (hidden width `hidden`, by default dim)."""
-    return {
-        "norm_1": norm_init(dim),
-        "attention": multi_head_init(rng, dim, bias=bias, output=output),
-        "norm_2": norm_init(dim),
-        "feed_forward": feed_forward_init(rng, dim, hidden or dim),
-    }
+from ..backend import Array
+from ..ops import Mask, dropout, dropout_backward
+from ..options import one_of
+from .dropout_mask import dropout_mask
+from .feed_forward import FeedForward
+from .mixers import Mixer, MultiHead
+from .norm import LayerNorm
+from .pairs import Pair, paired
+from .rows import gather_rows
 
 
 class BlockCache(NamedTuple):
-    """What one call remembers; `cache.attention.weights` is a picture waiting to be drawn."""
+    """What one call remembers; with attention, `cache.attention.weights` is a picture waiting to be drawn."""
 
-    norm_1: NormCache
-    attention: MultiHeadCache
-    keep_1: Any                      # (..., n, D) or None: dropout on the attention's output
-    norm_2: NormCache
-    feed_forward: FeedForwardCache
-    keep_2: Any                      # (..., n, D) or None: dropout on the feed-forward's output
-    rate: float
+    norm_1: Any
+    attention: Any                   # the mixer's
+    keep_1: Array | None             # (..., n, D): dropout on the mixer's output
+    norm_2: Any
+    feed_forward: Any
+    keep_2: Array | None             # (..., n, D): dropout on the feed-forward's output
 
 
-def pre_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
+def pre_block(
+    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+) -> tuple[Array, BlockCache]:
     """x + dropout(attention(LN(x))), then x + dropout(ffn(LN(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    h, norm_1 = norm(p["norm_1"], x, eps=eps)
-    a, attention = multi_head_attention(p["attention"], h, h, heads=heads, mask=mask)
-    keep_1 = draw_keep(x, x.shape, rate, rng)
-    x = x + dropout(a, keep_1, rate)
+    if at is None:
+        a, norm_1, attention = block.normed_mixer.forward(p["norm_1"], p["attention"], x, **context)
+    else:
+        a, norm_1, attention = block.normed_mixer.at(p["norm_1"], p["attention"], x, at, **context), None, None
+    x = gather_rows(x, at)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x = x + dropout(a, keep_1, block.rate)
 
-    h, norm_2 = norm(p["norm_2"], x, eps=eps)
-    f, ffn = feed_forward(p["feed_forward"], h)
-    keep_2 = draw_keep(x, x.shape, rate, rng)
-    y = x + dropout(f, keep_2, rate)
-    return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2, rate)
+    f, norm_2, ffn = block.normed_feed_forward.forward(p["norm_2"], p["feed_forward"], x)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    y = x + dropout(f, keep_2, block.rate)
+    return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def pre_block_backward(p, dy, cache):
+def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `pre_block`: at each residual the gradient goes both ways and is added. -> dx, grads."""
-    df = dropout_backward(dy, cache.keep_2, cache.rate)
-    dh, ffn = feed_forward_backward(p["feed_forward"], df, cache.feed_forward)
-    dx, norm_2 = norm_backward(p["norm_2"], dh, cache.norm_2)
-    dx = dx + dy                                             # y = x + ...
+    df = dropout_backward(dy, cache.keep_2, block.rate)
+    dx, norm_2, ffn = block.normed_feed_forward.backward(
+        p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
+    )
+    dx += dy                                                 # y = x + ...
 
-    da = dropout_backward(dx, cache.keep_1, cache.rate)
-    dq, dkv, attention = multi_head_attention_backward(p["attention"], da, cache.attention)
-    dh, norm_1 = norm_backward(p["norm_1"], dq + dkv, cache.norm_1)
-    dx = dx + dh                                             # x = x + ...
+    da = dropout_backward(dx, cache.keep_1, block.rate)
+    dh, norm_1, attention = block.normed_mixer.backward(p["norm_1"], p["attention"], da, cache.norm_1, cache.attention)
+    dx += dh                                                 # x = x + ...
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
-def post_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
+def post_block(
+    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+) -> tuple[Array, BlockCache]:
     """LN(x + dropout(attention(x))), then LN(x + dropout(ffn(x))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    a, attention = multi_head_attention(p["attention"], x, x, heads=heads, mask=mask)
-    keep_1 = draw_keep(x, x.shape, rate, rng)
-    x, norm_1 = norm(p["norm_1"], x + dropout(a, keep_1, rate), eps=eps)
+    a, attention = block.mixer.mix(p["attention"], x, at=at, **context)
+    x = gather_rows(x, at)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x, norm_1 = block.norm.forward(p["norm_1"], x + dropout(a, keep_1, block.rate))
 
-    f, ffn = feed_forward(p["feed_forward"], x)
-    keep_2 = draw_keep(x, x.shape, rate, rng)
-    y, norm_2 = norm(p["norm_2"], x + dropout(f, keep_2, rate), eps=eps)
-    return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2, rate)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], x)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    y, norm_2 = block.norm.forward(p["norm_2"], x + dropout(f, keep_2, block.rate))
+    return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def post_block_backward(p, dy, cache):
+def post_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `post_block`: every path, residuals too, passes the norms. -> dx, grads."""
-    du, norm_2 = norm_backward(p["norm_2"], dy, cache.norm_2)
-    df = dropout_backward(du, cache.keep_2, cache.rate)
-    dx, ffn = feed_forward_backward(p["feed_forward"], df, cache.feed_forward)
+    du, norm_2 = block.norm.backward(p["norm_2"], dy, cache.norm_2)
+    df = dropout_backward(du, cache.keep_2, block.rate)
+    dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
     dx = dx + du                                             # u = x + ...
 
-    du, norm_1 = norm_backward(p["norm_1"], dx, cache.norm_1)
-    da = dropout_backward(du, cache.keep_1, cache.rate)
-    dq, dkv, attention = multi_head_attention_backward(p["attention"], da, cache.attention)
-    dx = dq + dkv + du                                       # u = x + ...
+    du, norm_1 = block.norm.backward(p["norm_1"], dx, cache.norm_1)
+    da = dropout_backward(du, cache.keep_1, block.rate)
+    dx, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    dx = dx + du                                             # u = x + ...
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
-def sasrec_block(p, x, *, heads, mask=None, eps=1e-5, rate=0.0, rng=None):
+def sasrec_block(
+    block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
+) -> tuple[Array, BlockCache]:
     """q = LN(x), u = q + attention(q, x); h = LN(u), y = h + ffn(h). Shapes: x (..., n, D) -> y (..., n, D), cache."""
-    q, norm_1 = norm(p["norm_1"], x, eps=eps)
-    a, attention = multi_head_attention(p["attention"], q, x, heads=heads, mask=mask, rate=rate, rng=rng)
-    u = q + a                                                # not x + a: the residual of the normed
+    q, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.mix(p["attention"], q, x, at=at, rate=block.rate, rng=rng, **context)
+    u = gather_rows(q, at) + a                               # not x + a: the residual of the normed
 
-    h, norm_2 = norm(p["norm_2"], u, eps=eps)
-    f, ffn = feed_forward(p["feed_forward"], h, rate=rate, rng=rng)
-    keep_2 = draw_keep(x, x.shape, rate, rng)
-    y = h + dropout(f, keep_2, rate)
-    return y, BlockCache(norm_1, attention, None, norm_2, ffn, keep_2, rate)
+    h, norm_2 = block.norm.forward(p["norm_2"], u)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h, rate=block.rate, rng=rng)
+    keep_2 = dropout_mask(u, u.shape, block.rate, rng)
+    y = h + dropout(f, keep_2, block.rate)
+    return y, BlockCache(norm_1, attention, None, norm_2, ffn, keep_2)
 
 
-def sasrec_block_backward(p, dy, cache):
+def sasrec_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `sasrec_block`: x is read by the norm and, raw, by keys and values. -> dx, grads."""
-    df = dropout_backward(dy, cache.keep_2, cache.rate)
-    dh, ffn = feed_forward_backward(p["feed_forward"], df, cache.feed_forward)
-    du, norm_2 = norm_backward(p["norm_2"], dh + dy, cache.norm_2)       # y = h + ...
+    df = dropout_backward(dy, cache.keep_2, block.rate)
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    du, norm_2 = block.norm.backward(p["norm_2"], dh + dy, cache.norm_2)       # y = h + ...
 
-    dq, dkv, attention = multi_head_attention_backward(p["attention"], du, cache.attention)
-    dx, norm_1 = norm_backward(p["norm_1"], dq + du, cache.norm_1)       # u = q + ...
-    dx = dx + dkv                                                        # keys and values saw the raw x
+    dq, dkv, attention = block.mixer.backward(p["attention"], du, cache.attention)
+    dx, norm_1 = block.norm.backward(p["norm_1"], dq + du, cache.norm_1)       # u = q + ...
+    dx = dx + dkv                                                              # keys and values saw the raw x
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
-class Block(NamedTuple):
-    """A form of the block: a new one is three functions and one line in BLOCKS."""
+class Form(NamedTuple):
+    """A form of the block: a new one is two functions and one line in BLOCK_FORMS."""
 
-    forward: Any
-    backward: Any
-    at: Any          # forward alone, at one position of each sequence
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    gives_memory: bool = False       # do keys and values come from other tokens than queries?
+    drops_weights: bool = False      # does the mixer get the dropout rate?
 
 
-BLOCKS = {
-    "pre": Block(pre_block, pre_block_backward, pre_block_at),
-    "post": Block(post_block, post_block_backward, post_block_at),
-    "sasrec": Block(sasrec_block, sasrec_block_backward, sasrec_block_at),
+BLOCK_FORMS = {
+    "pre": Form(pre_block, pre_block_backward),
+    "post": Form(post_block, post_block_backward),
+    "sasrec": Form(sasrec_block, sasrec_block_backward, gives_memory=True, drops_weights=True),
 }
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of any mixer, norm and feed-forward network, in one of the forms of BLOCK_FORMS.
+
+        block = Block(MultiHead(heads=2))
+        p = block.init(rng, 64)
+        y, cache = block.forward(p, x, mask=Mask(causal=True))
+        dx, grads = block.backward(p, dy, cache)
+
+    `rate` is that of dropout, for as long as `forward` is given an `rng`. Raises ValueError for a form that is not
+    there, and for a mixer that does not go with the form.
+    """
+
+    mixer: Mixer = field(default=MultiHead())
+    form: str = "pre"
+    norm: LayerNorm = field(default=LayerNorm())
+    feed_forward: FeedForward = field(default=FeedForward())
+    rate: float = 0.0
+    fast: bool = True                # may a norm and what reads it take their faster form, where there is one?
+
+    def __post_init__(self) -> None:
+        if self.form not in BLOCK_FORMS:
+            raise ValueError(f"form is {self.form!r}, expected {one_of(BLOCK_FORMS, self.form)}")
+        form, mixer = BLOCK_FORMS[self.form], _named(self.mixer)
+        if form.gives_memory and not self.mixer.takes_memory:
+            raise ValueError(f"block form {self.form} asks normed queries of raw keys, and {mixer} has no keys")
+        if form.drops_weights and self.rate and not self.mixer.takes_dropout:
+            raise ValueError(
+                f"block form {self.form} drops attention weights, and {mixer} has none to drop: "
+                "use dropout 0 or another form"
+            )
+
+    @cached_property
+    def normed_mixer(self) -> Pair:
+        """mixer(LN(x))."""
+        return paired(self.norm, self.mixer) if self.fast else Pair(self.norm, self.mixer)
+
+    @cached_property
+    def normed_feed_forward(self) -> Pair:
+        """feed_forward(LN(x))."""
+        return paired(self.norm, self.feed_forward) if self.fast else Pair(self.norm, self.feed_forward)
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Parameters for tokens of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward."""
+        return {
+            "norm_1": self.norm.init(dim),
+            "attention": self.mixer.init(rng, dim),
+            "norm_2": self.norm.init(dim),
+            "feed_forward": self.feed_forward.init(rng, dim),
+        }
+
+    def forward(
+        self,
+        p: Any,
+        x: Array,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+        rng: Any = None,
+        at: Array | None = None,
+    ) -> tuple[Array, BlockCache]:
+        """-> y (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D)."""
+        return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
+
+    def backward(self, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
+        """-> dx (..., n, D), grads shaped like p."""
+        return BLOCK_FORMS[self.form].backward(self, p, dy, cache)
+
+
+def _named(mixer: Mixer) -> str:
+    return f"mechanism {mixer.mechanism.name}" if isinstance(mixer, MultiHead) else f"mixer {mixer.name}"

@@ -1,20 +1,23 @@
 """A linear map with its parameters, and the initialisation that all weight matrices share."""
 
+from __future__ import annotations
+
 import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import Array
 from ..ops import linear, linear_backward
 
 
-def glorot(rng, n_in, n_out):
+def glorot(rng: np.random.Generator, n_in: int, n_out: int) -> np.ndarray:
     """(n_in, n_out), uniform in ±√(6 / (n_in + n_out)): keeps the size of signals both ways (Glorot & Bengio 2010)."""
     limit = math.sqrt(6 / (n_in + n_out))
     return rng.uniform(-limit, limit, size=(n_in, n_out))
 
 
-def dense_init(rng, n_in, n_out, bias=True):
+def dense_init(rng: np.random.Generator, n_in: int, n_out: int, bias: bool = True) -> dict[str, Any]:
     """{"W": (n_in, n_out) glorot, "b": (n_out,) zeros, left out where `bias` is False}."""
     p = {"W": glorot(rng, n_in, n_out)}
     if bias:
@@ -23,15 +26,15 @@ def dense_init(rng, n_in, n_out, bias=True):
 
 
 class DenseCache(NamedTuple):
-    x: Any        # (..., n_in)
+    x: Array      # (..., n_in)
 
 
-def dense(p, x):
+def dense(p: Any, x: Array) -> tuple[Array, DenseCache]:
     """y = x W + b. Shapes: x (..., n_in) -> y (..., n_out), cache."""
     return linear(x, p["W"], p.get("b")), DenseCache(x)
 
 
-def dense_backward(p, dy, cache):
+def dense_backward(p: Any, dy: Array, cache: DenseCache) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., n_in), grads shaped like p."""
     dx, dW, db = linear_backward(dy, cache.x, p["W"])
     return dx, {"W": dW, "b": db} if "b" in p else {"W": dW}

@@ -1,29 +1,49 @@
 """LayerNorm with its parameters."""
 
+from __future__ import annotations
+
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import Array
 from ..ops import layer_norm, layer_norm_backward
 
 
-def norm_init(dim):
+def norm_init(dim: int) -> dict[str, Any]:
     """{"gamma": ones, "beta": zeros}, both (dim,)."""
     return {"gamma": np.ones(dim), "beta": np.zeros(dim)}
 
 
 class NormCache(NamedTuple):
-    x_hat: Any    # (..., d), the normalised input
-    rstd: Any     # (..., 1)
+    x_hat: Array    # (..., d), the normalised input
+    rstd: Array     # (..., 1)
 
 
-def norm(p, x, *, eps=1e-5):
+def norm(p: Any, x: Array, *, eps: float = 1e-5) -> tuple[Array, NormCache]:
     """y = x_hat ⊙ γ + β. Shapes: x (..., d) -> y (..., d), cache."""
     y, x_hat, rstd = layer_norm(x, p["gamma"], p["beta"], eps)
     return y, NormCache(x_hat, rstd)
 
 
-def norm_backward(p, dy, cache):
+def norm_backward(p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., d), grads shaped like p."""
     dx, dgamma, dbeta = layer_norm_backward(dy, cache.x_hat, cache.rstd, p["gamma"])
     return dx, {"gamma": dgamma, "beta": dbeta}
+
+
+@dataclass(frozen=True)
+class LayerNorm:
+    """`norm` as a part of a block."""
+
+    eps: float = 1e-5
+
+    def init(self, dim: int) -> dict[str, Any]:
+        return norm_init(dim)
+
+    def forward(self, p: Any, x: Array) -> tuple[Array, NormCache]:
+        return norm(p, x, eps=self.eps)
+
+    def backward(self, p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str, Any]]:
+        return norm_backward(p, dy, cache)

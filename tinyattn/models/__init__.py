@@ -1,9 +1,29 @@
 """Networks made of layers, and the estimators around them."""
 
-from .counting import ItemCosine, Markov, Popularity
+from .neural import NeuralRecommender
+from .next_item import NextItemNetwork, SequenceOptions
 from .recommender import Recommender
+from .recommenders import BASELINES, ItemCosine, Markov, Popularity, SASRec, SASRecNetwork
 from .run import RunFolder
-from .sasrec import SASRec
-from .sasrec_network import SASRecNetwork
 
-__all__ = ["ItemCosine", "Markov", "Popularity", "Recommender", "RunFolder", "SASRec", "SASRecNetwork"]
+MODELS: dict[str, type[Recommender]] = {
+    "sasrec": SASRec,
+    "popularity": Popularity,
+    "markov": Markov,
+    "cosine": ItemCosine,
+}
+
+__all__ = [
+    "BASELINES",
+    "MODELS",
+    "ItemCosine",
+    "Markov",
+    "NeuralRecommender",
+    "NextItemNetwork",
+    "Popularity",
+    "Recommender",
+    "RunFolder",
+    "SASRec",
+    "SASRecNetwork",
+    "SequenceOptions",
+]

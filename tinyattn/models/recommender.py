@@ -9,27 +9,26 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backend import module_for
-from ..data import Interactions, Split, Vocabulary
+from ..data import Interactions, Split, Truth, Vocabulary
 from ..evaluation import full_ranking
-from ..evaluation.protocol import Truth
 from ..files import FileError, read_arrays, write_arrays
+from ..options import options_of
 
 
 class Recommender:
-    """Base of all models. A subclass has a `name`, a `score`, and says how it learns, what it keeps and how it returns.
+    """Base of all models. A new one is a file in models/recommenders/, a dataclass of options, and one line in MODELS.
+
+    It has a `name`, a `score`, and says how it learns (`_learn`), what it keeps (`_arrays`) and how that comes back
+    (`_restore`); a neural one inherits all of these (`NeuralRecommender`).
 
     People speak in the ids of their data; inside, items are numbers 1, 2, 3, ... and 0 is padding.
     """
 
     name: ClassVar[str]
-    known: ClassVar[dict[str, type[Recommender]]] = {}     # every model that has a name, for `load`
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
+    attends: bool = False                 # is there attention to show?
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)
-
-    def __init_subclass__(cls) -> None:
-        if "name" in vars(cls):
-            Recommender.known[cls.name] = cls
 
     def fit(self, data: Any, **how: Any) -> Self:
         """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
@@ -44,6 +43,13 @@ class Recommender:
         self._learn(train, split, **how)
         self.items, self.users = train.items, train.users
         return self
+
+    def check_data(self, data: Interactions) -> None:
+        """Raise ValueError for training data that cannot be learned from."""
+
+    def identity(self) -> dict[str, Any]:
+        """Every option that says what is learned, as JSON: all but those, as `device`, that say where."""
+        return {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): how likely each item is the next, higher is likelier; column 0 is padding.
@@ -104,7 +110,7 @@ class Recommender:
         vocabulary = self._fitted()
         assert self.users is not None
         arrays = {"vocabulary.items": vocabulary.ids, "vocabulary.users": self.users.ids}
-        write_arrays(Path(path), "model", {"model": self.name, "options": self._options()}, arrays | self._arrays())
+        write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, arrays | self._arrays())
 
     @classmethod
     def load(cls, path: str | Path, **where: Any) -> Self:
@@ -116,7 +122,9 @@ class Recommender:
         """
         module_for(where.get("device", "cpu"))
         meta, arrays = read_arrays(Path(path), "model")
-        known = cls.known if cls is Recommender else {cls.name: cls}
+        from . import MODELS  # which imports every model, and this file
+
+        known = MODELS if cls is Recommender else {cls.name: cls}
         if not isinstance(meta.get("model"), str) or meta["model"] not in known:
             raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
         try:
@@ -136,10 +144,6 @@ class Recommender:
         if self.items is None:
             raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
         return self.items
-
-    def _options(self) -> dict[str, Any]:
-        """The arguments that make such a model again, as JSON."""
-        return {}
 
     def _arrays(self) -> dict[str, np.ndarray]:
         """What was learned, by name."""

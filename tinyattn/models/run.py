@@ -98,6 +98,11 @@ class RunFolder:
         model.save(self.model)
         write_json(self.path / "metrics.json", metrics)
 
+    def contents(self) -> list[str]:
+        """What stands in it, by name."""
+        known = ("model.npz", "config.json", "metrics.json", "training.csv", "figures")
+        return [f"{name}/" if name == "figures" else name for name in known if (self.path / name).exists()]
+
     def finish(self) -> None:
         """All is written: the checkpoint goes."""
         self.checkpoint.unlink(missing_ok=True)
@@ -111,11 +116,22 @@ class RunFolder:
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
         if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
+        found = found | {"parameters": _as_today(found)}
         old, new = (c["parameters"] | _dict(c.get("evaluation")) | {"model": c.get("model")} for c in (found, config))
         for name in new:
             if old.get(name) != new[name]:
                 was, now = _told(old.get(name)), _told(new[name])
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
+
+
+def _as_today(config: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of a configuration that an older version wrote, with the options that came since."""
+    from . import MODELS  # which imports this file
+
+    try:
+        return MODELS[config["model"]](**config["parameters"]).identity()
+    except (KeyError, TypeError, ValueError):
+        return config["parameters"]
 
 
 def _dict(value: Any) -> dict[str, Any]:

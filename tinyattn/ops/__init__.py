@@ -5,7 +5,7 @@ from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
 from .dropout import dropout, dropout_backward
 from .embedding import embedding, embedding_backward, sum_rows
-from .fused_attention import Looked, fused_attention, fused_attention_backward
+from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
 from .losses import (
@@ -15,12 +15,14 @@ from .losses import (
     cross_entropy_backward,
     sigmoid,
 )
-from .masks import causal_mask
+from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
 from .softmax import softmax, softmax_backward
 
 __all__ = [
-    "Looked",
+    "AttentionCache",
+    "Mask",
+    "as_mask",
     "attention",
     "attention_backward",
     "bce_with_logits",

@@ -15,69 +15,75 @@ The tiles and the rearranged backward are those of FlashAttention (Dao et al. 20
 recomputation. On a device `attention` does the work.
 """
 
+from __future__ import annotations
+
 import math
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ..backend import get_xp, on_host, overflow_is_meant
+from ..backend import Array, get_xp, on_host, overflow_is_meant
 from .attention import attention, attention_backward
+from .masks import Mask, as_mask
 from .shapes import expect, expect_onto, row_sum, swap
 
 TILE = 64
 LARGEST = math.exp(50)     # of a sum of exponentials: times what comes after, it stays far inside float32
 
 
-class Looked(NamedTuple):
+class AttentionCache(NamedTuple):
     """What `fused_attention_backward` needs. Shapes: as in `attention`, and weights (..., n, m)."""
 
-    q: Any
-    k: Any
-    v: Any
-    scale: float | None      # c
-    cq: Any = None           # c q
-    out: Any = None
-    total: Any = None        # (..., n, 1): l
-    tiles: Any = ()          # [(queries, keys, P)]: slices, and (..., queries, keys)
-    plain: Any = None        # the weights, where `attention` did the work
+    q: Array
+    k: Array
+    v: Array
+    scale: float | None        # c
+    cq: Array = None           # c q
+    out: Array = None
+    denominator: Array = None  # (..., n, 1): l
+    tiles: Sequence[Any] = ()  # [(queries, keys, P)]: slices, and (..., queries, keys)
+    plain: Array = None        # the weights, where `attention` did the work
 
     @property
-    def weights(self) -> Any:
+    def weights(self) -> Array:
         """(..., n, m), as `attention` returns them: who looks at whom."""
         if self.plain is not None:
             return self.plain
         weights = get_xp(self.q).zeros((*self.q.shape[:-1], self.k.shape[-2]), dtype=self.q.dtype)
         for some, seen, p in self.tiles:
-            weights[..., some, seen] = p / self.total[..., some, :]
+            weights[..., some, seen] = p / self.denominator[..., some, :]
         return weights
 
 
-def fused_attention(q, k, v, mask=None, scale=None):
+def fused_attention(
+    q: Array, k: Array, v: Array, mask: Mask | Array | None = None, scale: float | None = None
+) -> tuple[Array, AttentionCache]:
     """out = softmax(c q kᵀ, mask) v, with c = `scale`, by default 1 / √d.
 
-    Shapes: as in `attention` -> out (..., n, e), Looked. Raises what `attention` raises.
+    A `Mask` that is only causal is worked off in tiles, any other in one piece.
+    Shapes: as in `attention` -> out (..., n, e), AttentionCache. Raises what `attention` raises.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
-    xp, shape = get_xp(q, k, v, mask), (*q.shape[:-1], k.shape[-2])
-    expect_onto(shape, bool, mask=mask)
+    xp, (n, m), mask = get_xp(q, k, v), (q.shape[-2], k.shape[-2]), as_mask(mask)
     if not on_host(xp):
-        out, weights = attention(q, k, v, mask, scale=scale)
-        return out, Looked(q, k, v, scale, plain=weights)
+        out, weights = attention(q, k, v, mask.array(n, m, like=q), scale=scale)
+        return out, AttentionCache(q, k, v, scale, plain=weights)
     scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
     cq = q if scale == 1 else q * scale
     kT = xp.ascontiguousarray(swap(k))           # rows of kT lie together: the product runs faster
-    out = xp.empty((*shape[:-1], v.shape[-1]), dtype=q.dtype)
-    total, tiles = xp.empty((*shape[:-1], 1), dtype=q.dtype), []
-    for some, seen, hidden in _tiles(mask, shape):
+    out = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
+    denominator, tiles = xp.empty((*q.shape[:-1], 1), dtype=q.dtype), []
+    for some, seen, hidden in _tiles(mask, (*q.shape[:-1], m), q):
         scores = partial(_scores, cq[..., some, :], kT[..., seen], hidden)
-        p, total[..., some, :] = _exponentials(scores)
+        p, denominator[..., some, :] = _exponentials(scores)
         xp.matmul(p, v[..., seen, :], out=out[..., some, :])
         tiles.append((some, seen, p))
-    total[total == 0] = 1                                           # nothing to look at: out is 0
-    out /= total
-    return out, Looked(q, k, v, scale, cq, out, total, tiles)
+    denominator[denominator == 0] = 1                               # nothing to look at: out is 0
+    out /= denominator
+    return out, AttentionCache(q, k, v, scale, cq, out, denominator, tiles)
 
 
-def _scores(cq, kT, hidden):
+def _scores(cq: Array, kT: Array, hidden: tuple[slice, Array] | None) -> Array:
     s = cq @ kT                                                     # (..., 64, d) @ (..., d, seen)
     if hidden is not None:
         columns, hide = hidden
@@ -85,31 +91,33 @@ def _scores(cq, kT, hidden):
     return s
 
 
-def _exponentials(scores):
+def _exponentials(scores: Callable[[], Array]) -> tuple[Array, Array]:
     """exp(s - shift) and its sum over each row, with a shift that depends on the row alone, and is nearly always 0."""
     s = scores()
     xp = get_xp(s)
     with overflow_is_meant():                                       # in far rows
         xp.exp(s, out=s)
-    total = row_sum(s)
+    denominator = row_sum(s)
     if not s.size:
-        return s, total
-    near = (total > 1 / LARGEST) & (total < LARGEST)
+        return s, denominator
+    near = (denominator > 1 / LARGEST) & (denominator < LARGEST)
     if not xp.all(near):                                            # scores far from 0, or all of a row's hidden
         again = scores()
-        top = xp.max(again, axis=-1, keepdims=True)
-        again -= xp.where(top == -math.inf, 0.0, top)
+        row_max = xp.max(again, axis=-1, keepdims=True)
+        again -= xp.where(row_max == -math.inf, 0.0, row_max)
         xp.exp(again, out=again)
-        s, total = xp.where(near, s, again), xp.where(near, total, row_sum(again))
-    return s, total
+        s, denominator = xp.where(near, s, again), xp.where(near, denominator, row_sum(again))
+    return s, denominator
 
 
-def fused_attention_backward(dout, looked, into=None):
+def fused_attention_backward(
+    dout: Array, cache: AttentionCache, into: tuple[Array, Array, Array] | None = None
+) -> tuple[Array, Array, Array]:
     """Gradients of `fused_attention`. Shapes: dout like out -> dq, dk, dv like q, k, v.
 
     They are written into the three arrays of `into`, where it is given.
     """
-    q, k, v, scale, cq, out, total, tiles, plain = looked
+    q, k, v, scale, cq, out, denominator, tiles, plain = cache
     expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
     if plain is not None:
         parts = attention_backward(dout, q, k, v, plain, scale=scale)[:3]
@@ -118,7 +126,7 @@ def fused_attention_backward(dout, looked, into=None):
         return into or parts
     xp, e = get_xp(dout, out), v.shape[-1]
     gD = xp.empty((*dout.shape[:-1], e + 1), dtype=dout.dtype)      # [dout / l, -D / l]
-    g = xp.divide(dout, total, out=gD[..., :e])
+    g = xp.divide(dout, denominator, out=gD[..., :e])
     gD[..., e:] = -row_sum(g * out)
     v1T = xp.empty((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
     v1T[..., :e, :], v1T[..., e:, :] = swap(v), 1
@@ -141,22 +149,24 @@ def fused_attention_backward(dout, looked, into=None):
     return dq, dk, dv
 
 
-def _tiles(mask, shape):
-    """[(queries, keys, hidden)] as slices; hidden is (slice of keys, where they must be hidden), or None.
-
-    A mask that differs from sequence to sequence, or none at all, is taken in one piece.
-    """
+def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice, slice, Any]]:
+    """[(queries, keys, hidden)] as slices; hidden is (slice of keys, where they must be hidden), or None."""
     n, m = shape[-2:]
-    if mask is None or not n * m:
-        return [(slice(0, n), slice(0, m), None)]
-    if mask.shape != (n, m):
-        return [(slice(0, n), slice(0, m), (slice(0, m), ~mask))]
+    if not mask.only_causal or not n * m:
+        allowed = mask.array(n, m, like)
+        expect_onto(shape, bool, mask=allowed)
+        return [(slice(0, n), slice(0, m), None if allowed is None else (slice(0, m), ~allowed))]
     found = []
     for first in range(0, n, TILE):
-        some = slice(first, min(first + TILE, n))
-        by_any, by_all = (which(mask[some], axis=0).tobytes() for which in (get_xp(mask).any, get_xp(mask).all))
-        last = by_any.rfind(1) + 1                                  # one past the last key that any of them may look at
-        begin = by_all.find(0, 0, last)                             # and the first that not all may look at, or -1
-        hidden = (slice(begin, last), ~mask[some, begin:last]) if begin >= 0 else None
-        found.append((some, slice(0, last), hidden))
+        stop = min(first + TILE, n)
+        last = min(stop, m)                                         # one past the last key that any of them may look at
+        begin = first + 1                                           # and the first that not all may look at
+        hidden = (slice(begin, last), _later(get_xp(like), stop - first, last - begin)) if begin < last else None
+        found.append((slice(first, stop), slice(0, last), hidden))
     return found
+
+
+@lru_cache(256)
+def _later(xp: Any, queries: int, keys: int) -> Array:
+    """Which keys come later than the query, where the first key comes right after the first query. Only ever read."""
+    return ~xp.tri(queries, keys, -1, dtype=bool)

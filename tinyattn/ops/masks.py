@@ -1,11 +1,75 @@
-"""Who may look at whom: boolean masks, True = may look."""
+"""Who may look at whom: as a boolean array, True = may look, or as a `Mask`, which knows what it is."""
 
-from ..backend import get_xp
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..backend import Array, get_xp
 
 
-def causal_mask(n, like):
+def causal_mask(n: int, like: Array) -> Array:
     """True where key j <= query i: a position sees itself and its past. In the module of the array `like`.
 
     Shapes: n a number -> (n, n) boolean.
     """
     return get_xp(like).tri(n, dtype=bool)
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Which keys a query may look at: those that all of these allow. `Mask()` allows all.
+
+    An attention that makes no score matrix reads what it needs from the fields; others ask for the `array`.
+    Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window below 1.
+    """
+
+    causal: bool = False             # query i looks at keys 0 to i
+    window: int | None = None        # W: at the keys i - W + 1 to i + W - 1
+    lengths: Array | None = None     # at the first `lengths` keys of its sequence: what follows is padding
+    allowed: Array | None = None     # boolean, True = may look: any other pattern
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"window is {self.window}, expected at least 1")
+
+    @property
+    def only_causal(self) -> bool:
+        """Does the order of tokens alone say it?"""
+        return self.causal and self.window is None and self.lengths is None and self.allowed is None
+
+    def array(self, n: int, m: int, like: Array) -> Array | None:
+        """As one boolean array onto (..., n, m), in the module of `like`; None where every pair is allowed.
+
+        With `lengths` it has axes for sequences and heads: (B, 1, n, m).
+        """
+        xp = get_xp(like)
+        return self._rows(xp.arange(n)[:, None], m, self.allowed, like)
+
+    def row(self, at: Array, n: int, like: Array) -> Array | None:
+        """What query `at` of each sequence may look at. Shapes: at (B,), keys n -> onto (B, heads, 1, n), or None."""
+        xp, allowed = get_xp(like, at), self.allowed
+        if allowed is not None:
+            allowed = xp.broadcast_to(allowed, (len(at), *(allowed.shape[-3:-2] or (1,)), *allowed.shape[-2:]))
+            allowed = xp.take_along_axis(allowed, at[:, None, None, None], axis=2)
+        return self._rows(at[:, None, None, None], n, allowed, like)
+
+    def _rows(self, query: Array, m: int, allowed: Array | None, like: Array) -> Array | None:
+        xp, key = get_xp(like), get_xp(like).arange(m)
+        parts = [] if allowed is None else [allowed]
+        if self.causal:
+            parts.append(key <= query)
+        if self.window is not None:
+            parts.append(key > query - self.window)
+            if not self.causal:
+                parts.append(key < query + self.window)
+        if self.lengths is not None:
+            parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
+        found = None
+        for part in parts:
+            found = part if found is None else found & part
+        return found
+
+
+def as_mask(mask: Mask | Array | None) -> Mask:
+    """A boolean array, or None for all pairs, as a `Mask`."""
+    return mask if isinstance(mask, Mask) else Mask(allowed=mask)

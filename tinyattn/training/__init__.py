@@ -1,14 +1,15 @@
-"""Plan, workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
+"""Workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
 
 from .adam import Moments, adam
+from .batch import SLICE_TOKENS, Batch, Batches
 from .crew import Crew, WorkerKilledError
 from .learner import Learner
-from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
-from .plan import SLICE_TOKENS, cut, plan
+from .loop import DivergedError, InterruptedRunError, Settings, train
 from .workers import Workers
 
 __all__ = [
     "SLICE_TOKENS",
+    "Batch",
     "Batches",
     "Crew",
     "DivergedError",
@@ -19,7 +20,5 @@ __all__ = [
     "WorkerKilledError",
     "Workers",
     "adam",
-    "cut",
-    "plan",
     "train",
 ]

@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from .. import backend
-from ..data import Batch
-from ..random import Stream, generator
+from ..random import MaskKeys, Stream, generator
 from ..tree import add_to, flatten, leaves, views
 from .adam import Moments, adam
+from .batch import SLICE_TOKENS, Batch
 from .crew import Crew, shared
 from .lazy import LazyAdam
-from .plan import SLICE_TOKENS, plan
 
 LAZY_FROM = 10       # a table is kept lazily where it has so many times the rows that a step reads
 
@@ -21,7 +20,7 @@ LAZY_FROM = 10       # a table is kept lazily where it has so many times the row
 class Learner:
     """The parameters of `model` in training, as it stands after so many steps.
 
-    A model may have `reads(batch)`: a dict from the dotted names of tables to the ids of the rows that the batch reads.
+    A model may have `rows_read(batch)`: a dict from the dotted names of tables to the ids of the rows that are read.
     On the host, tables much larger than that are kept by `LazyAdam`: their rows are right whenever they are read.
     """
 
@@ -41,10 +40,10 @@ class Learner:
         self._read: dict[str, np.ndarray] = {}          # rows of lazy tables that the step at hand reads
         self._tables = dict(leaves(self.grads))         # gradients by name
         if backend.on_host(self.xp) and LazyAdam.suits(settings.beta2):
-            self._keep_lazily(self._reads(first))
+            self._keep_lazily(self._rows_read(first))
 
-    def _reads(self, batch: Batch) -> dict[str, np.ndarray]:
-        return self.model.reads(batch) if hasattr(self.model, "reads") else {}
+    def _rows_read(self, batch: Batch) -> dict[str, np.ndarray]:
+        return self.model.rows_read(batch) if hasattr(self.model, "rows_read") else {}
 
     def _keep_lazily(self, reads: dict[str, np.ndarray]) -> None:
         m, v = (dict(leaves(views(moment, self.p))) for moment in self.moments)
@@ -90,12 +89,12 @@ class Learner:
     def differentiate(self, batch: Batch, step: int, seen: Any, crew: Crew) -> None:
         """Compute the gradient of `batch` by the parameters after `step` steps; its loss and squared norm go to `seen`.
 
-        Slices are added in the order of the plan, whoever finished first. A device takes the batch in one piece.
+        Slices are added in their order, whoever finished first. A device takes the batch in one piece.
         """
         self._begin(batch, step)
-        total = float(np.sum(batch.weight))
-        slices = plan(batch, SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
-        tasks = [(step, float(np.sum(part.weight)) / total, part) for part in slices]
+        slices = batch.slices(SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
+        total = batch.total
+        tasks = [(step, part.total / total, part) for part in slices]
         seen[...] = 0
         for loss, grads in crew.map(tasks):
             seen[0] += loss
@@ -108,8 +107,9 @@ class Learner:
         """-> the part of the batch's loss that a slice with this share of its positions has, and its gradients."""
         step, share, part = task
         with np.errstate(over="ignore", invalid="ignore"):       # a loss that is not finite is reported by name
-            rng = generator(self.seed, Stream.DROPOUT, step)     # of the batch, however it is cut
-            loss, cache = self.model.loss(self.p, part.to(self.xp), rng)
+            part = part.to(self.xp)
+            rng = MaskKeys(generator(self.seed, Stream.DROPOUT, step), part.rows)    # the same however a batch is cut
+            loss, cache = self.model.loss(self.p, part, rng)
             return share * loss, self.model.loss_backward(self.p, share, cache)
 
     def _begin(self, batch: Batch, step: int) -> None:
@@ -118,8 +118,8 @@ class Learner:
             self.gradient[piece] = 0
         for name, ids in self._read.items():
             self._tables[name][ids] = 0
-        reads = self._reads(batch) if self.lazy else {}
-        self._read = {name: _distinct(reads[name], len(lazy.table)) for name, lazy in self.lazy.items()}
+        rows = self._rows_read(batch) if self.lazy else {}
+        self._read = {name: _distinct(rows[name], len(lazy.table)) for name, lazy in self.lazy.items()}
         for name, lazy in self.lazy.items():
             lazy.catch_up(self._read[name], step)
 

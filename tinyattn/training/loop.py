@@ -14,50 +14,38 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from tqdm import tqdm
 
 from .. import backend
-from ..data import Batch
+from ..backend import DEVICES
 from ..files import FileError, read_arrays, write_arrays
+from ..options import check_options, option
+from .batch import Batch, Batches
 from .learner import Learner
 
 LOOK_EVERY = 50          # steps between two looks at the losses of a device
 
 
-class Batches(Protocol):
-    """Where batches come from: a pure function of the step."""
-
-    @property
-    def steps(self) -> int: ...
-
-    def batch(self, step: int) -> Batch: ...
-
-
-@dataclass(frozen=True)
+@dataclass(kw_only=True)
 class Settings:
     """How to train. Raises ValueError, naming the value, for what cannot work."""
 
-    epochs: int = 100
-    patience: int = 10                # stop after so many epochs without a better validation score; 0 = never
-    lr: float = 1e-3
-    beta2: float = 0.98
-    seed: int = 0
-    device: str = "cpu"
+    epochs: int = option(100, "epochs at most", at_least=1, group="training")
+    patience: int = option(
+        10, "stop after so many epochs without a better validation NDCG@10; 0 = never", at_least=0, group="training"
+    )
+    lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
+    beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")
+    seed: int = option(0, "of initialisation, order, negatives and dropout", at_least=0, group="training")
+    device: str = option(
+        "cpu", "where to compute; a run may move between them", choices=DEVICES, group="training", identity=False
+    )
 
     def __post_init__(self) -> None:
-        if self.epochs < 1:
-            raise ValueError(f"epochs is {self.epochs}, expected at least 1")
-        if self.patience < 0:
-            raise ValueError(f"patience is {self.patience}, expected at least 0 (0 = never stop early)")
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ValueError(f"lr is {self.lr}, expected a positive, finite learning rate")
-        if not 0 <= self.beta2 < 1:
-            raise ValueError(f"beta2 is {self.beta2}, expected 0 <= beta2 < 1")
-        if self.seed < 0:
-            raise ValueError(f"seed is {self.seed}, expected at least 0")
+        check_options(self)
 
 
 class DivergedError(ArithmeticError):
@@ -92,7 +80,7 @@ class State:
     def count(self, batch: Batch, seconds: float) -> None:
         """One more step has been taken."""
         self.step += 1
-        self.tokens += int(np.sum(batch.weight))
+        self.tokens += int(batch.total)
         self.seconds += seconds
 
     def finish_epoch(self, score: float | None) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from ... import layers, ops
 from ...check.drawing import Pick
 from ...check.kind import Kind
-from ...layers.multi_head import merge, split
+from ...layers.mixers.multi_head import merge, split
 from ..exercise import Exercise
 from ..judges import Function, Number, Property
 
@@ -35,8 +35,8 @@ def _score_rank() -> float:
     """Of one head's scores, in the library's multi-head attention on random tokens."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((TOKENS, WIDTH))
-    looked = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].looked
-    return float(np.linalg.matrix_rank(looked[0][0] @ looked[1][0].T))
+    cache = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].attended.attended
+    return float(np.linalg.matrix_rank(cache.q[0] @ cache.k[0].T))
 
 
 # --- to_heads: the projection, and the split ------------------------------------------------------------------------

@@ -1,13 +1,19 @@
-"""Baselines that count. Every table prints some of them beside the models, and on some data they win."""
+"""Baselines: they count, and learn no parameters. Every table prints some of them, and on some data they win."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
 import numpy as np
 
-from ..data import Interactions, Split
-from .recommender import Recommender
+from ...data import Interactions, Split
+from ...options import check_options, option
+from ..recommender import Recommender
 
 
+@dataclass(eq=False)
 class Popularity(Recommender):
     """An item's score is how often it occurs in training."""
 
@@ -27,6 +33,7 @@ class Popularity(Recommender):
         self.counts = arrays["counts"]
 
 
+@dataclass(eq=False)
 class Markov(Recommender):
     """An item's score is how often it followed the history's last `order` items in training.
 
@@ -35,11 +42,10 @@ class Markov(Recommender):
 
     name = "markov"
 
-    def __init__(self, order: int = 1) -> None:
-        """`order` 1 or 2. Raises ValueError for another."""
-        if order not in (1, 2):
-            raise ValueError(f"order is {order}, expected 1 or 2")
-        self.order = order
+    order: int = option(1, "last items that are looked at", at_least=1, at_most=2)
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     def _learn(self, train: Interactions, split: Split | None) -> None:
         size = train.n_items + 1
@@ -70,9 +76,6 @@ class Markov(Recommender):
                     row[keys[here] % size] += counts[here]
         return scores
 
-    def _options(self) -> dict[str, int]:
-        return {"order": self.order}
-
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}
         for level, (keys, counts) in enumerate(self._tables, start=1):
@@ -92,6 +95,7 @@ def _context(flat: np.ndarray, at: np.ndarray, level: int, size: int) -> np.ndar
     return context
 
 
+@dataclass(eq=False)
 class ItemCosine(Recommender):
     """An item's score is the sum of its cosines to the items of the history, as sets of training users.
 
@@ -135,6 +139,14 @@ class ItemCosine(Recommender):
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         self._begin, self._neighbours, self._cosines = arrays["begin"], arrays["neighbours"], arrays["cosines"]
+
+
+BASELINES: dict[str, Callable[[], Recommender]] = {
+    "popularity": Popularity,
+    "cosine": ItemCosine,
+    "markov": Markov,
+    "markov2": partial(Markov, order=2),
+}
 
 
 def _ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:

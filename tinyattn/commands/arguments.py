@@ -1,0 +1,103 @@
+"""What several commands ask for: flags of options, data, a run, a history, an evaluation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Collection
+from typing import Any, NoReturn
+
+from ..backend import DEVICES
+from ..data import FORMATS
+from ..evaluation import PROTOCOLS
+from ..models import BASELINES
+from ..options import Declared, options_of
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse's, whose errors are one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """One line, where argparse would print the whole usage first."""
+        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def add_options(command: Any, cls: type) -> None:
+    """The options of a dataclass as flags, under the headings that they name. What is not given is not set."""
+    groups: dict[str, Any] = {}
+    for declared in options_of(cls):
+        heading = declared.option.group
+        if heading not in groups:
+            groups[heading] = command.add_argument_group(heading)
+        add_option(groups[heading], declared)
+
+
+def add_option(group: Any, declared: Declared) -> None:
+    """One flag: --name, or --name and --no-name for what is on or off."""
+    text, default, option = declared.option.help, declared.default, declared.option
+    if declared.type is bool:
+        text += "" if default is None else f" (default: {'yes' if default else 'no'})"
+        group.add_argument(
+            declared.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
+        )
+        return
+    text += "" if default is None else f" (default: {default})"
+    metavar = "|".join(option.choices) if option.choices is not None else {int: "N", float: "X"}[declared.type]
+    group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
+
+
+def add_data(command: Any, text: str = "default: the data the run was trained on", required: bool = False) -> None:
+    command.add_argument("data", nargs=None if required else "?", metavar="DATA", help=text)
+    group = command.add_argument_group("reading DATA")
+    group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
+    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header"
+    group.add_argument("--columns", metavar="SPEC", help=text)
+    text = "only users and items with at least K interactions among themselves"
+    group.add_argument("--k-core", type=int, metavar="K", help=text)
+
+
+def add_run(command: Any) -> None:
+    command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
+    text = "where to compute; a run may move between them (default: cpu)"
+    command.add_argument("--device", choices=DEVICES, default="cpu", help=text)
+
+
+def add_history(command: Any) -> None:
+    which = command.add_mutually_exclusive_group(required=True)
+    which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
+    which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
+
+
+def add_evaluation(command: Any) -> None:
+    group = command.add_argument_group("evaluation")
+    text = "cut-offs of HR and NDCG (default: 10)"
+    group.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
+    text = f"of {', '.join(PROTOCOLS)} (default: full)"
+    group.add_argument("--protocols", type=_names(PROTOCOLS), default=["full"], metavar="P,P", help=text)
+    text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
+    group.add_argument("--negatives", metavar="DIR", help=text)
+    text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
+    default = ["popularity", "markov"]
+    group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
+
+
+def _cutoffs(text: str) -> tuple[int, ...]:
+    try:
+        ks = tuple(int(k) for k in text.split(","))
+    except ValueError:
+        ks = ()
+    if not ks or min(ks) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10")
+    return ks
+
+
+def _names(known: Collection[str]) -> Callable[[str], list[str]]:
+    """A type for argparse: a list of known names with commas between."""
+
+    def convert(text: str) -> list[str]:
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        unknown = next((name for name in names if name not in known), None)
+        if unknown is not None or not names or len(set(names)) < len(names):
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}")
+        return names
+
+    return convert

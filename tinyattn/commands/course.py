@@ -1,0 +1,35 @@
+"""`tinyattn course`: chapters, exercises, notebooks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    course = commands.add_parser(
+        "course",
+        help="the chapters and their exercises, as notebooks",
+        description="The course: what there is, notebooks to work in, and whether its exercises are sound.",
+    )
+    whats = course.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
+    said = {
+        "list": ("the chapters and exercises", "List chapters and exercises, with difficulty and time."),
+        "build": ("write notebooks to work in", "Write the chapters as notebooks, exercises unsolved, into a folder."),
+        "check": ("does every stub fail, every solution pass?", "Run all chapters, unsolved and solved."),
+    }
+    for what, (text, description) in said.items():
+        command = whats.add_parser(what, help=text, description=description)
+        command.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
+        if what == "build":
+            command.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
+            command.add_argument("--solutions", action="store_true", help="with the solutions filled in")
+    return course
+
+
+def run(options: argparse.Namespace) -> int:
+    """-> exit code. What it needs is imported here."""
+    from ..course.command import run
+
+    return run(options)

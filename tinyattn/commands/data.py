@@ -1,0 +1,34 @@
+"""`tinyattn data`: what is in a file, and how it was understood."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ..data import FORMATS
+from .arguments import add_data
+from .runs import source_of
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "data",
+        help="what is in a file of interactions",
+        description="Read DATA and print what is in it: users, items, density, lengths, ties in time.",
+        epilog="formats, known by the first lines:\n" + "".join(f"  {n:15} {f.example}\n" for n, f in FORMATS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_data(command, "a file, .gz as well", required=True)
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    report = source_of(options).load()[0].report()
+    report |= {f"length, {name}": value for name, value in report.pop("length").items()}
+    ties = report.pop("ties", None)
+    for name, value in report.items():
+        shown = value if isinstance(value, str) else f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        print(f"{name.replace('_', ' '):24}{shown:>14}")
+    if ties is not None:
+        print(f"{'last two events tie':24}{ties:>14.1%} of users: chance decides which of them is the test item")

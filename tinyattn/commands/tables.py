@@ -1,0 +1,52 @@
+"""The table of metrics: the model's row, the baselines', and the optimum's where the truth is known."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import numpy as np
+
+from ..data import Source, Split, Truth
+from ..evaluation import evaluate
+from ..models import BASELINES
+
+ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
+SAID = {
+    "full": "full ranking, seen items left out",
+    "uni100": "among 100 items drawn uniformly from those not in training",
+    "pop100": "among 100 unseen items drawn by popularity",
+}
+
+
+def metric_rows(
+    model: Any,
+    split: Split,
+    options: argparse.Namespace,
+    source: Source,
+    truth: Truth | None,
+    candidates: dict[str, np.ndarray],
+) -> dict[str, Any]:
+    """{row: {protocol: {metric: value}}}: of the model, of each of `options.baselines`, and of the optimum."""
+    scores: dict[str, Any] = {name: BASELINES[name]().fit(split).score for name in options.baselines}
+    if source.world is not None:
+        world = source.world
+        scores["optimum"] = lambda histories, users: world.best_ranking(histories)
+    users = model.users.numbers_or_zero(split.data.users.ids)  # the model's own numbers for them
+    found = {"model": evaluate(model.score, split, "test", options.at, truth, candidates, users)}
+    found |= {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
+    return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
+
+
+def print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
+    """`expected`: are metrics expectations under a known truth?"""
+    for protocol in metrics["model"]:
+        under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
+        print(f"\n{SAID[protocol]}{under}")
+        names = list(metrics["model"][protocol])
+        print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
+        for row in ROWS:
+            if row in metrics:
+                values = metrics[row][protocol]
+                print(f"{model if row == 'model' else row:12}" + "".join(f"{values[name]:10.4f}" for name in names))
+    print()

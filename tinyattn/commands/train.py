@@ -1,0 +1,112 @@
+"""`tinyattn train`: data in, a run folder out."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from .. import __version__
+from ..data import leave_one_out
+from ..evaluation import candidates_for
+from ..models import MODELS, NeuralRecommender, RunFolder
+from ..options import one_of, options_of
+from .arguments import add_data, add_evaluation, add_options
+from .runs import said, sizes, source_of
+from .tables import ROWS, metric_rows, print_table
+
+HELP = "train a model, print its table, write a folder"
+DEFAULT = "sasrec"
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    """The parser, with the flags of the model that `arguments` name."""
+    name = _asked(arguments)
+    command = commands.add_parser(
+        "train",
+        help=HELP,
+        description="Train on DATA, or on a generated world where none is given, and write the folder RUN. "
+        "Killed and started again with the same arguments, it goes on where it was.",
+        epilog=f"Shown are the options of --model {name}; `tinyattn train --model NAME --help` shows those of "
+        f"{', '.join(other for other in MODELS if other != name)}.",
+    )
+    add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
+    command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA)")
+    text = f"one of {', '.join(MODELS)} (default: {DEFAULT})"
+    command.add_argument("--model", default=DEFAULT, metavar="NAME", help=text)
+    add_options(command, MODELS[name])
+    add_evaluation(command)
+    return command
+
+
+def _asked(arguments: Sequence[str]) -> str:
+    """The model that is named; the default one where none is, or one that is not known, which `run` refuses."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--model", nargs="?")
+    name = parser.parse_known_args(list(arguments))[0].model
+    return name if name in MODELS else DEFAULT
+
+
+def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
+    """What is to be said of arguments that nobody knows: whose option is it?"""
+    if options.model not in MODELS:
+        return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
+    for argument in unknown:
+        flag = argument.partition("=")[0].replace("--no-", "--")
+        owners = [name for name, cls in MODELS.items() if flag in {o.flag for o in options_of(cls)}]
+        if owners:
+            return f"{argument.partition('=')[0]} is no option of model {options.model}, but of {', '.join(owners)}"
+    return f"unrecognized arguments: {' '.join(unknown)}"
+
+
+def run(options: argparse.Namespace) -> None:
+    """Everything that can be refused is refused before training begins."""
+    if options.model not in MODELS:
+        raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
+    cls = MODELS[options.model]
+    given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
+    model: Any = cls(**given)
+    source = source_of(options)
+    data, truth = source.load()
+    if data.n_users < 2:
+        raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
+    split = leave_one_out(data)
+    folder = RunFolder(options.out or f"runs/{options.model}-{source.name}")
+    config = {
+        "model": options.model,
+        "parameters": model.identity(),
+        "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
+        "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
+        "tinyattn": __version__,
+    }
+    model.check_data(split.train)                        # refuses what cannot be trained on
+    candidates = candidates_for(split, options.protocols, options.negatives)
+    folder.claim(config)
+    print(f"{options.model} on {source.title}: {said(data)}")
+    if folder.finished:
+        print(f"{folder.path} is complete; another --out, or removing it, trains again")
+        print_table(folder.metrics(), options.model, truth is not None)
+        return
+
+    if folder.checkpoint.exists():
+        print(f"going on from {folder.checkpoint}")
+    with folder.unclaimed_on_failure():
+        if isinstance(model, NeuralRecommender):
+            model.fit(split, checkpoint=folder.checkpoint, on_epoch=folder.write_history)
+            folder.write_history(model.history)
+        else:
+            model.fit(split)
+    rows = metric_rows(model, split, options, source, truth, candidates)
+    folder.write_results(model, rows)                    # before anything that could fail to be drawn
+    _draw(folder, model, split, rows, options, source.name)
+    folder.finish()
+    print_table(folder.metrics(), options.model, truth is not None)
+    print(f"written to {folder.path}: {', '.join(folder.contents())}")
+
+
+def _draw(folder: RunFolder, model: Any, split: Any, rows: Any, options: argparse.Namespace, data: str) -> None:
+    from ..show import draw_run
+
+    protocol = next(iter(rows["model"]))
+    ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
+    draw_run(folder.figures, model, split, ordered, options.at, f"{options.model} on {data}")

@@ -1,0 +1,75 @@
+"""What a mechanism is: all that happens between the heads' queries, keys and values and what they return."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from ...backend import Array
+from ...ops import Mask
+from ...options import check_options
+
+
+class Attended(Protocol):
+    """The cache of a mechanism: who looks at whom."""
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, m): rows sum to 1, or to 0 where nothing is allowed."""
+
+
+class Mechanism:
+    """A new mechanism is one file in this folder, a frozen dataclass of its options, and one line in MECHANISMS.
+
+    `takes` names what it can work with, beside q, k and v:
+
+        "causal", "window", "lengths", "allowed"    these fields of a `Mask`
+        "dropout"                                   dropout of its weights
+        "bias"                                      a bias of the scores, (h, n, m); and whatever else a position scheme
+                                                    may give (`Position.gives`)
+
+    What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
+    """
+
+    name: ClassVar[str]
+    takes: ClassVar[frozenset[str]]
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def init(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        """Parameters of its own, for heads of this width."""
+        return {}
+
+    def forward(
+        self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
+    ) -> tuple[Array, Attended]:
+        """-> out, cache. `terms` come from the position scheme, `rate` and `rng` are for dropout of the weights."""
+        raise NotImplementedError
+
+    def backward(
+        self, p: Any, dout: Array, cache: Any
+    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        """-> dq, dk, dv, the gradients of `terms`, grads shaped like p."""
+        raise NotImplementedError
+
+    def as_full(self, mask: Mask) -> Mask | None:
+        """The mask under which full attention gives the same, for one query a sequence; None where there is none."""
+        return None
+
+    def refuse(self, mask: Mask, terms: dict[str, Array], dropout: bool) -> None:
+        """Raise ValueError for what this mechanism does not take."""
+        given = {name for name, value in vars(mask).items() if value is not None and value is not False}
+        for name in (given | set(terms) | ({"dropout"} if dropout else set())) - self.takes:
+            raise ValueError(f"mechanism {self.name} does not take {SAID.get(name, name)}")
+
+
+SAID = {
+    "causal": "a causal mask",
+    "window": "a mask with a window",
+    "lengths": "a mask with lengths",
+    "allowed": "an array as its mask",
+    "dropout": "dropout of its weights",
+    "bias": "a bias of its scores",
+}

@@ -1,0 +1,75 @@
+"""What a mixer is: what stands in a block where attention stands. It lets tokens take from one another."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...backend import Array
+from ...ops import Mask
+from ..rows import gather_rows
+
+
+class Mixer:
+    """A new mixer is one file in this folder, a frozen dataclass of its options, and one line in MIXERS.
+
+    `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
+    anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
+    """
+
+    name: ClassVar[str]
+    takes_memory: ClassVar[bool] = False
+    takes_dropout: bool = False
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Parameters for tokens of this width."""
+        raise NotImplementedError
+
+    def forward(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array | None = None,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+        rate: float = 0.0,
+        rng: Any = None,
+    ) -> tuple[Array, Any]:
+        """-> y, cache. Without `memory`, tokens take from one another.
+
+        Shapes: x (B, n, D), memory (B, m, D), slots (B, n), where tokens stand -> y (B, n, D).
+        """
+        raise NotImplementedError
+
+    def backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, Array | None, dict[str, Any]]:
+        """-> dx, dmemory (None where there was none), grads shaped like p."""
+        raise NotImplementedError
+
+    def at(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array | None,
+        at: Array,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+    ) -> Array:
+        """Row `at` of each sequence of `forward`'s y, for inference. Shapes: at (B,) -> (B, 1, D).
+
+        All of y is computed here, and the row taken, which is right for every mixer. One that knows a shorter way
+        overrides it, and a test holds the two together.
+        """
+        y, _ = self.forward(p, x, memory, mask=mask, slots=slots)
+        return gather_rows(y, at)
+
+    def mix(
+        self, p: Any, x: Array, memory: Array | None = None, *, at: Array | None = None, rate: float = 0.0,
+        rng: Any = None, **context: Any,
+    ) -> tuple[Array, Any]:  # fmt: skip
+        """`forward`, or with `at`, for inference, `at` and None for the cache. `context`: mask and slots."""
+        if at is None:
+            return self.forward(p, x, memory, rate=rate, rng=rng, **context)
+        return self.at(p, x, memory, at, **context), None

@@ -1,0 +1,211 @@
+"""Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array
+from ...ops import Mask, as_mask, softmax
+from ...ops.shapes import row_sum, swap
+from ..dense import DenseCache, dense, dense_backward, dense_init
+from ..mechanisms import Full, Mechanism
+from ..positions import NoPosition, Position
+from ..rows import gather_rows
+from .mixer import Mixer
+
+FULL, NO_POSITION = Full(), NoPosition()
+
+
+def multi_head_init(
+    rng: np.random.Generator, dim: int, *, bias: bool = True, output: bool = True
+) -> dict[str, Any]:
+    """Parameters: query, key, value and, unless `output` is False, output; each {"W": (dim, dim), "b": (dim,)}."""
+    names = ["query", "key", "value"] + (["output"] if output else [])
+    return {name: dense_init(rng, dim, dim, bias) for name in names}
+
+
+class MultiHeadCache(NamedTuple):
+    query: DenseCache
+    key: DenseCache
+    value: DenseCache
+    placed: Any                 # what the position scheme remembers
+    attended: Any               # what the mechanism remembers
+    output: DenseCache | None   # None where there is no output projection
+    heads: int
+    mechanism: Mechanism
+    position: Position
+    own_memory: bool = False    # did tokens take from one another?
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, m), before dropout: who looks at whom."""
+        return self.attended.weights
+
+
+def multi_head_attention(
+    p: Any,
+    x: Array,
+    memory: Array,
+    *,
+    heads: int,
+    mask: Mask | Array | None = None,
+    rate: float = 0.0,
+    rng: Any = None,
+    mechanism: Mechanism = FULL,
+    position: Position = NO_POSITION,
+    slots: Array | None = None,
+) -> tuple[Array, MultiHeadCache]:
+    """Queries from x, keys and values from memory; self-attention is `memory = x`.
+
+    y = concat_h(attention(x Wq_h, memory Wk_h, memory Wv_h)) Wo. The output projection is left out where `p`
+    has none, as in SASRec. Dropout falls on the attention weights. Another `mechanism` may stand in attention's place,
+    and a `position` scheme may act on the heads of tokens that stand at `slots`.
+
+    Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one of each
+    sequence is (B, 1, n, m) -> y (..., n, D), cache.
+    Raises ValueError where heads does not divide D, and for what the mechanism does not take.
+    """
+    q, query = dense(p["query"], x)                             # (..., n, D)
+    k, key = dense(p["key"], memory)                            # (..., m, D)
+    v, value = dense(p["value"], memory)
+    q, k, v = split(q, heads), split(k, heads), split(v, heads)  # (..., h, n or m, D / h)
+    q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
+    mask = as_mask(mask)
+    mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
+    out, attended = mechanism.forward(p.get("mechanism"), q, k, v, mask, terms, rate, rng)
+    y, output = merge(out), None                                # (..., n, D)
+    if "output" in p:
+        y, output = dense(p["output"], y)
+    return y, MultiHeadCache(query, key, value, placed, attended, output, heads, mechanism, position)
+
+
+def multi_head_attention_backward(
+    p: Any, dy: Array, cache: MultiHeadCache
+) -> tuple[Array, Array, dict[str, Any]]:
+    """-> dx (..., n, D), dmemory (..., m, D), grads. Self-attention adds the two: x was read in both places."""
+    grads: dict[str, Any] = {}
+    if cache.output is not None:
+        dy, grads["output"] = dense_backward(p["output"], dy, cache.output)
+    dout = split(dy, cache.heads)                               # out was merged: split undoes it
+    dq, dk, dv, dterms, own = cache.mechanism.backward(p.get("mechanism"), dout, cache.attended)
+    dq, dk, placed = cache.position.enter_backward(p.get("position"), dq, dk, dterms, cache.placed)
+    dx, grads["query"] = dense_backward(p["query"], merge(dq), cache.query)
+    dmemory_k, grads["key"] = dense_backward(p["key"], merge(dk), cache.key)
+    dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
+    grads |= {name: part for name, part in (("mechanism", own), ("position", placed)) if part}
+    return dx, dmemory_k + dmemory_v, grads
+
+
+@dataclass(frozen=True)
+class MultiHead(Mixer):
+    """`multi_head_attention` of any mechanism and position scheme, as a part of a block.
+
+    Raises ValueError where the mechanism does not take what the position scheme gives.
+    """
+
+    heads: int = 1
+    mechanism: Mechanism = field(default=FULL)
+    position: Position = field(default=NO_POSITION)
+    bias: bool = True            # of the query, key and value projections, and of the output projection
+    output: bool = True          # is there an output projection?
+
+    name = "attention"
+    takes_memory = True
+
+    def __post_init__(self) -> None:
+        for term in self.position.gives - self.mechanism.takes:
+            raise ValueError(
+                f"position {self.position.name} gives a {term}, and mechanism {self.mechanism.name} takes none"
+            )
+
+    @property
+    def takes_dropout(self) -> bool:  # type: ignore[override]
+        return "dropout" in self.mechanism.takes
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        p = multi_head_init(rng, dim, bias=self.bias, output=self.output)
+        own = {
+            "mechanism": self.mechanism.init(rng, self.heads, dim // self.heads),
+            "position": self.position.init_heads(rng, self.heads, dim // self.heads),
+        }
+        return p | {name: part for name, part in own.items() if part}
+
+    def forward(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array | None = None,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+        rate: float = 0.0,
+        rng: Any = None,
+    ) -> tuple[Array, MultiHeadCache]:
+        y, cache = multi_head_attention(
+            p, x, x if memory is None else memory, heads=self.heads, mask=mask, rate=rate, rng=rng,
+            mechanism=self.mechanism, position=self.position, slots=slots,
+        )  # fmt: skip
+        return y, cache._replace(own_memory=memory is None)
+
+    def backward(self, p: Any, dy: Array, cache: MultiHeadCache) -> tuple[Array, Array | None, dict[str, Any]]:
+        dx, dmemory, grads = multi_head_attention_backward(p, dy, cache)
+        return (dx + dmemory, None, grads) if cache.own_memory else (dx, dmemory, grads)
+
+    def at(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array | None,
+        at: Array,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+    ) -> Array:
+        """One query a sequence needs no keys and values of the others, where full attention gives the same."""
+        memory, as_full = x if memory is None else memory, self.mechanism.as_full(as_mask(mask))
+        if as_full is None or self.position.at_heads:
+            return super().at(p, x, memory, at, mask=mask, slots=slots)
+        row = as_full.row(at, memory.shape[1], like=x)
+        return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, mask=row)
+
+
+def attention_of_one(p: Any, x: Array, memory: Array, *, heads: int, mask: Array | None = None) -> Array:
+    """`multi_head_attention` of one query a sequence, without making the sequence's keys and values. For inference.
+
+    A query compares itself with a key, and sums values: with one query, W_k and W_v can change sides.
+
+        q · (W_kᵀ m + b_k)  =  (W_k q) · m + q · b_k            for every token m of the memory
+        Σ w (W_vᵀ m + b_v)  =  W_vᵀ (Σ w m) + b_v Σ w
+
+    So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
+    does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
+    """
+    q, _ = dense(p["query"], x)
+    q = split(q, heads)                                              # (B, h, 1, d)
+    memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
+    s = q @ swap(split(p["key"]["W"], heads)) @ swap(memory)         # (B, h, 1, d) (h, d, D) (B, 1, D, n)
+    s *= 1 / math.sqrt(q.shape[-1])
+    weights = softmax(s, mask)                                       # (B, h, 1, n)
+    a = weights @ memory @ split(p["value"]["W"], heads)             # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
+    a = merge(a)
+    if "b" in p["value"]:
+        a += merge(row_sum(weights) * split(p["value"]["b"][None], heads))
+    return dense(p["output"], a)[0] if "output" in p else a
+
+
+def split(x: Array, heads: int) -> Array:
+    """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
+    *lead, n, dim = x.shape
+    if heads < 1 or dim % heads:
+        raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
+    return x.reshape(*lead, n, heads, dim // heads).swapaxes(-2, -3)
+
+
+def merge(x: Array) -> Array:
+    """(..., heads, n, d) -> (..., n, heads d): the inverse of `split`, and so its gradient."""
+    *lead, heads, n, dim = x.shape
+    return x.swapaxes(-2, -3).reshape(*lead, n, heads * dim)

@@ -1,0 +1,48 @@
+"""Learned positions: one embedding a slot, added to the token (Kang & McAuley 2018, section III-A)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ...backend import Array, get_xp, on_host
+from ...ops import embedding, sum_rows
+from ..dense import glorot
+from .position import Position
+
+
+@dataclass(frozen=True)
+class Learned(Position):
+    """y = x + P[slots], with P (maxlen, D)."""
+
+    name = "learned"
+
+    def init(self, rng: np.random.Generator, maxlen: int, dim: int) -> np.ndarray:
+        return glorot(rng, maxlen, dim)
+
+    def add(self, p: Array, x: Array, slots: Array) -> Array:
+        y = embedding(slots, p)
+        y += x                                      # in place: y is this function's own
+        return y
+
+    def add_backward(self, p: Array, dy: Array, slots: Array) -> Array:
+        return sum_by_slot(slots, dy, p)
+
+
+def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
+    """`sum_rows` for positions, whose slots run on to the last: (B, L), (B, L, D), (maxlen, D) -> (maxlen, D).
+
+    Histories of equal length stand at the same slots, so neighbours of equal length, as in a slice, are added as one.
+    """
+    xp = get_xp(slots, dx, E)
+    if not on_host(xp):
+        return sum_rows(slots, dx, E)
+    dE, first = xp.zeros_like(E), slots[:, 0]
+    changes = (xp.flatnonzero(first[1:] != first[:-1]) + 1).tolist()
+    for begin, end in pairwise([0, *changes, len(first)]):
+        at = int(first[begin])
+        real = len(E) - at                                               # the rest is padding: no gradient
+        dE[at : at + dx.shape[1]] += xp.sum(dx[begin:end, :real], axis=0)
+    return dE

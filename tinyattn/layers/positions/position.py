@@ -1,0 +1,56 @@
+"""What a position scheme is: how tokens come to know where they stand."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...backend import Array
+from ...options import check_options
+
+
+class Position:
+    """A new scheme is one file in this folder, a frozen dataclass of its options, and one line in POSITIONS.
+
+    It may act in two places, and each has its parameters. `slots` (B, n) says where each token stands, 0 to maxlen - 1.
+
+        at the tokens    once, before the first block: `add` (learned embeddings, sinusoids)
+        at the heads     in every block (`at_heads` True): `enter` turns queries and keys (rotary embeddings), or gives
+                         the mechanism something to work with, under the names that `gives` lists: "bias", (h, n, n),
+                         is added to its scores (linear biases, buckets of distances). A mechanism that does not take
+                         it refuses the scheme.
+    """
+
+    name: ClassVar[str]
+    at_heads: ClassVar[bool] = False
+    gives: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def init(self, rng: np.random.Generator, maxlen: int, dim: int) -> Any:
+        """Parameters for `add`: an array, a tree, or None for none."""
+        return None
+
+    def add(self, p: Any, x: Array, slots: Array) -> Array:
+        """Tokens that know their place. Shapes: x (B, n, D) -> y (B, n, D)."""
+        return x
+
+    def add_backward(self, p: Any, dy: Array, slots: Array) -> Any:
+        """-> grads shaped like p. The gradient of x is dy itself: y = x + something that does not depend on x."""
+        return None
+
+    def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        """Parameters for `enter`, of one block."""
+        return {}
+
+    def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Any]:
+        """-> q, k, what the mechanism is given by name, cache. Shapes: q, k (B, h, n, d)."""
+        return q, k, {}, None
+
+    def enter_backward(
+        self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Any
+    ) -> tuple[Array, Array, dict[str, Any]]:
+        """-> dq, dk, grads shaped like p."""
+        return dq, dk, {}

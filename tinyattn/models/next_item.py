@@ -1,0 +1,103 @@
+"""Networks that say what comes next: a state for every position, compared with every item's embedding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..backend import Array, get_xp
+from ..data import Batch
+from ..layers import glorot
+from ..options import check_options, option
+from .objectives import OBJECTIVES
+
+
+@dataclass(kw_only=True)
+class SequenceOptions:
+    """The options of every network that reads a history."""
+
+    maxlen: int = option(50, "newest items that are looked at", at_least=1)
+    dim: int = option(50, "width of embeddings and states", at_least=1)
+    dropout: float = option(0.2, "dropout rate (SASRec's paper has .5 for sparse data)", at_least=0, below=1)
+
+
+@dataclass(kw_only=True)
+class NextItemNetwork:
+    """Base of the networks: pure, parameters and batches in, losses and gradients out.
+
+    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. The item table p["items"] is
+    read twice, as input and, tied, for the scores. Raises ValueError for options that cannot be.
+    """
+
+    n_items: int                    # catalogue size; ids are 1..n_items, 0 is padding
+    n_users: int = 0                # user numbers are 1..n_users, 0 is a user of whom nothing is known
+    objective: str = "bce"          # a key of OBJECTIVES
+
+    attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
+
+    def __post_init__(self) -> None:
+        if self.n_items < 1:
+            raise ValueError(f"n_items is {self.n_items}, expected at least 1")
+        if self.objective not in OBJECTIVES:
+            raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
+        check_options(self)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64."""
+        raise NotImplementedError
+
+    def init_items(self, rng: np.random.Generator, dim: int) -> np.ndarray:
+        """(n_items + 1, dim), glorot-uniform; row 0, padding, is 0."""
+        table = glorot(rng, self.n_items + 1, dim)
+        table[0] = 0
+        return table
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
+        """h (B, L, D): what each position knows of the future from its past; and the cache."""
+        raise NotImplementedError
+
+    def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
+        """-> dx (B, L, D), the gradient of the item embeddings as read, and grads, which lack "items"."""
+        raise NotImplementedError
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, D): what `forward` gives for the last position of each history."""
+        raise NotImplementedError
+
+    def rows_read(self, batch: Batch) -> dict[str, Array]:
+        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        if self.objective != "bce":
+            return {}
+        ids = (batch.ids, batch.targets, batch.negatives)
+        return {"items": get_xp(batch.ids).concatenate([part.reshape(-1) for part in ids])}
+
+    def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
+        h, cache = self.forward(p, batch, rng)
+        value, saved = OBJECTIVES[self.objective].forward(h, p["items"], batch)
+        return value, (batch, h, saved, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p; of the tables as `Rows` where few rows are touched."""
+        batch, h, saved, remembered = cache
+        dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p["items"], batch, saved)
+        dx, grads = self.backward(p, dh, remembered)
+        grads["items"] = scored.with_reading(batch.ids, dx)
+        return grads
+
+    def score_items(self, p: Any, h: Array) -> Array:
+        """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""
+        scores = h @ p["items"].T                                       # (B, D) @ (D, n_items + 1)
+        scores[:, 0] = -get_xp(h).inf
+        return scores
+
+    def score(self, p: Any, batch: Batch) -> Array:
+        """(B, n_items + 1): the score of every item as the next one of each history."""
+        return self.score_items(p, self.last_state(p, batch))
+
+
+def last_position(batch: Batch) -> Array:
+    """(B,): where the last item of each history stands."""
+    return get_xp(batch.ids).sum(batch.ids != 0, axis=1) - 1

@@ -1,0 +1,202 @@
+"""SASRec: self-attentive sequential recommendation (Kang & McAuley 2018).
+
+A history of items goes through causal Transformer blocks; at each position the result is compared with every
+item's embedding, and the next item should score highest.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...data import Batch
+from ...layers import (
+    BLOCK_FORMS,
+    MECHANISMS,
+    POSITIONS,
+    Block,
+    BlockCache,
+    LayerNorm,
+    MultiHead,
+    Position,
+    dropout_mask,
+    gather_rows,
+    norm,
+    norm_backward,
+    norm_init,
+)
+from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
+from ...options import make_parts, option, part_options
+from ..neural import NeuralRecommender
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
+
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
+PartOptions: Any = part_options(**PARTS)      # what a mechanism or a position scheme declares, `window` say
+
+
+@dataclass(kw_only=True)
+class SASRecOptions(PartOptions, SequenceOptions):
+    """The paper's form is the default. Where its released code differs, an option says so."""
+
+    blocks: int = option(2, "number of blocks", at_least=0)
+    heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
+    block_form: str = option("pre", "pre-LN (the paper), post-LN, or the original code's", choices=BLOCK_FORMS)
+    mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
+    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    emb_scale: bool | None = option(
+        None, "multiply item embeddings by the root of dim (default: in the original code's form)"
+    )
+    qkv_bias: bool | None = option(
+        None, "biases in query, key and value projections (default: in the original code's form)"
+    )
+    output_projection: bool = option(False, "a projection after the heads are joined, as in the Transformer")
+    last_norm: bool = option(True, "LayerNorm after the last block (the original code; pre-LN needs it)")
+    user_embedding: bool = option(False, "add an embedding of the user; paper, section III-D")
+    eps: float = option(1e-8, "added to the variance in every LayerNorm (the original code's)", above=0)
+
+    def __post_init__(self) -> None:
+        """What the form of the released code brings, unless it was said otherwise."""
+        released = self.block_form == "sasrec"
+        self.emb_scale = released if self.emb_scale is None else self.emb_scale
+        self.qkv_bias = released if self.qkv_bias is None else self.qkv_bias
+        super().__post_init__()
+        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+
+
+class NetworkCache(NamedTuple):
+    """What one forward remembers; `cache.blocks[i].attention.weights` shows who looks at whom."""
+
+    batch: Batch
+    keep: Array | None              # (B, L, D): dropout on the input
+    blocks: list[BlockCache]
+    norm: Any                       # NormCache, or None without a last norm
+
+
+@dataclass(kw_only=True)
+class SASRecNetwork(SASRecOptions, NextItemNetwork):
+    """The pure network: init, forward, loss, loss_backward, score. No state; parameters come and go as trees."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        assert self.block, "makes, and so checks, the parts"
+
+    @cached_property
+    def block(self) -> Block:
+        """Every block has the same parts, and parameters of its own."""
+        mechanism, position = make_parts(self, **PARTS)
+        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection)
+        return Block(heads, self.block_form, LayerNorm(self.eps), rate=self.dropout)
+
+    @property
+    def scheme(self) -> Position:
+        """The position scheme."""
+        mixer = self.block.mixer
+        assert isinstance(mixer, MultiHead)
+        return mixer.position
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
+        p: dict[str, Any] = {"items": self.init_items(rng, self.dim)}
+        positions = self.scheme.init(rng, self.maxlen, self.dim)
+        if positions is not None:
+            p["positions"] = positions
+        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.blocks)]
+        if self.last_norm:
+            p["norm"] = norm_init(self.dim)
+        if self.user_embedding:
+            p["users"] = np.zeros((self.n_users + 1, self.dim))     # 0: a user of whom nothing has been learned
+        return p
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, NetworkCache]:
+        """h (B, L, D): what each position knows of the future from its past; and the cache.
+
+        Padding stands on the right, where the causal mask keeps every real position from seeing it.
+        """
+        x = self._read(p, batch)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x = dropout(x, keep, self.dropout)
+        caches = []
+        for weights in p["blocks"]:
+            x, cache = self.block.forward(weights, x, mask=Mask(causal=True), slots=batch.slots, rng=rng)
+            caches.append(cache)
+        last = None
+        if self.last_norm:
+            x, last = norm(p["norm"], x, eps=self.eps)
+        if self.user_embedding:
+            x = x + embedding(batch.users, p["users"])[:, None, :]
+        return x, NetworkCache(batch, keep, caches, last)
+
+    def _read(self, p: Any, batch: Batch) -> Array:
+        """(B, L, D): what goes into the first block, before dropout."""
+        x = embedding(batch.ids, p["items"])
+        if self.emb_scale:
+            x *= math.sqrt(self.dim)
+        return self.scheme.add(p.get("positions"), x, batch.slots)
+
+    def backward(self, p: Any, dh: Array, cache: NetworkCache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `forward`: -> dx (B, L, D), the gradient of the item embeddings as read, and grads.
+
+        `grads` lacks "items": the loss reads the same table again, and sums both readings once.
+        """
+        grads: dict[str, Any] = {}
+        if self.user_embedding:
+            grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
+        if self.last_norm:
+            dh, grads["norm"] = norm_backward(p["norm"], dh, cache.norm)
+        grads["blocks"] = []
+        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
+            dh, g = self.block.backward(weights, dh, remembered)
+            grads["blocks"].insert(0, g)
+        dx = dropout_backward(dh, cache.keep, self.dropout)
+        if "positions" in p:
+            grads["positions"] = self.scheme.add_backward(p["positions"], dx, cache.batch.slots)
+        return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
+
+    def rows_read(self, batch: Batch) -> dict[str, Array]:
+        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        return super().rows_read(batch) | ({"users": batch.users} if self.user_embedding else {})
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, D): what `forward` gives for the last position of each history, and nothing else."""
+        x, context = self._read(p, batch), {"mask": Mask(causal=True), "slots": batch.slots}
+        for weights in p["blocks"][:-1]:
+            x, _ = self.block.forward(weights, x, **context)
+        at = last_position(batch)                                       # only this position is asked for
+        h = self.block.forward(p["blocks"][-1], x, at=at, **context)[0] if p["blocks"] else gather_rows(x, at)
+        if self.last_norm:
+            h, _ = norm(p["norm"], h, eps=self.eps)
+        if self.user_embedding:
+            h = h + embedding(batch.users, p["users"])[:, None, :]
+        return h[:, 0]
+
+    @property
+    def attends(self) -> bool:  # type: ignore[override]
+        """Without blocks there is no attention to show."""
+        return self.blocks > 0
+
+    def attention(self, cache: NetworkCache) -> list[Array]:
+        """Who looked at whom in each block, (B, h, L, L) each."""
+        return [block.attention.weights for block in cache.blocks]
+
+
+@dataclass(eq=False, kw_only=True)
+class SASRec(SASRecOptions, NeuralRecommender):
+    """A causal Transformer over a user's history, as the paper has it unless an option says otherwise.
+
+        model = SASRec(epochs=20).fit(sequences)
+        ids, scores = model.recommend([12, 55, 3], k=10)
+
+    `block_form="sasrec"` is the released code's model: its block, and unless they are set, its scaled embeddings
+    and its biases too. Every option is checked when the object is made: ValueError names the value and what
+    was expected.
+    """
+
+    name = "sasrec"
+    Network = SASRecNetwork

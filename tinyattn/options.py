@@ -1,0 +1,164 @@
+"""Options, declared once: default, help and bounds stand at the field of a dataclass.
+
+    @dataclass(kw_only=True)
+    class Markov(Recommender):
+        order: int = option(1, "items that are looked back at", at_least=1, at_most=2)
+
+The constructor, its checks, the flags of the command line, `--help`, config.json and the API page read them from there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import types
+import typing
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_KEY = "option"
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option beside its name, type and default."""
+
+    help: str
+    at_least: float | None = None
+    above: float | None = None
+    at_most: float | None = None
+    below: float | None = None
+    choices: Collection[str] | None = None       # a table of variants: its keys are what may be said
+    group: str = "model"                         # the heading it stands under in --help
+    identity: bool = True                        # does it change what is learned? (where to compute does not)
+
+
+def option(default: Any, help: str, **rest: Any) -> Any:
+    """A dataclass field that is an option; `rest` as in `Option`. A default of None is one that the model chooses."""
+    return dataclasses.field(default=default, metadata={_KEY: Option(help, **rest)})
+
+
+class Declared(typing.NamedTuple):
+    """An option as its class declares it."""
+
+    name: str
+    type: type                                   # bool, int, float or str
+    optional: bool                               # may it be None?
+    default: Any
+    option: Option
+
+    @property
+    def flag(self) -> str:
+        return "--" + self.name.replace("_", "-")
+
+
+def options_of(declaring: Any) -> list[Declared]:
+    """The options of a dataclass, or of an instance of one, in the order of its fields."""
+    cls = declaring if isinstance(declaring, type) else type(declaring)
+    hints = typing.get_type_hints(cls)
+    return [
+        Declared(f.name, *_type(hints[f.name]), f.default, f.metadata[_KEY])
+        for f in dataclasses.fields(cls)
+        if _KEY in f.metadata
+    ]
+
+
+def _type(hint: Any) -> tuple[type, bool]:
+    if isinstance(hint, types.UnionType):
+        (kind,) = (t for t in hint.__args__ if t is not types.NoneType)
+        return kind, True
+    return hint, False
+
+
+def check_options(owner: Any) -> None:
+    """Raise ValueError, naming the value and what was expected, for the first option of `owner` that cannot be."""
+    for declared in options_of(owner):
+        value = getattr(owner, declared.name)
+        if value is None and declared.optional:
+            continue
+        wrong = _wrong(declared, value)
+        if wrong:
+            shown = repr(value) if isinstance(value, str) or value is None else value
+            raise ValueError(f"{declared.name} is {shown}, expected {wrong}")
+
+
+def _wrong(declared: Declared, value: Any) -> str:
+    """What was expected, or "" where the value is fine."""
+    option, name = declared.option, declared.name
+    if option.choices is not None:
+        return "" if isinstance(value, str) and value in option.choices else one_of(option.choices, value)
+    if declared.type is bool:
+        return "" if isinstance(value, bool) else "True or False"
+    number = isinstance(value, int | float) or hasattr(value, "__index__")
+    if isinstance(value, bool) or not number or (declared.type is int and not hasattr(value, "__index__")):
+        return "a whole number" if declared.type is int else "a number"
+    low, high = option.at_least, option.at_most
+    fits = (
+        math.isfinite(value)
+        and (low is None or value >= low)
+        and (option.above is None or value > option.above)
+        and (high is None or value <= high)
+        and (option.below is None or value < option.below)
+    )
+    if fits:
+        return ""
+    if option.above == 0:
+        return "a positive, finite number"
+    if low is not None and option.below is not None:
+        return f"{low} <= {name} < {option.below}"
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at least {low}"
+
+
+def one_of(known: Iterable[str], given: Any) -> str:
+    """"one of full, window; did you mean window?": the known names, and the near one."""
+    known = list(known)
+    near = difflib.get_close_matches(str(given), known, 1, 0.5)
+    return f"one of {', '.join(known)}" + (f"; did you mean {near[0]}?" if near else "")
+
+
+# --- parts: entries of tables (mechanisms, positions), each a dataclass with options of its own ---------------------
+
+
+def part_options(**tables: Mapping[str, Any]) -> Any:
+    """A dataclass with every option that an entry of these tables declares, for a model's options to inherit.
+
+    `tables` are named as the model's options that choose among them: `part_options(mechanism=MECHANISMS)`. Each of its
+    options is None until it is given; then it goes to the part that declares it (`make_part`).
+    """
+    found: dict[str, tuple[str, Any, Any]] = {}
+    for chosen_by, table in tables.items():
+        for name, cls in table.items():
+            for declared in options_of(cls):
+                help = f"{declared.option.help} ({chosen_by} {name}; default: {declared.default})"
+                if declared.name in found:
+                    help = f"{found[declared.name][2].metadata[_KEY].help}; {help}"
+                field = option(None, **{**vars(declared.option), "help": help})
+                found[declared.name] = (declared.name, declared.type | None, field)
+    return dataclasses.make_dataclass("PartOptions", list(found.values()), kw_only=True)
+
+
+def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
+    """The entry of each table that `owner` chooses, made with its options; those that are not set are set now.
+
+    Raises ValueError for an option that is set and belongs to an entry that was not chosen.
+    """
+    chosen = {by: table[getattr(owner, by)] for by, table in tables.items()}
+    taken = {declared.name for cls in chosen.values() for declared in options_of(cls)}
+    for by, table in tables.items():
+        for name, cls in table.items():
+            for declared in options_of(cls):
+                value = getattr(owner, declared.name)
+                if value is not None and declared.name not in taken:
+                    here = getattr(owner, by)
+                    raise ValueError(f"{declared.name} is {value}, an option of {by} {name}; {by} is {here}")
+    made = []
+    for cls in chosen.values():
+        own = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}
+        made.append(cls(**{name: value for name, value in own.items() if value is not None}))
+        for name in own:
+            setattr(owner, name, getattr(made[-1], name))
+    return made

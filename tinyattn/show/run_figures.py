@@ -1,0 +1,34 @@
+"""The pictures of a run: how it learned, how well it ranks, who looks at whom."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..data import Split
+from .attention import attention_map
+from .curves import metric_bars, training_curves
+from .style import save
+
+
+def draw_run(
+    folder: Path, model: Any, split: Split, rows: dict[str, dict[str, float]], at: tuple[int, ...], title: str
+) -> None:
+    """Write training.png, metrics.png and attention.png: those that there is something to show for.
+
+    `rows` are metrics by name, `at` the cut-offs of HR and NDCG, of which the first is shown.
+    """
+    names = (f"hr@{at[0]}", f"ndcg@{at[0]}", "mrr")
+    save(metric_bars(rows, names, model.name, title), folder / "metrics.png")
+    history = getattr(model, "history", None)
+    if history:
+        save(training_curves(history, title), folder / "training.png")
+    if getattr(model, "attends", False):
+        lengths = split.data.lengths[split.evaluated]
+        user = int(split.evaluated[np.argmin(np.abs(lengths - 20))])  # a history that fits a picture
+        sequence = split.data.items.decode(split.histories(np.array([user]), "test")[0])[-20:]
+        ids, weights = model.attention(sequence.tolist())
+        picture = attention_map(weights, ids, f"{title}: who looks at whom, user {split.data.users.ids[user]}")
+        save(picture, folder / "attention.png")

@@ -1,0 +1,38 @@
+"""What training knows of batches, whatever they hold: interactions, text, images."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, Self
+
+from ..backend import Array
+
+SLICE_TOKENS = 1600      # few enough for a slice's activations to stay in a core's cache
+
+
+class Batch(Protocol):
+    """Rows with weights. `tinyattn.data.Batch` is one."""
+
+    @property
+    def rows(self) -> Array:
+        """(B,) integers: whose each row is. A row's dropout masks depend on it, however the batch is cut."""
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over: the sum of the weights."""
+
+    def slices(self, tokens: int) -> list[Self]:
+        """The rows in slices of about `tokens` tokens, the same ones whoever works them off."""
+
+    def to(self, xp: Any) -> Self:
+        """The batch in the array module `xp`, carried there in one transfer."""
+
+
+class Batches(Protocol):
+    """Where batches come from: a pure function of the step."""
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+
+    def batch(self, step: int) -> Any:
+        """The `Batch` of `step`, counted from 0 over all epochs."""
