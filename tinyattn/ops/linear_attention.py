@@ -120,7 +120,7 @@ def _chunked(a, b, c):
 
 
 def _running_sum(states):
-    """Each state and all before it, by doubling: 1 before, then 2, 4, .. (`cumsum` along this axis takes far longer.)"""
+    """Each state and all before it, by doubling: 1 before, then 2, 4, .. (`cumsum` along this axis is far slower.)"""
     step = 1
     while step < states.shape[-3]:
         later = states[..., step:, :, :] + states[..., :-step, :, :]
