@@ -68,7 +68,7 @@ def test_a_window_reaches_back_just_so_far(rng):
 
 def test_a_window_as_wide_as_all_is_causal_attention_itself(rng):
     q, k, v, _ = drawn(rng, (), 12)
-    for window in (12, 100):
+    for window in (12, np.int64(100)):
         out, weights = ops.window_attention(q, k, v, window)
         full, dense = ops.attention(q, k, v, ops.causal_mask(12, like=q))
         np.testing.assert_array_equal(out, full)

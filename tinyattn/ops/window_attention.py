@@ -93,7 +93,7 @@ def _band(c, width, window, causal, like):
     xp = get_xp(like)
     first = 0 if width == c else -c                             # of the keys, from the chunk's first query
     back = xp.arange(c)[:, None] - (xp.arange(width) + first)   # i - j
-    return (back < window) & (back > (-1 if causal else -window))
+    return (back < int(window)) & (back > (-1 if causal else -int(window)))
 
 
 def _real(keys, n, c, width, like):
