@@ -14,7 +14,7 @@ from tinyattn.check.subject import MissingError, Subject
 from tinyattn.check.trial import try_property
 from tinyattn.check.zoo import ZOO
 
-VARIANTS = {name: importlib.import_module(f"tests.check.variants.{name}") for name in KINDS}
+VARIANTS = {name: importlib.import_module(f"tests.check.variants.{name}") for name in ZOO}
 EVERY = [
     pytest.param(kind, prop, id=f"{kind.name}-{prop.name}") for kind in KINDS.values() for prop in properties_of(kind)
 ]
@@ -46,8 +46,10 @@ def accused_by(op, kind, seeds, but=(), only=None):
     return None
 
 
-def test_there_is_a_zoo_and_there_are_variants_of_every_kind():
-    assert set(ZOO) == set(KINDS) == set(VARIANTS)
+def test_there_is_a_zoo_and_there_are_variants_of_nearly_every_kind():
+    """But for the kinds that are held to their properties alone."""
+    assert set(KINDS) - set(ZOO) == {"gru", "linear_attention", "window_attention"}
+    assert set(ZOO) <= set(KINDS)
     assert all(len(module.STYLES) == 3 for module in VARIANTS.values())
 
 

@@ -70,6 +70,9 @@ def _target(options: argparse.Namespace) -> dict[str, str]:
 
 
 def _zoo(options: argparse.Namespace, kinds: list[str]) -> int:
+    if not any(name in ZOO for name in kinds):
+        raise ValueError(f"there is no zoo of {kinds[0]}; known: {', '.join(ZOO)}")
+    kinds = [name for name in kinds if name in ZOO]
     total = sum(len(ZOO[name].BUGS) for name in kinds)
     with tqdm(total=total, unit="bug", leave=False, file=sys.stderr, disable=None) as bar:
         found = measure(kinds, examples=options.examples, seed=options.seed, progress=_advance(bar))

@@ -159,3 +159,63 @@ def adam(vector, gradient, m, v, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8)
         m_hat, v_hat = m_i / (1 - beta1**step), v_i / (1 - beta2**step)
         results[:, i] = vector[i] - lr * m_hat / (math.sqrt(v_hat) + eps), m_i, v_i
     return tuple(results)
+
+
+def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None):
+    """Query by query: a list of the places it may look at, and the softmax over these. (Without dropout.)"""
+    assert keep is None
+    n, d = q.shape[-2:]
+    scale = 1 / math.sqrt(d) if scale is None else scale
+    real = np.broadcast_to(True if keys is None else keys, q.shape[:-1])
+    out = np.zeros(v.shape)
+    for *lead, i in np.ndindex(q.shape[:-1]):
+        at = tuple(lead)
+        last = i if causal else i + window - 1
+        places = [j for j in range(n) if i - window < j <= last and real[at][j]]
+        scores = [scale * sum(q[at][i, c] * k[at][j, c] for c in range(d)) for j in places]
+        top = max(scores, default=0.0)
+        total = sum(math.exp(s - top) for s in scores)
+        for s, j in zip(scores, places, strict=True):
+            for c in range(v.shape[-1]):
+                out[at][i, c] += math.exp(s - top) / total * v[at][j, c]
+    return out
+
+
+def linear_attention(q, k, v, causal=True, keys=None, form=""):
+    """Pair by pair. Whatever the form, the result is this one."""
+    real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for *lead, i in np.ndindex(q.shape[:-1]):
+        at, total = tuple(lead), 0.0
+        for j in range(i + 1 if causal else k.shape[-2]):
+            pairs = zip(q[at][i], k[at][j], strict=True)
+            weight = sum(_elu_plus_1(a) * _elu_plus_1(b) for a, b in pairs) if real[at][j] else 0.0
+            total += weight
+            for c in range(v.shape[-1]):
+                out[at][i, c] += weight * v[at][j, c]
+        if total:
+            out[at][i] /= total
+    return out
+
+
+def _elu_plus_1(x):
+    return x + 1 if x > 0 else math.exp(x)
+
+
+def gru(x, W, U, b, c, h0=None):
+    """Token by token and unit by unit."""
+    H = U.shape[0]
+    h = np.zeros((*x.shape[:-1], H))
+    for lead in np.ndindex(x.shape[:-2]):
+        state = [0.0] * H if h0 is None else list(h0[lead])
+        for t in range(x.shape[-2]):
+            from_x, from_h = (
+                [known[o] + sum(y * w for y, w in zip(given, M[:, o], strict=True)) for o in range(3 * H)]
+                for given, M, known in ((x[lead][t], W, b), (state, U, c))
+            )
+            for j in range(H):
+                r, z = (1 / (1 + math.exp(-from_x[o] - from_h[o])) for o in (j, H + j))
+                new = math.tanh(from_x[2 * H + j] + r * from_h[2 * H + j])
+                h[lead][t, j] = (1 - z) * new + z * state[j]
+            state = list(h[lead][t])
+    return h

@@ -6,8 +6,10 @@ from .attention import attention, attention_backward
 from .dropout import dropout, dropout_backward
 from .embedding import embedding, embedding_backward, sum_rows
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
+from .gru import gru, gru_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
+from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
 from .losses import (
     bce_with_logits,
     bce_with_logits_backward,
@@ -18,6 +20,7 @@ from .losses import (
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
 from .softmax import softmax, softmax_backward
+from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
     "AttentionCache",
@@ -28,6 +31,7 @@ __all__ = [
     "bce_with_logits",
     "bce_with_logits_backward",
     "causal_mask",
+    "causal_sum",
     "cross_entropy",
     "cross_entropy_backward",
     "dropout",
@@ -38,11 +42,16 @@ __all__ = [
     "fused_attention_backward",
     "gelu",
     "gelu_backward",
+    "gru",
+    "gru_backward",
     "keep_mask",
     "layer_norm",
     "layer_norm_backward",
     "linear",
+    "linear_attention",
+    "linear_attention_backward",
     "linear_backward",
+    "linear_weights",
     "norm_linear",
     "norm_linear_backward",
     "relu",
@@ -51,4 +60,8 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "sum_rows",
+    "window_attention",
+    "window_attention_backward",
+    "window_shape",
+    "window_weights",
 ]

@@ -1,0 +1,89 @@
+"""Linear attention: plain loops, three equal forms, the laws, and what is refused."""
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check import gradcheck, oracles
+
+FORMS = ["parallel", "recurrent", "chunked"]
+
+
+def drawn(rng, lead, n, m, d=6, e=4):
+    return [rng.standard_normal((*lead, rows, width)) for rows, width in ((n, d), (m, d), (m, e), (n, e))]
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)], ids=str)
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "over all"])
+@pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 1), (5, 7), (32, 32), (33, 20), (100, 100)])
+def test_all_forms_are_the_weights_times_the_values(n, m, causal, lead, rng):
+    m = n if causal else m
+    for keys in (None, rng.random((*lead, m)) < 0.7, np.zeros(m, bool)):
+        q, k, v, dout = drawn(rng, lead, n, m)
+        weights = ops.linear_weights(q, k, causal, keys)
+        np.testing.assert_allclose(weights.sum(axis=-1), weights.any(axis=-1), rtol=0, atol=1e-12)
+        first = None
+        for form in FORMS:
+            out, denominator = ops.linear_attention(q, k, v, causal, keys, form)
+            np.testing.assert_allclose(out, weights @ v, rtol=0, atol=1e-12)
+            found = ops.linear_attention_backward(dout, q, k, v, out, denominator, causal, keys, form)
+            for g, like, theirs in zip(found, (q, k, v), first or found, strict=True):
+                assert g.shape == like.shape
+                np.testing.assert_allclose(g, theirs, rtol=0, atol=1e-12)
+            first = first or found
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("causal", [True, False], ids=["causal", "over all"])
+def test_plain_loops_and_differences(causal, form, rng):
+    q, k, v, dout = drawn(rng, (2,), 37, 37, 3, 2)
+    keys = rng.random((2, 37)) < 0.6
+    keys[0, :3] = keys[1] = False
+    exact = oracles.linear_attention(q, k, v, causal, keys)
+    for dtype, atol in ((np.float64, 1e-12), (np.float32, 2e-5)):
+        given = [a.astype(dtype) for a in (q, k, v)]
+        out, denominator = ops.linear_attention(*given, causal, keys, form)
+        found = ops.linear_attention_backward(dout.astype(dtype), *given, out, denominator, causal, keys, form)
+        assert {a.dtype for a in (out, denominator, *found)} == {np.dtype(dtype)}
+        np.testing.assert_allclose(out, exact, rtol=0, atol=atol)
+        for g in (out, *found):
+            assert not g[1].any()  # nothing to look at: zeros, and zero gradient
+    assert gradcheck(ops.linear_attention, ops.linear_attention_backward, q, k, v, causal, keys, form)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_later_token_moves_an_earlier_output(form, rng):
+    """Bit for bit, across chunks and within them, and back: no gradient flows from there."""
+    q, k, v, dout = drawn(rng, (2,), 100, 100)
+    out, denominator = ops.linear_attention(q, k, v, form=form)
+    for changed in (1, 31, 32, 64, 99):
+        moved = [a.copy() for a in (q, k, v)]
+        for a in moved:
+            a[:, changed:] += 1.0
+        np.testing.assert_array_equal(ops.linear_attention(*moved, form=form)[0][:, :changed], out[:, :changed])
+        early = dout.copy()
+        early[:, changed:] = 0
+        for g in ops.linear_attention_backward(early, q, k, v, out, denominator, form=form):
+            assert not g[:, changed:].any()
+            assert g[:, 0].any() or g[:, 1].any()
+
+
+def test_outputs_lie_between_values_and_constants_pass(rng):
+    q, k, v, _ = drawn(rng, (2,), 50, 50)
+    out, _ = ops.linear_attention(q, k, v)
+    assert np.all(out <= np.maximum.accumulate(v, axis=-2) + 1e-12)
+    assert np.all(out >= np.minimum.accumulate(v, axis=-2) - 1e-12)
+    np.testing.assert_allclose(ops.linear_attention(q, k, np.ones_like(v))[0], 1, rtol=0, atol=1e-12)
+    far = np.array([[-200.0, -50.0, 0.0, 200.0]])
+    assert all(np.all(np.isfinite(a)) for a in ops.linear_attention(far, far, far))
+
+
+def test_what_is_refused(rng):
+    q, k, v, _ = drawn(rng, (), 5, 4)
+    with pytest.raises(ValueError, match=r"k has shape \(4, 6\), expected .*n = 5"):
+        ops.linear_attention(q, k, v)
+    for causal in (True, False):
+        with pytest.raises(ValueError, match="form is 'scan', expected one of parallel, recurrent, chunked"):
+            ops.linear_attention(q, q, q, causal, form="scan")
+    with pytest.raises(ValueError, match=r"keys has shape \(5,\), expected one that broadcasts to \(4,\)"):
+        ops.linear_attention(q, k, v, False, np.ones(5, bool))

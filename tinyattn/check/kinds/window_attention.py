@@ -1,0 +1,71 @@
+"""Attention through a window."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..drawing import Pick
+from ..kind import Kind
+from ..property import Property, close, rounding, same_bits, stating
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("window_attention", PROPERTIES)
+
+
+def case(pick: Pick) -> dict[str, Any]:
+    n, d = pick.size(), pick.size()
+    q, k, v = (pick.array(*pick.lead, n, width) for width in (d, d, pick.size_like(d)))
+    keys = pick.mask(*pick.choose(((*pick.lead, n), (n,)))) if pick.flag() else None
+    window = pick.choose((1, 2, 3, 5, n, n + 3))
+    return {"q": q, "k": k, "v": v, "window": window, "causal": pick.choose((True, False)), "keys": keys,
+            "scale": pick.choose((None, 0.7))}  # fmt: skip
+
+
+@states("exact", "a token moves the outputs of those who may see it through the window, and no other by a single bit",
+        hint="A window of W is the query itself and W - 1 tokens before it: count them.")
+def reach(op: Subject, **case: Any) -> None:
+    n, window = case["q"].shape[-2], case["window"]
+    out = op(**case)
+    for changed in (0, n // 2, n - 1):
+        moved = case | {name: case[name].copy() for name in ("k", "v")}
+        for name in ("k", "v"):
+            moved[name][..., changed, :] += 1
+        back = np.arange(n) - changed
+        blind = (back >= window) | (back < 0 if case["causal"] else back <= -window)
+        same_bits(op(**moved)[..., blind, :], out[..., blind, :], f"with key {changed} changed, an output too far from it")
+
+
+@states("rounding", "through a window as wide as all, it is attention", hint="What happens where the window exceeds n?")
+def wide_open(op: Subject, **case: Any) -> None:
+    n = case["q"].shape[-2]
+    mask = np.tri(n, dtype=bool) if case["causal"] else np.ones((n, n), bool)
+    if case["keys"] is not None:
+        mask = mask & case["keys"][..., None, :]
+    q, k, v = (case[name].astype(float) for name in "qkv")
+    full, _ = oracles.attention(q, k, v, mask, scale=case["scale"])
+    atol = rounding(case["q"].dtype, case["q"].size, KIND.scale(case))
+    for window in (n, n + 1, 10 * n):
+        close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
+
+
+KIND = Kind(
+    name="window_attention",
+    says="softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
+    function="window_attention",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("out",),
+    oracle=oracles.window_attention,
+    wrt=("q", "k", "v"),
+    clauses=(
+        "window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None) -> out first: "
+        "q, k (..., n, d), v (..., n, e)",
+        "keys broadcasts to (..., n), True = a real key; a query that may look at nothing gets zeros",
+    ),
+)

@@ -1,0 +1,141 @@
+"""Attention through a window: every query looks at its neighbours only (Beltagy et al. 2020, section 3.1).
+
+Full attention compares n queries with n keys. If a query may look back at no more than W tokens, all but n W of these
+pairs are masked, and need not be computed. The tokens are cut into chunks of c >= W - 1:
+
+    queries of a chunk      its own keys, and those of the chunk before (not causal: and of the chunk after)
+
+so that whatever a query may look at is among 2 c (3 c) keys, and each chunk is an ordinary `attention` with a mask.
+That is n / c products of c queries with 2 c keys: time and memory grow with n W and not with n².
+"""
+
+import math
+from numbers import Integral
+
+from ..backend import get_xp
+from .attention import attention, attention_backward
+from .shapes import expect, expect_onto, swap
+
+CHUNK = 16      # at least so many queries a chunk: products of smaller matrices spend their time on being called
+
+
+def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None):
+    """`attention` under the mask 0 <= i - j < W for query i and key j, with W = `window`; not causal: |i - j| < W.
+
+    A window of W is the query itself and the W - 1 before it; not causal: the W - 1 on either side as well.
+    One of n or more is full attention (causal or not).
+
+    Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, none of the padding) broadcasts to
+    (..., n), `keep` (boolean, from `keep_mask`) to the weights -> out (..., n, e), weights (..., chunks, c, 2 c or 3 c)
+    as `window_shape` says, those before dropout. `window_weights` lays them out as (..., n, n).
+    A query that may look at nothing gets zeros.
+    Raises ValueError for a window below 1 and for shapes that do not fit, TypeError for dtypes.
+    """
+    expect("...nd ...nd ...ne", q=q, k=k, v=v)
+    expect_onto(k.shape[:-1], bool, keys=keys)
+    n = q.shape[-2]
+    _, c, width = window_shape(n, window, causal)
+    mask = _band(c, width, window, causal, q) & _real(keys, n, c, width, q)     # (..., chunks, c, width)
+    out, weights = attention(
+        _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), mask,
+        keep=keep, rate=rate, scale=scale,
+    )  # fmt: skip
+    return _whole(out, n), weights
+
+
+def window_attention_backward(dout, q, k, v, weights, window, causal=True, keep=None, rate=0.0, scale=None):
+    """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
+
+    `attention_backward` on the same chunks. A key stood in two (three) chunks, its own and its neighbours': its
+    gradient is the sum of what comes back from each. No mask is needed, for the weights are 0 where it hid.
+    """
+    expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
+    n = q.shape[-2]
+    _, c, width = window_shape(n, window, causal)
+    dq, dk, dv, _ = attention_backward(
+        _chunked(dout, c), _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), weights,
+        keep=keep, rate=rate, scale=scale,
+    )  # fmt: skip
+    return _whole(dq, n), _whole(_around_backward(dk, c), n), _whole(_around_backward(dv, c), n)
+
+
+def window_shape(n, window, causal=True):
+    """How `window_attention` cuts n tokens: -> chunks, queries a chunk, keys that each of these is compared with.
+
+    The last three axes of its weights, and of the `keep` that it is given. A single chunk has no neighbours.
+    Raises ValueError for a window that is not a whole number of at least 1.
+    """
+    if not isinstance(window, Integral):
+        raise ValueError(f"window_attention: window is {window!r}, expected a whole number")
+    if window < 1:
+        raise ValueError(f"window_attention: window is {window}, expected at least 1")
+    c = max(min(n, max(int(window) - 1, CHUNK)), 1)
+    chunks = math.ceil(n / c)
+    return chunks, c, c if chunks < 2 else 2 * c if causal else 3 * c
+
+
+def window_weights(weights, n):
+    """The weights of `window_attention` as those of `attention`, to look at: 0 outside of the window.
+
+    Shapes: weights (..., chunks, c, 2 c or 3 c), n the number of tokens -> (..., n, n).
+    """
+    *lead, chunks, c, width = weights.shape
+    dense = get_xp(weights).zeros((*lead, n, n), dtype=weights.dtype)
+    for z in range(chunks):
+        first = z * c if width == c else (z - 1) * c            # the key that column 0 of this chunk belongs to
+        left, right, rows = max(first, 0), min(first + width, n), min(c, n - z * c)
+        dense[..., z * c : z * c + rows, left:right] = weights[..., z, :rows, left - first : right - first]
+    return dense
+
+
+def _band(c, width, window, causal, like):
+    """Which of its keys a query of a chunk may look at, by their distance. Shapes: -> (c, width) boolean."""
+    xp = get_xp(like)
+    first = 0 if width == c else -c                             # of the keys, from the chunk's first query
+    back = xp.arange(c)[:, None] - (xp.arange(width) + first)   # i - j
+    return (back < int(window)) & (back > (-1 if causal else -int(window)))
+
+
+def _real(keys, n, c, width, like):
+    """Which keys are there: none beyond either end. Shapes: keys (..., n) or None -> (..., chunks, 1, width)."""
+    xp = get_xp(like)
+    keys = xp.ones(n, dtype=bool) if keys is None else xp.broadcast_to(keys, (*keys.shape[:-1], n))
+    return swap(_around(_chunked(keys[..., None], c), width))
+
+
+def _chunked(x, c):
+    """(..., n, d) -> (..., chunks, c, d), the last one filled up with zeros."""
+    xp, (*lead, n, d) = get_xp(x), x.shape
+    chunks = math.ceil(n / c)
+    if n < chunks * c:
+        x = xp.concatenate([x, xp.zeros((*lead, chunks * c - n, d), dtype=x.dtype)], axis=-2)
+    return x.reshape(*lead, chunks, c, d)
+
+
+def _whole(x, n):
+    """Undo `_chunked`: (..., chunks, c, d) -> (..., n, d)."""
+    *lead, chunks, c, d = x.shape
+    return x.reshape(*lead, chunks * c, d)[..., :n, :]
+
+
+def _around(x, width):
+    """Each chunk with its neighbours, as many as `width` asks for: (..., chunks, c, d) -> (..., chunks, width, d)."""
+    xp, c = get_xp(x), x.shape[-2]
+    if width == c:
+        return x
+    none = xp.zeros_like(x[..., :1, :, :])
+    before = xp.concatenate([none, x[..., :-1, :, :]], axis=-3)
+    after = [xp.concatenate([x[..., 1:, :, :], none], axis=-3)] if width == 3 * c else []
+    return xp.concatenate([before, x, *after], axis=-2)
+
+
+def _around_backward(g, c):
+    """What a chunk's rows receive: from itself, from the chunk after, which had them before its own, and vice versa."""
+    width = g.shape[-2]
+    if width == c:
+        return g
+    own = g[..., c : 2 * c, :].copy()
+    own[..., :-1, :, :] += g[..., 1:, :c, :]
+    if width == 3 * c:
+        own[..., 1:, :, :] += g[..., :-1, 2 * c :, :]
+    return own
