@@ -171,6 +171,16 @@ def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
     return [sampler.batch(step) for step in range(STEPS)]
 
 
+def given(configuration: Configuration, data: Path | None) -> tuple[SASRecNetwork, Any, list[Batch]]:
+    """Network, initial weights in float32, and batches: what contenders are made of, the same whenever it is asked.
+
+    benchmarks/peers/work.py asks other commits for this by name, and for CONFIGURATIONS, folder_of and reference.
+    """
+    network = configuration.network
+    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    return network, weights, draw(configuration, data)
+
+
 @contextmanager
 def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Iterator[Path]:
     """A folder with all that children need."""
@@ -180,8 +190,7 @@ def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Ite
 
 
 def measure(configuration: Configuration, names: list[str], rounds: int, data: Path | None) -> dict[str, Any]:
-    network, batches = configuration.network, draw(configuration, data)
-    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    network, weights, batches = given(configuration, data)
     with folder_of(network, weights, batches) as folder:
         checked = check(names, folder)
         refuse(checked)
