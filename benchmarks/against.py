@@ -8,7 +8,6 @@ gradients differ, nothing is measured.
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import subprocess
@@ -31,7 +30,8 @@ ROUNDS = 15
 SITTING = 3  # rounds that one pair of processes trains; then both are started anew
 SEED = 0  # of the order in which the two are asked
 SURE = 0.95
-SLOWER = 1.03  # at most so many times as long
+SLOWER = 1.03  # at most so many times as long, and
+LARGER = 1.01  # so many times the memory: below, or where some pair of processes needed less, it is not called more
 NEAR = 1e-6  # of each norm in float64, and
 TINY = 1e-9  # of the largest, for gradients that are zero but for rounding
 SIDES = ("ours", "theirs")
@@ -160,8 +160,134 @@ def interval(values: list[float], sure: float = SURE) -> tuple[float, float, flo
     return ordered[k - 1], ordered[n - k], 1 - outside
 
 
-def ratios(row: dict[str, Any]) -> list[float]:
-    """Our time over theirs, round by round."""
-    return np.divide(row["ours"]["seconds"], row["theirs"]["seconds"]).tolist()
+def ratios(row: dict[str, Any], what: str = "seconds") -> list[float]:
+    """Our time over theirs, round by round; or our peak memory, sitting by sitting."""
+    return np.divide(row["ours"][what], row["theirs"][what]).tolist()
 
 
+def judged(row: dict[str, Any]) -> dict[str, Any]:
+    """Medians of ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
+
+    Time goes by the median; it is sure where the interval lies on one side of 3 %. Memory is above where the median
+    and the whole interval say so: processes of one commit differ, too.
+    """
+    time, peak = ratios(row), ratios(row, "peak")
+    (low, high, sure), memory = interval(time), interval(peak)
+    middle, larger = float(np.median(time)), float(np.median(peak))
+    above = larger > LARGER and memory[0] > 1
+    return {
+        "time": [middle, low, high, sure],
+        "peak": [larger, *memory],
+        "holds": middle <= SLOWER and not above,
+        "surely": above or high <= SLOWER or low > SLOWER,
+    }
+
+
+def said(verdict: dict[str, Any]) -> str:
+    words = "holds" if verdict["holds"] else "**does not hold**"
+    return words if verdict["surely"] else f"{words}, but the interval has room for the contrary: more rounds"
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    rows = list(result.values())
+    pairs = list(dict.fromkeys((row["ours"]["commit"], row["theirs"]["commit"]) for row in rows))
+    lines = ["# A training step, beside that of another commit", ""]
+    lines += [f"Ours is commit {ours}, theirs {theirs}." for ours, theirs in pairs]
+    lines += ["", "| | ms a step: ours | theirs | ours / theirs | interval | peak MB: ours | theirs | ours / theirs "]
+    lines[-1] += f"| at most {100 * (SLOWER - 1):.0f} % slower, memory not above |"
+    lines += ["|---|---|---|---|---|---|---|---|---|", *(_line(key, row) for key, row in result.items()), ""]
+    lines += [_remark(key, row) for key, row in result.items()]
+    return "\n".join([*lines, "", HOW.strip(), ""])
+
+
+def _line(key: str, row: dict[str, Any]) -> str:
+    verdict = judged(row)
+    middle, low, high, _ = verdict["time"]
+    cells = [key, *(f"{1e3 * np.median(row[side]['seconds']):.1f}" for side in SIDES)]
+    cells += [f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
+    cells += [*(f"{np.median(row[side]['peak']):.1f}" for side in SIDES)]
+    peak, least, most, _ = verdict["peak"]
+    cells += [f"{peak:.3f} ({least:.3f} to {most:.3f})", said(verdict)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _remark(key: str, row: dict[str, Any]) -> str:
+    machine, options, verdict = row["machine"], row["options"], judged(row)
+    pools = {" ".join(str(v) for v in pool.values() if v is not None) for side in SIDES for pool in row[side]["pools"]}
+    ours, theirs = row["ours"], row["theirs"]
+    time, peak = (100 * verdict[what][3] for what in ("time", "peak"))
+    return (
+        f"- {key}: {row['title']}; lengths {options['lengths']}, seeds {ours['seed']} (batches and weights) and "
+        f"{options['seed']} (order). {options['rounds']} rounds, {len(ours['peak'])} pairs of processes: the intervals "
+        f"of time are {time:.1f} % sure, those of memory {peak:.1f} %. Loss of the first batch {ours['loss']:.6f} and "
+        f"{theirs['loss']:.6f}, norm of its gradients {ours['norm']:.6f} and {theirs['norm']:.6f}. {machine['cores']} "
+        f"cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
+        f"{', '.join(sorted(pools)) or 'no thread pool known'}, {machine['date']}; at most "
+        f"{100 * max(ours['idle'] + theirs['idle']):.1f} % of a core while one waited."
+    )
+
+
+HOW = f"""
+## How
+
+Each commit runs its own code, benchmarks included, and makes its own batches and weights from the same seeds. Before
+anything is measured, the losses of all batches and the norms of all gradients in float64, without dropout, have to
+agree to {NEAR:g}, and what each commit gives in float32 with its own float64. Then both train on the same batches in
+processes of their own, one after the other and in random order each round; after {SITTING} rounds both processes are
+started anew. Ratios of times are taken within a round, those of peak memory (the process and its workers) between
+processes that ran side by side. Shown are medians, with the interval of the sign test around them: at least
+{100 * SURE:.0f} % sure from six values on, of fewer the whole range.
+
+The verdict goes by the median of time, and says so where the interval reaches to the other side of {SLOWER:g}. Memory
+counts as above where its median is more than {100 * (LARGER - 1):.0f} % above and its whole interval above 1: two
+processes of one commit do not take the same, either. "+" after a commit: files of the library or of the benchmarks
+differed from it.
+
+Made by `python benchmarks/training_step.py --against COMMIT`.
+"""
+
+
+def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Rows that were measured with these commits, on this machine and with these options."""
+    found = {}
+    for key, row in result.items():
+        differs = [
+            *(side for side in SIDES if row[side]["commit"] != now[side]),
+            *(what for what in ("cpu", "cores", "python", "numpy") if row["machine"][what] != now["machine"][what]),
+            *(what for what in ("rounds", "sitting", "seed") if row["options"][what] != now["options"][what]),
+        ]
+        if differs:
+            tell(f"{key}: what was measured before is left out; another: {', '.join(differs)}")
+        else:
+            found[key] = row
+    return found
+
+
+def run(
+    commit: str, keys: dict[str, dict[str, str]], rounds: int, data: Path | None, again: bool, everything: list[str]
+) -> None:
+    """Measure the configurations `keys`, {key: its title and lengths}; `everything` is the order of the page."""
+    with both(commit) as sides:
+        options = {"rounds": rounds, "sitting": SITTING, "seed": SEED}
+        now = {"machine": describe(), "options": options} | {side.name: side.commit for side in sides}
+        result = kept(json.loads(RESULT.read_text()) if RESULT.exists() else {}, now)
+        for key, about in keys.items():
+            old = result.get(key)
+            same = old is not None and old["options"]["lengths"] == about["lengths"]
+            if same and not again and not sides[0].commit.endswith("+"):
+                tell(f"{key}: measured already")
+                continue
+            tell(f"{key}: {about['title']}")
+            row = {
+                "title": about["title"],
+                "machine": now["machine"],
+                "options": options | {"lengths": about["lengths"]},
+            }
+            row |= measure(sides, key, rounds, data)
+            result[key] = row | {"verdict": judged(row)}
+            result = {name: result[name] for name in everything if name in result}
+            RESULTS.mkdir(exist_ok=True)
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            PAGE.write_text(page(result))
+    print(page(result))

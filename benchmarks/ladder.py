@@ -167,8 +167,8 @@ def main() -> None:
     )
     parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
     asked = parser.parse_args()
-    for given, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
-        unknown = [name for name in given.split(",") if name not in known]
+    for words, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
+        unknown = [name for name in words.split(",") if name not in known]
         if unknown:
             parser.error(f"{', '.join(unknown)}: expected some of {', '.join(known)}")
     if asked.rounds < 1:
