@@ -7,11 +7,14 @@ full ranking. Its `check` says whether the contender computes what the library c
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +23,31 @@ from benchmarks.machine import ROOT, clean_environment
 PAUSE = 0.1  # seconds before a contender runs: threads of the one before may spin for some milliseconds
 
 
-class Child:
-    """A contender's process; it waits, without spinning, until it is asked."""
+def environment(root: Path, **settings: str) -> dict[str, str]:
+    """A clean one, in which modules come from this checkout: an editable install may lie elsewhere."""
+    clean = clean_environment()
+    paths = os.pathsep.join(filter(None, [str(root), clean.get("PYTHONPATH")]))
+    return clean | {"PYTHONPATH": paths} | settings
 
-    def __init__(self, name: str, folder: Path, module: str = "child") -> None:
+
+class Child:
+    """A contender's process, of the checkout at `root`; it waits, without spinning, until it is asked.
+
+    `settings` are variables of its environment.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        module: str = "child",
+        root: Path = ROOT,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self.name = name
         self.process = subprocess.Popen(
             [sys.executable, "-m", f"benchmarks.peers.{module}", name, str(folder)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean_environment(), cwd=ROOT,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(root, **settings or {}), cwd=root,
         )  # fmt: skip
 
     def ask(self, request: str) -> dict[str, Any]:
@@ -68,9 +88,14 @@ def refuse(checked: dict[str, Any]) -> None:
 
 def in_rounds(names: list[str], folder: Path, rounds: int, seed: int, module: str = "child") -> dict[str, Any]:
     """{name: seconds a step of every round, the part of a core it used while it waited, and its `finish`}."""
-    order = random.Random(seed)
+    return side_by_side({name: partial(Child, name, folder, module) for name in names}, rounds, seed)
+
+
+def side_by_side(start: Mapping[str, Callable[[], Child]], rounds: int, seed: int) -> dict[str, Any]:
+    """`in_rounds` for children that are started in any way, by the names that they are to go by."""
+    order, names = random.Random(seed), list(start)
     with ExitStack() as stack:
-        children = {name: stack.enter_context(Child(name, folder, module)) for name in names}
+        children = {name: stack.enter_context(start[name]()) for name in names}
         for name, child in children.items():
             tell(f"{name}: warm after {child.ask('prepare')['seconds']:.1f} s")
         seconds: dict[str, list[float]] = {name: [] for name in names}

@@ -27,8 +27,7 @@ from benchmarks.machine import RESULTS, describe_code, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
-from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, draw, folder_of
-from tinyattn.tree import tree_map
+from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, draw, folder_of, given
 
 RESULT, PAGE = RESULTS / "ladder.json", RESULTS / "ladder.md"
 TOGETHER = 4  # rungs that are measured side by side, in the same rounds, with the library as it is
@@ -40,10 +39,8 @@ def measure(
     configuration: Configuration, names: list[str], rounds: int, data: Path | None
 ) -> dict[str, dict[str, Any]]:
     """Each of `names`, and in the same rounds the library as it is, whose seconds go under "beside"."""
-    network = configuration.network
-    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
     everyone = [*names, *({AS_IT_IS} - set(names))]
-    with folder_of(network, weights, draw(configuration, data)) as folder:
+    with folder_of(*given(configuration, data)) as folder:
         checked = check(everyone, folder, "rungs")
         refuse(checked)
         found = in_rounds(everyone, folder, rounds, SEED, "rungs")
@@ -170,8 +167,8 @@ def main() -> None:
     )
     parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
     asked = parser.parse_args()
-    for given, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
-        unknown = [name for name in given.split(",") if name not in known]
+    for words, known in ((asked.config, SHOWN), (asked.rungs, [ALL_STEPS, *RUNGS])):
+        unknown = [name for name in words.split(",") if name not in known]
         if unknown:
             parser.error(f"{', '.join(unknown)}: expected some of {', '.join(known)}")
     if asked.rounds < 1:

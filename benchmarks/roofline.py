@@ -24,11 +24,10 @@ import numpy as np
 
 from benchmarks.children import Child, tell
 from benchmarks.machine import RESULTS, ROOT, describe, write_readme
-from benchmarks.training_step import CONFIGURATIONS, SEED, draw, folder_of
+from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.fused_attention import TILE
 from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style, save
-from tinyattn.tree import tree_map
 
 RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.png"
 CONFIGURATION = "A"
@@ -100,8 +99,7 @@ def flops(network: SASRecNetwork, shapes: list[tuple[int, int]]) -> dict[str, fl
 
 def measure(rounds: int, data: Path | None) -> dict[str, Any]:
     configuration = CONFIGURATIONS[CONFIGURATION]
-    network, batches = configuration.network, draw(configuration, data)
-    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    network, weights, batches = given(configuration, data)
     with folder_of(network, weights, batches) as folder, Child("tinyattn", folder, "profiling") as child:
         child.ask("prepare")
         found = []

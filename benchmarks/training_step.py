@@ -1,6 +1,7 @@
 """How long does a training step take, and how much memory? tinyattn beside PyTorch and JAX, on the same batches.
 
     python benchmarks/training_step.py [--data DIR] [--rounds 9] [--only A,B] [--contenders tinyattn,torch-sdpa]
+    python benchmarks/training_step.py --against COMMIT [--data DIR] [--rounds 15] [--only A,B]
 
 DIR holds ml-1m.txt.gz and beauty-5core.txt.gz, one `user item` a line, of which only the lengths of users' histories
 are read; without it, lengths are drawn from distributions of the same mean and median. The data is not part of this
@@ -10,6 +11,9 @@ Before anything is measured, every contender must give the library's loss and gr
 the command names it and the parameter, and ends with 1. Contenders (benchmarks/peers) that are not installed are left
 out, and said to be. Writes benchmarks/results/training_step.json and .md, one configuration after another; one that is
 there, of this commit and with these options, is not measured again without --again.
+
+With --against there are two contenders, the library as it stands here and that of another commit, which must have been
+given the same work; what is written is benchmarks/results/against.json and .md (benchmarks/against.py).
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ if __package__ is None:
 
 import numpy as np
 
+from benchmarks import against
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import CONTENDERS, THREADS, installed
@@ -42,6 +47,7 @@ from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "training_step.json", RESULTS / "training_step.md"
 STEPS = 8  # a pass: as many batches, and so as many steps a round
+ROUNDS = 9
 SEED = 0
 POPULARITY = 1.1  # the k-th most popular item is drawn with weight 1 / k^POPULARITY
 
@@ -171,6 +177,16 @@ def draw(configuration: Configuration, data: Path | None) -> list[Batch]:
     return [sampler.batch(step) for step in range(STEPS)]
 
 
+def given(configuration: Configuration, data: Path | None) -> tuple[SASRecNetwork, Any, list[Batch]]:
+    """Network, initial weights in float32, and batches: what contenders are made of, the same whenever it is asked.
+
+    benchmarks/peers/work.py asks other commits for this by name, and for CONFIGURATIONS, folder_of and reference.
+    """
+    network = configuration.network
+    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    return network, weights, draw(configuration, data)
+
+
 @contextmanager
 def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Iterator[Path]:
     """A folder with all that children need."""
@@ -180,8 +196,7 @@ def folder_of(network: SASRecNetwork, weights: Any, batches: list[Batch]) -> Ite
 
 
 def measure(configuration: Configuration, names: list[str], rounds: int, data: Path | None) -> dict[str, Any]:
-    network, batches = configuration.network, draw(configuration, data)
-    weights = tree_map(lambda w: w.astype(np.float32), network.init(np.random.default_rng(SEED)))
+    network, weights, batches = given(configuration, data)
     with folder_of(network, weights, batches) as folder:
         checked = check(names, folder)
         refuse(checked)
@@ -345,20 +360,36 @@ Made by `python benchmarks/training_step.py`.
 """
 
 
+def lengths_of(key: str, data: Path | None) -> str:
+    return "full" if CONFIGURATIONS[key].lengths is None else "drawn" if data is None else "real"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, help=f"default 9, with --against {against.ROUNDS}")
     parser.add_argument("--only", default=",".join(CONFIGURATIONS), metavar="A,B", help="configurations")
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
     parser.add_argument("--again", action="store_true", help="measure what has been measured, too")
+    parser.add_argument("--against", metavar="COMMIT", help="beside that commit's library, and nobody else")
     asked = parser.parse_args()
-    for given, known in ((asked.only, CONFIGURATIONS), (asked.contenders, CONTENDERS)):
-        unknown = set(given.split(",")) - known.keys()
+    if asked.rounds is None:
+        asked.rounds = ROUNDS if asked.against is None else against.ROUNDS
+    for words, known in ((asked.only, CONFIGURATIONS), (asked.contenders, CONTENDERS)):
+        unknown = set(words.split(",")) - known.keys()
         if unknown:
             parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
     if asked.rounds < 1:
         parser.error(f"{asked.rounds} rounds: expected at least 1")
+    if asked.against is not None:
+        if asked.contenders != parser.get_default("contenders"):
+            parser.error("--against has two contenders, this library and that commit's: expected no --contenders")
+        keys = {
+            key: {"title": CONFIGURATIONS[key].title, "lengths": lengths_of(key, asked.data)}
+            for key in asked.only.split(",")
+        }
+        against.run(asked.against, keys, asked.rounds, asked.data, asked.again, list(CONFIGURATIONS))
+        return
     names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
     missing = [name for name in names if not installed(name)]
     for name in missing:
@@ -370,9 +401,7 @@ def main() -> None:
     }
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     for key in asked.only.split(","):
-        options["lengths"] = (
-            "full" if CONFIGURATIONS[key].lengths is None else "drawn" if asked.data is None else "real"
-        )
+        options["lengths"] = lengths_of(key, asked.data)
         machine, old = describe(), result.get(key)
         if old and old["machine"]["commit"] == machine["commit"] and old["options"] == options and not asked.again:
             tell(f"{key}: measured already")

@@ -1,0 +1,293 @@
+"""This checkout's library beside another commit's, in the same rounds: is a training step slower, or larger?
+
+`python benchmarks/training_step.py --against COMMIT` does it. The other commit is checked out into a temporary folder
+and runs its own code, benchmarks included: names and files may differ between the two, so each makes its own batches
+and weights from the same seeds (benchmarks/peers/work.py), and only plain numbers are exchanged. Where losses or
+gradients differ, nothing is measured.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.children import Child, environment, refuse, side_by_side, tell
+from benchmarks.machine import RESULTS, ROOT, describe
+
+RESULT, PAGE = RESULTS / "against.json", RESULTS / "against.md"
+ROUNDS = 15
+SITTING = 3  # rounds that one pair of processes trains; then both are started anew
+SEED = 0  # of the order in which the two are asked
+SURE = 0.95
+SLOWER = 1.03  # at most so many times as long, and
+LARGER = 1.01  # so many times the memory: below, or where some pair of processes needed less, it is not called more
+NEAR = 1e-6  # of each norm in float64, and
+TINY = 1e-9  # of the largest, for gradients that are zero but for rounding
+SIDES = ("ours", "theirs")
+
+
+@dataclass(frozen=True)
+class Side:
+    """A checkout, the commit it is of, and variables of its processes' environment."""
+
+    name: str
+    root: Path
+    commit: str
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def work(self, wanted: str, folder: Path, data: Path | None) -> dict[str, Any]:
+        """Fill the folder by this checkout's own code: -> what that says of it (benchmarks/peers/work.py)."""
+        file = Path(__file__).parent / "peers" / "work.py"
+        words = [str(self.root), wanted, str(folder), *([] if data is None else [str(data.resolve())])]
+        made = subprocess.run(
+            [sys.executable, "-P", str(file), *words],
+            stdout=subprocess.PIPE, text=True, cwd=self.root, env=environment(self.root, **self.settings),
+        )  # fmt: skip
+        if made.returncode:
+            raise SystemExit(f"{self.commit} could not make the batches of {wanted}: its message stands above")
+        return json.loads(made.stdout)
+
+    def child(self, folder: Path) -> Child:
+        return Child("tinyattn", folder, root=self.root, settings=self.settings)
+
+
+def git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"git {' '.join(words)}: {done.stderr.strip()}")
+    return done.stdout.strip()
+
+
+@contextmanager
+def both(commit: str) -> Iterator[tuple[Side, Side]]:
+    """This checkout as it stands, "+" where it differs from its commit, and the other commit in a temporary folder."""
+    name = f"{commit}^{{commit}}"
+    found = subprocess.run(
+        ["git", "rev-parse", "--verify", "--quiet", "--short", "--end-of-options", name],
+        cwd=ROOT, capture_output=True, text=True,
+    )  # fmt: skip
+    if found.returncode:
+        raise SystemExit(f"--against {commit}: expected a commit of this repository, and it knows none of that name")
+    theirs = found.stdout.strip().splitlines()[-1]
+    changed = git("status", "--porcelain", "--", "tinyattn", ":(glob)benchmarks/**/*.py")
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder).resolve() / "theirs"
+        # both compile into a folder of their own: to read what was compiled before takes less memory
+        settings = {"PYTHONPYCACHEPREFIX": str(root.parent / "compiled"), "PYTHONDONTWRITEBYTECODE": ""}
+        git("-c", "core.hooksPath=/dev/null", "worktree", "add", "--detach", str(root), theirs)
+        try:
+            if not (root / "benchmarks" / "peers" / "child.py").exists():
+                raise SystemExit(f"--against {commit}: that commit has no benchmarks/peers/child.py to measure it with")
+            ours = git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
+            yield Side("ours", ROOT, ours, settings), Side("theirs", root, theirs, settings)
+        finally:
+            git("worktree", "remove", "--force", str(root))
+
+
+def difference(ours: dict[str, Any], theirs: dict[str, Any]) -> str | None:
+    """What the two were given differently, in words; None where it is the same work."""
+    if len(ours["losses"]) != len(theirs["losses"]):
+        return f"{len(ours['losses'])} batches here, {len(theirs['losses'])} there"
+    for what in ("dropout", "threads"):
+        if ours[what] != theirs[what]:
+            return f"{what} {ours[what]} here, {theirs[what]} there"
+    for i, (here, there) in enumerate(zip(ours["losses"], theirs["losses"], strict=True)):
+        if not math.isclose(here, there, rel_tol=NEAR):
+            return f"the loss of batch {i} is {here:.9g} here, {there:.9g} there"
+    for i, (one, other) in enumerate(zip(ours["norms"], theirs["norms"], strict=True)):
+        if len(one) != len(other):
+            return f"{len(one)} gradients here, {len(other)} there"
+        for here, there in zip(one, other, strict=True):  # by size: names may have changed
+            if not math.isclose(here, there, rel_tol=NEAR, abs_tol=TINY * max(other)):
+                return f"a gradient of batch {i} has norm {here:.9g} here, {there:.9g} there"
+    return None
+
+
+def measure(sides: tuple[Side, Side], wanted: str, rounds: int, data: Path | None) -> dict[str, Any]:
+    """What both took: {"ours": .., "theirs": ..}; ends where they were not given the same work, or do another."""
+    with tempfile.TemporaryDirectory() as place:
+        folders = {side.name: Path(place) / side.name for side in sides}
+        work = {side.name: side.work(wanted, folders[side.name], data) for side in sides}
+        other = difference(work["ours"], work["theirs"])
+        if other is not None:
+            raise SystemExit(f"not measured: {sides[0].commit} and {sides[1].commit} have other work to do: {other}")
+        checked = {}
+        for side in sides:
+            with side.child(folders[side.name]) as child:
+                checked[side.name] = child.ask("check")
+        refuse(checked)
+        found: dict[str, Any] = {
+            side.name: {"commit": side.commit, "seconds": [], "peak": [], "own": [], "idle": []} for side in sides
+        }
+        start = {side.name: partial(side.child, folders[side.name]) for side in sides}
+        for sitting, first in enumerate(range(0, rounds, SITTING)):
+            sat = side_by_side(start, min(SITTING, rounds - first), SEED + sitting)
+            for name, row in sat.items():
+                found[name]["seconds"] += row["seconds"]
+                for what in ("peak", "own", "idle"):
+                    found[name][what].append(row[what])
+                found[name] |= {what: row[what] for what in ("about", "pools")}
+    for name in SIDES:
+        said = {what: work[name][what] for what in ("network", "seed", "python", "numpy")}
+        first_loss, first_norm = work[name]["losses"][0], float(np.linalg.norm(work[name]["norms"][0]))
+        found[name] |= said | {"loss": first_loss, "norm": first_norm, "check": checked[name]}
+    return found
+
+
+def interval(values: list[float], sure: float = SURE) -> tuple[float, float, float]:
+    """Around the median, of the sign test: low, high, and how sure that is.
+
+    The median of what was drawn from lies between the k-th smallest and the k-th largest value unless fewer than k lie
+    on one side of it, and that, whatever the distribution, is a matter of tossing coins. Fewer than six values do not
+    reach 95 %: then it is all of their range, and less sure.
+    """
+    n, ordered = len(values), sorted(values)
+    k, outside = 1, 2 * 0.5**n  # P(fewer than k heads of n) + P(fewer than k tails)
+    while k < (n + 1) // 2 and outside + 2 * math.comb(n, k) * 0.5**n <= 1 - sure:
+        outside += 2 * math.comb(n, k) * 0.5**n
+        k += 1
+    return ordered[k - 1], ordered[n - k], 1 - outside
+
+
+def ratios(row: dict[str, Any], what: str = "seconds") -> list[float]:
+    """Our time over theirs, round by round; or our peak memory, sitting by sitting."""
+    return np.divide(row["ours"][what], row["theirs"][what]).tolist()
+
+
+def judged(row: dict[str, Any]) -> dict[str, Any]:
+    """Medians of ratios with their intervals; does "at most 3 % slower, memory not above" hold, and surely?
+
+    Time goes by the median; it is sure where the interval lies on one side of 3 %. Memory is above where the median
+    and the whole interval say so: processes of one commit differ, too.
+    """
+    time, peak = ratios(row), ratios(row, "peak")
+    (low, high, sure), memory = interval(time), interval(peak)
+    middle, larger = float(np.median(time)), float(np.median(peak))
+    above = larger > LARGER and memory[0] > 1
+    return {
+        "time": [middle, low, high, sure],
+        "peak": [larger, *memory],
+        "holds": middle <= SLOWER and not above,
+        "surely": above or high <= SLOWER or low > SLOWER,
+    }
+
+
+def said(verdict: dict[str, Any]) -> str:
+    words = "holds" if verdict["holds"] else "**does not hold**"
+    return words if verdict["surely"] else f"{words}, but the interval has room for the contrary: more rounds"
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    rows = list(result.values())
+    pairs = list(dict.fromkeys((row["ours"]["commit"], row["theirs"]["commit"]) for row in rows))
+    lines = ["# A training step, beside that of another commit", ""]
+    lines += [f"Ours is commit {ours}, theirs {theirs}." for ours, theirs in pairs]
+    lines += ["", "| | ms a step: ours | theirs | ours / theirs | interval | peak MB: ours | theirs | ours / theirs "]
+    lines[-1] += f"| at most {100 * (SLOWER - 1):.0f} % slower, memory not above |"
+    lines += ["|---|---|---|---|---|---|---|---|---|", *(_line(key, row) for key, row in result.items()), ""]
+    lines += [_remark(key, row) for key, row in result.items()]
+    return "\n".join([*lines, "", HOW.strip(), ""])
+
+
+def _line(key: str, row: dict[str, Any]) -> str:
+    verdict = judged(row)
+    middle, low, high, _ = verdict["time"]
+    cells = [key, *(f"{1e3 * np.median(row[side]['seconds']):.1f}" for side in SIDES)]
+    cells += [f"{middle:.3f}", f"{low:.3f} to {high:.3f}"]
+    cells += [*(f"{np.median(row[side]['peak']):.1f}" for side in SIDES)]
+    peak, least, most, _ = verdict["peak"]
+    cells += [f"{peak:.3f} ({least:.3f} to {most:.3f})", said(verdict)]
+    return f"| {' | '.join(cells)} |"
+
+
+def _remark(key: str, row: dict[str, Any]) -> str:
+    machine, options, verdict = row["machine"], row["options"], judged(row)
+    pools = {" ".join(str(v) for v in pool.values() if v is not None) for side in SIDES for pool in row[side]["pools"]}
+    ours, theirs = row["ours"], row["theirs"]
+    time, peak = (100 * verdict[what][3] for what in ("time", "peak"))
+    return (
+        f"- {key}: {row['title']}; lengths {options['lengths']}, seeds {ours['seed']} (batches and weights) and "
+        f"{options['seed']} (order). {options['rounds']} rounds, {len(ours['peak'])} pairs of processes: the intervals "
+        f"of time are {time:.1f} % sure, those of memory {peak:.1f} %. Loss of the first batch {ours['loss']:.6f} and "
+        f"{theirs['loss']:.6f}, norm of its gradients {ours['norm']:.6f} and {theirs['norm']:.6f}. {machine['cores']} "
+        f"cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
+        f"{', '.join(sorted(pools)) or 'no thread pool known'}, {machine['date']}; at most "
+        f"{100 * max(ours['idle'] + theirs['idle']):.1f} % of a core while one waited."
+    )
+
+
+HOW = f"""
+## How
+
+Each commit runs its own code, benchmarks included, and makes its own batches and weights from the same seeds. Before
+anything is measured, the losses of all batches and the norms of all gradients in float64, without dropout, have to
+agree to {NEAR:g}, and what each commit gives in float32 with its own float64. Then both train on the same batches in
+processes of their own, one after the other and in random order each round; after {SITTING} rounds both processes are
+started anew. Ratios of times are taken within a round, those of peak memory (the process and its workers) between
+processes that ran side by side. Shown are medians, with the interval of the sign test around them: at least
+{100 * SURE:.0f} % sure from six values on, of fewer the whole range.
+
+The verdict goes by the median of time, and says so where the interval reaches to the other side of {SLOWER:g}. Memory
+counts as above where its median is more than {100 * (LARGER - 1):.0f} % above and its whole interval above 1: two
+processes of one commit do not take the same, either. "+" after a commit: files of the library or of the benchmarks
+differed from it.
+
+Made by `python benchmarks/training_step.py --against COMMIT`.
+"""
+
+
+def kept(result: dict[str, Any], now: dict[str, Any]) -> dict[str, Any]:
+    """Rows that were measured with these commits, on this machine and with these options."""
+    found = {}
+    for key, row in result.items():
+        differs = [
+            *(side for side in SIDES if row[side]["commit"] != now[side]),
+            *(what for what in ("cpu", "cores", "python", "numpy") if row["machine"][what] != now["machine"][what]),
+            *(what for what in ("rounds", "sitting", "seed") if row["options"][what] != now["options"][what]),
+        ]
+        if differs:
+            tell(f"{key}: what was measured before is left out; another: {', '.join(differs)}")
+        else:
+            found[key] = row
+    return found
+
+
+def run(
+    commit: str, keys: dict[str, dict[str, str]], rounds: int, data: Path | None, again: bool, everything: list[str]
+) -> None:
+    """Measure the configurations `keys`, {key: its title and lengths}; `everything` is the order of the page."""
+    with both(commit) as sides:
+        options = {"rounds": rounds, "sitting": SITTING, "seed": SEED}
+        now = {"machine": describe(), "options": options} | {side.name: side.commit for side in sides}
+        result = kept(json.loads(RESULT.read_text()) if RESULT.exists() else {}, now)
+        for key, about in keys.items():
+            old = result.get(key)
+            same = old is not None and old["options"]["lengths"] == about["lengths"]
+            if same and not again and not sides[0].commit.endswith("+"):
+                tell(f"{key}: measured already")
+                continue
+            tell(f"{key}: {about['title']}")
+            row = {
+                "title": about["title"],
+                "machine": now["machine"],
+                "options": options | {"lengths": about["lengths"]},
+            }
+            row |= measure(sides, key, rounds, data)
+            result[key] = row | {"verdict": judged(row)}
+            result = {name: result[name] for name in everything if name in result}
+            RESULTS.mkdir(exist_ok=True)
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            PAGE.write_text(page(result))
+    print(page(result))
