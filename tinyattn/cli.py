@@ -319,7 +319,7 @@ def _draw(figures: Path, model: Any, split: Split, rows: dict[str, Any], at: tup
 
 
 def check(options: argparse.Namespace) -> int:
-    """`tinyattn check`: hold an implementation against its kind. -> exit code. What it needs is imported here."""
+    """`tinyattn check`: try a spec's properties on an implementation. -> exit code. What it needs is imported here."""
     from .check.command import run
 
     return run(options)

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import to_numpy
-from ..check.gradcheck import SINGLE, bind
+from ..check.gradcheck import FLOAT32_TOLERANCE, bind
 from ..tree import Rows
 from .pairing import forward_of, gradients_of, made_by, value_of
 from .recorder import Recorder
@@ -152,7 +152,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     traced = float(_entry_of(trace.gradients[name], index))
     of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
     noise = 4e-16 * above.size / step
-    tolerance = SINGLE if of_gradient.dtype == np.float32 else 1e-6
+    tolerance = FLOAT32_TOLERANCE if of_gradient.dtype == np.float32 else 1e-6
     slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
     kink = None
     if abs(traced - measured) > slack:

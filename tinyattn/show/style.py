@@ -29,9 +29,9 @@ def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(made)
-    return made, made.subplots(rows, columns, **how)
+    fig = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig, fig.subplots(rows, columns, **how)
 
 
 @contextlib.contextmanager
@@ -58,11 +58,11 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @in_style
-def save(made: Any, path: str | Path) -> Path:
+def save(fig: Any, path: str | Path) -> Path:
     """Write the figure to `path` (the suffix says the format), making its folder. -> path."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # a glyph that the font lacks is drawn as a box
-        made.savefig(path)
+        fig.savefig(path)
     return path

@@ -20,7 +20,7 @@ from ..tree import leaves
 from .recorder import Recorder
 from .records import is_array
 from .sources import result_names
-from .traced import Replay, Trace
+from .trace_result import Replay, Trace
 
 
 def trace(

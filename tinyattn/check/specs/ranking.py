@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, Violation, close, demand, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
 states = stating("ranking", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    items = pick.size(1, 12)
-    tied, apart = pick.rng.integers(0, 4, items), pick.rng.standard_normal(items)
-    scores = tied if pick.flag() else apart
-    k = pick.choose((1, 2, 3, 5, 10, 20))
-    return {"scores": np.asarray(scores, pick.dtype), "target": int(pick.rng.integers(items)), "k": k}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    items = draw.size(1, 12)
+    tied, apart = draw.rng.integers(0, 4, items), draw.rng.standard_normal(items)
+    scores = tied if draw.flag() else apart
+    k = draw.choose((1, 2, 3, 5, 10, 20))
+    return {"scores": np.asarray(scores, draw.dtype), "target": int(draw.rng.integers(items)), "k": k}
 
 
 @states("exact", "a metric is one number, and the scores keep every bit", "shapes", hint="Sort a copy.")
@@ -124,7 +124,7 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
                 close(metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), 1e-9, f"{name}@{at}")
 
 
-def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Both metrics, also beyond the number of items, with items left out, and of scores that are all alike."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
@@ -183,7 +183,7 @@ def _of_one(metric: Any) -> Any:
     return value
 
 
-KIND = Kind(
+SPEC = Spec(
     name="ranking",
     says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
     function="hit_rate",
