@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.check.test_kinds import accused_by
+from tests.check.test_specs import accused_by
 from tests.devices import DEVICES, MISSING, On
 from tests.models.worlds import TINY, uneven
 from tests.ops.test_oracles import cases

@@ -46,7 +46,7 @@ def accused_by(op, spec, seeds, but=(), only=None):
     return None
 
 
-def test_there_is_a_zoo_and_there_are_variants_of_every_kind():
+def test_there_is_a_zoo_and_there_are_variants_for_every_spec():
     assert set(ZOO) == set(SPECS) == set(VARIANTS)
     assert all(len(module.STYLES) == 3 for module in VARIANTS.values())
 

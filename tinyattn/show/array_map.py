@@ -1,4 +1,4 @@
-"""Any array as a picture: bars for a vector, a heat map for a matrix, small ones side by side for more axes."""
+"""Any array as a figure: bars for a vector, a heat map for a matrix, small maps side by side for more axes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from .style import BLUE, HEAT, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
-MOST = 12                # small pictures along an axis
-NUMBERS = 8              # up to so many rows and columns, each cell has its number in it
+MOST = 12                # small maps along an axis
+NUMBERS = 8              # up to so many rows and columns, cells show their numbers
 
 
 @in_style
 def array_map(x: np.ndarray, title: str = "") -> Any:
     """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h of them; (..., h, n, m) rows of them.
 
-    All maps of one figure share their colours: from 0 where nothing is negative, else the same each side of 0, which is
-    white. What is not finite stays blank. Of an axis of small maps the first twelve are drawn, and the title says so.
-    Raises ValueError for a single number, and for an array without any.
+    All maps of one figure share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is
+    white. Entries that are not finite stay blank. Of an axis of small maps the first twelve are drawn, and the title
+    says so. Raises ValueError for a single number, and for an array without any.
     """
     x = np.asarray(x)
     if not x.ndim or not x.size:

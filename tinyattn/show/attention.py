@@ -1,4 +1,4 @@
-"""Who looks at whom: attention weights as heat maps."""
+"""Attention weights as heat maps: which query attends to which key."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     if len(names) != m:
         raise ValueError(f"{len(names)} labels, expected {m}, one a key")
     side = min(max(0.26 * m, 2.4), 7.0)
-    beyond_one = weights[weights < 0.999]                                    # a query that sees one key says nothing
-    brightest = float(np.max(beyond_one, initial=1e-3))
+    below_one = weights[weights < 0.999]                       # a query that sees one key would set the scale
+    brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
     for ax, (layer, head) in zip(axes.flat, np.ndindex(layers, heads), strict=True):
@@ -48,5 +48,5 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
 
 
 def _name_ticks(set_ticks: Any, n: int, names: list[str], **how: Any) -> None:
-    every = -(-n // 40)                      # more names than this would print over one another
+    every = -(-n // 40)                      # more labels than this would overlap
     set_ticks(range(0, n, every), names[::every], fontsize=7, **how)

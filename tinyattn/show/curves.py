@@ -1,4 +1,4 @@
-"""How a training went, and how its result stands beside the baselines."""
+"""Training curves, and bars that compare a model with the baselines."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _arguments(**given: Any) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Large scores, rows far apart, nothing to look at, everything allowed far below zero."""
+    """Large scores, rows far apart, a fully masked row, allowed scores far below zero."""
     rng = np.random.default_rng(5)
     q, k, v = (rng.integers(-2, 3, (3, 4)).astype(float) for _ in range(3))
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])

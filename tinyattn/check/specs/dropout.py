@@ -40,7 +40,7 @@ def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: floa
         hint="Average over many masks: do you get x?")
 def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     _scaled(op(x, keep, rate), x, keep, rate, "y")
-    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate says only what is divided by
+    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate only sets the divisor
 
 
 @states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",
@@ -108,7 +108,7 @@ def _scaled(result: Any, x: np.ndarray, keep: np.ndarray, rate: float, what: str
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """What is seen of any function, and of the mask: what fraction it drops, and which of its entries are shared."""
+    """`observe_call`, and of the mask: the fraction it drops, and which of its entries are shared."""
     seen = observe_call(op, spec, case)
     try:
         draw = op.other("keep_mask")

@@ -125,7 +125,7 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
 
 
 def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also beyond the number of items, with items left out, and of scores that are all alike."""
+    """Both metrics, also for k beyond the number of items, with items left out, and with equal scores."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
     tries = {"": (scores, target, k), "at 1": (scores, target, 1), "beyond": (scores, target, 1000),
@@ -138,7 +138,7 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
                 value = metric(given, t, at)
                 seen[f"{name} {what}"] = np.array(value)
             except Violation:
-                seen[f"{name} {what}"] = np.array(np.nan)                # as good as an infinity
+                seen[f"{name} {what}"] = np.array(np.nan)                # counts as an infinity
             seen[f"{name} {what}: changed"] = not np.array_equal(given, s)
     return seen
 
@@ -149,7 +149,7 @@ def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
 
 
 def _metrics(op: Subject) -> list[tuple[str, Any]]:
-    """The metrics that there are, for one user: one written for batches is given a batch of one."""
+    """The implementation's metrics for one user; a batched one is given a batch of one."""
     found = [("hit_rate", _of_one(op))]
     with contextlib.suppress(MissingError):
         found.append(("ndcg", _of_one(op.other("ndcg"))))
@@ -157,7 +157,7 @@ def _metrics(op: Subject) -> list[tuple[str, Any]]:
 
 
 def _of_one(metric: Any) -> Any:
-    """Called with one user's scores; where that fails, with a batch: the user behind another one."""
+    """Call with one user's scores; if that fails, with a batch of two: another user first."""
 
     def value(scores: np.ndarray, target: int, k: int) -> float:
         try:

@@ -26,7 +26,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def special_cases() -> list[dict[str, Any]]:
-    """Huge logits, rows far apart, nothing to look at, everything far below zero."""
+    """Huge logits, rows far apart, a fully masked row, all logits far below zero."""
     s = np.array([[1e4, 0.0, -1e4], [-3e4, -3e4 - 1, -3e4 - 2], [1.0, 2.0, 3.0]])
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])
     far = np.full((2, 3), -(2.0**100))
