@@ -2,7 +2,7 @@
 
     python benchmarks/zoo.py                 the zoo: what kills every bug
     python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: killed? named?
-    python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a kind
+    python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a spec
 
 Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
 tinyattn/check/zoo/fingerprints.json, by which bugs are told whose numbers are chance.
@@ -26,11 +26,11 @@ from tqdm import tqdm
 
 from benchmarks.machine import RESULTS, describe, write_readme
 from tinyattn.check.adapters import SASRecTokens
+from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
-from tinyattn.check.drawing import Pick
-from tinyattn.check.kinds import KINDS, properties_of
 from tinyattn.check.measure import measure, summary
 from tinyattn.check.property import Violation
+from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import MissingError, Subject
 from tinyattn.check.trial import try_property
 from tinyattn.check.zoo import ZOO
@@ -76,9 +76,9 @@ def zoo(examples: int) -> dict[str, Any]:
 
 def naming(examples: int) -> dict[str, Any]:
     """Every bug planted in every variant: which property sees it first, and how it is named."""
-    kinds: dict[str, Any] = {}
+    specs: dict[str, Any] = {}
     for name in tqdm(ZOO, unit="kind"):
-        kind = KINDS[name]
+        spec = SPECS[name]
         module = importlib.import_module(f"tests.check.variants.{name}")
         known = {b.name for b in ZOO[name].BUGS}
         noisy = {b.name for b in ZOO[name].BUGS if b.noisy}
@@ -86,24 +86,24 @@ def naming(examples: int) -> dict[str, Any]:
         for bug, styles in module.PLANTED.items():
             label = SAME.get(name, {}).get(bug, bug)
             for style in styles:
-                op = Subject(module.make(style, bug), kind)
-                failed = _failed(op, kind, examples, all_of_them=label in noisy)
-                names = [[b.name for b in equals] for equals in diagnose(op, kind, failed).bugs]
+                op = Subject(module.make(style, bug), spec)
+                failed = _failed(op, spec, examples, all_of_them=label in noisy)
+                names = [[b.name for b in equals] for equals in diagnose(op, spec, failed).bugs]
                 planted[f"{bug} in {style}"] = {
                     "in the zoo": label if label in known and bug not in module.INVENTED else None,
                     "killed by": failed,
                     "named": names,
                 }
-        kinds[name] = planted
-    rows = [_named(name, planted) for name, planted in kinds.items()]
-    return {"summary": rows, "pairs": pairs(), "kinds": kinds}
+        specs[name] = planted
+    rows = [_named(name, planted) for name, planted in specs.items()]
+    return {"summary": rows, "pairs": pairs(), "kinds": specs}
 
 
 def pairs(count: int = 40) -> dict[str, dict[str, int]]:
     """Two bugs of the zoo at once, drawn at random: is one of them named, are both?"""
     found = {}
     for name in tqdm(ZOO, unit="kind"):
-        kind = KINDS[name]
+        spec = SPECS[name]
         rng = np.random.default_rng(0)
         bugs = [b.name for b in ZOO[name].BUGS if not b.convention and not b.noisy]
         row = {"pairs": count, "first named": 0, "both named": 0, "wrong": 0, "nothing": 0}
@@ -111,7 +111,7 @@ def pairs(count: int = 40) -> dict[str, dict[str, int]]:
             both = {bugs[i] for i in rng.choice(len(bugs), 2, replace=False)}
             named = [
                 {b.name for b in equals}
-                for equals in diagnose(Subject(ZOO[name].make(frozenset(both)), kind), kind).bugs
+                for equals in diagnose(Subject(ZOO[name].make(frozenset(both)), spec), spec).bugs
             ]
             right = [bool(equals & both) for equals in named]
             row["first named"] += bool(right) and right[0]
@@ -122,25 +122,25 @@ def pairs(count: int = 40) -> dict[str, dict[str, int]]:
     return found
 
 
-def _failed(op: Subject, kind: Any, examples: int, all_of_them: bool) -> list[str]:
+def _failed(op: Subject, spec: Any, examples: int, all_of_them: bool) -> list[str]:
     """The properties that fail: all, where their set may serve as a fingerprint, or the first."""
     failed = []
-    for prop in properties_of(kind):
+    for prop in properties_of(spec):
         if prop.once and op.lacks:
             continue
-        if try_property(op, kind, prop, examples=examples, shrink=False).outcome == "fails":
+        if try_property(op, spec, prop, examples=examples, shrink=False).outcome == "fails":
             failed.append(prop.name)
             if not all_of_them:
                 break
     return failed
 
 
-def _named(kind: str, planted: dict[str, Any]) -> dict[str, Any]:
+def _named(spec: str, planted: dict[str, Any]) -> dict[str, Any]:
     known = {at: row for at, row in planted.items() if row["in the zoo"]}
     strange = {at: row for at, row in planted.items() if not row["in the zoo"]}
     right = {at for at, row in known.items() if row["named"] and row["in the zoo"] in row["named"][0]}
     return {
-        "kind": kind,
+        "kind": spec,
         "planted": len(planted),
         "killed": sum(bool(row["killed by"]) for row in planted.values()),
         "survivors": [at for at, row in planted.items() if not row["killed by"]],
@@ -154,22 +154,22 @@ def _named(kind: str, planted: dict[str, Any]) -> dict[str, Any]:
 
 
 def sound(examples: int) -> dict[str, Any]:
-    """The library's own implementation of every kind, and three variants of each: nothing may fail.
+    """The library's own implementation of every spec, and three variants of each: nothing may fail.
 
-    Cases are numbered ones, not hypothesis's: drawing these many takes longer than trying them.
+    Cases come from seeds, not from hypothesis: drawing these many there takes longer than trying them.
     """
     accused, tries, count = [], 0, 0
     for name in tqdm(ZOO, unit="kind"):
-        kind = KINDS[name]
+        spec = SPECS[name]
         module = importlib.import_module(f"tests.check.variants.{name}")
-        ours = SASRecTokens() if name == "causal_model" else kind.ours()
+        ours = SASRecTokens() if name == "causal_model" else spec.ours()
         for title, implementation in [("the library", ours), *((s, module.make(s)) for s in module.STYLES)]:
-            op = Subject(implementation, kind)
+            op = Subject(implementation, spec)
             count += 1
-            for prop in properties_of(kind):
+            for prop in properties_of(spec):
                 for seed in range(prop.at_most(examples)):
                     try:
-                        prop.holds(op, **op.fit(kind.case(Pick.numbered(seed, prop.leads, prop.wide))))
+                        prop.holds(op, **op.fit(spec.case(CaseDrawer.seeded(seed, prop.leads, prop.wide))))
                     except MissingError:
                         break
                     except Violation as violation:
@@ -177,7 +177,7 @@ def sound(examples: int) -> dict[str, Any]:
                         accused.append(row | {"says": str(violation)})
                         break
                     tries += 1
-            if diagnose(op, kind):
+            if diagnose(op, spec):
                 accused.append({"kind": name, "implementation": title, "property": "diagnosis", "says": "named a bug"})
     return {"implementations": count, "tries": tries, "accused": accused}
 

@@ -17,7 +17,7 @@ import string
 
 import numpy as np
 
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.layers import multi_head_attention, multi_head_init
 from tinyattn.ops import attention, attention_backward, linear
 from tinyattn.show import figure, style, trace
@@ -41,7 +41,7 @@ W, U = rng.standard_normal((2, d, d))
 h1 = np.tanh(x[0] @ W)  # (d,) @ (d, d) -> (d,)
 h2 = np.tanh(x[1] @ W + h1 @ U)  # needs h1
 h3 = np.tanh(x[2] @ W + h2 @ U)  # needs h2
-look(x=x, h1=h1, h2=h2, h3=h3)
+show_arrays(x=x, h1=h1, h2=h2, h3=h3)
 
 # %% [markdown]
 # ### Exercise `my_rnn` (write the op, ★☆☆, 8 min)
@@ -85,7 +85,7 @@ print(trace(attention, x @ W, x @ U, x))
 
 # %% tags=["hide-input"]
 with style():
-    made, (left, right) = figure(1, 2, size=(8.4, 2.3))
+    fig, (left, right) = figure(1, 2, size=(8.4, 2.3))
     for ax, title in ((left, "recurrence: 5 steps, in order"), (right, "attention: one step")):
         for t in range(1, 7):
             ax.text(t, 0, f"$x_{t}$", ha="center", va="center")
@@ -103,8 +103,8 @@ with style():
             strong = {"color": ORANGE, "lw": 2}
             left.annotate("", (t + 1, 1), (t, 1), arrowprops=arrow | strong)
     right.text(6, 1, r"$\mathrm{out}_6$", ha="center", va="bottom")
-picture(
-    made,
+show_figure(
+    fig,
     "paths",
     "From the first token to the last output: a chain of five arrows between states, or one arrow",
 )
@@ -443,7 +443,7 @@ table("n / d | attention by table 1 | counted | tanh | GRU | LSTM", rows)
 
 # %% tags=["hide-input"]
 with style():
-    made, (left, right) = figure(1, 2, size=(8.4, 3.2))
+    fig, (left, right) = figure(1, 2, size=(8.4, 3.2))
     lengths = np.array([8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096])
     D = 512
     left.plot(lengths, 4 * D * D + 2 * lengths * D, "-o", color=BLUE, label="attention")
@@ -465,8 +465,8 @@ with style():
         ax.set_xticks(lengths[::3], [f"{n:,}" for n in lengths[::3]])
         ax.minorticks_off()
         ax.legend(fontsize=8)
-picture(
-    made,
+show_figure(
+    fig,
     "cost",
     "Work a token: flat for recurrences, rising for attention, which meets the GRU at 512 tokens and "
     "the LSTM at 1,024; dependent steps: rising for recurrences, flat for attention",
@@ -621,7 +621,7 @@ table("‖∂ last / ∂ first‖ for | 2 tokens | 8 | 32 | 64 | 128", rows, dig
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(7.6, 3.6))
+    fig, ax = figure(size=(7.6, 3.6))
     looks = (
         ("tanh, g = 2.5", ORANGE, ":", "^"),
         ("rotation, no tanh", GREY, "-", None),
@@ -637,8 +637,8 @@ with style():
     ax.set(title="how loud the first token is in the last output", yscale="log", ylim=(1e-33, 1e9))
     ax.set(xlabel="tokens", xticks=LENGTHS)
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-picture(
-    made,
+show_figure(
+    fig,
     "forgetting",
     "Straight falling lines on a log scale for tanh and a plain LSTM, a rising one for a large U; "
     "attention falls as 1/n, or stays at 1 where it seeks",
@@ -681,7 +681,7 @@ def recurrent_loudness(x, W, U):
 
 
 with style():
-    made, ax = figure(size=(6.4, 3.0))
+    fig, ax = figure(size=(6.4, 3.0))
     far = np.arange(1, N)
     ax.plot(far, recurrent_loudness(x, W, U)[1:], "-", color=ORANGE, label="tanh, g = 1")
     each = [attention_loudness(x, own, at=N - 1 - back) for back in far]
@@ -690,8 +690,8 @@ with style():
     ax.set(yscale="log", ylim=(1e-28, 10), xlabel="how many tokens before the last")
     ax.set(title="how loud each of 128 tokens is in the last output")
     ax.legend()
-picture(
-    made,
+show_figure(
+    fig,
     "distance",
     "Against the distance: the tanh falls in a straight line to 1e-26; attention's points scatter "
     "around 1/n, at every distance alike",
@@ -872,7 +872,7 @@ table("letters | one vector, d = 16 | 64 | 256 | look-up, d = 16 | 64 | 256", ro
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(6.4, 3.2))
+    fig, ax = figure(size=(6.4, 3.2))
     drawn = (("-", "v", 16), ("--", "s", 64), (":", "o", 256))
     for which, colour, name in ((0, ORANGE, "one vector"), (1, BLUE, "look-up")):
         for line, marker, d in drawn:
@@ -885,8 +885,8 @@ with style():
     ax.set_xticks(SIZES, [str(n) for n in SIZES])
     ax.minorticks_off()
     ax.legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
-picture(
-    made,
+show_figure(
+    fig,
     "copying",
     "Recall from one vector falls to half at about d/4 letters, for each d; the look-up stays at 1, "
     "but for d = 16",

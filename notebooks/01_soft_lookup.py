@@ -21,7 +21,7 @@ import math
 
 import numpy as np
 
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.layers import multi_head_attention
 from tinyattn.ops import attention, softmax
 from tinyattn.show import attention_map, figure, style, trace
@@ -58,7 +58,7 @@ words = ["cat", "sat", "mat"]
 K = np.eye(3)  # (m, d_k): a key a row
 V = np.array([content[word] for word in words])  # (m, d_v): a value a row
 q = np.array([0.0, 1.0, 0.0])  # (d_k,): asks for "sat"
-look(q=q, K=K, V=V, matches=q @ K.T, out=q @ K.T @ V)
+show_arrays(q=q, K=K, V=V, matches=q @ K.T, out=q @ K.T @ V)
 
 # %% [markdown]
 # That is a dict, exactly: three look-ups at once give the three values.
@@ -202,7 +202,7 @@ table("look-up | steps in which nothing moves | largest step", rows, digits=2)
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(6.0, 3.2))
+    fig, ax = figure(size=(6.0, 3.2))
     ax.plot(degrees, hard, color=GREY, drawstyle="steps-post", label="hard")
     for (tau, out), colour, line in zip(
         soft.items(), (ORANGE, BLUE, GREEN), ("--", "-", ":"), strict=True
@@ -211,8 +211,8 @@ with style():
     ax.set(xlabel="angle of the query, in degrees", ylabel="first number of the answer")
     ax.set(title="a query turns from cat's key to sat's", xticks=(0, 45, 90))
     ax.legend()
-picture(
-    made, "turning", "The hard answer jumps from 4 to 0 at 45 degrees, the soft ones slide down"
+show_figure(
+    fig, "turning", "The hard answer jumps from 4 to 0 at 45 degrees, the soft ones slide down"
 )
 
 # %% [markdown]
@@ -254,7 +254,7 @@ W_K = np.array([[2.0, 0.0, 0.0, 0.0],  # who lives is a who
 W_V = np.array([[3.0, 0.0], [0.0, 3.0], [1.0, 0.0], [-1.0, -2.0], [0.0, 1.0]])
 
 Q, K, V = X @ W_Q, X @ W_K, X @ W_V  # (n, d_k), (n, d_k), (n, d_v)
-look(X=X, Q=Q, K=K, V=V)
+show_arrays(X=X, Q=Q, K=K, V=V)
 
 # %% [markdown]
 # Read a row of $Q$ beside a row of $K$. *sat* asks for a who (3) and a where (2); *cat* offers a who (2), *mat* a where (2).
@@ -267,7 +267,7 @@ look(X=X, Q=Q, K=K, V=V)
 
 # %%
 raw = Q @ K.T  # (n, d_k) @ (d_k, n) -> (n, n)
-look(raw=raw)
+show_arrays(raw=raw)
 
 # %% [markdown]
 # **Step 2, scale.** Divide by $\sqrt{d_k} = 2$. Why just this number is the question of the [next chapter](02_scale.ipynb);
@@ -275,7 +275,7 @@ look(raw=raw)
 
 # %%
 s = raw / math.sqrt(K.shape[-1])  # (n, n)
-look(s=s)
+show_arrays(s=s)
 
 # %% [markdown]
 # **Step 3, softmax**, along each row. In the row of *mat* are the scores 1, 2, 0: old acquaintances.
@@ -284,7 +284,7 @@ look(s=s)
 e = np.exp(s)  # (n, n)
 total = e.sum(axis=-1, keepdims=True)  # (n, 1): one a query
 weights = e / total  # (n, n)
-look(e=e, total=total, weights=weights, sums=weights.sum(axis=-1))
+show_arrays(e=e, total=total, weights=weights, sums=weights.sum(axis=-1))
 
 # %% [markdown]
 # **Step 4, weighted sum** of the value rows:
@@ -293,10 +293,10 @@ look(e=e, total=total, weights=weights, sums=weights.sum(axis=-1))
 out = weights @ V  # (n, n) @ (n, d_v) -> (n, d_v)
 terms = [f"{w:.3f} · ({v[0]:.0f}, {v[1]:.0f})" for w, v in zip(weights[1], V, strict=True)]
 print("sat takes", " + ".join(terms), f"= ({out[1, 0]:.2f}, {out[1, 1]:.2f})")
-look(out=out)
+show_arrays(out=out)
 
 # %%
-picture(
+show_figure(
     attention_map(weights, words, "who looks at whom"),
     "weights",
     "Three by three weights: cat and mat look at sat most, sat looks at cat",
@@ -309,7 +309,7 @@ picture(
 
 # %%
 print("symmetric?", np.allclose(weights, weights.T))
-look(sums_of_columns=weights.sum(axis=0), diagonal=np.diag(weights))
+show_arrays(sums_of_columns=weights.sum(axis=0), diagonal=np.diag(weights))
 
 # %% [markdown]
 # Is it the soft dict of above? One dict of three entries, three queries, the same temperature:
@@ -402,7 +402,7 @@ print("is any of 20,000 answers beyond the extremes, by more than rounding?", bo
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(6.0, 4.0))
+    fig, ax = figure(size=(6.0, 4.0))
     ax.fill(*V.T, color=GREY, alpha=0.15)
     ax.scatter(*answers[::10].T, s=2, color=GREY, alpha=0.5)
     marks = (("o", BLUE, "-"), ("s", ORANGE, "--"), ("^", GREEN, ":"))
@@ -415,8 +415,8 @@ with style():
     ax.set(title=r"outputs at $\sqrt{d_k}$, and on the way from hot to cold", xlim=(-0.4, 5.4))
     ax.set(xlabel="first number", ylabel="second number", ylim=(-2.6, 4.5))
     ax.legend(loc="upper right")
-picture(
-    made, "triangle", "Outputs move from the middle of a triangle to a corner as it gets colder"
+show_figure(
+    fig, "triangle", "Outputs move from the middle of a triangle to a corner as it gets colder"
 )
 
 # %% [markdown]
@@ -689,7 +689,7 @@ table("claim | true?", [[claim, str(true)] for claim, true in rows])
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(1, 2, size=(8.0, 3.8))
+    fig, axes = figure(1, 2, size=(8.0, 3.8))
     titles = ("the cat sat on the mat", "mat the on sat cat the")
     for ax, shown, order, title in zip(
         axes, (A, A_shuffled), (range(6), shuffle), titles, strict=True
@@ -700,9 +700,9 @@ with style():
         ax.set_yticks(range(6), names)
         ax.set(title=title, xlabel="key: looked at")
     axes[0].set_ylabel("query: looking")
-    made.colorbar(image, ax=list(axes), label="weight")
-picture(
-    made,
+    fig.colorbar(image, ax=list(axes), label="weight")
+show_figure(
+    fig,
     "shuffle",
     "Two heat maps of weights: the second is the first with rows and columns reversed",
 )

@@ -18,7 +18,7 @@ from functools import cache
 
 import numpy as np
 
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
@@ -55,7 +55,7 @@ k = rng.standard_normal((m, d_k))
 
 s = q @ k.T  # (n, d_k) @ (d_k, m) -> (n, m)
 products = q[0] * k[1]  # (d_k,): what s[0, 1] is the sum of
-look(q=q, k=k, s=s, products=products)
+show_arrays(q=q, k=k, s=s, products=products)
 
 # %% [markdown]
 # A score is a sum of $d_k$ products. Four of them, and they partly cancel:
@@ -103,7 +103,7 @@ table("d_k | variance | variance / d_k | std | std after dividing by √d_k", ro
 
 # %% tags=["hide-input"]
 with style():
-    made, (left, right) = figure(1, 2, size=(8.4, 3.0))
+    fig, (left, right) = figure(1, 2, size=(8.4, 3.0))
     for d_k, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
         for ax, divisor, reach in ((left, 1, 40), (right, math.sqrt(d_k), 5)):
             s = scores(d_k)[2] / divisor
@@ -114,8 +114,8 @@ with style():
     left.set(title=r"$q \cdot k$", ylabel="how often")
     right.set(title=r"$q \cdot k \,/ \sqrt{d_k}$")
     left.legend()
-picture(
-    made, "scores", "Histograms of scores: wider and wider without the division, the same with it"
+show_figure(
+    fig, "scores", "Histograms of scores: wider and wider without the division, the same with it"
 )
 
 # %% [markdown]
@@ -145,7 +145,7 @@ table("d_k | largest weight | keys looked at | largest, divided | looked at, div
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(2, 3, size=(8.4, 3.8), sharex=True, sharey=True)
+    fig, axes = figure(2, 3, size=(8.4, 3.8), sharex=True, sharey=True)
     for column, d_k in zip(axes.T, (4, 64, 1024), strict=True):
         s = scores(d_k)[2][0]
         column[0].bar(range(1, 17), softmax(s), color=ORANGE)
@@ -156,8 +156,8 @@ with style():
         ax.set(xlabel="key", xticks=(1, 8, 16))
     for ax in axes[:, 0]:
         ax.set_ylabel("weight")
-picture(
-    made, "weights", "One query's weights over 16 keys: undivided, one key takes all as d_k grows"
+show_figure(
+    fig, "weights", "One query's weights over 16 keys: undivided, one key takes all as d_k grows"
 )
 
 # %% [markdown]
@@ -177,7 +177,7 @@ picture(
 # %%
 undecided = np.array([0.4, 0.3, 0.3])
 sure = np.array([0.998, 0.001, 0.001])
-look(
+show_arrays(
     J_undecided=np.diag(undecided) - np.outer(undecided, undecided),
     J_sure=np.diag(sure) - np.outer(sure, sure),
     decimals=3,
@@ -245,7 +245,7 @@ table("d_k | mean ‖J‖ | median | silent | mean, divided | median, divided | 
 
 # %% tags=["hide-input"]
 with style():
-    made, (left, right) = figure(1, 2, size=(8.4, 3.2))
+    fig, (left, right) = figure(1, 2, size=(8.4, 3.2))
     forms = ((True, BLUE, "o", r"divided by $\sqrt{d_k}$"), (False, ORANGE, "s", "undivided"))
     for divided, colour, marker, name in forms:
         tau = [math.sqrt(d) if divided else 1 for d in DIMS]
@@ -266,10 +266,8 @@ with style():
         ax.set_xticks(DIMS, [str(d) for d in DIMS])
         ax.minorticks_off()
     right.legend()
-picture(
-    made,
-    "jacobian",
-    "The median norm of J falls to 1e-5 without the division, stays at 0.3 with it",
+show_figure(
+    fig, "jacobian", "The median norm of J falls to 1e-5 without the division, stays at 0.3 with it"
 )
 
 # %% [markdown]
@@ -539,7 +537,7 @@ table("head | first loss | silent | mean of last 30 | std of scores, first | las
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(6.0, 3.2))
+    fig, ax = figure(size=(6.0, 3.2))
     for (name, (losses, *_)), colour, line in zip(
         runs.items(), (BLUE, ORANGE, GREY), ("-", "--", ":"), strict=True
     ):
@@ -547,8 +545,8 @@ with style():
     ax.set(title="a look-up learned by one head, $d_k = 256$", ylim=(0, 2))
     ax.set(xlabel="step", ylabel="squared error, mean of 5 steps")
     ax.legend()
-picture(
-    made, "learning", "Loss of three heads: the undivided one begins worst, and all three learn"
+show_figure(
+    fig, "learning", "Loss of three heads: the undivided one begins worst, and all three learn"
 )
 
 # %% [markdown]

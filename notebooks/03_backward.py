@@ -20,7 +20,7 @@ import numpy as np
 
 from tinyattn.check import gradcheck
 from tinyattn.check.zoo import ZOO
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import (
@@ -57,7 +57,7 @@ def loss_of(W):
 
 
 y = x @ W
-look(x=x, W=W, y=y, target=target)
+show_arrays(x=x, W=W, y=y, target=target)
 
 
 # %% [markdown]
@@ -77,7 +77,7 @@ def measured(loss, X, h=1e-6):
 
 
 dW = measured(loss_of, W)
-look(W=W, dW=dW)
+show_arrays(W=W, dW=dW)
 
 # %% [markdown]
 # Read it as a list of complaints: where the entry is positive, a larger weight means a larger loss. One step against it, and
@@ -176,7 +176,7 @@ check("my_linear_backward", my_linear_backward)
 # %%
 dy = y - target
 dx, dW_derived, db = linear_backward(dy, x, W)
-look(
+show_arrays(
     dy=dy,
     from_token_0=np.outer(x[0], dy[0]),
     from_token_1=np.outer(x[1], dy[1]),
@@ -211,7 +211,7 @@ dp = rng.standard_normal((3, 4))
 p = softmax(s)
 J = np.stack([np.diag(row) - np.outer(row, row) for row in p])  # (3, 4, 4)
 ds_by_jacobian = np.stack([J[i].T @ dp[i] for i in range(3)])  # (3, 4)
-look(p=p, J_of_row_0=J[0], dp=dp, ds_by_jacobian=ds_by_jacobian)
+show_arrays(p=p, J_of_row_0=J[0], dp=dp, ds_by_jacobian=ds_by_jacobian)
 
 # %%
 rows = []
@@ -233,7 +233,9 @@ table("n queries, n keys | the weights | the Jacobians of their rows", rows)
 # %%
 average = (p * dp).sum(axis=-1, keepdims=True)  # (3, 1)
 ds = p * (dp - average)
-look(dp=dp, average=average, dp_above_average=dp - average, ds=ds, sum_of_row=ds.sum(axis=-1))
+show_arrays(
+    dp=dp, average=average, dp_above_average=dp - average, ds=ds, sum_of_row=ds.sum(axis=-1)
+)
 
 # %%
 print("the Jacobian's ds:", np.allclose(ds, ds_by_jacobian))
@@ -276,7 +278,7 @@ rng = np.random.default_rng(84)
 q, k, v = rng.standard_normal((n, d)), rng.standard_normal((m, d)), rng.standard_normal((m, e))
 t = run(q, k, v)
 print(np.allclose(t["out"], attention(q, k, v)[0]), "- the library's output is the same")
-look(**t)
+show_arrays(**t)
 
 # %% [markdown]
 # Backward, from the last line to the first. Each gradient needs only those after it.
@@ -321,7 +323,7 @@ def gradients(dout, t):
 
 dout = rng.standard_normal((n, e))
 g = gradients(dout, t)
-look(**{f"d{name}": x for name, x in g.items()})
+show_arrays(**{f"d{name}": x for name, x in g.items()})
 
 # %% [markdown]
 # Ten claims. Each is checked alone: nudge *that* intermediate, recompute what comes after it, compare. The checker is
@@ -357,7 +359,7 @@ table("gradient | shape of what it belongs to | its shape | norm | gradcheck", r
 # Nine agree. The tenth, by the nudge that we began with:
 
 # %%
-look(
+show_arrays(
     dtop=g["top"],
     dtop_measured=measured(lambda top: (dout * run(q, k, v, top=top)["out"]).sum(), t["top"]),
 )
@@ -387,7 +389,7 @@ print("wrong:", *(f"d{name}" for name in g if name != "top" and not right_alone(
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(2, 5, size=(8.6, 2.7), width_ratios=(4, 3, 3, 3, 2))
+    fig, axes = figure(2, 5, size=(8.6, 2.7), width_ratios=(4, 3, 3, 3, 2))
     for column, name in zip(axes.T, ("q", "s", "e", "p", "out"), strict=True):
         for ax, values, label in (
             (column[0], t[name], f"${name}$"),
@@ -404,8 +406,8 @@ with style():
                 spine.set_visible(False)
     axes[0, 0].set_ylabel("forward →")
     axes[1, 0].set_ylabel("← backward")
-picture(
-    made,
+show_figure(
+    fig,
     "mirror",
     "q, s, e, p and out above, their gradients below: each gradient has the shape of what is above it",
 )
@@ -472,7 +474,7 @@ print(*same, bool(gradcheck(attention, attention_backward, q, k, v)))
 # The cheaper forms of attention (chapter 14) live on it.
 
 # %%
-look(
+show_arrays(
     sum_p_dp=(t["p"] * g["p"]).sum(axis=-1),
     sum_dout_out=(g["out"] * t["out"]).sum(axis=-1),
     decimals=4,
@@ -533,7 +535,7 @@ dp = rng.standard_normal(out.shape) @ v4.T
 ds = softmax_backward(dp, weights)
 print("ds is exactly 0 wherever the mask forbids:", bool(np.all(ds[~mask] == 0)))
 print("gradcheck, with the mask:", bool(gradcheck(attention, attention_backward, q4, k4, v4, mask)))
-look(weights=weights, dp=dp, ds=ds)
+show_arrays(weights=weights, dp=dp, ds=ds)
 
 # %% [markdown]
 # $dp$ is *not* 0 at the forbidden places: if that weight could be raised, the loss would move. But $ds = p \odot (\dots)$, and there
@@ -556,7 +558,7 @@ db_q, db_k, db_v = (
     linear_backward(dv, x, W_v)[2],
 )
 dW_k = linear_backward(dk, x, W_k)[1]
-look(db_q=db_q, db_k=db_k, db_v=db_v, dW_k=dW_k)
+show_arrays(db_q=db_q, db_k=db_k, db_v=db_v, dW_k=dW_k)
 
 # %% [markdown]
 # All three matrices, $W_Q$, $W_K$ and $W_V$, are learned, says an encyclopedia among our sources. The matrices, yes, and $dW_K$ is
@@ -708,7 +710,7 @@ curves = {
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(7.0, 3.8))
+    fig, ax = figure(size=(7.0, 3.8))
     looks = ((BLUE, "-", "o"), (GREEN, ":", "^"), (ORANGE, "--", "s"))
     for (name, errors), (colour, line, marker) in zip(curves.items(), looks, strict=True):
         h = 10.0**EXPONENTS
@@ -722,8 +724,8 @@ with style():
     ax.set(xscale="log", yscale="log", ylim=(1e-13, 3), xlabel="step $h$")
     ax.set(title="error of a difference quotient, in parts of the largest gradient")
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 0.0))
-picture(
-    made,
+show_figure(
+    fig,
     "steps",
     "Error against step: a V, lowest near 1e-5 in float64, higher with one-sided steps, far higher in float32",
 )
@@ -788,7 +790,7 @@ table("slope of relu at 0 | gradcheck", rows)
 
 # %%
 s = np.random.default_rng(2).standard_normal((3, 4))
-look(ds=measured(lambda s: softmax(s).sum(), s))
+show_arrays(ds=measured(lambda s: softmax(s).sum(), s))
 
 # %% [markdown]
 # Zero, everywhere: the weights sum to 1 *whatever* the scores are. A backward that returns zeros is right about this

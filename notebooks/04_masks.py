@@ -19,7 +19,7 @@ import numpy as np
 from matplotlib.patheffects import withStroke
 
 from tinyattn.check.zoo import ZOO
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.data import pad
 from tinyattn.layers import Block, MultiHead, dense, dense_backward, dense_init
 from tinyattn.ops import (
@@ -137,7 +137,7 @@ table("model | loss in training | on fresh sequences | in use", rows, digits=2)
 
 # %% tags=["hide-input"]
 with style():
-    made, ax = figure(size=(6.4, 3.4))
+    fig, ax = figure(size=(6.4, 3.4))
     for (name, losses), colour, line, marker in zip(
         curves.items(), (BLUE, ORANGE), ("-", "--"), ("o", "X"), strict=True
     ):
@@ -150,8 +150,8 @@ with style():
     ax.set(title="the better it learns to cheat, the worse it is", xlabel="step")
     ax.set(ylabel="loss, nats", ylim=(0, None), xlim=(0, 330))
     ax.legend(loc="upper center", bbox_to_anchor=(0.45, 0.98), fontsize=8, ncols=2)
-picture(
-    made,
+show_figure(
+    fig,
     "cheat",
     "Training loss without a mask falls through the entropy of the data; in use it is worse than guessing",
 )
@@ -245,7 +245,7 @@ q, k, v = rng.standard_normal((3, n, d))
 mask = causal_mask(n, like=q)  # (n, n)
 s = q @ k.T / math.sqrt(d)  # (n, n)
 hidden = np.where(mask, s, -np.inf)
-look(mask=mask, s=s, hidden=hidden, weights=softmax(s, mask))
+show_arrays(mask=mask, s=s, hidden=hidden, weights=softmax(s, mask))
 
 # %% [markdown]
 # Where in the code? `trace` keeps every value that gets a name while the library runs; here are those of the softmax within
@@ -332,7 +332,7 @@ table("mask | smallest sum | future's weight | past moves by | NaN rows if loud"
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(1, 4, size=(9.2, 2.7))
+    fig, axes = figure(1, 4, size=(9.2, 2.7))
     panels = (
         ("scores $s$", s, False),
         ("mask: ■ may look", mask, False),
@@ -358,8 +358,8 @@ with style():
                 ax.text(n - 0.35, i, f"Σ {total:.2f}", va="center", fontsize=8)
         ax.set(title=title, xlabel="key", xticks=range(n), yticks=range(n))
     axes[0].set_ylabel("query")
-picture(
-    made,
+show_figure(
+    fig,
     "order",
     "Scores, the causal mask, and the weights: rows masked before softmax sum to 1, rows masked after do not",
 )
@@ -458,7 +458,7 @@ q, k, v = rng.standard_normal((3, 3, 2))
 mask = np.array([[True, False, False], [False, False, False], [True, True, True]])
 out, weights = attention(q, k, v, mask)
 dq, dk, dv, _ = attention_backward(np.ones_like(out), q, k, v, weights)
-look(mask=mask, weights=weights, out=out, dq=dq)
+show_arrays(mask=mask, weights=weights, out=out, dq=dq)
 
 # %% [markdown]
 # It is a convention, but not an arbitrary one. Look at the other two from the loss. Query 1 above stands for padding: its
@@ -498,7 +498,7 @@ n = 5
 not_later = causal_mask(n, like=q)[None, None]  # (1, 1, n, n): for all sequences and heads
 real = (np.arange(n) < lengths[:, None])[:, None, None]  # (B, 1, 1, n): for all heads, queries
 both = not_later & real  # (B, 1, n, n)
-look(not_later=not_later[0, 0], real=real[:, 0, 0], both_of_the_first=both[0, 0])
+show_arrays(not_later=not_later[0, 0], real=real[:, 0, 0], both_of_the_first=both[0, 0])
 
 # %% tags=["hide-input"]
 left = np.arange(5) >= 2
@@ -512,7 +512,7 @@ panels = (
     ("cross: source\npadded right", source, "source", "target"),
 )
 with style():
-    made, axes = figure(1, 6, size=(10.4, 2.7))
+    fig, axes = figure(1, 6, size=(10.4, 2.7))
     for ax, (title, allowed, keys, queries) in zip(axes, panels, strict=True):
         ax.imshow(np.where(allowed, 0.6, 0.06), cmap="Greys", vmin=0, vmax=1)
         for i, j in np.ndindex(allowed.shape):
@@ -538,8 +538,8 @@ with style():
         ax.set(
             title=title, xlabel=f"keys: {keys}", ylabel=f"queries: {queries}", xticks=[], yticks=[]
         )
-picture(
-    made,
+show_figure(
+    fig,
     "masks",
     "Six masks: both ways, causal, causal with padding on the right and on the left, newest queries, cross-attention",
 )
@@ -666,7 +666,7 @@ print("right = unpadded: ", np.allclose(results["right", "causal"], unpadded))
 
 # %%
 batch = pad([np.array([4, 2, 7]), np.array([5, 1, 3, 8, 6])], maxlen=6)
-look(ids=batch.ids, slots=batch.slots)
+show_arrays(ids=batch.ids, slots=batch.slots)
 
 # %% [markdown]
 # ### Cross-attention: the mask is a rectangle
@@ -741,7 +741,7 @@ def influence(f, x, by=1.0):
 
 x = np.random.default_rng(8).standard_normal((5, 4))
 causal_5 = causal_mask(5, like=x)
-look(moved=influence(lambda x: attention(x, x, x, causal_5)[0], x))
+show_arrays(moved=influence(lambda x: attention(x, x, x, causal_5)[0], x))
 
 # %% [markdown]
 # Bitwise is no pedantry. A hidden weight is exactly 0, and $0 \cdot v_j$ adds exactly 0, for every finite $v_j$; same shapes,
@@ -774,7 +774,7 @@ table(
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(1, 6, size=(10.4, 2.4))
+    fig, axes = figure(1, 6, size=(10.4, 2.4))
     for ax, (name, moved) in zip(axes, maps.items(), strict=True):
         shades = np.ma.masked_equal(moved, 0)
         ax.imshow(np.ma.log10(shades), cmap=HEAT, vmin=-3, vmax=0.3)
@@ -789,8 +789,8 @@ with style():
         ax.set(title=name, xlabel="token changed", xticks=[], yticks=[])
         ax.title.set_fontsize(8.5)
     axes[0].set_ylabel("output")
-picture(
-    made,
+show_figure(
+    fig,
     "moves",
     "Who moves whom in six attentions: marks show what moves and must not, and what does not move and should",
 )
@@ -940,7 +940,7 @@ def sensitivity(x, mask):
 
 gradient, moved = sensitivity(x, causal_5), influence(MODELS["two blocks, causal"], x)
 print("the two tests see the same mask:", np.array_equal(gradient > 0, moved > 0))
-look(gradient=gradient, moved=moved)
+show_arrays(gradient=gradient, moved=moved)
 
 # %% [markdown]
 # ### And with prefixes
@@ -1084,7 +1084,7 @@ with np.errstate(invalid="ignore"):
     by_key, _ = attention(q, spoiled_k, v, mask)
     by_value, _ = attention(q, k, spoiled_v, mask)
     dq = attention_backward(np.ones((3, 2)), q, spoiled_k, v, softmax(q @ k.T, mask))[0]
-look(NaN_key_out=by_key, NaN_value_out=by_value, NaN_key_dq=dq)
+show_arrays(NaN_key_out=by_key, NaN_value_out=by_value, NaN_key_dq=dq)
 
 # %% [markdown]
 # A NaN *score* is replaced before it does harm; a NaN *value* is multiplied by 0, and stays NaN, in rows that may not even

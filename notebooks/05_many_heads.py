@@ -21,7 +21,7 @@ from functools import cache
 import numpy as np
 from matplotlib.patheffects import withStroke
 
-from tinyattn.course import check, look, picture, table
+from tinyattn.course import check, show_arrays, show_figure, table
 from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
 from tinyattn.layers.mixers.multi_head import merge, split
 from tinyattn.models import SASRecNetwork
@@ -66,7 +66,7 @@ def layer(W_q, W_k, W_v, W_o):
 one = layer(W_q, W_k, W_v, np.eye(6))
 y_cat, cache_cat = multi_head_attention(one, cat_first, cat_first, heads=1)  # (3, 6), cache
 y_mouse, _ = multi_head_attention(one, mouse_first, mouse_first, heads=1)
-look(
+show_arrays(
     x=cat_first,
     weights_of_chased=cache_cat.weights[0, 1],
     chased_when_cat_is_first=y_cat[1],
@@ -136,7 +136,7 @@ W_v[:3, :3] = W_v[:3, 3:] = np.eye(3)  # a word gives itself, to both
 two = layer(W_q, W_k, W_v, np.eye(6))
 y_cat, cache_cat = multi_head_attention(two, cat_first, cat_first, heads=2)
 y_mouse, _ = multi_head_attention(two, mouse_first, mouse_first, heads=2)
-look(
+show_arrays(
     weights_of_chased=cache_cat.weights[:, 1],
     chased_when_cat_is_first=y_cat[1],
     chased_when_mouse_is_first=y_mouse[1],
@@ -174,7 +174,7 @@ for subject, obj in (("felis", "murem"), ("mus", "felem")):
     x = latin(subject, obj)
     y, _ = multi_head_attention(layer(W_q, W_k, W_v, W_o), x, x, heads=1)  # (3, 7)
     says[f"{subject}_{obj}"] = y[1, :4]  # what the verb has heard
-look(**says)
+show_arrays(**says)
 
 # %% [markdown]
 # So the claim, put right: *averaging loses what shares its columns.* (And a read-out that is not linear may get
@@ -242,7 +242,7 @@ q = np.array(
 reshaped = q.reshape(4, h, d)  # (n, h, d): the last axis in two; nothing has moved
 right = reshaped.swapaxes(0, 1)  # (h, n, d): now the head stands first
 wrong = q.reshape(h, 4, d)  # (h, n, d), too: the shape is right
-look(q=q, head_1=right[0], head_1_without_swap=wrong[0], decimals=1)
+show_arrays(q=q, head_1=right[0], head_1_without_swap=wrong[0], decimals=1)
 
 
 # %% tags=["hide-input"]
@@ -263,7 +263,7 @@ def draw(ax, numbers, title, rows):
 
 
 with style():
-    made, axes = figure(1, 5, size=(9.4, 2.3), width_ratios=[6, 3, 3, 3, 3])
+    fig, axes = figure(1, 5, size=(9.4, 2.3), width_ratios=[6, 3, 3, 3, 3])
     tokens = [f"token {i}" for i in range(4)]
     draw(axes[0], q, "q: plain columns are head 1's", tokens)
     for ax, numbers, title in zip(
@@ -273,8 +273,8 @@ with style():
         strict=True,
     ):
         draw(ax, numbers, title, [f"{i}" for i in range(4)])
-picture(
-    made,
+show_figure(
+    fig,
     "columns",
     "With reshape and swap head 1 holds columns 0 to 2 of all four tokens; with a reshape alone it holds all six "
     "columns of tokens 0 and 1, a token on two rows",
@@ -343,7 +343,7 @@ table("written with | pairs that hear the past | pairs that hear the future", ro
 
 # %% tags=["hide-input"]
 with style():
-    made, axes = figure(1, 4, size=(9.0, 2.9), sharey=True)
+    fig, axes = figure(1, 4, size=(9.0, 2.9), sharey=True)
     for ax, (name, (there, back)) in zip(axes, WAYS.items(), strict=True):
         hears = influence(there, back) > 0
         ax.imshow(hears, cmap="Greys", vmin=0, vmax=4)
@@ -353,8 +353,8 @@ with style():
         ax.set_aspect("equal")
         ax.set(title=name, xlabel="token that moved", xticks=range(6), yticks=range(6))
     axes[0].set_ylabel("output")
-picture(
-    made,
+show_figure(
+    fig,
     "influence",
     "Who hears whom: a full triangle with both swaps, two small blocks with none, and leaks of the future, marked !, "
     "with only one",
@@ -530,7 +530,7 @@ for name, W_o in (("W_O_is_I", np.eye(D)), ("W_O_is_drawn", p["output"]["W"])):
         p | {"output": {"W": W_o}, "value": {"W": silenced}}, x, x, heads=h
     )[0]
     moved[name] = np.abs(after - before).max(axis=0)  # (D,): how far each column moved
-look(**moved)
+show_arrays(**moved)
 
 # %% [markdown]
 # So a head's *subspace*, of which the sources speak, is exact where it writes: $d$ columns before $W_O$, the span of its $d$
@@ -816,7 +816,7 @@ table("two heads | one relation each | head 1 took the token before", rows)
 # %% tags=["hide-input"]
 with style():
     x, _, partner = sentences(np.random.default_rng(1000), 1)
-    made, axes = figure(1, 4, size=(9.4, 2.9), width_ratios=[1.25, 1, 1, 1])
+    fig, axes = figure(1, 4, size=(9.4, 2.9), width_ratios=[1.25, 1, 1, 1])
     for heads, colour, line in ((1, ORANGE, "--"), (2, BLUE, "-")):
         axes[0].plot(
             train(heads, 1)[1], line, color=colour, label=f"{heads} head{'s' * (heads > 1)}"
@@ -853,8 +853,8 @@ with style():
         )
         ax.set(title=title, xlabel="key", xticks=range(8), yticks=range(8))
     axes[1].set_ylabel("query")
-picture(
-    made,
+show_figure(
+    fig,
     "specialise",
     "Losses of one head and of two; weights of the only head lie half on squares (the token before) and half on "
     "circles (the partner), those of two heads on squares only and on circles only",

@@ -10,15 +10,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.check.test_kinds import accused_by
+from tests.check.test_specs import accused_by
 from tests.devices import DEVICES, MISSING, On
 from tests.models.worlds import TINY, uneven
 from tests.ops.test_oracles import cases
 from tests.strict import COUNTS, strict
 from tests.training.test_learner import DATA as LARGE
 from tinyattn import backend, cli, layers, ops
-from tinyattn.check.demands import upstream
-from tinyattn.check.kinds import KINDS
+from tinyattn.check.common import upstream
+from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.models import Recommender, SASRec, SASRecNetwork
@@ -30,7 +30,7 @@ from tinyattn.tree import flatten, leaves
 ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
 SPLIT = leave_one_out(TINY.generate())
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "patience": 0}
-# Functions that no kind of `tinyattn check` covers, and where they run on every device all the same.
+# Functions that no spec of `tinyattn check` covers, and where they run on every device all the same.
 ALSO = {
     "causal_mask": "ops/test_edges.py",
     "sigmoid": "ops/test_edges.py",
@@ -52,21 +52,21 @@ ALSO = {
 ON_THE_HOST = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}  # no arithmetic of an op
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if name not in ("ranking", "causal_model")])
+@pytest.mark.parametrize("name", [name for name in SPECS if name not in ("ranking", "causal_model")])
 @pytest.mark.parametrize("where", ELSEWHERE)
 def test_every_property_of_every_op_holds_there(where, name):
-    kind = KINDS[name]
+    spec = SPECS[name]
     unordered = (
         ("backward_twice", "no_memory_of_the_forward") if name == "embedding" else ()
     )  # a device adds rows in any order
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert accused_by(Subject(On(where).of(kind.ours()), kind), kind, seeds=10, but=unordered) is None
+        assert accused_by(Subject(On(where).of(spec.ours()), spec), spec, seeds=10, but=unordered) is None
 
 
 def test_no_op_or_layer_is_left_out():
-    """A new one needs a kind, or a test in tests/ops or tests/layers and a line in ALSO: then it runs on the double."""
-    covered = {kind.function for kind in KINDS.values()} | set(ALSO) | ON_THE_HOST
+    """A new one needs a spec, or a test in tests/ops or tests/layers and a line in ALSO: then it runs on the double."""
+    covered = {spec.function for spec in SPECS.values()} | set(ALSO) | ON_THE_HOST
     for folder in (ops, layers):
         for name in folder.__all__:
             if callable(getattr(folder, name)) and name.islower() and not name.endswith("_init"):
@@ -221,10 +221,10 @@ STEPS = {("pre", "bce"): 468, ("pre", "ce"): 467, ("post", "bce"): 434, ("sasrec
 
 @pytest.mark.parametrize("name", CALLS)
 def test_the_calls_of_an_op(name, rng):
-    kind = next(k for k in KINDS.values() if k.function == name)
+    spec = next(k for k in SPECS.values() if k.function == name)
     which, *expected = CALLS[name]
     case = inspect.signature(getattr(ops, name)).bind(*cases((3,), rng)[name][which]).arguments
-    takes = Subject(ops, kind).prepared(case, upstream(kind, case))
+    takes = Subject(ops, spec).prepared(case, upstream(spec, case))
     on = On("strict")
     case, takes = on.there(case), on.there(takes)
     counted = []

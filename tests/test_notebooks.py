@@ -151,10 +151,10 @@ def test_pictures_are_compared_up_to_a_few_pixels():
 
 
 def _smaller():
-    from tinyattn.course import picture
+    from tinyattn.course import show_figure
     from tinyattn.show import figure
 
-    return base64.b64encode(picture(figure(size=(2, 2))[0], "small", "").png).decode()
+    return base64.b64encode(show_figure(figure(size=(2, 2))[0], "small", "").png).decode()
 
 
 def test_another_matplotlib_draws_other_pixels_and_that_is_no_difference():

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.check import conform
+from tinyattn.check import check_implementation
 
 
-def check(kind, forward, backward=None, **options):
+def check(spec, forward, backward=None, **options):
     names = {"bce": "bce_with_logits"}
-    f = names.get(kind, kind)
+    f = names.get(spec, spec)
     found = {f: forward} | ({f"{f}_backward": backward} if backward else {})
-    return conform(SimpleNamespace(**found), kind, examples=5, **options)
+    return check_implementation(SimpleNamespace(**found), spec, examples=5, **options)
 
 
 def test_its_own_names_win_over_the_librarys():
@@ -36,9 +36,9 @@ def test_its_own_names_win_over_the_librarys():
 
 
 def test_the_kinds_own_name_will_do():
-    """The kind is called bce, its function bce_with_logits."""
+    """The spec is called bce, its function bce_with_logits."""
     found = SimpleNamespace(bce=ops.bce_with_logits, bce_backward=ops.bce_with_logits_backward)
-    assert conform(found, "bce", examples=3)
+    assert check_implementation(found, "bce", examples=3)
 
 
 def test_a_causal_model_may_take_tokens_without_saying_so():
@@ -48,8 +48,8 @@ def test_a_causal_model_may_take_tokens_without_saying_so():
         seen = table[x]
         return np.cumsum(seen, axis=1) / np.arange(1, x.shape[1] + 1)[:, None]
 
-    assert conform(SimpleNamespace(forward=forward), "causal_model", examples=5)
-    assert not conform(SimpleNamespace(forward=lambda x: forward(x)[:, ::-1]), "causal_model", examples=5)
+    assert check_implementation(SimpleNamespace(forward=forward), "causal_model", examples=5)
+    assert not check_implementation(SimpleNamespace(forward=lambda x: forward(x)[:, ::-1]), "causal_model", examples=5)
 
 
 def test_positional_only_and_keyword_only_arguments():
@@ -147,13 +147,13 @@ def test_odd_results_are_findings_and_not_our_crash(result, says):
 @pytest.mark.parametrize("name", ["random.py", "hypothesis.py", "numpy.py", "numbers.py", "types.py"])
 def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
     (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
-    assert conform(str(tmp_path / name), "softmax", examples=2)
+    assert check_implementation(str(tmp_path / name), "softmax", examples=2)
 
 
 def test_it_may_import_what_lies_beside_it(tmp_path):
     (tmp_path / "helper_of_mine.py").write_text("from tinyattn.ops import softmax as right\n")
     (tmp_path / "mine.py").write_text("from helper_of_mine import right as softmax\n")
-    assert conform(str(tmp_path / "mine.py"), "softmax", examples=2)
+    assert check_implementation(str(tmp_path / "mine.py"), "softmax", examples=2)
 
 
 def test_our_own_time_limit_accuses_nobody(tmp_path):
@@ -167,7 +167,7 @@ def test_our_own_time_limit_accuses_nobody(tmp_path):
             return ops.softmax(s, mask)
     """)
     )
-    report = conform(str(path), "softmax", time_limit=2.0)
+    report = check_implementation(str(path), "softmax", time_limit=2.0)
     assert not report.failures
     assert "it had not ended after 2 seconds" in report.problem
 
@@ -175,7 +175,7 @@ def test_our_own_time_limit_accuses_nobody(tmp_path):
 def test_slow_and_wrong_is_not_called_changeable(tmp_path):
     path = tmp_path / "slow.py"
     path.write_text("import time\ndef softmax(s, mask=None):\n    time.sleep(0.02)\n    return s * 0\n")
-    report = conform(str(path), "softmax", time_limit=6.0)
+    report = check_implementation(str(path), "softmax", time_limit=6.0)
     assert report.failures
     assert "not at every call" not in report.failures[0].message
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.check import peers
-from tests.check.test_kinds import accused_by
-from tinyattn.check.demands import upstream
-from tinyattn.check.drawing import Pick
-from tinyattn.check.kinds import KINDS
+from tests.check.test_specs import accused_by
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.common import upstream
+from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 
 torch = pytest.param("torch_peer", marks=pytest.mark.skipif(
@@ -17,18 +17,18 @@ torch = pytest.param("torch_peer", marks=pytest.mark.skipif(
 PEERS = [torch, "autograd_peer"]
 BOTH = ["softmax", "linear", "layer_norm", "attention", "cross_entropy"]
 TORCH_TOO = ["relu", "gelu", "embedding", "bce", "multi_head_attention"]
-HELD = [pytest.param("autograd_peer", kind, id=f"autograd-{kind}") for kind in BOTH]
-HELD += [pytest.param(*torch.values, kind, marks=torch.marks, id=f"torch-{kind}") for kind in BOTH + TORCH_TOO]
+HELD = [pytest.param("autograd_peer", spec, id=f"autograd-{spec}") for spec in BOTH]
+HELD += [pytest.param(*torch.values, spec, marks=torch.marks, id=f"torch-{spec}") for spec in BOTH + TORCH_TOO]
 
 
-@pytest.mark.parametrize(("peer", "kind"), HELD)
-def test_our_numbers_and_gradients_are_theirs(peer, kind):
+@pytest.mark.parametrize(("peer", "spec"), HELD)
+def test_our_numbers_and_gradients_are_theirs(peer, spec):
     """To 1e-12 in float64, of the largest term, on forty numbered cases."""
-    known = KINDS[kind]
+    known = SPECS[spec]
     theirs, ours = Subject(getattr(peers, peer)(), known), Subject(known.ours(), known)
     compared = 0
     for seed in range(40):
-        case = theirs.fit(known.case(Pick.numbered(seed)))
+        case = theirs.fit(known.case(CaseDrawer.seeded(seed)))
         case = {n: x.astype(float) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for n, x in case.items()}
         got, expected = ours(**case), theirs(**case)
         if np.any(np.isnan(expected)):
@@ -51,19 +51,19 @@ CONVENTIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", [*BOTH, *TORCH_TOO, "adam"])
+@pytest.mark.parametrize("spec", [*BOTH, *TORCH_TOO, "adam"])
 @pytest.mark.parametrize("peer", [torch])
-def test_the_checker_accuses_torch_of_nothing_but_conventions(peer, kind):
-    op = Subject(getattr(peers, peer)(), KINDS[kind])
-    accused = accused_by(op, KINDS[kind], seeds=8, but=CONVENTIONS.get(kind, set()))
+def test_the_checker_accuses_torch_of_nothing_but_conventions(peer, spec):
+    op = Subject(getattr(peers, peer)(), SPECS[spec])
+    accused = accused_by(op, SPECS[spec], seeds=8, but=CONVENTIONS.get(spec, set()))
     assert accused is None
 
 
-@pytest.mark.parametrize("kind", BOTH)
-def test_the_checker_accuses_autograd_of_nothing_in_float64(kind):
-    op = Subject(peers.autograd_peer(), KINDS[kind])
+@pytest.mark.parametrize("spec", BOTH)
+def test_the_checker_accuses_autograd_of_nothing_in_float64(spec):
+    op = Subject(peers.autograd_peer(), SPECS[spec])
     with np.errstate(all="ignore"):
-        accused = accused_by(op, KINDS[kind], seeds=8, only=np.float64)
+        accused = accused_by(op, SPECS[spec], seeds=8, only=np.float64)
     assert accused is None
 
 

@@ -236,7 +236,7 @@ def test_a_scan_that_gives_back_its_input_is_told():
     assert "what it was given" in told("repaired_scan", scan(begin="b, 1"))
 
 
-# --- the kinds ------------------------------------------------------------------------------------------------------
+# --- the specs ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrongs", [chapter_00.WRONG_RNN, chapter_00.WRONG_BACKWARD])
@@ -245,8 +245,8 @@ def test_every_temptation_has_words_of_its_own(wrongs):
 
 
 def test_the_numbers_are_those_of_closed_forms():
-    """What the judges count is also what the formulas of the chapter give."""
-    count = {e.name: e.judge.compute() for e in chapter_00.EXERCISES if hasattr(e.judge, "compute")}
+    """What the graders count is also what the formulas of the chapter give."""
+    count = {e.name: e.grader.compute() for e in chapter_00.EXERCISES if hasattr(e.grader, "compute")}
     assert count["recurrent_over_attention"] == 512 / 32
     assert count["layers_of_three"] == (81 - 1) // (3 - 1)
     assert count["letters_that_fit"] == int(64 * 32 / np.log2(27))

@@ -64,7 +64,7 @@ def keys_ask(x, W_q, W_k, W_v):
     return right(x, W_k, W_q, W_v)
 
 
-HINTS = {bug.name: bug.hint for kind in ("multi_head_attention", "attention") for bug in ZOO[kind].BUGS}
+HINTS = {bug.name: bug.hint for spec in ("multi_head_attention", "attention") for bug in ZOO[spec].BUGS}
 BY_HAND = [("no_scale", no_scale), ("softmax_axis", wrong_axis), ("no_normalise", exponentials), ("scale_d", halved),
            ("qk_swapped", keys_ask)]  # fmt: skip
 
@@ -77,7 +77,7 @@ def test_a_known_bug_gets_its_hint(name, answer):
     assert f". {HINTS[name]} for a hint" in text
 
 
-TEMPTING = find("self_lookup").judge.tempting
+TEMPTING = find("self_lookup").grader.tempting
 
 
 @pytest.mark.parametrize(("wrong", "says"), TEMPTING, ids=[says[:60] for _, says in TEMPTING])

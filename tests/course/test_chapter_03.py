@@ -17,14 +17,14 @@ def told(name, answer):
     return " ".join(str(check(name, answer)).split())
 
 
-def bug(kind, name):
-    return next(b for b in ZOO[kind].BUGS if b.name == name)
+def bug(spec, name):
+    return next(b for b in ZOO[spec].BUGS if b.name == name)
 
 
-def gives_the_hint(text, kind, name):
+def gives_the_hint(text, spec, name):
     assert text.startswith("✗")
-    assert f"{bug(kind, name).says} ({name})" in text
-    assert f"hint: {bug(kind, name).hint}" in text
+    assert f"{bug(spec, name).says} ({name})" in text
+    assert f"hint: {bug(spec, name).hint}" in text
 
 
 # --- numbers ----------------------------------------------------------------------------------------------------
@@ -73,13 +73,13 @@ def test_so_does_one_that_somebody_else_wrote(name, style):
     gives_the_hint(told("my_linear_backward", wrong), "linear", name)
 
 
-@pytest.mark.parametrize(("kind", "name"), [("linear", "dx_noT"), ("attention", "dk_noT"), ("attention", "swap_qk")])
-def test_a_forgotten_transpose_that_only_values_betray_is_asked_about_the_sum(kind, name):
+@pytest.mark.parametrize(("spec", "name"), [("linear", "dx_noT"), ("attention", "dk_noT"), ("attention", "swap_qk")])
+def test_a_forgotten_transpose_that_only_values_betray_is_asked_about_the_sum(spec, name):
     """All shapes fit, so "look at the shapes" would mislead: the hint must help with square matrices, too."""
-    wrong = getattr(ZOO[kind].make(frozenset([name])), f"{kind}_backward")
-    text = told(f"my_{kind}_backward", (lambda dy, x, W: wrong(dy, x, W)) if kind == "linear" else
+    wrong = getattr(ZOO[spec].make(frozenset([name])), f"{spec}_backward")
+    text = told(f"my_{spec}_backward", (lambda dy, x, W: wrong(dy, x, W)) if spec == "linear" else
                 (lambda dout, q, k, v, weights: wrong(dout, q, k, v, weights)[:3]))  # fmt: skip
-    gives_the_hint(text, kind, name)
+    gives_the_hint(text, spec, name)
     assert "no shape tells" in text
     assert "Check shapes" not in text
 

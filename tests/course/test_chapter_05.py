@@ -276,5 +276,5 @@ def _loop_agrees(multi_head_attention):
 
 def test_the_numbers_are_those_of_the_paper():
     """The bound of one head is exactly 1/2; the rank is the width of one head."""
-    assert find("one_head_share").judge.compute() == pytest.approx(0.5, abs=0.01)
-    assert find("score_rank").judge.compute() == 16
+    assert find("one_head_share").grader.compute() == pytest.approx(0.5, abs=0.01)
+    assert find("score_rank").grader.compute() == 16

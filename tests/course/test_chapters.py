@@ -12,7 +12,7 @@ from tinyattn.course import check
 from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems
 from tinyattn.course.exercise import SORTS, Exercise
 from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
-from tinyattn.course.judges import Number
+from tinyattn.course.graders import Number
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
@@ -72,7 +72,7 @@ def test_the_table_of_exercises_is_sound():
 
 
 def test_an_exercise_is_refused_where_its_table_is_wrong():
-    good = {"name": "x", "sort": SORTS[0], "difficulty": 1, "minutes": 2, "task": "", "judge": len, "hints": ("", "")}
+    good = {"name": "x", "sort": SORTS[0], "difficulty": 1, "minutes": 2, "task": "", "grader": len, "hints": ("", "")}
     Exercise(**good)
     for wrong in ({"sort": "guess"}, {"difficulty": 4}, {"minutes": 0}, {"name": "two words"}):
         with pytest.raises(ValueError, match=r"x: sort is 'guess'|difficulty|'two words'"):
@@ -172,14 +172,14 @@ def test_sources_are_found_in_a_checkout():
     assert folder() == ROOT / "notebooks"
 
 
-NUMBERS = [e for e in BY_NAME.values() if isinstance(e.judge, Number)]
+NUMBERS = [e for e in BY_NAME.values() if isinstance(e.grader, Number)]
 
 
 @pytest.mark.parametrize("exercise", NUMBERS, ids=lambda e: e.name)
 def test_a_tempting_number_is_told_why_it_is_wrong(exercise):
-    expected = exercise.judge.compute()
+    expected = exercise.grader.compute()
     assert check(exercise.name, expected)
-    for other, says in exercise.judge.tempting:
+    for other, says in exercise.grader.tempting:
         verdict = check(exercise.name, other(), hint=2)
         assert not verdict
         assert says in str(verdict)

@@ -9,18 +9,18 @@ import pytest
 
 from tests.check.variants import softmax as variants
 from tinyattn import ops
-from tinyattn.check.kind import Kind
+from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
 from tinyattn.course.checking import find, recording
-from tinyattn.course.judges import Function, Number
+from tinyattn.course.graders import Function, Number
 
 
 def told(name, answer=..., **how):
     return str(check(name, answer, **how))
 
 
-# --- the front door ---------------------------------------------------------------------------------------------
+# --- which exercise ---------------------------------------------------------------------------------------------
 
 
 def test_an_unknown_name_lists_the_near_ones():
@@ -103,11 +103,11 @@ def test_a_number_that_is_none_or_not_the_right_one(answer, says):
 
 
 def test_arrays_are_told_their_shape_apart_from_their_values():
-    judge = Number(lambda: [1.0, 2.0, 3.0], 1e-3, ((lambda: [3.0, 2.0, 1.0], "the other way round"),))
-    assert judge([1, 2, 3]).outcome == "right"
-    assert "wrong shape: (2,), expected numbers of shape (3,)" in judge([1, 2]).says
-    assert "right shape, wrong values: look again at entry [2]" in judge([1, 2, 30]).says
-    assert "the other way round" in "".join(judge([3, 2, 1]).lines)
+    grader = Number(lambda: [1.0, 2.0, 3.0], 1e-3, ((lambda: [3.0, 2.0, 1.0], "the other way round"),))
+    assert grader([1, 2, 3]).outcome == "right"
+    assert "wrong shape: (2,), expected numbers of shape (3,)" in grader([1, 2]).says
+    assert "right shape, wrong values: look again at entry [2]" in grader([1, 2, 30]).says
+    assert "the other way round" in "".join(grader([3, 2, 1]).lines)
 
 
 # --- functions --------------------------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ def test_what_an_answer_prints_stays_out_of_the_way(capsys):
 
 
 def test_an_endless_loop_ends(monkeypatch):
-    monkeypatch.setattr("tinyattn.course.judges.PATIENCE", 0.2)
+    monkeypatch.setattr("tinyattn.course.graders.PATIENCE", 0.2)
     started = time.monotonic()
     assert "it does not come back." in told("my_softmax_backward", endless)  # nor held against what is tempting
     assert time.monotonic() - started < 60
@@ -207,11 +207,11 @@ def split_in_one_step(x, heads):
 
 
 SPLIT = Function(
-    Kind(
+    Spec(
         name="split_heads",
         says="head i owns columns i d to (i + 1) d",
         function="split_heads",
-        case=lambda pick: {"x": pick.array(*pick.lead, pick.size(), 6), "heads": pick.choose((1, 2, 3))},
+        case=lambda draw: {"x": draw.array(*draw.lead, draw.size(), 6), "heads": draw.choose((1, 2, 3))},
         ours=lambda: SimpleNamespace(split_heads=split_heads),
         properties=[],
         outputs=("y",),
@@ -222,7 +222,7 @@ SPLIT = Function(
 
 
 def test_an_op_of_an_exercise_of_its_own():
-    """Shapes, layouts and oracle come with a Kind; what a reader may be tempted to write is told by its numbers."""
+    """Shapes, layouts and oracle come with a Spec; what a reader may be tempted to write is told by its numbers."""
 
     def copied(x, heads):
         return np.array(split_heads(x, heads))
@@ -250,9 +250,9 @@ def test_an_answer_returns_all_that_the_chapter_asks_for():
 
 
 def test_what_an_answer_must_take():
-    judge = Function("softmax", takes=("mask",))
-    assert judge(ops.softmax).outcome == "right"
-    assert judge(lambda s: ops.softmax(s)).says == "it takes no `mask`."
+    grader = Function("softmax", takes=("mask",))
+    assert grader(ops.softmax).outcome == "right"
+    assert grader(lambda s: ops.softmax(s)).says == "it takes no `mask`."
 
 
 # --- answers with a bug of the zoo get the hint of that bug ---------------------------------------------------------
@@ -265,15 +265,15 @@ ELSEWHERE = [("backward_diag", "loops"), ("backward_no_sum", "einsum"), ("backwa
              ("backward_inplace", "einsum")]  # fmt: skip
 
 
-def bug(kind, name):
-    return next(b for b in ZOO[kind].BUGS if b.name == name)
+def bug(spec, name):
+    return next(b for b in ZOO[spec].BUGS if b.name == name)
 
 
-def gives_the_hint(text, kind, name):
+def gives_the_hint(text, spec, name):
     squeezed = " ".join(text.split())
     assert text.startswith("✗")
-    assert f"{bug(kind, name).says} ({name})" in squeezed
-    assert f"hint: {bug(kind, name).hint}" in squeezed
+    assert f"{bug(spec, name).says} ({name})" in squeezed
+    assert f"hint: {bug(spec, name).hint}" in squeezed
 
 
 @pytest.mark.slow
@@ -313,7 +313,7 @@ def test_an_attention_backward_is_told_which_gradient_is_wrong(name, accused):
     assert any(line[:2] in accused for line in body.split("\n")), text
 
 
-TEMPTING = find("my_softmax_backward").judge.tempting
+TEMPTING = find("my_softmax_backward").grader.tempting
 
 
 @pytest.mark.slow

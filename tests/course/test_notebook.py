@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn.cli import main
-from tinyattn.course import look, picture, table
+from tinyattn.course import show_arrays, show_figure, table
 from tinyattn.course.chapters import Chapter
 from tinyattn.course.notebook import build, notebook, text_of
 from tinyattn.show import figure, style
@@ -107,7 +107,7 @@ def draw():
         made, ax = figure()
         ax.plot([1, 2], [3, 4], label="$d_k$")
         ax.legend()
-    return picture(made, "a-line", "a line that rises")
+    return show_figure(made, "a-line", "a line that rises")
 
 
 def test_a_picture_has_the_same_bytes_every_time():
@@ -119,13 +119,13 @@ def test_a_picture_has_the_same_bytes_every_time():
     assert data["text/plain"] == "[a-line: a line that rises]"
     assert metadata == {"image/png": {"alt": "a line that rises"}, "picture": "a-line"}
     with pytest.raises(ValueError, match=r"'a/b', expected letters, digits and hyphens"):
-        picture(None, "a/b", "")
+        show_figure(None, "a/b", "")
 
 
 def test_arrays_with_names_and_shapes():
-    text = str(look(q=np.array([[1.0, -0.001]]), weights=np.array([3])))
+    text = str(show_arrays(q=np.array([[1.0, -0.001]]), weights=np.array([3])))
     assert text == "q        (1, 2)    [[1.00 0.00]]\nweights  (1,)      [3]"
-    assert "0.001" in str(look(x=np.array([0.001]), decimals=3))
+    assert "0.001" in str(show_arrays(x=np.array([0.001]), decimals=3))
 
 
 def test_tables_are_rounded_and_aligned():

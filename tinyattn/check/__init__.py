@@ -1,9 +1,9 @@
-"""Instruments that tell whether an implementation is right, forward and backward: this library's, or anyone's.
+"""Is an implementation right, forward and backward? This library's, or anyone's.
 
 gradcheck(forward, backward, *inputs)      is this backward the derivative of this forward?
-conform(implementation, "attention")       everything that is known of attention, and the name of the bug
-hold(implementation, "attention")          the same, in this process
-properties_for(implementation, kind)       the same as tests of your own: one a property
+check_implementation(mine, "attention")    every property of attention, and the name of the bug; in a child process
+check_in_process(mine, "attention")        the same without a child process, as in a notebook
+properties_for(mine, "attention")          the same as pytest tests, one a property
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from typing import Any
 
 from .gradcheck import GradReport, gradcheck, gradcheck_layer, gradcheck_model
 
-_LATER = {
-    "conform": "front",
-    "hold": "front",
+_LAZY = {
+    "check_implementation": "runner",
+    "check_in_process": "runner",
     "Report": "trial",
-    "KINDS": "kinds",
+    "SPECS": "specs",
     "properties_for": "plugin",
     "diagnose": "diagnosis",
     "zoo": "zoo",
 }
 
-__all__ = ["KINDS", "GradReport", "Report", "conform", "diagnose", "gradcheck", "gradcheck_layer", "gradcheck_model",
-           "hold", "properties_for", "zoo"]  # fmt: skip
+__all__ = ["SPECS", "GradReport", "Report", "check_implementation", "check_in_process", "diagnose", "gradcheck",
+           "gradcheck_layer", "gradcheck_model", "properties_for", "zoo"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """What brings all kinds and the zoo along is imported where it is asked for."""
-    if name not in _LATER:
+    """Imports what loads all specs and the zoo only when it is first used."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    module = importlib.import_module(f".{_LATER[name]}", __name__)
+    module = importlib.import_module(f".{_LAZY[name]}", __name__)
     return module if name == "zoo" else getattr(module, name)

@@ -1,4 +1,4 @@
-"""`tinyattn check`: what the command line asks of this folder."""
+"""The command `tinyattn check`."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 
 from tqdm import tqdm
 
-from .front import conform
 from .isolation import CheckerFailedError
-from .kinds import KINDS, named, properties_of
 from .measure import catalogue, measure, summary, table
+from .runner import check_implementation
+from .specs import SPECS, get_spec, properties_of
 from .zoo import ZOO
 
-OURS = {  # where this library's own implementation of a kind is to be found
-    **dict.fromkeys(KINDS, "tinyattn.ops"),
+OURS = {  # the library's implementation of each spec
+    **dict.fromkeys(SPECS, "tinyattn.ops"),
     **dict.fromkeys(("multi_head_attention", "feed_forward", "block", "adam", "ranking"), "tinyattn.check.adapters"),
     "causal_model": "tinyattn.check.adapters:SASRecTokens",
 }
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code: 0 all hold, 1 something fails, 2 it could not be run. Raises ValueError for what makes no sense."""
+    """-> exit code: 0 all hold, 1 something fails, 2 could not run. Raises ValueError for contradictory options."""
     try:
         return _run(options)
     except CheckerFailedError as error:
@@ -36,25 +36,31 @@ def _run(options: argparse.Namespace) -> int:
     if asked and options.target is not None:
         raise ValueError(f"--{asked[0]} checks nothing else: leave out {options.target}")
     if options.kind is not None:
-        named(options.kind)
-    chosen = [options.kind] if options.kind else list(KINDS)
+        get_spec(options.kind)
+    chosen = [options.kind] if options.kind else list(SPECS)
     if options.list:
         return _print(options, {name: _properties(name) for name in chosen}, catalogue(chosen))
     if options.contract is not None:
         if options.kind not in (None, options.contract):
             raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
-        clauses = named(options.contract).contract()
+        clauses = get_spec(options.contract).contract()
         return _print(options, clauses, [f"- {clause}" for clause in clauses])
     if options.zoo:
         return _zoo(options, chosen)
     targets = {name: OURS[name] for name in chosen} if options.self else _target(options)
     reports = []
     for name, target in targets.items():
-        with tqdm(total=len(properties_of(KINDS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
+        with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
             reports.append(
-                conform(target, name, examples=options.examples, seed=options.seed, time_limit=options.time_limit,
-                        progress=_advance(bar))
-            )  # fmt: skip
+                check_implementation(
+                    target,
+                    name,
+                    examples=options.examples,
+                    seed=options.seed,
+                    time_limit=options.time_limit,
+                    progress=_advance(bar),
+                )
+            )
         if not options.json:
             print(reports[-1], end="\n\n" if options.self else "\n", flush=True)
     if options.json:
@@ -65,17 +71,17 @@ def _run(options: argparse.Namespace) -> int:
 
 def _target(options: argparse.Namespace) -> dict[str, str]:
     if options.target is None or options.kind is None:
-        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND, of {', '.join(KINDS)}")
+        raise ValueError(f"say what to check and as what: tinyattn check MODULE --as KIND, of {', '.join(SPECS)}")
     return {options.kind: options.target}
 
 
-def _zoo(options: argparse.Namespace, kinds: list[str]) -> int:
-    if not any(name in ZOO for name in kinds):
-        raise ValueError(f"there is no zoo of {kinds[0]}; known: {', '.join(ZOO)}")
-    kinds = [name for name in kinds if name in ZOO]
-    total = sum(len(ZOO[name].BUGS) for name in kinds)
+def _zoo(options: argparse.Namespace, specs: list[str]) -> int:
+    if not any(name in ZOO for name in specs):
+        raise ValueError(f"there is no zoo of {specs[0]}; known: {', '.join(ZOO)}")
+    specs = [name for name in specs if name in ZOO]
+    total = sum(len(ZOO[name].BUGS) for name in specs)
     with tqdm(total=total, unit="bug", leave=False, file=sys.stderr, disable=None) as bar:
-        found = measure(kinds, examples=options.examples, seed=options.seed, progress=_advance(bar))
+        found = measure(specs, examples=options.examples, seed=options.seed, progress=_advance(bar))
     rows = summary(found)
     _print(options, {"summary": rows, "kinds": found}, table(found))
     wrong = any(r["survivors"] or r["accused without a bug"] or r["conventions accused"] for r in rows)
@@ -89,7 +95,7 @@ def _advance(bar: Any) -> Any:
 def _properties(name: str) -> list[dict[str, str]]:
     return [
         {"name": p.name, "stage": p.stage, "held to": p.exactness, "statement": p.statement, "hint": p.hint}
-        for p in properties_of(KINDS[name])
+        for p in properties_of(SPECS[name])
     ]
 
 

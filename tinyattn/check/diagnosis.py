@@ -1,9 +1,9 @@
-"""Which known bug is it? By what comes out, on the same inputs, of the implementation and of every bug in the zoo.
+"""Which known bug is it? Compare the implementation's results with those of every bug in the zoo, on the same inputs.
 
-Both are run on a fixed battery of cases. A bug is named where it gives the numbers that were seen: on most cases that
-are wrong, and breaking none that is right. First single bugs are tried, then pairs. Where several bugs cannot be told
-apart, all are named. Bugs whose numbers are rounding or chance are told by which properties fail. Where nothing fits,
-nothing is named.
+Both are run on a fixed battery of cases. A bug is named if it reproduces the results on most of the wrong cases and
+breaks no right one. Single bugs are tried first, then pairs. If several bugs give the same results, all are named. Bugs
+whose errors are rounding or chance (`noisy`) are recognised by the set of properties that fail. If no bug fits, none is
+named.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import Pick
+from .cases import CaseDrawer
 from .isolation import TooLongError, alarm
-from .kinds import KINDS, Kind, properties_of
-from .observing import standard
+from .observing import observe_call
+from .specs import SPECS, Spec, properties_of
 from .subject import Subject
 from .zoo import ZOO, Bug
 
 FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
-ENOUGH, SLACK = 0.5, 0.25  # of the wrong cases: as many must agree, as few may contradict
-DRAWN = 24  # cases of a battery that are drawn, beside the kind's special ones
+ENOUGH, SLACK = 0.5, 0.25  # shares of the wrong cases: at least so many must agree, at most so many may contradict
+DRAWN = 24  # random cases of a battery, beside the spec's special cases
 
 Observation = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The bugs that explain what was seen: each entry of `bugs` is a set of equals, two entries two bugs at once."""
+    """The bugs that explain the results: an entry of `bugs` holds bugs alike, two entries are two bugs at once."""
 
     bugs: tuple[tuple[Bug, ...], ...] = ()
     how: str = ""  # "numbers" or "failures"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the first bug and its equals."""
+        """Names of the first bug and those that cannot be told from it."""
         return tuple(b.name for b in self.bugs[0]) if self.bugs else ()
 
     def __bool__(self) -> bool:
@@ -63,45 +63,45 @@ class Diagnosis:
         return "\n".join(lines)
 
 
-def diagnose(op: Subject, kind: Kind, failed: Iterable[str] = (), limit: float = 60.0) -> Diagnosis:
-    """Name the bug of `op`, whose failed properties are given, in about `limit` seconds at most."""
-    if kind.name not in ZOO:
+def diagnose(op: Subject, spec: Spec, failed: Iterable[str] = (), limit: float = 60.0) -> Diagnosis:
+    """Name the bug of `op`, given its failed properties, in about `limit` seconds at most."""
+    if spec.name not in ZOO:
         return Diagnosis()
     until = time.monotonic() + limit
-    cases = range(len(battery(kind.name)))
-    seen = [observe(op, kind, i, limit=5.0) for i in cases]
+    cases = range(len(battery(spec.name)))
+    seen = [observe(op, spec, i, limit=5.0) for i in cases]
     if all(s.get("forward", "overflow") != "overflow" for s in seen):
-        return Diagnosis()  # it gives no numbers at all
-    truth = [_of_zoo(kind.name, frozenset(), op, i) for i in cases]
+        return Diagnosis()  # it returned no numbers on any case
+    truth = [_zoo_run(spec.name, frozenset(), op, i) for i in cases]
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
         if wrong:
-            found = _matching(_Match(op, kind, seen, truth, wrong, aspect), until)
-            return found or _by_failures(op, kind, set(failed), seen, truth)
-    return _by_failures(op, kind, set(failed), seen, truth)
+            found = _matching(_Match(op, spec, seen, truth, wrong, aspect), until)
+            return found or _by_failures(op, spec, set(failed), seen, truth)
+    return _by_failures(op, spec, set(failed), seen, truth)
 
 
 @dataclass(frozen=True)
 class _Match:
-    """What was seen of an implementation, and where it is wrong in one aspect."""
+    """An implementation's observations, and the cases on which one aspect of them is wrong."""
 
     op: Subject
-    kind: Kind
+    spec: Spec
     seen: list[Observation]
     truth: list[Observation]
     wrong: list[int]
     aspect: int
 
     def explained(self, bugs: frozenset[str]) -> int:
-        """On how many of the wrong cases these bugs give what was seen; 0 where they explain too little of it.
+        """On how many of the wrong cases these bugs give the same results; 0 if they do not explain the implementation.
 
-        They must break nothing that is right, and may contradict little of what is wrong: extremes, where two ways of
-        writing the same mistake part, or a second mistake that shows in few cases.
+        They must agree on every right case. On a few wrong ones they may contradict: at extremes, where
+        the same mistake written in two ways gives different numbers, or where a second mistake shows.
         """
         count, contradicted = len(self.wrong), 0
         agreed = 0
         for i in [*self.wrong, *(i for i in range(len(self.seen)) if i not in self.wrong)]:
-            theirs = _of_zoo(self.kind.name, bugs, self.op, i)
+            theirs = _zoo_run(self.spec.name, bugs, self.op, i)
             verdict = _compare(self.seen[i], theirs, self.truth[i], self.aspect)
             if i in self.wrong:
                 agreed += verdict == AGREE
@@ -109,19 +109,19 @@ class _Match:
             if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
             if any(_compare(self.seen[i], theirs, self.truth[i], a) == CONTRADICT for a in range(self.aspect)):
-                return 0  # it would have shown before
+                return 0  # it would have shown in an earlier aspect
         return agreed if agreed >= ENOUGH * count else 0
 
 
 def _matching(match: _Match, until: float) -> Diagnosis:
-    """Single bugs that explain what was seen, or else pairs of them."""
-    bugs = [b for b in ZOO[match.kind.name].BUGS if not b.convention and not b.noisy]
+    """The single bugs that explain the observations, or else a pair of them."""
+    bugs = [b for b in ZOO[match.spec.name].BUGS if not b.convention and not b.noisy]
     scores = {b: max(match.explained(frozenset([name])) for name in (b.name, *b.also)) for b in bugs}
     best = max(scores.values(), default=0)
     if best:
         return Diagnosis((_narrowed(match, [b for b in bugs if scores[b] == best]),), "numbers")
     if match.aspect in (2, 4):
-        return Diagnosis()  # manners are few: two bugs would explain any
+        return Diagnosis()  # side effects are yes or no: some pair would explain any of them
     moving = [b for b in bugs if _moves(match, b)]
     for pair in itertools.combinations(moving, 2):
         if time.monotonic() > until:
@@ -133,7 +133,7 @@ def _matching(match: _Match, until: float) -> Diagnosis:
 
 
 def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
-    """Of bugs that look alike in one aspect, those that fit in the later ones of the same half too, where any do."""
+    """Of bugs alike in this aspect, those that fit the later aspects of the same pass too, if any do."""
     for aspect in range(match.aspect + 1, 3 if match.aspect < 3 else ASPECTS):
         fitting = [b for b in bugs if any(_everywhere(match, name, aspect) for name in (b.name, *b.also))]
         bugs = fitting or bugs
@@ -142,14 +142,14 @@ def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
 
 def _everywhere(match: _Match, bug: str, aspect: int) -> bool:
     return all(
-        _compare(seen, _of_zoo(match.kind.name, frozenset([bug]), match.op, i), match.truth[i], aspect) == AGREE
+        _compare(seen, _zoo_run(match.spec.name, frozenset([bug]), match.op, i), match.truth[i], aspect) == AGREE
         for i, seen in enumerate(match.seen)
     )
 
 
 def _alone(match: _Match, bug: Bug) -> int:
-    """On how many of the wrong cases one bug of a pair gives by itself what was seen."""
-    theirs = [_of_zoo(match.kind.name, frozenset([bug.name]), match.op, i) for i in match.wrong]
+    """On how many of the wrong cases one bug of a pair alone gives what was observed."""
+    theirs = [_zoo_run(match.spec.name, frozenset([bug.name]), match.op, i) for i in match.wrong]
     return sum(
         _compare(match.seen[i], t, match.truth[i], match.aspect) == AGREE
         for i, t in zip(match.wrong, theirs, strict=True)
@@ -157,36 +157,36 @@ def _alone(match: _Match, bug: Bug) -> int:
 
 
 def _moves(match: _Match, bug: Bug) -> bool:
-    """Whether the bug shows in this aspect, and nowhere that the implementation is right."""
+    """Whether the bug changes this aspect, and only on cases where the implementation is wrong."""
     shown = [
-        _compare(_of_zoo(match.kind.name, frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
+        _compare(_zoo_run(match.spec.name, frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
         for i, truth in enumerate(match.truth)
     ]
     return any(shown) and all(i in match.wrong for i, differs in enumerate(shown) if differs)
 
 
 def _by_failures(
-    op: Subject, kind: Kind, failed: set[str], seen: list[Observation], truth: list[Observation]
+    op: Subject, spec: Spec, failed: set[str], seen: list[Observation], truth: list[Observation]
 ) -> Diagnosis:
-    """Noisy bugs that fail exactly these properties, of those that could be tried, and are off by about as much."""
+    """The noisy bugs that fail exactly the same properties and have errors of about the same size."""
     if not FINGERPRINTS.exists():
         return Diagnosis()
-    table = json.loads(FINGERPRINTS.read_text()).get(kind.name, {})
-    needs_backward = f"{kind.function}_backward" in op.lacks
-    tried = {p.name for p in properties_of(kind) if not (needs_backward and p.stage == "gradients")}
+    table = json.loads(FINGERPRINTS.read_text()).get(spec.name, {})
+    needs_backward = f"{spec.function}_backward" in op.lacks
+    tried = {p.name for p in properties_of(spec) if not (needs_backward and p.stage == "gradients")}
     same = [
-        b for b in ZOO[kind.name].BUGS if b.noisy and failed and set(table.get(b.name, ())) & tried == failed & tried
+        b for b in ZOO[spec.name].BUGS if b.noisy and failed and set(table.get(b.name, ())) & tried == failed & tried
     ]
-    off = _off(seen, truth)
+    off = _largest_error(seen, truth)
     fitting = []
     for bug in same:
-        theirs = _off([_of_zoo(kind.name, frozenset([bug.name]), op, i) for i in range(len(seen))], truth)
+        theirs = _largest_error([_zoo_run(spec.name, frozenset([bug.name]), op, i) for i in range(len(seen))], truth)
         if off == theirs or (min(off, theirs) > 0 and max(off, theirs) < 30 * min(off, theirs)):
             fitting.append(bug)
     return Diagnosis((tuple(fitting),), "failures") if fitting else Diagnosis()
 
 
-def _off(seen: list[Observation], truth: list[Observation]) -> float:
+def _largest_error(seen: list[Observation], truth: list[Observation]) -> float:
     """The largest error in any number of any case."""
     largest = 0.0
     for a, b in zip(seen, truth, strict=True):
@@ -198,27 +198,27 @@ def _off(seen: list[Observation], truth: list[Observation]) -> float:
 
 
 @functools.cache
-def battery(kind: str) -> tuple[dict[str, Any], ...]:
-    """The cases that implementations are compared on, the same everywhere: simple ones first."""
-    known = KINDS[kind]
-    special = known.specials()
-    small = [known.case(Pick.numbered(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
+def battery(spec: str) -> tuple[dict[str, Any], ...]:
+    """The cases that implementations are compared on: special ones, then random ones of fixed seeds."""
+    known = SPECS[spec]
+    special = known.special_cases()
+    small = [known.case(CaseDrawer.seeded(seed, ((), (2,), (2, 3)))) for seed in range(DRAWN)]
     return (*special, *small)
 
 
-def observe(op: Subject, kind: Kind, i: int, limit: float = 60.0) -> Observation:
-    """Everything that can be seen of one call: results, dtypes, gradients, changed inputs, whether a call repeats."""
+def observe(op: Subject, spec: Spec, i: int, limit: float = 60.0) -> Observation:
+    """Everything observable of one call: results, dtypes, gradients, changed inputs, whether equal calls repeat."""
     try:
         with alarm(limit):
-            return (kind.observe or standard)(op, kind, op.fit(battery(kind.name)[i]))
+            return (spec.observe or observe_call)(op, spec, op.fit(battery(spec.name)[i]))
     except TooLongError:
         return {"forward": "does not return"}
 
 
-ASPECTS = 5  # the answer, what else is returned, manners, gradients, the backward's manners
+ASPECTS = 5  # first output, further outputs, side effects, gradients, side effects of the backward
 AGREE, APART, CONTRADICT = "agree", "apart", "contradict"
-_SAVED = {name for kind in KINDS.values() for name in kind.outputs[1:]}
-_MANNERS = ("dtype of ", "own memory of ", "changed", "repeats")
+_SAVED = {name for spec in SPECS.values() for name in spec.outputs[1:]}
+_SIDE_EFFECTS = ("dtype of ", "own memory of ", "changed", "repeats")
 
 
 def _aspect(name: str) -> int:
@@ -226,16 +226,16 @@ def _aspect(name: str) -> int:
         return 3
     if name.startswith("gradient's"):
         return 3 if name == "gradient's error" else 4
-    if name.startswith(_MANNERS):
+    if name.startswith(_SIDE_EFFECTS):
         return 2
     return 1 if name in _SAVED else 0
 
 
 def _compare(a: Observation, b: Observation, truth: Observation, aspect: int) -> str:
-    """What two implementations show of one case: the same; other numbers; or what cannot be compared.
+    """Compare what two implementations did on one case: AGREE, CONTRADICT (other numbers) or APART (not comparable).
 
-    Numbers that contradict tell two bugs apart. An error or an overflow in one of them alone does not: where a wrong
-    computation breaks down depends on how it is written. Two results of wrong shape are alike, whatever the shapes.
+    Other numbers tell two bugs apart. An error or an overflow in only one of them does not: where a wrong computation
+    fails depends on how it is written. Two results of wrong shape agree, whatever the shapes.
     """
     one, two = ({n: x for n, x in seen.items() if _aspect(n) == aspect} for seen in (a, b))
     broken = [_broken(seen) for seen in (one, two)]
@@ -266,7 +266,7 @@ def _broken(seen: Observation) -> str:
 
 
 def same_numbers(a: Any, b: Any) -> bool:
-    """Whether two observations agree: arrays up to what another order of summing does, anything else exactly."""
+    """Whether two observations agree: arrays up to rounding, anything else exactly."""
     if not isinstance(a, np.ndarray) or not isinstance(b, np.ndarray):
         return bool(a == b)
     if a.shape != b.shape:
@@ -282,22 +282,22 @@ def same_numbers(a: Any, b: Any) -> bool:
 
 
 @functools.cache
-def _zoo_subject(kind: str, bugs: frozenset[str]) -> Subject:
-    return Subject(ZOO[kind].make(bugs), KINDS[kind])
+def _zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
+    return Subject(ZOO[spec].make(bugs), SPECS[spec])
 
 
 @functools.cache
-def _of_zoo_case(kind: str, bugs: frozenset[str], i: int, without: tuple[str, ...]) -> Observation:
-    op = _zoo_subject(kind, bugs)
-    known = KINDS[kind]
+def _cached_zoo_run(spec: str, bugs: frozenset[str], i: int, without: tuple[str, ...]) -> Observation:
+    op = _zoo_subject(spec, bugs)
+    known = SPECS[spec]
     with np.errstate(all="ignore"):
-        case = battery(kind)[i]
+        case = battery(spec)[i]
         parameters = op.signature.parameters
         case = {n: parameters[n].default if n in without else x for n, x in case.items()}
-        return (known.observe or standard)(op, known, case)
+        return (known.observe or observe_call)(op, known, case)
 
 
-def _of_zoo(kind: str, bugs: frozenset[str], like: Subject, i: int) -> Observation:
+def _zoo_run(spec: str, bugs: frozenset[str], like: Subject, i: int) -> Observation:
     """What the zoo's implementation shows of case i, with only the arguments that `like` takes."""
     without = tuple(n for n in like.lacks if n in like.signature.parameters)
-    return _of_zoo_case(kind, bugs, i, without)
+    return _cached_zoo_run(spec, bugs, i, without)

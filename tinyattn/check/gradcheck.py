@@ -4,7 +4,7 @@ The loss is <u, output> with a random cotangent u for every output, so that no g
 entry of every input is moved both ways (or a random choice of entries, for whole models); then, for the adjoint test
 <J v, u> = <v, Jᵀ u>, each input as a whole along one random direction v.
 
-Three front doors, one comparison behind them:
+Three functions share one comparison:
 
     gradcheck(attention, attention_backward, q, k, v, mask)         an op: binds arguments by their names
     gradcheck_layer(forward, backward, p, x)                        (p, x, ...) -> y, cache; (p, dy, cache) -> ...
@@ -20,9 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import Array
 from ..tree import add_to, leaves, tree_map
 
-SINGLE = 1e-3  # of the largest gradient: what a float32 backward may lose; more is no rounding
+FLOAT32_TOLERANCE = 1e-3  # a float32 backward's allowed error, relative to the largest gradient: more is not rounding
 
 
 @dataclass(frozen=True)
@@ -30,19 +31,19 @@ class Entry:
     """The worst entry of one argument's gradient."""
 
     name: str
-    error: float  # |derived - measured| / (the largest of either in this argument + what the differences cannot tell)
+    error: float  # |derived - measured| / (the largest of either in this argument + the differences' own noise)
     index: tuple[int, ...] = ()
     derived: float = 0.0  # what backward returned there
     measured: float = 0.0  # what central differences say
-    adjoint: float = 0.0  # the error along one random direction, in the same measure
-    single: float = 0.0  # how far the float32 backward is from the float64 one, in parts of the largest gradient
-    problem: str = ""  # said instead of numbers: wrong shape, missing, not finite
+    adjoint: float = 0.0  # the error along one random direction, relative as `error`
+    float32_error: float = 0.0  # the float32 backward's distance from the float64 one, relative to the largest gradient
+    problem: str = ""  # in place of numbers: wrong shape, missing, not finite
 
     def __str__(self) -> str:
         if self.problem:
             return f"{self.name:24} {self.problem}"
         place = f"[{', '.join(map(str, self.index))}]"
-        single = f"{self.single:9.1e}" if self.single else "        -"
+        single = f"{self.float32_error:9.1e}" if self.float32_error else "        -"
         return (
             f"{self.name:24} {self.error:8.1e} {self.adjoint:9.1e} {single}  "
             f"at {place}: derived {self.derived:.9g}, measured {self.measured:.9g}"
@@ -51,7 +52,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class GradReport:
-    """One `Entry` an argument; true where all errors are within `tolerance`, and float32's within SINGLE."""
+    """One `Entry` an argument; true where all errors are within `tolerance`, and float32's within FLOAT32_TOLERANCE."""
 
     entries: tuple[Entry, ...]
     tolerance: float
@@ -61,7 +62,8 @@ class GradReport:
         return max((max(e.error, e.adjoint) for e in self.entries), default=0.0)
 
     def agrees(self, entry: Entry) -> bool:
-        return entry.error <= self.tolerance and entry.adjoint <= self.tolerance and entry.single <= SINGLE
+        within = entry.error <= self.tolerance and entry.adjoint <= self.tolerance
+        return within and entry.float32_error <= FLOAT32_TOLERANCE
 
     def __bool__(self) -> bool:
         return bool(self.entries) and all(self.agrees(e) for e in self.entries)
@@ -84,18 +86,18 @@ def gradcheck(
     wrt: tuple[str, ...] | None = None,
     **kwargs: Any,
 ) -> GradReport:
-    """Hold an op's backward against central differences of its forward.
+    """Compare an op's backward with central differences of its forward.
 
     Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
-    what it wants: first `d` + the name of an output, then inputs and outputs of the forward. Where it asks for
-    an output by a name that is no input, the forward's further outputs are given in their order. The gradients
+    what it takes: first `d` + the name of an output, then inputs and outputs of the forward. Where it takes
+    an output under a name that is no input, the forward's further outputs are passed in order. The gradients
     it returns belong, in order, to the arguments named in `wrt`: by default all float arrays but those called
     targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
     returned for an argument that was None.
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
-    The backward is run once more on float32 inputs and held against its own float64 result, since differences of
-    float32 outputs are too coarse for this step: float32 arguments raise TypeError.
+    The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
+    outputs are too coarse for this step: float32 arguments raise TypeError.
     """
     inputs = bind(forward, *args, **kwargs)
     floats = {}
@@ -103,7 +105,7 @@ def gradcheck(
         if _is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-            floats[name] = inputs[name] = np.array(x)  # our own copies: entries are moved in place
+            floats[name] = inputs[name] = np.array(x)  # copies, since entries are moved in place
     if not floats:
         raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
     rng = np.random.default_rng(seed)
@@ -120,7 +122,7 @@ def gradcheck(
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
     arrays = {name: floats[name] for name in _differentiable(inputs, wrt)}
     report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
-    report = _with_single(report, _single_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
+    report = _with_float32_errors(report, _float32_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
@@ -137,7 +139,7 @@ def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, An
 def backward_arguments(
     forward: Callable[..., Any], backward: Callable[..., Any], inputs: dict[str, Any], rng: np.random.Generator
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Run `forward` and give `backward` what its names ask for: -> its arguments, and the cotangents among them.
+    """Run `forward`. -> the arguments that `backward`'s names ask for, and the cotangents among them.
 
     Raises TypeError where it asks for what is neither an input nor an output.
     """
@@ -149,7 +151,7 @@ def backward_arguments(
 def asked_of(
     backward: Callable[..., Any], inputs: dict[str, Any], returned: Any
 ) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
-    """What a backward's parameters ask for: -> names of upstream gradients, all other arguments, the forward's outputs.
+    """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
 
     Raises TypeError where it asks for what is neither an input nor an output.
     """
@@ -182,18 +184,18 @@ def upstream_names(parameters: list[str], inputs: Collection[str]) -> list[str]:
     return found
 
 
-CONSTANTS = ("targets", "weights")  # float arrays that losses take and nobody differentiates by
+CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
 SURPLUS = "(surplus)"
 
 
 def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
     """What a backward returned, under the names of the arguments it belongs to, in order; see `gradcheck`.
 
-    How many there are beyond what any argument can have stands under SURPLUS.
+    The number of gradients beyond the number of arguments stands under SURPLUS.
     """
     names = _differentiable(inputs, wrt)
     found = [g for g in _as_tuple(returned) if g is not None]
-    absent = sum(x is None for x in inputs.values())  # such as b, whose gradient may be returned all the same
+    absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may be returned all the same
     beyond = max(len(found) - len(names) - absent, 0)
     return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
 
@@ -215,12 +217,12 @@ def gradcheck_layer(
     tolerance: float = 1e-6,
     **options: Any,
 ) -> GradReport:
-    """Hold a layer's backward, gradients of its parameters too, against central differences.
+    """Compare a layer's backward, gradients of its parameters too, with central differences.
 
     `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient an input, grads`.
     With `key`, dropout is on and draws the same mask at every call. Raises TypeError for float32.
     """
-    _refuse_single({"p": [leaf for _, leaf in leaves(p)], "inputs": list(inputs)})
+    _refuse_float32({"p": [leaf for _, leaf in leaves(p)], "inputs": list(inputs)})
     p = tree_map(np.array, p)
     xs = [np.array(x) for x in inputs]
 
@@ -249,13 +251,13 @@ def gradcheck_model(
     tolerance: float = 1e-6,
     entries: int | None = 12,
 ) -> GradReport:
-    """Hold `model.loss_backward` against central differences of `model.loss`, at `entries` places a parameter.
+    """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places a parameter.
 
     Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
     that should have received a gradient and did not is found too. `entries=None` checks all. Raises TypeError
     for float32.
     """
-    _refuse_single({"p": [leaf for _, leaf in leaves(p)]})
+    _refuse_float32({"p": [leaf for _, leaf in leaves(p)]})
     p = tree_map(np.array, p)
 
     def run() -> Any:
@@ -270,18 +272,27 @@ def gradcheck_model(
     return _compare(lambda: float(run()[0]), arrays, found, rng, step, tolerance, entries, abs(float(value)))
 
 
-def _refuse_single(groups: dict[str, list[Any]]) -> None:
+def _refuse_float32(groups: dict[str, list[Any]]) -> None:
     for name, arrays in groups.items():
         for x in arrays:
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: an array of {name} is {x.dtype}, expected float64")
 
 
-def _compare(loss, arrays, gradients, rng, step, tolerance, entries, size) -> GradReport:
-    """The one comparison: move entries of `arrays` in place and watch `loss`, whose terms add up to `size`.
+def _compare(
+    loss: Callable[[], float],
+    arrays: dict[str, Any],
+    gradients: dict[str, Any],
+    rng: np.random.Generator,
+    step: float,
+    tolerance: float,
+    entries: int | None,
+    size: float,
+) -> GradReport:
+    """Compare `gradients` with differences of `loss`, moving `arrays` in place; `size` is the sum of its |terms|.
 
     Rounding leaves an error of about 1e-16 · size in the loss, and so 1e-16 · size / step in a difference: below
-    that no disagreement can be told, and the smallest gradient that can be judged is that over the tolerance.
+    that nothing can be measured, so the smallest gradient that can be checked is that divided by the tolerance.
     """
     floor = 4e-16 * size / step / tolerance
     found = []
@@ -307,8 +318,16 @@ def _compare(loss, arrays, gradients, rng, step, tolerance, entries, size) -> Gr
     return GradReport(tuple(found), tolerance)
 
 
-def _adjoint_error(loss, x, g, rng, step, tolerance, floor) -> float:
-    """|<J v, u> - <v, Jᵀ u>| for a random v, in parts of what the second is summed from."""
+def _adjoint_error(
+    loss: Callable[[], float],
+    x: Array,
+    g: Array,
+    rng: np.random.Generator,
+    step: float,
+    tolerance: float,
+    floor: float,
+) -> float:
+    """|<J v, u> - <v, Jᵀ u>| for a random v, relative to the sum of |terms| of the second."""
     v = rng.uniform(0.5, 1, x.shape) * rng.choice([-1, 1], x.shape)
     derived = float(np.sum(g * v))
     scale = float(np.sum(np.abs(g * v))) + floor
@@ -316,8 +335,14 @@ def _adjoint_error(loss, x, g, rng, step, tolerance, floor) -> float:
     return abs(derived - line.slope(derived, tolerance * scale)) / scale if scale else 0.0
 
 
-def _single_gradients(forward, backward, inputs, upstream, wrt) -> dict[str, Any]:
-    """What backward returns on float32 inputs for the same cotangents; nothing where it does not take them."""
+def _float32_gradients(
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    inputs: dict[str, Any],
+    upstream: list[Any],
+    wrt: tuple[str, ...] | None,
+) -> dict[str, Any]:
+    """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
     narrow = {n: x.astype(np.float32) if _is_float_array(x) else x for n, x in inputs.items()}
     try:
         given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
@@ -328,25 +353,26 @@ def _single_gradients(forward, backward, inputs, upstream, wrt) -> dict[str, Any
         return {}
 
 
-def _with_single(
-    report: GradReport, single: dict[str, Any], gradients: dict[str, Any], size: float
+def _with_float32_errors(
+    report: GradReport, float32: dict[str, Any], gradients: dict[str, Any], size: float
 ) -> GradReport:
-    """With the float32 backward's error, in parts of the largest gradient, or of what float32 can tell from 0."""
-    floor = float(np.finfo(np.float32).eps) * size / SINGLE
+    """The report with the float32 backward's error, relative to the largest gradient or to float32's own noise."""
+    floor = float(np.finfo(np.float32).eps) * size / FLOAT32_TOLERANCE
     entries = []
     for entry in report.entries:
-        narrow: Any = single.get(entry.name)
+        narrow: Any = float32.get(entry.name)
         wide: Any = gradients.get(entry.name)
         known = narrow is not None and wide is not None and not entry.problem
         if known and np.shape(narrow) == np.shape(wide) and np.size(wide):
             largest = (float(np.max(np.abs(wide))) + floor) or 1.0
             error = float(np.max(np.abs(np.asarray(narrow, np.float64) - wide))) / largest
-            entry = replace(entry, single=error if np.isfinite(error) else np.inf)
+            entry = replace(entry, float32_error=error if np.isfinite(error) else np.inf)
         entries.append(entry)
     return GradReport(tuple(entries), report.tolerance)
 
 
-def _places(rng, g, entries) -> list[tuple[int, ...]]:
+def _places(rng: np.random.Generator, g: Array, entries: int | None) -> list[tuple[int, ...]]:
+    """Indices to check: all, or half of them where g is largest and half at random."""
     if entries is None or g.size <= entries:
         flat = np.arange(g.size)
     else:
@@ -355,7 +381,7 @@ def _places(rng, g, entries) -> list[tuple[int, ...]]:
     return [tuple(int(j) for j in np.unravel_index(i, g.shape)) for i in flat]
 
 
-def _single_entry(x, index) -> np.ndarray:
+def _single_entry(x: Array, index: tuple[int, ...]) -> Array:
     """The direction in which one entry of x grows."""
     direction = np.zeros(x.shape)
     direction[index] = 1
@@ -396,7 +422,7 @@ class _Line:
         return measured
 
 
-def _cotangent(rng, out) -> Any:
+def _cotangent(rng: np.random.Generator, out: Any) -> Any:
     """Random, of the output's shape and dtype; a Python float for a scalar loss."""
     return rng.standard_normal(np.shape(out)).astype(out.dtype) if np.shape(out) else float(rng.standard_normal())
 
@@ -405,5 +431,5 @@ def _is_float_array(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
-def _as_tuple(x: Any) -> tuple:
+def _as_tuple(x: Any) -> tuple[Any, ...]:
     return tuple(x) if isinstance(x, tuple | list) else (x,)

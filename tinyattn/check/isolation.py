@@ -1,4 +1,4 @@
-"""Run somebody's code where it can do no harm: in a child process, with time limits."""
+"""Run untrusted code in a child process, with time limits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from .subject import CannotRunError, TooLongError, told
+from .subject import CannotRunError, TooLongError, message_of
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the block after so many seconds, where the system and the thread allow it."""
+    """Raise TooLongError in the block after `seconds`: on systems with SIGALRM, in the main thread."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -43,7 +43,7 @@ def alarm(seconds: float) -> Iterator[None]:
 
 
 def load(target: str) -> Any:
-    """MODULE or FILE.py, with :OBJECT or without. Raises CannotRunError, saying what went wrong."""
+    """Import MODULE or FILE.py, with or without :OBJECT. Raises CannotRunError, saying what went wrong."""
     place, _, name = target.rpartition(":") if _has_object(target) else (target, "", "")
     try:
         if place.endswith(".py") or Path(place).is_dir():
@@ -55,7 +55,7 @@ def load(target: str) -> Any:
     except CannotRunError:
         raise
     except BaseException as error:
-        raise CannotRunError(f"importing {place} raised {type(error).__name__}: {told(error)}") from error
+        raise CannotRunError(f"importing {place} raised {type(error).__name__}: {message_of(error)}") from error
     found: Any = module
     for part in name.split(".") if name else ():
         if not hasattr(found, part):
@@ -66,12 +66,12 @@ def load(target: str) -> Any:
         try:
             found = found()
         except Exception as error:
-            raise CannotRunError(f"{target}() raised {type(error).__name__}: {told(error)}") from error
+            raise CannotRunError(f"{target}() raised {type(error).__name__}: {message_of(error)}") from error
     return found
 
 
 def _has_object(target: str) -> bool:
-    """Whether there is a :OBJECT, which the colon of a Windows drive is not."""
+    """Whether `target` ends in :OBJECT; the colon of a Windows drive does not count."""
     place, colon, name = target.rpartition(":")
     return bool(colon and place and name) and not name.startswith(("\\", "/"))
 
@@ -79,8 +79,8 @@ def _has_object(target: str) -> bool:
 def _from_file(path: Path) -> Any:
     if not path.is_file():
         raise CannotRunError(f"{path} is {'a directory' if path.is_dir() else 'no file'}")
-    sys.path.append(str(path.resolve().parent))  # what it imports from beside it, behind all that is installed
-    name = f"checked_{path.stem}"  # a file called random.py must not stand for the library's random
+    sys.path.append(str(path.resolve().parent))  # for its imports of neighbouring files, after installed packages
+    name = f"checked_{path.stem}"  # a file called random.py must not replace the standard module
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -91,7 +91,7 @@ def _from_file(path: Path) -> Any:
 
 
 class CheckerFailedError(RuntimeError):
-    """Something went wrong in this folder, and not in the code on trial."""
+    """The checker itself raised, not the code that is checked."""
 
 
 OUT_OF_TIME = "it had not ended after"
@@ -100,14 +100,14 @@ OUT_OF_TIME = "it had not ended after"
 def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tuple[str, Any]]:
     """Run `work(send, *args)` in a child process, and yield what it sends: (what, value) pairs.
 
-    Ends with ("ended", "") where the child came to its end, else with ("ended", why not): out of time, or a crash.
+    Ends with ("ended", "") if `work` returned, else with ("ended", reason): out of time, or a crash.
     Raises CheckerFailedError where `work` itself raised.
     """
     context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(there, work, args), daemon=True)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of forking beside BLAS's threads
+        warnings.simplefilter("ignore", DeprecationWarning)  # about forking a process with threads (BLAS)
         child.start()
     there.close()
     until = time.monotonic() + limit
@@ -129,7 +129,7 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
                 return
     finally:
         with contextlib.suppress(OSError, AttributeError):
-            os.killpg(child.pid, signal.SIGKILL)  # and whatever it has started
+            os.killpg(child.pid, signal.SIGKILL)  # the child and its own children
         child.kill()
         child.join()
         here.close()
@@ -137,9 +137,9 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
 
 def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
     _die_with_the_parent()
-    faulthandler.disable()  # what a crash of theirs prints is not our output either
+    faulthandler.disable()  # a crash must not print to our stderr
     with open(os.devnull, "w") as nowhere:
-        os.dup2(nowhere.fileno(), 1)  # what it prints is not our output
+        os.dup2(nowhere.fileno(), 1)  # its output is discarded
         os.dup2(nowhere.fileno(), 2)
         sys.stdout = sys.stderr = nowhere
         warnings.simplefilter("ignore")
@@ -155,7 +155,7 @@ def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
 
 
 def _die_with_the_parent() -> None:
-    """A group of its own, so that all of it can be ended; on Linux, ended also where the parent is killed."""
+    """Start a process group, so that grandchildren can be killed; on Linux, die if the parent is killed."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
     with contextlib.suppress(OSError, AttributeError):

@@ -1,31 +1,31 @@
-"""How good is the suite? Every bug of the zoo, against every property of its kind."""
+"""Measure the suite: try every property of a spec on every bug of its zoo."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .kinds import KINDS, properties_of
 from .property import EXACTNESS, STAGES
+from .specs import SPECS, properties_of
 from .subject import Subject
 from .trial import try_property
 from .zoo import ZOO
 
 
 def measure(
-    kinds: Iterable[str] = (), *, examples: int = 50, seed: int = 0, progress: Callable[[str], Any] | None = None
+    specs: Iterable[str] = (), *, examples: int = 50, seed: int = 0, progress: Callable[[str], Any] | None = None
 ) -> dict[str, Any]:
-    """-> {kind: {"bugs": {bug: {"convention": .., "killed by": [properties]}}, "sound": [properties]}}.
+    """-> {spec: {"bugs": {bug: {"convention": .., "killed by": [properties]}}, "sound": [properties]}}.
 
-    "sound" lists what accuses the zoo's implementation when no switch is thrown, and must be empty.
+    "sound" lists the properties that fail without any bug, and must be empty.
     """
     result: dict[str, Any] = {}
-    for name in kinds or ZOO:
-        kind, module = KINDS[name], ZOO[name]
+    for name in specs or ZOO:
+        spec, module = SPECS[name], ZOO[name]
 
-        def killers(bugs: frozenset[str], kind: Any = kind, module: Any = module) -> list[str]:
-            op = Subject(module.make(bugs), kind)
-            tried = (try_property(op, kind, p, examples=examples, seed=seed, shrink=False) for p in properties_of(kind))
+        def killers(bugs: frozenset[str], spec: Any = spec, module: Any = module) -> list[str]:
+            op = Subject(module.make(bugs), spec)
+            tried = (try_property(op, spec, p, examples=examples, seed=seed, shrink=False) for p in properties_of(spec))
             return [f.property for f in tried if f.outcome == "fails"]
 
         row: dict[str, Any] = {"sound": killers(frozenset()), "bugs": {}}
@@ -38,12 +38,12 @@ def measure(
 
 
 def summary(measured: dict[str, Any]) -> list[dict[str, Any]]:
-    """A row a kind: how many bugs, how many killed, how many past oracle and properties, and which survive."""
+    """A row a spec: how many bugs, how many killed, how many by late stages alone, and which survive."""
     rows = []
     for name, row in measured.items():
         bugs = {b: found["killed by"] for b, found in row["bugs"].items() if not found["convention"]}
         conventions = {b: found["killed by"] for b, found in row["bugs"].items() if found["convention"]}
-        stages = {p.name: p.stage for p in properties_of(KINDS[name])}
+        stages = {p.name: p.stage for p in properties_of(SPECS[name])}
         early = ("shapes", "oracle", "properties")
         late = [b for b, killers in bugs.items() if killers and not any(stages[k] in early for k in killers)]
         rows.append({
@@ -79,12 +79,12 @@ def table(measured: dict[str, Any]) -> list[str]:
     return lines
 
 
-def catalogue(kinds: Iterable[str] = ()) -> list[str]:
-    """Every property, by kind and stage: its statement and what it is held to."""
+def catalogue(specs: Iterable[str] = ()) -> list[str]:
+    """Every property, by spec and stage: its statement and its exactness."""
     lines = ["stages:"] + [f"  {name:11} {text}" for name, text in STAGES.items()]
     lines += ["", "held to:"] + [f"  {name:11} {text}" for name, text in EXACTNESS.items()]
-    for name in kinds or KINDS:
-        kind = KINDS[name]
-        lines += ["", f"{name}: {kind.says}"]
-        lines += [f"  {p.stage:11} {p.exactness:11} {p.name}: {p.statement}" for p in properties_of(kind)]
+    for name in specs or SPECS:
+        spec = SPECS[name]
+        lines += ["", f"{name}: {spec.says}"]
+        lines += [f"  {p.stage:11} {p.exactness:11} {p.name}: {p.statement}" for p in properties_of(spec)]
     return lines

@@ -1,4 +1,4 @@
-"""What can be seen of one call of an implementation, for comparing it with others."""
+"""Observe one call of an implementation, to compare it with others."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from .demands import upstream
-from .kind import Kind
+from .common import upstream
 from .property import Violation
+from .spec import Spec
 from .subject import MissingError, Subject
 
 
-def standard(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls repeat, or the error raised."""
     given = _copies(case)
     seen: dict[str, Any] = {}
     try:
         outputs = op.outputs(**given)
-        for name, x in zip(kind.outputs, outputs, strict=True):
+        for name, x in zip(spec.outputs, outputs, strict=True):
             if x is not None:
                 seen |= {name: np.array(x), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
                 shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(given).values())
@@ -26,16 +26,16 @@ def standard(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
         seen["changed"] = _changed(case, given)
         again = op.outputs(**_copies(case))
         same = all(
-            np.array_equal(a, seen[n], equal_nan=True) for n, a in zip(kind.outputs, again, strict=True) if n in seen
+            np.array_equal(a, seen[n], equal_nan=True) for n, a in zip(spec.outputs, again, strict=True) if n in seen
         )
         seen["repeats"] = same
     except Violation as violation:
         seen["forward"] = _raised(violation)
         return seen
-    if not kind.wrt or f"{kind.function}_backward" in op.lacks:
+    if not spec.wrt or f"{spec.function}_backward" in op.lacks:
         return seen
     try:
-        takes = op.prepared(_copies(case), upstream(kind, case))
+        takes = op.prepared(_copies(case), upstream(spec, case))
         before = _copies(takes)
         found = op.name_gradients(case, op.backward(takes))
         seen |= {f"gradient {name}": np.array(g) for name, g in found.items()}
@@ -49,7 +49,7 @@ def standard(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _raised(violation: Violation) -> str:
-    """Errors of arithmetic are one and the same as infinities: another way of computing meets them elsewhere."""
+    """What was raised. An ArithmeticError counts as overflow: other code for the formula returns infinity."""
     cause = violation.__cause__
     if isinstance(cause, ArithmeticError):
         return "overflow"

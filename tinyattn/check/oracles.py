@@ -1,11 +1,15 @@
-"""The ops once more, as plain loops over numbers in float64: slow, and simple enough to be believed."""
+"""Oracles: the ops as plain loops over float64 numbers, slow and simple."""
+
+from __future__ import annotations
 
 import math
 
 import numpy as np
 
+from ..backend import Array
 
-def linear(x, W, b=None):
+
+def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     y = np.zeros((*x.shape[:-1], W.shape[1]))
     for token in np.ndindex(x.shape[:-1]):
         for o in range(W.shape[1]):
@@ -13,7 +17,7 @@ def linear(x, W, b=None):
     return y
 
 
-def softmax(s, mask=None):
+def softmax(s: Array, mask: Array | None = None) -> Array:
     allowed = np.broadcast_to(True if mask is None else mask, s.shape)
     p = np.zeros(s.shape)
     for row in np.ndindex(s.shape[:-1]):
@@ -26,7 +30,10 @@ def softmax(s, mask=None):
     return p
 
 
-def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None, keep: Array | None = None,
+    rate: float = 0.0, scale: float | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
     n, m, d = q.shape[-2], k.shape[-2], q.shape[-1]
     scale = 1 / math.sqrt(d) if scale is None else scale
     s = np.zeros((*q.shape[:-1], m))
@@ -46,7 +53,7 @@ def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
     return out, weights
 
 
-def layer_norm(x, gamma, beta, eps=1e-5):
+def layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:
     y, x_hat = np.zeros(x.shape), np.zeros(x.shape)
     rstd = np.zeros((*x.shape[:-1], 1))
     d = x.shape[-1]
@@ -60,7 +67,7 @@ def layer_norm(x, gamma, beta, eps=1e-5):
     return y, x_hat, rstd
 
 
-def gelu(x, approximate=False):
+def gelu(x: Array, approximate: bool = False) -> Array:
     y = np.zeros(x.shape)
     for i in np.ndindex(x.shape):
         if approximate:
@@ -70,22 +77,22 @@ def gelu(x, approximate=False):
     return y
 
 
-def relu(x):
+def relu(x: Array) -> Array:
     return np.array([max(value, 0.0) for value in x.reshape(-1)]).reshape(x.shape)
 
 
-def dropout(x, keep, rate):
+def dropout(x: Array, keep: Array | None, rate: float) -> Array:
     if keep is None:
         return np.array(x)
     flat = zip(x.reshape(-1), np.broadcast_to(keep, x.shape).reshape(-1), strict=True)
     return np.array([value / (1 - rate) if kept else 0.0 for value, kept in flat]).reshape(x.shape)
 
 
-def embedding(ids, E):
+def embedding(ids: Array, E: Array) -> Array:
     return np.array([[E[i, c] for c in range(E.shape[1])] for i in ids.reshape(-1)]).reshape(*ids.shape, E.shape[1])
 
 
-def embedding_backward(dy, ids, E):
+def embedding_backward(dy: Array, ids: Array, E: Array) -> Array:
     dE = np.zeros(E.shape)
     for place in np.ndindex(ids.shape):
         for c in range(E.shape[1]):
@@ -93,7 +100,7 @@ def embedding_backward(dy, ids, E):
     return dE
 
 
-def cross_entropy(logits, targets, weights=None):
+def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -> float:
     total = loss = 0.0
     for place in np.ndindex(targets.shape):
         w = 1.0 if weights is None else weights[place]
@@ -104,7 +111,7 @@ def cross_entropy(logits, targets, weights=None):
     return loss / total if total else 0.0
 
 
-def bce_with_logits(z, targets, weights=None):
+def bce_with_logits(z: Array, targets: Array, weights: Array | None = None) -> float:
     total = loss = 0.0
     for place in np.ndindex(z.shape):
         w, t = (1.0 if weights is None else weights[place]), targets[place]
@@ -113,12 +120,14 @@ def bce_with_logits(z, targets, weights=None):
     return loss / total if total else 0.0
 
 
-def _minus_log_sigmoid(z):
+def _minus_log_sigmoid(z: float) -> float:
     return math.log1p(math.exp(-z)) if z > 0 else -z + math.log1p(math.exp(z))
 
 
-def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
-    """Head by head, its columns picked by hand."""
+def multi_head_attention(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
+) -> Array:
+    """A loop over heads, each with its own columns."""
     q, k, v = linear(x, W_q), linear(x, W_k), linear(x, W_v)
     d = x.shape[-1] // heads
     columns = [slice(h * d, (h + 1) * d) for h in range(heads)]
@@ -126,31 +135,38 @@ def multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask=None):
     return linear(joined, W_o)
 
 
-def feed_forward(x, W_1, b_1, W_2, b_2):
+def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
     return linear(relu(linear(x, W_1, b_1)), W_2, b_2)
 
 
-def block(x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5):
+def block(
+    x: Array, gamma_1: Array, beta_1: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_2: Array,
+    beta_2: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, heads: int, mask: Array | None = None,
+    eps: float = 1e-5,
+) -> Array:  # fmt: skip
     x = x + multi_head_attention(layer_norm(x, gamma_1, beta_1, eps)[0], W_q, W_k, W_v, W_o, heads, mask)
     return x + feed_forward(layer_norm(x, gamma_2, beta_2, eps)[0], W_1, b_1, W_2, b_2)
 
 
-def rank(scores, target):
+def rank(scores: Array, target: int) -> float:
     """The mean rank under ties: 1 is best."""
     greater = sum(1 for s in scores if s > scores[target])
     equal = sum(1 for s in scores if s == scores[target]) - 1
     return 1 + greater + equal / 2
 
 
-def hit_rate(scores, target, k):
+def hit_rate(scores: Array, target: int, k: int) -> float:
     return 1.0 if rank(scores, target) < k + 1 else 0.0
 
 
-def ndcg(scores, target, k):
+def ndcg(scores: Array, target: int, k: int) -> float:
     return 1 / math.log2(rank(scores, target) + 1) if rank(scores, target) < k + 1 else 0.0
 
 
-def adam(vector, gradient, m, v, step, lr=1e-3, beta1=0.9, beta2=0.98, eps=1e-8):
+def adam(
+    vector: Array, gradient: Array, m: Array, v: Array, step: int, lr: float = 1e-3, beta1: float = 0.9,
+    beta2: float = 0.98, eps: float = 1e-8,
+) -> tuple[Array, ...]:  # fmt: skip
     """-> new vector, m, v, entry by entry."""
     results = np.zeros((3, len(vector)))
     for i in range(len(vector)):

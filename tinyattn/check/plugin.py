@@ -1,4 +1,4 @@
-"""The catalogue as tests of one's own: one pytest test a property.
+"""Properties as pytest tests, one a property.
 
 # test_my_attention.py
 import my_attention
@@ -13,22 +13,22 @@ from collections.abc import Callable
 from typing import Any
 
 from .isolation import load
-from .kinds import named, properties_of
 from .property import Property
+from .specs import get_spec, properties_of
 from .subject import Subject
 from .trial import describe, try_property
 
 
-def properties_for(implementation: Any, kind: str, *, examples: int = 50, seed: int = 0) -> Callable[..., None]:
-    """A parametrised pytest test: one case a property of `kind`, named after it; what is not offered is skipped.
+def properties_for(implementation: Any, spec: str, *, examples: int = 50, seed: int = 0) -> Callable[..., None]:
+    """A parametrised pytest test: one case a property of `spec`, named after it; what cannot be tried is skipped.
 
-    `implementation` is what `conform` takes: a module, an object, a function, or the name of one. It runs in the
-    test's own process. Raises ValueError for an unknown kind, CannotRunError where the kind's function is missing,
+    `implementation` is as in `check_implementation`: a module, an object, a function, or the name of one. It runs in
+    the test's own process. Raises ValueError for an unknown spec, CannotRunError if its function is missing,
     ImportError without pytest or hypothesis.
     """
     import pytest
 
-    known = named(kind)
+    known = get_spec(spec)
     op = Subject(load(implementation) if isinstance(implementation, str) else implementation, known)
 
     @pytest.mark.parametrize("prop", properties_of(known), ids=lambda prop: f"{prop.stage}-{prop.name}")

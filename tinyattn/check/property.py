@@ -1,7 +1,7 @@
-"""The form of a property, and the tolerances it is held to.
+"""What a property is, and its tolerances.
 
-A property is a statement in one sentence and a function that raises where the statement is false. The function is
-given a `Subject` (an implementation, called as the library's own op would be) and a case drawn for its kind.
+A property is a statement in one sentence and a function that raises Violation if the statement is false. The function
+takes a `Subject` (an implementation, called like the library's op) and a case drawn for its spec.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ EXACTNESS = {
     "statistical": "five standard deviations, over draws of a fixed seed",
 }
 
-LEADS = ((), (1,), (2,), (2, 3))
-NOTHING = ((0,), (2, 0))  # lead axes of a batch of nothing
+LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
+EMPTY_BATCHES = ((0,), (2, 0))
 
 
 class Violation(AssertionError):
-    """The statement is false here: a sentence, and where there are any the value expected and the value got."""
+    """A property does not hold: a sentence, and where known the values got and expected."""
 
     def __init__(self, message: str, got: Any = None, expected: Any = None):
         super().__init__(message)
@@ -42,9 +42,9 @@ class Violation(AssertionError):
 
 @dataclass(frozen=True)
 class Property:
-    """`holds(op, **case)` raises Violation where the statement is false of the subject `op`."""
+    """`holds(op, **case)` raises Violation if the statement is false for the subject `op`."""
 
-    kind: str
+    spec: str
     name: str
     stage: str
     exactness: str
@@ -52,16 +52,16 @@ class Property:
     holds: Callable[..., None] = field(repr=False)
     hint: str = ""
     leads: tuple[tuple[int, ...], ...] = LEADS
-    once: bool = False  # does not depend on the case, or takes long: tried once
-    wide: bool = False  # on sizes of 20 and more, in few cases
+    once: bool = False  # tried on one case: it is slow, or does not depend on the case
+    wide: bool = False  # tried on sizes of 20 to 70, in few cases
 
     def at_most(self, examples: int) -> int:
-        """On how many cases it is tried where `examples` are asked for."""
+        """The number of cases it is tried on if `examples` are asked for."""
         return 1 if self.once else min(examples, 6) if self.wide else examples
 
 
-def stating(kind: str, into: list[Property]) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
-    """A decorator that registers functions as properties of `kind` in the list `into`.
+def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable[..., None]], Callable[..., None]]]:
+    """A decorator that registers functions as properties of `spec` in the list `into`.
 
     states = stating("softmax", PROPERTIES)
 
@@ -82,7 +82,7 @@ def stating(kind: str, into: list[Property]) -> Callable[..., Callable[[Callable
         assert stage in STAGES
 
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            into.append(Property(kind, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide))
+            into.append(Property(spec, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide))
             return holds
 
         return register
@@ -91,7 +91,7 @@ def stating(kind: str, into: list[Property]) -> Callable[..., Callable[[Callable
 
 
 def rounding(dtype: Any, length: int, scale: float) -> float:
-    """The error that rounding may leave in a sum of `length` terms of which the largest has size `scale`."""
+    """The rounding error allowed in a sum of `length` terms whose largest has size `scale`."""
     unit = 1.1e-16 if np.dtype(dtype) == np.float64 else 6e-8
     return 30 * unit * math.sqrt(max(length, 1)) * max(float(scale), 1e-30)
 
@@ -103,7 +103,7 @@ def demand(condition: Any, message: str) -> None:
 
 
 def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
-    """Raise Violation, naming the worst place, where any entry differs by more than `atol` (a number, or an array)."""
+    """Raise Violation, naming the worst entry, if any differs by more than `atol` (a number or an array)."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.shape != expected.shape:
         raise Violation(f"{what.strip()} has the wrong shape", got.shape, expected.shape)
@@ -127,7 +127,7 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
 
 
 def same_bits(got: Any, expected: Any, what: str = "result") -> None:
-    """Raise Violation where two arrays differ in any bit but the sign of a zero, which 0 · v takes from v."""
+    """Raise Violation if two arrays differ in any bit but the sign of a zero: 0 · v has the sign of v."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.dtype != expected.dtype:
         raise Violation(f"{what} has the wrong dtype", str(got.dtype), str(expected.dtype))
@@ -144,5 +144,5 @@ def same_bits(got: Any, expected: Any, what: str = "result") -> None:
 
 
 def largest(*arrays: Any) -> float:
-    """The largest absolute value in any of the arrays, and at least 1; None is passed over."""
+    """The largest absolute value in any of the arrays, at least 1; None is skipped."""
     return max([1.0, *(float(np.max(np.abs(x))) for x in arrays if x is not None and np.size(x))])

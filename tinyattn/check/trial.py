@@ -1,4 +1,4 @@
-"""One property, tried on many cases; what came of it; and the report of all of them."""
+"""Try one property on many cases; the finding; and the report of all findings."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .drawing import strategy
+from .cases import strategy
 from .isolation import alarm
-from .kinds import Kind
 from .property import STAGES, Property, Violation
-from .subject import CannotRunError, MissingError, Subject, TooLongError, told
+from .specs import Spec
+from .subject import CannotRunError, MissingError, Subject, TooLongError, message_of
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one property: it "holds", "fails" or was "skipped". Values and counterexample are text."""
+    """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text."""
 
     property: str
     stage: str
@@ -31,12 +31,12 @@ class Finding:
     got: str = ""
     counterexample: str = ""
     hint: str = ""
-    endless: bool = False  # a call had not returned in time
+    endless: bool = False  # a call did not return in time
 
 
 @dataclass(frozen=True)
 class Report:
-    """All findings, in the order of their trial; true where none fails and something held."""
+    """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec."""
 
     kind: str
     implementation: str
@@ -45,8 +45,8 @@ class Report:
     examples: int = 0
     seed: int = 0
     diagnosis: Any = None
-    not_run: int = 0  # properties left untried, after a crash or too many endless calls
-    problem: str = ""  # why it could not be run
+    not_run: int = 0  # properties not tried, after a crash or two endless calls
+    problem: str = ""  # why it could not run
 
     @property
     def failures(self) -> list[Finding]:
@@ -68,7 +68,7 @@ class Report:
 
 def try_property(
     op: Subject,
-    kind: Kind,
+    spec: Spec,
     prop: Property,
     *,
     examples: int = 50,
@@ -77,8 +77,8 @@ def try_property(
     budget: float = 60.0,
     patience: float = 10.0,
 ) -> Finding:
-    """One property on `examples` cases that hypothesis draws. Raises CannotRunError, ImportError without hypothesis."""
-    cases = strategy(kind.case, prop.leads, prop.wide)  # says so where hypothesis is missing
+    """Try a property on `examples` cases drawn by hypothesis. Raises CannotRunError, ImportError without hypothesis."""
+    cases = strategy(spec.case, prop.leads, prop.wide)  # raises ImportError without hypothesis
     import hypothesis
     from hypothesis import HealthCheck, Phase
 
@@ -97,14 +97,14 @@ def try_property(
         holds()
     except Violation:
         failed = True
-    except hypothesis.errors.HypothesisException:  # it fails now and holds then
+    except hypothesis.errors.HypothesisException:  # it fails on some calls only
         failed = True
         trial.flaky = True
     return trial.finding(failed)
 
 
 class _Trial:
-    """A property as a function of one case, which remembers what happened last."""
+    """A property as a function of one case; it keeps the last violation and the number of tries."""
 
     def __init__(self, op: Subject, prop: Property, until: float, patience: float):
         self.op, self.prop, self.until, self.patience = op, prop, until, patience
@@ -116,17 +116,17 @@ class _Trial:
 
     def __call__(self, case: dict[str, Any]) -> None:
         if self.too_long is not None:
-            raise self.too_long  # nobody waits for a smaller case as well
+            raise self.too_long  # no shrinking: every smaller case might take as long
         if time.monotonic() > self.until:
             if self.violation is not None:
-                raise self.violation  # no time to make it smaller
+                raise self.violation  # out of time: stop shrinking
             return
         if self.missing:
             return
         self.tries += 1
         case = self.op.fit(case)
         given = {n: x for n, x in case.items() if n not in self.op.lacks}
-        shown = show_case(self.op.kind.shown(self.op, given) if self.op.kind.shown else given)
+        shown = show_case(self.op.spec.shown(self.op, given) if self.op.spec.shown else given)
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
@@ -139,8 +139,8 @@ class _Trial:
             self._failed(shown, self.too_long)
         except Violation as violation:
             self._failed(shown, violation)
-        except Exception as error:  # the result was not even fit to be looked at
-            self._failed(shown, Violation(f"its result cannot be used: {type(error).__name__}: {told(error)}"))
+        except Exception as error:  # the result could not be examined
+            self._failed(shown, Violation(f"its result cannot be used: {type(error).__name__}: {message_of(error)}"))
 
     def _failed(self, shown: str, violation: Violation) -> None:
         self.shown, self.violation = shown, violation
@@ -167,7 +167,7 @@ class _Trial:
 
 
 def show_case(case: dict[str, Any]) -> str:
-    """Every argument of a case that is not at rest, an array with its dtype and shape."""
+    """Every argument of a case that is not None; arrays with dtype and shape."""
     lines = []
     for name, x in case.items():
         if x is None:

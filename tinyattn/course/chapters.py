@@ -1,4 +1,4 @@
-"""The chapters' sources: where they are, the reader's and the solved form of each, and running them without a kernel.
+"""The chapters' sources: find them, make the reader's and the solved form of each, run them without a kernel.
 
 A source is Python in jupytext's percent format: `# %%` begins a cell of code, `# %% [markdown]` one of text. What an
 exercise asks for stands between two comments,
@@ -64,11 +64,11 @@ class Chapter:
         return self._with(lambda block, indent: block)
 
     def unsolved(self) -> str:
-        """The source as a reader begins with it."""
+        """The source with stubs in place of the solutions."""
         return self._with(_stub)
 
-    def _with(self, made_of: Callable[[list[str], str], Iterable[str]]) -> str:
-        """Every solution replaced by what `made_of(its lines, its indent)` makes of it."""
+    def _with(self, replacement: Callable[[list[str], str], Iterable[str]]) -> str:
+        """The source with every solution replaced by `replacement(its lines, its indent)`."""
         lines: list[str] = []
         block: list[str] | None = None
         for number, line in enumerate(self.source.split("\n"), start=1):
@@ -77,7 +77,7 @@ class Chapter:
                 block = []
             elif mark == END and block is not None:
                 try:
-                    lines += made_of(block, line[: len(line) - len(line.lstrip())])
+                    lines += replacement(block, line[: len(line) - len(line.lstrip())])
                 except ValueError as error:
                     raise ValueError(f"{self.path}, solution that ends in line {number}: {error}") from None
                 block = None
@@ -90,7 +90,7 @@ class Chapter:
         return "\n".join(lines)
 
     def run(self, text: str) -> list[Verdict]:
-        """Execute a form of the source, as a notebook would from its top to its end. -> the verdicts of its checks.
+        """Execute a form of the source from top to bottom, as a notebook would. -> the verdicts of its checks.
 
         Raises BrokenChapterError, with the line, where the chapter itself raises.
         """
@@ -105,7 +105,7 @@ class Chapter:
 
 
 def _stub(block: list[str], indent: str) -> Iterator[str]:
-    """What a reader finds in place of a solution."""
+    """The lines that replace a solution."""
     if indent:
         yield f"{indent}raise NotImplementedError  # your turn"
         return
@@ -116,13 +116,13 @@ def _stub(block: list[str], indent: str) -> Iterator[str]:
 
 
 def folder() -> Path:
-    """Of the sources: beside this file in an installed package, notebooks/ in a checkout."""
+    """The folder of the sources: beside this file in an installed package, notebooks/ in a checkout."""
     installed = Path(__file__).parent / "chapters"
     return installed if installed.is_dir() else Path(__file__).parents[2] / "notebooks"
 
 
 def chapters(numbers: list[int] | None = None) -> list[Chapter]:
-    """All chapters that there are, or those of these numbers. Raises ValueError for one that there is not."""
+    """All chapters, or those of these numbers. Raises ValueError for an unknown number."""
     every = [Chapter(path) for path in sorted(folder().glob("[0-9][0-9]_*.py"))]
     known = {chapter.number: chapter for chapter in every}
     for number in numbers or ():
@@ -132,7 +132,7 @@ def chapters(numbers: list[int] | None = None) -> list[Chapter]:
 
 
 def problems(chapter: Chapter) -> list[str]:
-    """What is wrong with a chapter's exercises, a sentence each: stubs must not pass, and solutions must."""
+    """What is wrong with a chapter's exercises, a sentence each: stubs must fail and solutions pass."""
     found = []
     for form, text, expected in (("stub", chapter.unsolved(), UNANSWERED), ("solution", chapter.solved(), RIGHT)):
         try:
@@ -143,7 +143,7 @@ def problems(chapter: Chapter) -> list[str]:
         for exercise in chapter.exercises:
             if exercise.name not in given:
                 found.append(f"{chapter.path.name} never checks {exercise.name}")
-            elif given[exercise.name].judgement.outcome != expected:
+            elif given[exercise.name].grade.outcome != expected:
                 found.append(f"the {form} of {exercise.name}:\n{given[exercise.name]}")
         alien = sorted(given.keys() - {exercise.name for exercise in chapter.exercises})
         found += [f"{chapter.path.name} checks {name}, which belongs to another chapter" for name in alien]

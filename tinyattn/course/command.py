@@ -1,4 +1,4 @@
-"""`tinyattn course`: what the command line asks of this folder."""
+"""The command `tinyattn course`."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ RIGHT, WRONG, UNANSWERED = "right", "wrong", "unanswered"
 
 
 @dataclass(frozen=True)
-class Judgement:
-    """What a judge says of an answer: the outcome, in one sentence, and lines that show why."""
+class Grade:
+    """What a grader says of an answer: the outcome, a sentence, and lines that show why."""
 
     outcome: str
     says: str
@@ -28,9 +28,9 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: `judge(answer)` looks at an answer; `hints` are a hint and a stronger one, never the solution.
+    """One exercise: `grader(answer)` grades an answer; `hints` are a hint and a stronger one, never the solution.
 
-    `name` is also what the chapter calls the answer; `difficulty` is 1 to 3, `minutes` what a reader may need.
+    `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Exercise:
     difficulty: int
     minutes: int
     task: str
-    judge: Callable[[Any], Judgement]
+    grader: Callable[[Any], Grade]
     hints: tuple[str, str]
 
     def __post_init__(self) -> None:
@@ -60,18 +60,18 @@ class Verdict:
     """What `check` returns: true where the answer is right. It prints, and shows in a notebook, as text."""
 
     exercise: Exercise
-    judgement: Judgement
+    grade: Grade
     hint: int = 0
 
     def __bool__(self) -> bool:
-        return self.judgement.outcome == RIGHT
+        return self.grade.outcome == RIGHT
 
     def __str__(self) -> str:
-        mark = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}[self.judgement.outcome]
-        lines = [f"{mark} {self.exercise.name}: {self.judgement.says}", *self.judgement.lines]
+        mark = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}[self.grade.outcome]
+        lines = [f"{mark} {self.exercise.name}: {self.grade.says}", *self.grade.lines]
         if self:
             return "\n".join(_wrapped(lines))
-        if self.judgement.outcome == UNANSWERED:
+        if self.grade.outcome == UNANSWERED:
             lines.append(f"  {self.exercise.task} ({self.exercise.label})")
         lines += [f"hint {i}: {text}" for i, text in enumerate(self.exercise.hints[: self.hint], start=1)]
         if self.hint < len(self.exercise.hints):
@@ -83,7 +83,7 @@ class Verdict:
 
 
 def _wrapped(lines: list[str]) -> Iterator[str]:
-    """Sentences broken at 100 characters; arrays, which are set in, as they are."""
+    """Sentences wrapped at 100 characters; indented arrays are kept as they are."""
     for line in lines:
         indent = len(line) - len(line.lstrip())
         if len(line) <= 100 or (indent >= 4 and "=" in line):

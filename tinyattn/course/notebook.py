@@ -1,4 +1,4 @@
-"""Chapters as notebooks: the reader's, and the solved ones. jupytext and nbformat are imported when first needed."""
+"""Chapters as notebooks, with stubs or with solutions. jupytext and nbformat are imported when first needed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-FOLDED = "hide-input"          # the tag of a cell whose code is not what the reader came for
+FOLDED = "hide-input"          # the tag of a cell whose code is folded away
 
 
 def notebook(chapter: Chapter, solutions: bool = False) -> Any:
-    """The chapter as a notebook without outputs, the same for the same source: ids are made of the cells' text.
+    """The chapter as a notebook without outputs, the same for the same source: cell ids are hashes of their text.
 
     Raises ImportError, saying how to get it, where jupytext is missing.
     """
@@ -51,7 +51,7 @@ def text_of(made: Any) -> str:
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`. -> the files.
 
-    Raises ValueError, before anything is written, where a file is there already: it may hold somebody's answers.
+    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers.
     Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():

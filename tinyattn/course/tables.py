@@ -1,4 +1,4 @@
-"""Arrays and tables of numbers as text that reads the same in a terminal and in a notebook, and on every machine."""
+"""Arrays and tables of numbers as text: the same in a terminal, in a notebook and on every machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Text:
-    """Lines that show as they are."""
+    """Lines whose str and repr are the lines themselves."""
 
     lines: tuple[str, ...]
 
@@ -22,8 +22,8 @@ class Text:
     __repr__ = __str__
 
 
-def look(*, decimals: int = 2, **arrays: Any) -> Text:
-    """Every array under its name, with its shape and its entries, rounded. `look(q=q, s=s)`."""
+def show_arrays(*, decimals: int = 2, **arrays: Any) -> Text:
+    """Every array with its name, shape and rounded entries: `show_arrays(q=q, s=s)`."""
     lines = []
     width = max((len(name) for name in arrays), default=0)
     for name, x in arrays.items():
@@ -36,7 +36,7 @@ def look(*, decimals: int = 2, **arrays: Any) -> Text:
 
 
 def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
-    """Rows under their heads, words to the left and numbers to the right, rounded to `digits` significant ones.
+    """Rows under their heads: words left-aligned, numbers right-aligned and rounded to `digits` significant digits.
 
         table("d_k | std", [(4, 1.98), (16, 3.97)])
 
@@ -59,7 +59,7 @@ def table(head: str, rows: Sequence[Sequence[Any]], digits: int = 3) -> Text:
 
 
 def _number(x: Any, digits: int) -> str:
-    """A whole number as it is, any other to so many significant digits, always with a point."""
+    """A whole number as it is, any other with so many significant digits and a decimal point."""
     if isinstance(x, bool | np.bool_):
         return str(x)
     if isinstance(x, int | np.integer):
@@ -75,5 +75,5 @@ def _number(x: Any, digits: int) -> str:
 
 
 def _rounded(x: np.ndarray, decimals: int) -> np.ndarray:
-    """Without the minus that rounding leaves before a zero."""
+    """Rounded, with -0 turned into 0."""
     return np.round(x, decimals) + 0.0 if x.dtype.kind == "f" else x

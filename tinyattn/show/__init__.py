@@ -1,4 +1,4 @@
-"""Pictures, and `trace`, which shows every intermediate. matplotlib is loaded when the first picture is drawn."""
+"""Figures, and `trace`, which shows every intermediate. matplotlib is imported when the first figure is drawn."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .curves import metric_bars, training_curves
 from .run_figures import draw_run
 from .style import figure, save, style
 
-_LATER = {"Trace": "tracing", "trace": "tracing"}
+_LAZY = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["Trace", "array_map", "attention_map", "draw_run", "figure", "metric_bars", "save", "style", "trace",
            "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    """`trace` brings along what it binds gradients with: it is imported where it is asked for."""
-    if name not in _LATER:
+    """Imports `trace`, which needs tinyattn.check, only when it is first used."""
+    if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)

@@ -1,4 +1,4 @@
-"""Any array as a picture: bars for a vector, a heat map for a matrix, small ones side by side for more axes."""
+"""Any array as a figure: bars for a vector, a heat map for a matrix, small maps side by side for more axes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from .style import BLUE, HEAT, figure, in_style
 
 SIGNED = "PuOr_r"        # orange above zero, violet below, white at zero
-MOST = 12                # small pictures along an axis
-NUMBERS = 8              # up to so many rows and columns, each cell has its number in it
+MOST = 12                # small maps along an axis
+NUMBERS = 8              # up to so many rows and columns, cells show their numbers
 
 
 @in_style
 def array_map(x: np.ndarray, title: str = "") -> Any:
     """-> matplotlib figure. Shapes: x (d,) bars; (n, m) a heat map; (h, n, m) h of them; (..., h, n, m) rows of them.
 
-    All maps of one figure share their colours: from 0 where nothing is negative, else the same each side of 0, which is
-    white. What is not finite stays blank. Of an axis of small maps the first twelve are drawn, and the title says so.
-    Raises ValueError for a single number, and for an array without any.
+    All maps of one figure share a colour scale: from 0 if nothing is negative, else symmetric around 0, which is
+    white. Entries that are not finite stay blank. Of an axis of small maps the first twelve are drawn, and the title
+    says so. Raises ValueError for a single number, and for an array without any.
     """
     x = np.asarray(x)
     if not x.ndim or not x.size:
@@ -34,7 +34,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     rows, columns, n, m = shown.shape
     width, height = (min(max(0.42 * size, 1.5), 5.0 if rows * columns == 1 else 2.6) for size in (m, n))
     size = (max(columns * width + 1.4, 3.2), rows * (height + 0.35) + 0.6)
-    made, axes = figure(rows, columns, size=size, squeeze=False)
+    fig, axes = figure(rows, columns, size=size, squeeze=False)
     colours = _colours(shown)
     for (i, j), ax in np.ndenumerate(axes):
         finite = np.ma.masked_invalid(shown[i, j].astype(float))
@@ -49,10 +49,10 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
         if max(n, m) <= NUMBERS and rows * columns <= 4:
             _write(ax, image, shown[i, j])
     if not boolean:
-        made.colorbar(image, ax=axes.ravel().tolist(), fraction=0.05, pad=0.03)
+        fig.colorbar(image, ax=axes.ravel().tolist(), fraction=0.05, pad=0.03)
     legend = "  (dark: False, light: True)" if boolean else ""
-    made.suptitle(f"{title}  {x.shape}{cut}{legend}", x=0.01, ha="left", fontsize=10)
-    return made
+    fig.suptitle(f"{title}  {x.shape}{cut}{legend}", x=0.01, ha="left", fontsize=10)
+    return fig
 
 
 def _colours(x: np.ndarray) -> dict[str, Any]:
@@ -73,12 +73,12 @@ def _write(ax: Any, image: Any, x: np.ndarray) -> None:
 
 
 def _bars(x: np.ndarray, title: str) -> Any:
-    made, ax = figure(size=(min(max(0.3 * len(x), 3.2), 8.0), 2.4))
+    fig, ax = figure(size=(min(max(0.3 * len(x), 3.2), 8.0), 2.4))
     ax.bar(np.arange(len(x)), np.ma.masked_invalid(x.astype(float)), color=BLUE)
     ax.axhline(0, color="black", linewidth=0.6)
     ax.set_xticks(_ticks(len(x)))
     ax.set_title(title)
-    return made
+    return fig
 
 
 def _ticks(n: int) -> range:

@@ -1,4 +1,4 @@
-"""Who looks at whom: attention weights as heat maps."""
+"""Attention weights as heat maps: which query attends to which key."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     if len(names) != m:
         raise ValueError(f"{len(names)} labels, expected {m}, one a key")
     side = min(max(0.26 * m, 2.4), 7.0)
-    beyond_one = weights[weights < 0.999]                                    # a query that sees one key says nothing
-    brightest = float(np.max(beyond_one, initial=1e-3))
+    below_one = weights[weights < 0.999]                       # a query that sees one key would set the scale
+    brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
-    made, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
+    fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
     for ax, (layer, head) in zip(axes.flat, np.ndindex(layers, heads), strict=True):
         shown = np.ma.masked_equal(weights[layer, head], 0)
         image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto", interpolation="nearest")
@@ -41,12 +41,12 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
         ax.set_ylabel("query: looking")
         _name_ticks(ax.set_xticks, m, names, rotation=90)
         _name_ticks(ax.set_yticks, n, names if n == m else [str(i) for i in range(1, n + 1)])
-        made.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
+        fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
     if title:
-        made.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return made
+        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig
 
 
 def _name_ticks(set_ticks: Any, n: int, names: list[str], **how: Any) -> None:
-    every = -(-n // 40)                      # more names than this would print over one another
+    every = -(-n // 40)                      # more labels than this would overlap
     set_ticks(range(0, n, every), names[::every], fontsize=7, **how)

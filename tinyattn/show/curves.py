@@ -1,4 +1,4 @@
-"""How a training went, and how its result stands beside the baselines."""
+"""Training curves, and bars that compare a model with the baselines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def training_curves(history: list[dict[str, Any]], title: str = "") -> Any:
     """Loss and validation NDCG@10 by epoch, from the rows of training.csv. -> matplotlib figure."""
     epochs = [row["epoch"] for row in history]
     validated = [(row["epoch"], row["valid"]) for row in history if row["valid"] is not None]
-    made, axes = figure(1, 2 if validated else 1, size=(8.4 if validated else 4.6, 3.0), squeeze=False)
+    fig, axes = figure(1, 2 if validated else 1, size=(8.4 if validated else 4.6, 3.0), squeeze=False)
     left = axes[0, 0]
     left.plot(epochs, [row["loss"] for row in history], color=BLUE)
     left.set(xlabel="epoch", ylabel="nats", title="training loss")
@@ -24,8 +24,8 @@ def training_curves(history: list[dict[str, Any]], title: str = "") -> Any:
         right.annotate(f"best: epoch {best[0]}", best, xytext=(-6, -14), textcoords="offset points", ha="right")
         right.set(xlabel="epoch", ylabel="NDCG@10", title="validation, on the items drawn")
     if title:
-        made.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return made
+        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig
 
 
 @in_style
@@ -38,7 +38,7 @@ def metric_bars(
     """
     colours = {"popularity": "#c7c7c7", "markov": GREY, "model": BLUE, "optimum": GREEN}
     highest = max(row[name] for row in rows.values() for name in names) or 1.0
-    made, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
+    fig, axes = figure(1, len(names), size=(2.9 * len(names), 3.0), squeeze=False)
     for ax, name in zip(axes[0], names, strict=True):
         values = [row[name] for row in rows.values()]
         labels = [model if row == "model" else row for row in rows]
@@ -47,5 +47,5 @@ def metric_bars(
         ax.tick_params(axis="x", labelrotation=20)
         ax.set(title=name.upper(), ylim=(0, 1.12 * highest))
     if title:
-        made.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return made
+        fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig

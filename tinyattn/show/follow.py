@@ -1,12 +1,12 @@
-"""One number, from the loss back to it: which intermediates lie on the way, and what the gradient is at each.
+"""Follow the gradient from the loss back to one number w: the intermediates on the path, and the gradient at each.
 
-Two things are measured, by different means, and held against each other:
+Two quantities are computed independently and compared:
 
-    moves      how each intermediate X moves when the number w is nudged: Ẋ = ∂X/∂w, from two more runs of the forward
-    gradient   what the backward computed for X, dX = ∂L/∂X
+    moves      ∂X/∂w of each intermediate X, by central differences: two more runs of the forward
+    gradient   dX = ∂L/∂X, from the backward
 
-By the chain rule ∂L/∂w = Σ dX ⊙ Ẋ wherever all of w's influence passes through X. Where only a part of it does, because
-a residual goes round X or there are other branches beside it, Σ dX ⊙ Ẋ is that part.
+By the chain rule ∂L/∂w = Σ dX ⊙ ∂X/∂w if w acts on the loss only through X. If a residual or another branch goes round
+X, Σ dX ⊙ ∂X/∂w is the part that passes through X.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import to_numpy
-from ..check.gradcheck import SINGLE, bind
+from ..check.gradcheck import FLOAT32_TOLERANCE, bind
 from ..tree import Rows
 from .pairing import forward_of, gradients_of, made_by, value_of
 from .recorder import Recorder
@@ -30,30 +30,30 @@ from .trace_table import aligned, norm_of
 
 
 class Stage(NamedTuple):
-    """An intermediate on the way, with the gradient that the backward gave it."""
+    """An intermediate on the path from w to the loss, with its gradient."""
 
-    step: int                  # of the trace, where the gradient was there
+    step: int                  # of the trace at which the gradient was computed
     gradient: str              # its name in the backward: dout
-    name: str                  # and of what it is the gradient: out
+    name: str                  # its intermediate's name in the forward: out
     backward: Call
     forward: Call
     shape: tuple[int, ...]
     norm: float                # of the gradient
     moves: float               # norm of ∂X/∂w
     passes: float              # Σ gradient ⊙ ∂X/∂w
-    line: str                  # the forward line that made X
+    line: str                  # the forward line that computed X
 
 
 class Moved(NamedTuple):
-    """A forward intermediate that moves with the number."""
+    """A forward intermediate that depends on the number w."""
 
     entry: Entry
     rate: np.ndarray           # ∂X/∂w, by central differences in float64
-    numbers: int               # how many of its entries move at all
+    numbers: int               # how many of its entries depend on w
 
 
 class Followed:
-    """`stages` from the loss back, `moved` from the number on; `traced` and `measured`, the derivative found twice."""
+    """`stages` from the loss back to w, `moved` from w on; ∂L/∂w `traced` by backward and `measured` by differences."""
 
     def __init__(
         self, name: str, index: tuple[int, ...], h: float, traced: float, measured: float, slack: float, noise: float,
@@ -61,9 +61,9 @@ class Followed:
     ) -> None:  # fmt: skip
         self.name, self.index, self.h, self.traced, self.measured = name, index, h, traced, measured
         self.stages, self.moved, self._of = stages, moved, of
-        self.tiny = abs(traced) <= 100 * noise                     # of the differences: shares of it would be noise
-        self.kink = kink                                           # slopes of the two sides, if it lies between
-        self.agrees = kink is not None or abs(traced - measured) <= slack    # up to what the differences cannot tell
+        self.tiny = abs(traced) <= 100 * noise                     # too small to divide by: shares would be noise
+        self.kink = kink                                  # slopes of the two sides, if `traced` lies between them
+        self.agrees = kink is not None or abs(traced - measured) <= slack    # up to the differences' own noise
 
     def _lines(self) -> tuple[str, list[tuple[str, ...]], list[str]]:
         what = f"{self.name}[{', '.join(map(str, self.index))}]"
@@ -111,7 +111,7 @@ class Followed:
         )
 
     def forward(self) -> str:
-        """The forward's side, in a terminal: every intermediate that moves, in the order in which it was made."""
+        """A table for a terminal: every forward intermediate that depends on w, in order."""
         rows: list[tuple[str, ...]] = [("step", "X", "numbers that move", "norm ∂X/∂w", "made by")]
         for entry, rate, numbers in self.moved:
             name, count = entry.path.partition(".")[2], f"{numbers} of {entry.value.size}"
@@ -152,7 +152,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     traced = float(_entry_of(trace.gradients[name], index))
     of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
     noise = 4e-16 * above.size / step
-    tolerance = SINGLE if of_gradient.dtype == np.float32 else 1e-6
+    tolerance = FLOAT32_TOLERANCE if of_gradient.dtype == np.float32 else 1e-6
     slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
     kink = None
     if abs(traced - measured) > slack:
@@ -168,7 +168,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
         up, down = above.values[key], below.values[key]
         if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
             with np.errstate(invalid="ignore"):
-                rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf is no motion
+                rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf: no change
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)
     stages = sorted(_stages(trace, above, below, step), key=lambda s: s.step)
@@ -176,12 +176,12 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
 
 
 class _Run(NamedTuple):
-    """The forward with one number nudged."""
+    """A run of the forward with one number nudged."""
 
     loss: float
-    size: float                         # what its terms add up to, without their signs: it rounds as this does
+    size: float                         # Σ |terms| of the loss: its rounding error is relative to this
     call: Call
-    values: dict[Any, np.ndarray]       # the last of every name in every call
+    values: dict[Any, np.ndarray]       # the last value of every name in every call
 
 
 def _nudged(forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, weights: Any, limit: int) -> _Run:
@@ -202,15 +202,15 @@ def _call(forward: Any, inputs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[s
 
 
 def _last(root: Call) -> dict[Any, Entry]:
-    """Of every name in every call the last value, by where it was made."""
+    """The last entry of every name in every call, by call path and name."""
     return {(entry.call.path, entry.name): entry for entry in root.entries()}
 
 
 def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage]:
-    """From the loss back: each gradient of the backward that is that of a forward intermediate which moves."""
+    """From the loss back: each gradient in the backward whose forward intermediate depends on w."""
     forward, backward = trace.roots
     ups, downs = ({c.path: c for c in run.call.calls()} for run in (above, below))
-    told = set()
+    seen = set()
     for call in backward.calls():
         base = forward_of(call, forward)
         if base is None or base.path not in ups or base.path not in downs:
@@ -224,9 +224,9 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
                 continue
             rate = (high - low) / (2 * step)
             key = (id(value), id(gradient))                            # copies of equal content are one object
-            if key in told or value.dtype.kind != "f":
+            if key in seen or value.dtype.kind != "f":
                 continue
-            told.add(key)
+            seen.add(key)
             wide = gradient.astype(np.float64)
             made = made_by(base, value)
             at = next((e.number for e in backward.entries() if e.value is gradient), next(call.entries()).number)
@@ -235,7 +235,7 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
 
 
 def _widened(tree: Any) -> Any:
-    """Every float32 array of a tree in float64."""
+    """The tree with every float array in float64."""
     if is_array(tree) and tree.dtype.kind == "f":
         return tree.astype(np.float64)
     if isinstance(tree, dict):
@@ -255,7 +255,7 @@ def _leaf(inputs: dict[str, Any], name: str) -> Any:
 
 
 def _entry_of(gradient: Any, index: tuple[int, ...]) -> Any:
-    if isinstance(gradient, Rows):                                     # zero but in a few rows of its table
+    if isinstance(gradient, Rows):                                     # a sparse gradient: zero in all other rows
         at = np.flatnonzero(to_numpy(gradient.ids) == index[0])
         return to_numpy(gradient.values)[(at[0], *index[1:])] if len(at) else 0.0
     return to_numpy(gradient)[index]

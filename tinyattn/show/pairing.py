@@ -1,4 +1,4 @@
-"""Which forward call a backward call undoes, and which of its values are gradients of what."""
+"""Match backward calls with forward calls, and gradients with the values they belong to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .records import Call, Entry
 
 
 def forward_of(call: Call, forward: Call) -> Call | None:
-    """The forward call that this backward call undoes: of that name, and sharing most objects with it."""
+    """The forward call of this backward call: of its name, and sharing the most arrays with it."""
     if not call.name.endswith("_backward"):
         return None
     plain = call.name.removesuffix("_backward")
@@ -22,10 +22,10 @@ def forward_of(call: Call, forward: Call) -> Call | None:
 
 
 def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.ndarray]]:
-    """(name in the forward, its place among the results or None, gradient) of all that this call says of its forward.
+    """(name in the forward, index among its results or None, gradient) for every gradient in this backward call.
 
     Upstream gradients belong to results, by their order. A name with a d in front belongs to the name without
-    it, where each is bound once: `dx` that is bound twice has been the gradient of two things.
+    it, if each is assigned once: a `dx` assigned twice was the gradient of two values.
     """
     upstream = upstream_names(list(call.parameters), base.parameters)
     for i, name in enumerate(upstream):
@@ -48,7 +48,7 @@ def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
 
 
 def made_by(call: Call, value: np.ndarray) -> str:
-    """The line that made it: in the call or what it calls; or, where it came in, the line of the call."""
+    """The line that computed the value, in the call or its inner calls; for an input, the line of the call."""
     found = [e for e in call.entries() if e.value is value and e.how != "input"]
     if found:
         return found[-1].text

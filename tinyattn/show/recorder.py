@@ -1,8 +1,8 @@
-"""Watching a function from outside: what each line of it, and of the functions it calls, has just computed.
+"""Record what each line of a function, and of the functions it calls, computes.
 
-`sys.settrace` has Python call us before each line. By then the line before it is done: the names that it assigned are
-looked at, and every other array of the function whose bytes have changed, for that one was written into. Nothing in the
-code that is watched knows of this, and it computes what it always computes.
+`sys.settrace` makes Python call the recorder before each line. The line before it has then finished: the recorder keeps
+the names it assigned, and every array whose bytes have changed, which was written in place. The recorded code is not
+modified and computes what it always computes.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
-# What the library does with every array, and what looks on: no mathematics of its own.
-_ASIDE = ("backend.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check", "show", "cli.py")
-NOT_SHOWN = [LIBRARY / name for name in _ASIDE]
-_ALLOCATES = re.compile(r"\bempty(_like)?\(")       # what such an array holds is whatever the memory held
+# Helpers without mathematics of their own; their calls are not listed.
+_HELPERS = ("backend.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check", "show", "cli.py")
+NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
+_ALLOCATES = re.compile(r"\bempty(_like)?\(")       # allocates memory without filling it
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
 
 class TooLargeError(BaseException):
-    """Raised inside what is watched, where nothing should catch it."""
+    """The recorded copies exceed the limit. A BaseException: the recorded code must not catch it."""
 
 
 @dataclass
 class _Watched:
-    """A function while it runs."""
+    """A running function."""
 
     call: Call
     line: int
@@ -46,13 +46,13 @@ class _Watched:
 
 
 class Recorder:
-    """Runs functions and keeps what they compute, up to `limit` bytes of copies."""
+    """Runs functions and keeps copies of what they compute, up to `limit` bytes."""
 
     def __init__(self, limit: int) -> None:
         self.limit, self.used = limit, 0
         self.entries: list[Entry] = []
-        self._copies: dict[Any, np.ndarray] = {}       # by content: a value that is met again costs nothing
-        self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (held, so that no id is used twice), digest
+        self._copies: dict[Any, np.ndarray] = {}       # by content: equal values share one copy
+        self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (kept alive, so that its id stays unique), digest
         self._stack: list[_Watched] = []
         self._root: Call | None = None
         self._globals: Any = None
@@ -61,7 +61,7 @@ class Recorder:
     def run(
         self, function: Callable[..., Any], args: Any, kwargs: Any, result_names: tuple[str, ...] = ()
     ) -> tuple[Any, Call]:
-        """-> what the function returns, and its call. The thread's trace function is what it was, whatever happens."""
+        """-> what the function returns, and its call. The thread's trace function is reset even if it raises."""
         other = sys.gettrace()
         if other is not None:
             raise RuntimeError(
@@ -92,7 +92,7 @@ class Recorder:
     def _shown(self, frame: FrameType) -> bool:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
-            return False                                    # a comprehension's calls belong to the function it is in
+            return False                                    # a comprehension belongs to the function around it
         if frame.f_globals is self._globals:
             return True
         file = Path(code.co_filename)
@@ -103,7 +103,7 @@ class Recorder:
             return None
         code, above = frame.f_code, self._stack[-1] if self._stack else None
         if above is None and self._root is not None:
-            return None                                     # after the root has returned: somebody's __del__
+            return None                                     # after the root has returned: a __del__
         statement = statement_at(above.call.file, above.line) if above else None
         more = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)                 # *args, **kwargs
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
@@ -119,11 +119,11 @@ class Recorder:
             above.call.steps.append(call)
         for name in names:
             value = frame.f_locals[name]
-            self._meet(call, value)
+            self._note(call, value)
             if isinstance(value, float):
                 call.inputs[name] = self._copy(value)[0]
             for field_name, leaf in array_leaves(value, name):
-                self._meet(call, leaf)
+                self._note(call, leaf)
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
                 call.inputs[field_name] = self._copy(leaf)[0]
@@ -148,7 +148,7 @@ class Recorder:
         return self._inside
 
     def _finished(self, top: _Watched, frame: FrameType) -> None:
-        """The statement at `top.line` is done: what has it made, what has it written into?"""
+        """The statement at `top.line` has finished: record what it assigned and what it wrote in place."""
         statement = statement_at(top.call.file, top.line)
         targets = () if top.raising else statement.targets
         now = dict(frame.f_locals)
@@ -183,19 +183,19 @@ class Recorder:
         several = type(value) is tuple
         parts = list(value) if several else [value]
         written = statement.returned if len(statement.returned) == len(parts) else (None,) * len(parts)
-        self._meet(call, value)
+        self._note(call, value)
         names = []
         for i, (part, expression) in enumerate(zip(parts, written, strict=True)):
             nameless = f"returned.{i}" if several else "returned"
             declared = call.result_names[i] if i < len(call.result_names) else nameless
             name = str(getattr(expression, "id", declared))
             names.append(name)
-            self._meet(call, part)
+            self._note(call, part)
             call.results.append(self._copy(part)[0] if is_array(part) or isinstance(part, float) else None)
             if isinstance(part, float) and not is_array(part) and call.parent is None:
                 self._keep(call, name, part, "returned", statement.first, statement.text)
             for field_name, leaf in array_leaves(part, name):
-                self._meet(call, leaf)
+                self._note(call, leaf)
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
                 call.outputs[field_name] = self._copy(leaf)[0]
@@ -210,14 +210,14 @@ class Recorder:
         self.entries.append(entry)
         call.steps.append(entry)
 
-    def _meet(self, call: Call, value: Any) -> None:
-        """An array or a cache that passes a call's door; held, so that its id stays its own."""
+    def _note(self, call: Call, value: Any) -> None:
+        """Note an array or cache that enters or leaves a call; kept alive, so that its id stays unique."""
         if is_array(value) or isinstance(value, dict | list | tuple):
             call.met.add(id(value))
             self._seen.setdefault(id(value), (value, None))
 
     def _known(self, value: Any) -> bool:
-        """Is this very object listed already, as it is now?"""
+        """Is this object listed already, with its present content?"""
         found = self._seen.get(id(value))
         return found is not None and found[1] is not None and found[1] == self._digest(value)
 
@@ -239,7 +239,7 @@ class Recorder:
 
 
 def _plain(function: Any) -> Any:
-    """The Python function behind a method, a partial, a decorator or an object that can be called."""
+    """The Python function behind a method, a partial, a decorator or a callable object."""
     if isinstance(function, type):
         raise TypeError(f"trace: {function.__name__} is a class, expected a function or an object that can be called")
     function = inspect.unwrap(getattr(function, "func", function))
@@ -250,11 +250,11 @@ def _plain(function: Any) -> Any:
 
 
 def _result_names(frame: FrameType) -> tuple[str, ...]:
-    """What the results of the function in this frame are called; see `result_names`."""
+    """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
     found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
     opposite = f"{name}_backward"
     backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
     if getattr(found, "__code__", None) is not frame.f_code:
-        return ()                                           # a function inside another: its name leads nowhere
+        return ()                                           # a nested function: it is not found by name
     return result_names(found, backward if hasattr(backward, "__code__") else None)

@@ -1,4 +1,4 @@
-"""What is kept of a run: entries, and the calls they were made in."""
+"""The records of a run: entries (values), and the calls that made them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..backend import get_xp
 
 @dataclass(eq=False)
 class Entry:
-    """One value at one moment."""
+    """One value of one name at one moment."""
 
     number: int
     name: str                  # as in the source; of a field, dotted: cache.x_hat
     how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled
-    value: np.ndarray          # a copy of its own, which nobody can write into
+    value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
     call: Call
     line: int                  # where the statement that made it begins
@@ -40,10 +40,10 @@ class Call:
     called_at: tuple[int, str]                             # line and text of the statement that calls it
     label: str = ""                                        # its name, with #2 where its parent calls it again
     steps: list[Entry | Call] = field(default_factory=list)
-    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array at the door, dotted
-    outputs: dict[str, np.ndarray] = field(default_factory=dict)   # and every array returned
-    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # names given to what is listed under another
-    results: list[np.ndarray | None] = field(default_factory=list) # what is returned, by its place; None for no array
+    inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, under dotted names
+    outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
+    renamed: dict[str, np.ndarray] = field(default_factory=dict)   # further names of values listed under another name
+    results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for what is no array
     signature: str = ""
     result_names: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
@@ -72,7 +72,7 @@ class Call:
 
 
 def is_array(x: Any) -> bool:
-    """An array of numbers, of any module that the library knows."""
+    """Whether x is an array of numbers, NumPy's or CuPy's."""
     try:
         get_xp(x)
     except TypeError:
@@ -92,11 +92,12 @@ def array_leaves(value: Any, name: str, levels: int = 12) -> Iterator[tuple[str,
 
 
 def prune(call: Call) -> None:
-    """Calls that have made nothing of their own are not listed."""
+    """Drop inner calls without entries."""
     call.steps = [s for s in call.steps if isinstance(s, Entry) or any(True for _ in s.entries())]
 
 
 def label_all(call: Call) -> None:
+    """Label every call with its name, and with #2, #3, ... if its parent makes several of that name."""
     call.label = call.label or call.name
     inner = [s for s in call.steps if isinstance(s, Call)]
     for i, step in enumerate(inner):

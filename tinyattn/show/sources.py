@@ -1,4 +1,4 @@
-"""What the source says: which names a line assigns, what its statement is, what a function's results are called."""
+"""Read source lines: the statement on a line, the names it assigns, the names of a function's results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Statement(NamedTuple):
     last: int
     targets: tuple[str, ...]               # the names it assigns, or writes into
     writes: bool                           # into them, in place: `s += bias`, `total[i] = x`
-    renames: bool                          # it computes nothing: `q, k = saved`
+    renames: bool                          # it only renames: `q, k = saved`
     returned: tuple[ast.expr, ...]         # of `return a, b`: the two expressions
     text: str                              # as written, without comments, on one line
 
@@ -28,7 +28,7 @@ class Statement(NamedTuple):
 def statement_at(filename: str, line: int) -> Statement:
     """The innermost statement on that line of the file; without a readable source, the bare line."""
     lines = linecache.getlines(filename)
-    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # a file that was edited is read anew
+    if filename not in _PARSED or _PARSED[filename][0] is not lines:         # re-read a file that was edited
         _PARSED[filename] = lines, _statements(lines)
     return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), "")
 
@@ -37,7 +37,7 @@ _PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
 
 
 def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
-    """(number, text) of those lines that there are."""
+    """(number, text) of the lines that exist."""
     lines = linecache.getlines(filename)
     return [(n, lines[n - 1].rstrip()) for n in range(max(first, 1), min(last, len(lines)) + 1)]
 
@@ -45,10 +45,10 @@ def source_lines(filename: str, first: int, last: int) -> list[tuple[int, str]]:
 def _statements(lines: list[str]) -> dict[int, Statement]:
     try:
         tree = ast.parse("".join(lines))
-    except SyntaxError:                                       # no Python: a template, a cell with magic in it
+    except SyntaxError:                                       # not Python: a template, a cell with magics
         return {}
     found: dict[int, Statement] = {}
-    for node in ast.walk(tree):                               # outer ones first, so that inner ones overwrite them
+    for node in ast.walk(tree):                               # outer statements first: inner ones overwrite them
         if isinstance(node, ast.stmt):
             statement = _described(node, lines)
             for line in range(statement.first, statement.last + 1):
@@ -66,7 +66,7 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
 def _described(node: ast.stmt, lines: list[str]) -> Statement:
     body = getattr(node, "body", None) or getattr(node, "cases", None)
     last = node.end_lineno or node.lineno
-    if body:                                                  # for, if, with, def, ...: what stands before the body
+    if body:                                                  # for, if, with, def, ...: only the header
         start = body[0].pattern.lineno if isinstance(node, ast.Match) else body[0].lineno
         last = max(node.lineno, start - 1)
     text = " ".join(re.sub(r"\s#\s.*$", "", line) for line in lines[node.lineno - 1 : last])
@@ -96,7 +96,7 @@ _RENAMING = (ast.Name, ast.Attribute, ast.Subscript, ast.Slice, ast.Constant, as
 
 
 def _own(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a statement that are expressions of its own: no nested statements, no functions."""
+    """The expressions of a statement itself, without nested statements and lambdas."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr) and not isinstance(child, ast.Lambda):
             yield child
@@ -115,7 +115,7 @@ def _names(target: ast.expr) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def result_names(function: Callable[..., Any], backward: Callable[..., Any] | None) -> tuple[str, ...]:
-    """What a function's results are called: as its backward asks for them, else as its docstring says after `->`."""
+    """The names of a function's results: from its backward's parameters, else from its docstring after `->`."""
     if backward is not None:
         inputs = list(inspect.signature(function).parameters)
         asked = [name for name in inspect.signature(backward).parameters if name != "self"]

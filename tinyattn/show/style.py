@@ -1,4 +1,4 @@
-"""One look for every picture: readable in print and by the colour-blind. matplotlib is imported when first needed."""
+"""One style for all figures, readable in print and by the colour-blind. matplotlib is imported when first needed."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _STYLE: dict[Any, Any] = {
 
 
 def figure(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.0, 3.6), **how: Any) -> tuple[Any, Any]:
-    """-> figure, axes, without touching any global state of matplotlib's; draw within `style()` or `in_style`."""
+    """-> figure, axes, without matplotlib's global state; draw within `style()` or `in_style`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    made = Figure(figsize=size, layout="constrained")
-    FigureCanvasAgg(made)
-    return made, made.subplots(rows, columns, **how)
+    fig = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(fig)
+    return fig, fig.subplots(rows, columns, **how)
 
 
 @contextlib.contextmanager
 def style(math: bool = True) -> Iterator[None]:
-    """`with style(): ...` draws in the house style whatever is drawn in the block; dollars enclose formulas."""
+    """`with style(): ...` draws figures in the block in this style; dollars enclose formulas."""
     from matplotlib import rc_context
 
     with rc_context(_STYLE | {"text.parse_math": math}):
@@ -44,9 +44,9 @@ def style(math: bool = True) -> Iterator[None]:
 
 
 def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate a function that draws or saves: all of it happens in the house style.
+    """Decorate a function that draws or saves: it does so in this style.
 
-    Labels are taken literally there: item ids are no formulas, whatever dollars they hold.
+    Labels are taken literally: an item id with dollars in it is no formula.
     """
 
     @wraps(draw)
@@ -58,11 +58,11 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @in_style
-def save(made: Any, path: str | Path) -> Path:
+def save(fig: Any, path: str | Path) -> Path:
     """Write the figure to `path` (the suffix says the format), making its folder. -> path."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # a glyph that the font lacks is drawn as a box
-        made.savefig(path)
+        fig.savefig(path)
     return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from .records import Call, Entry
-from .trace_table import described, grouped, place, said, title
+from .trace_table import described, grouped, origin, place, title
 
 _STYLE = """
 .tinyattn-trace { font-size: 12px; max-width: 1100px; overflow-x: auto; }
@@ -21,15 +21,15 @@ _STYLE = """
 .tinyattn-trace code { white-space: pre-wrap; background: none; }
 @media print { .tinyattn-trace details:not([open]) > summary::after { content: " (folded)"; } }
 """
-# The name's column takes what is left, so that all others stand one below the other however deep the call. They are
-# as wide as type of 12 px asks for, so tables are told to inherit it: JupyterLab has its own size for them.
+# All columns but the name's have a fixed width, so that they line up at every depth of calls. The widths are for type
+# of 12 px, so tables inherit that size: JupyterLab sets another.
 _WIDTHS = ("42px", "", "95px", "58px", "150px", "62px", "40px", "420px")
 _COLUMNS = "".join(["<colgroup>", *(f'<col style="width: {w}">' if w else "<col>" for w in _WIDTHS), "</colgroup>"])
 _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 
 def page(roots: list[Call], header: str) -> str:
-    """All calls, the outermost open, and what they call folded where it is long."""
+    """All calls: the outermost open, long inner ones folded."""
     titles = "".join(f'<th scope="col"{_right(i)}>{title}</th>' for i, title in enumerate(_TITLES))
     head = f"<table>{_COLUMNS}<thead><tr>{titles}</tr></thead></table>"
     budget = 60
@@ -72,7 +72,7 @@ def _rows(rows: list[str]) -> str:
 def _row(entry: Entry) -> str:
     shape, dtype, span, norm = described(entry)
     line = "" if entry.how == "input" else str(entry.line)
-    text = said(entry)
+    text = origin(entry)
     name = entry.name + (" *" if entry.how == "in place" else "")
     cells = (str(entry.number), name, shape, dtype, span, norm, line)
     made = "".join(

@@ -1,4 +1,4 @@
-"""One step of a trace, looked at: where it was made, and its numbers."""
+"""One step of a trace: its source lines and its numbers."""
 
 from __future__ import annotations
 
@@ -76,6 +76,6 @@ class Step:
         after = [text for n, text in found if n > statement.last]
         ends = next((i for i, text in enumerate(after) if text and not text[0].isspace()), len(after))
         while ends and not after[ends - 1]:
-            ends -= 1                                          # where the function ends, so does what is shown
+            ends -= 1                                          # drop blank lines after the function's end
         shown = found[: len(found) - len(after) + ends]
         return [(n, text, statement.first <= n <= statement.last) for n, text in shown]

@@ -11,7 +11,7 @@ import numpy as np
 from .recorder import LIBRARY
 from .records import Call, Entry
 
-SCREEN = 60          # lines: what is folded where nobody says how deep to go
+SCREEN = 60          # lines: without `depth`, calls are folded to fit
 _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "made by")
 
 
@@ -34,7 +34,7 @@ def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
 
 
 def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]:
-    """Rows of cells as lines; the last column is as long as it is, the others are set to the right but for `left`."""
+    """Rows of cells as lines: columns in `left` left-aligned, the last one unpadded, the others right-aligned."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)]
 
     def line(row: tuple[str, ...]) -> str:
@@ -45,7 +45,7 @@ def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]
 
 
 def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str, ...]]:
-    """Lines of cells for entries, whole lines for calls."""
+    """A tuple of cells for an entry, a whole line for a call."""
     yield f"      {indent}{title(call)}   {place(call)}"
     for group in grouped(call):
         if isinstance(group, Call):
@@ -63,7 +63,7 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
             (entry,) = group
             name = f"{indent}  {entry.name}{' *' if entry.how == 'in place' else ''}"
             line = "" if entry.how == "input" else str(entry.line)
-            yield (str(entry.number), name, *described(entry), line, said(entry))
+            yield (str(entry.number), name, *described(entry), line, origin(entry))
 
 
 def title(call: Call) -> str:
@@ -73,7 +73,7 @@ def title(call: Call) -> str:
 
 
 def grouped(call: Call) -> Iterator[Call | list[Entry]]:
-    """The steps of a call, where the many arrays of one tree that came in are one group."""
+    """The steps of a call; the arrays of one input tree form one group."""
     group: list[Entry] = []
     for step in call.steps:
         tree = step.name.partition(".")[0] if isinstance(step, Entry) and step.how == "input" else ""
@@ -90,23 +90,23 @@ def grouped(call: Call) -> Iterator[Call | list[Entry]]:
         yield group
 
 
-def said(entry: Entry) -> str:
-    """What a table says of where a value came from."""
+def origin(entry: Entry) -> str:
+    """Where a value came from, as a table says it."""
     if entry.how == "input":
         return "comes in"
     return f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
 
 
 def place(call: Call) -> str:
-    """The file, from the library's folder on, or its name, and the line of the def."""
+    """File (relative to the library, or its name) and line of the def."""
     file = Path(call.file)
     if file.parent.name.startswith("ipykernel_") or file.name.startswith("<ipython-input"):
-        return f"a cell's line {call.line}"                    # its file's name says nothing to anybody
+        return f"a cell's line {call.line}"                    # the file name of a cell is arbitrary
     return f"{file.relative_to(LIBRARY.parent) if LIBRARY in file.parents else file.name}:{call.line}"
 
 
 def described(entry: Entry) -> tuple[str, str, str, str]:
-    """Shape, dtype, range and norm in words; of what is not yet filled, no numbers."""
+    """Shape, dtype, range and norm as text; no numbers for memory not yet filled."""
     x = entry.value
     shape = str(x.shape)
     if entry.how == "allocated" or not x.size:
@@ -130,7 +130,7 @@ def number(x: object) -> str:
 
 def norm_of(x: np.ndarray) -> float:
     """The root of the sum of squares, in float64, without overflow."""
-    with np.errstate(invalid="ignore"):                         # memory that nobody has filled may hold anything
+    with np.errstate(invalid="ignore"):                         # unfilled memory may hold anything
         size = np.abs(x.astype(np.complex128 if x.dtype.kind == "c" else np.float64))
     largest = float(np.max(size, initial=0.0))
     if not 0 < largest < math.inf:

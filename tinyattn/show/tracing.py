@@ -1,7 +1,7 @@
 """`trace(attention, q, k, v, mask)`: run any op, layer or model and keep every intermediate, forward and backward.
 
-What is kept are the values that get a name in the source, under that name, and with the line that made them. Nothing in
-the functions knows of it (`recorder.py` watches them from outside), so your own can be traced as well.
+Every value that gets a name in the source is kept, under that name and with the line that made it. `recorder.py`
+watches the functions from outside, so your own can be traced as well.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..tree import leaves
 from .recorder import Recorder
 from .records import is_array
 from .sources import result_names
-from .traced import Replay, Trace
+from .trace_result import Replay, Trace
 
 
 def trace(
@@ -58,7 +58,7 @@ def trace(
     parameters = list(inspect.signature(forward).parameters)
     given = {n: kwargs.pop(n) for n in inspect.signature(opposite).parameters if n in kwargs and n not in parameters}
     inputs = bind(forward, *args, **kwargs)
-    again = copy.deepcopy((args, kwargs))                     # as they are now: a generator draws each number once
+    again = copy.deepcopy((args, kwargs))                     # before the run: a generator draws each number once
     returned, call = recorder.run(forward, args, kwargs, result_names(forward, opposite))
     upstream, others, outputs = asked_of(opposite, inputs, returned)
     cotangents, note = _cotangents(upstream, outputs, given, seed)
@@ -71,7 +71,7 @@ def trace(
 
 
 def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
-    """The backward that is meant: given, or found by its name beside the forward."""
+    """The backward: as given, or found by its name beside the forward."""
     if backward is None or backward is False:
         return None
     if backward is not True:
@@ -92,7 +92,7 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
 def _cotangents(
     upstream: list[str], outputs: tuple[Any, ...], given: dict[str, Any], seed: int
 ) -> tuple[list[Any], str]:
-    """-> the upstream gradients, and what is to be said of those that nobody has given."""
+    """-> the upstream gradients, and a note on where each came from."""
     unknown = [name for name in given if name not in upstream]
     if unknown:
         known = ", ".join(upstream)
@@ -115,7 +115,7 @@ def _cotangents(
 
 
 def _named(inputs: dict[str, Any], grads: Any) -> dict[str, Any]:
-    """What a backward returned, under the names of inputs and parameters."""
+    """The returned gradients by the names of inputs and parameters."""
     first, *rest = inputs.items()
     if isinstance(first[1], dict | list):                     # a layer, or a network: last come the gradients of p
         *dxs, tree = grads if type(grads) is tuple else (grads,)

@@ -1,6 +1,6 @@
-"""The bug zoo: for every kind, one implementation with a switch for every known bug. No bugs, and it is right.
+"""The bug zoo: for every spec, one implementation with a switch for every known bug. No bugs, and it is right.
 
-One file a kind, with `BUGS` and `make(bugs) -> implementation`; switches can be thrown together.
+One file a spec, with `BUGS` and `make(bugs) -> implementation`; switches can be thrown together.
 """
 
 from __future__ import annotations

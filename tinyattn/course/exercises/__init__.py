@@ -1,4 +1,4 @@
-"""The exercises, one file a chapter: a new file here with `CHAPTER` and `EXERCISES` is found by being there."""
+"""The exercises, one file a chapter; a new file with `CHAPTER` and `EXERCISES` is found by being there."""
 
 from __future__ import annotations
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from ...check.drawing import Pick
-from ...check.kind import Kind
+from ...check.cases import CaseDrawer
+from ...check.spec import Spec
 from ..exercise import Exercise
-from ..judges import Function, Number
+from ..graders import Function, Number
 
 CHAPTER = 0
 N, D = 32, 512                               # of recurrent_over_attention
@@ -78,14 +78,14 @@ def _rnn_by_loops(x: Any, W: Any, U: Any) -> np.ndarray:
     return h
 
 
-def _rnn_case(pick: Pick) -> dict[str, Any]:
+def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
     """Weights so small that h neither saturates nor turns chaotic, however wide: both would hide a wrong line."""
-    n, c = pick.size(), pick.size()
-    d = pick.size_like(c)
-    return {"x": pick.array(*pick.lead, n, c), "W": pick.array(c, d, size=0.5 / c), "U": pick.array(d, d, size=0.5 / d)}
+    n, c = draw.size(), draw.size()
+    d = draw.size_like(c)
+    return {"x": draw.array(*draw.lead, n, c), "W": draw.array(c, d, size=0.5 / c), "U": draw.array(d, d, size=0.5 / d)}
 
 
-RNN = Kind(
+RNN = Spec(
     name="rnn",
     says="h_t = tanh(x_t W + h_{t-1} U), from h_0 = 0",
     function="rnn",
@@ -115,13 +115,13 @@ def _scan_by_loops(a: Any, b: Any) -> np.ndarray:
     return h
 
 
-def _scan_case(pick: Pick) -> dict[str, Any]:
+def _scan_case(draw: CaseDrawer) -> dict[str, Any]:
     """Factors below 1: products of seventy of them stay small."""
-    shape = (*pick.lead, pick.size(), pick.size())
-    return {"a": pick.array(*shape, size=0.25), "b": pick.array(*shape)}
+    shape = (*draw.lead, draw.size(), draw.size())
+    return {"a": draw.array(*shape, size=0.25), "b": draw.array(*shape)}
 
 
-SCAN = Kind(
+SCAN = Spec(
     name="scan",
     says="h_t = a_t h_{t-1} + b_t, from h_0 = 0",
     function="scan",
@@ -299,7 +299,7 @@ EXERCISES = (
         difficulty=1,
         minutes=8,
         task="my_rnn(x, W, U) -> h, all states of h_t = tanh(x_t W + h_{t-1} U)",
-        judge=Function(RNN, tempting=WRONG_RNN),
+        grader=Function(RNN, tempting=WRONG_RNN),
         hints=(
             "A loop over t = 0 to n - 1. x[..., t, :] is the token of every sequence of the batch; keep each h, and "
             "stack them along axis -2.",
@@ -312,7 +312,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_scan with its one wrong line put right",
-        judge=Function(SCAN, names_bug=False),
+        grader=Function(SCAN, names_bug=False),
         hints=(
             "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does hasty_scan make of it?",
             "First by (a, b), then by (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). Whose factor meets the "
@@ -325,7 +325,7 @@ EXERCISES = (
         difficulty=1,
         minutes=3,
         task=f"n d² / (n² d) for n = {N}, d = {D}",
-        judge=Number(
+        grader=Number(
             _recurrent_over_attention,
             tolerance=0.001,
             tempting=(
@@ -342,7 +342,7 @@ EXERCISES = (
         difficulty=3,
         minutes=25,
         task="my_rnn_backward(dh, x, W, U, h) -> dx, dW, dU",
-        judge=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
+        grader=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
         hints=(
             "h_t is used twice: by the loss (that is dh_t) and by step t + 1. Add the two before you go through tanh.",
             "Go from the last t to the first with ds_t = (dh_t + ds_{t+1} Uᵀ)(1 - h_t²). Keep every ds_t: all three "
@@ -355,7 +355,7 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task=f"how many layers of width {WIDTH} until the last of {TOKENS} tokens depends on the first",
-        judge=Number(
+        grader=Number(
             _layers,
             tolerance=0.001,
             tempting=(
@@ -376,7 +376,7 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task=f"how many letters of {LETTERS} any {NUMBERS} numbers of {BITS} bits can hold without loss",
-        judge=Number(
+        grader=Number(
             _letters,
             tolerance=0.0005,
             tempting=(

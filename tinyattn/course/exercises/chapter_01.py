@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from ...check.kind import Kind
+from ...check.spec import Spec
 from ..exercise import Exercise
-from ..judges import Function, Number, Property
+from ..graders import Function, Number, Property
 
 CHAPTER = 1
 VALUES = (3.0, 6.0, 12.0)    # of zero_query
@@ -40,7 +40,7 @@ def _temperature() -> float:
     return cold
 
 
-# --- self_lookup: an op with a kind of its own, and a small zoo around the zoo's attention -------------------------
+# --- self_lookup: an op with a spec of its own, and a small zoo around the zoo's attention -------------------------
 
 
 def self_lookup(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
@@ -54,12 +54,12 @@ def _by_loops(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     return oracles.attention(x @ W_q, x @ W_k, x @ W_v)
 
 
-def _case(pick: Any) -> dict[str, Any]:
-    n, D, d = pick.size(), pick.size(high=4), pick.size(high=4)
-    e = pick.choose((d, d, pick.size()))  # what goes by shapes cannot tell keys from values
-    size = 1 / 16 if pick.wide else 1 / 4  # small scores: that exp overflows is for the next chapter
-    W = {name: pick.array(D, width, size=size) for name, width in (("W_q", d), ("W_k", d), ("W_v", e))}
-    return {"x": pick.array(*pick.lead, n, D), **W}
+def _case(draw: Any) -> dict[str, Any]:
+    n, D, d = draw.size(), draw.size(high=4), draw.size(high=4)
+    e = draw.choose((d, d, draw.size()))  # what goes by shapes cannot tell keys from values
+    size = 1 / 16 if draw.wide else 1 / 4  # small scores: that exp overflows is for the next chapter
+    W = {name: draw.array(D, width, size=size) for name, width in (("W_q", d), ("W_k", d), ("W_v", e))}
+    return {"x": draw.array(*draw.lead, n, D), **W}
 
 
 def _size(case: dict[str, Any]) -> float:
@@ -199,7 +199,7 @@ def _tempting() -> tuple[tuple[Callable[..., Any], str], ...]:
     )
 
 
-SELF_LOOKUP = Kind(
+SELF_LOOKUP = Spec(
     name="self_lookup",
     says="out = softmax(q kᵀ / √d) v with q = x W_q, k = x W_k, v = x W_v",
     function="self_lookup",
@@ -218,7 +218,7 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task=f"the temperature at which a key that leads by {LEAD:g} gets {SHARE:.0%} of the weight",
-        judge=Number(
+        grader=Number(
             _temperature,
             tolerance=0.01,
             tempting=(
@@ -239,7 +239,7 @@ EXERCISES = (
         difficulty=1,
         minutes=2,
         task=f"the output for a query of zeros, with three keys of the values {', '.join(f'{v:g}' for v in VALUES)}",
-        judge=Number(
+        grader=Number(
             _zero_query,
             tolerance=0.01,
             tempting=(
@@ -261,7 +261,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="self_lookup(x, W_q, W_k, W_v) -> out, weights",
-        judge=Function(SELF_LOOKUP, tempting=_tempting()),
+        grader=Function(SELF_LOOKUP, tempting=_tempting()),
         hints=(
             "Five lines, one for each name: q, k, v, weights, out. Write its shape behind each.",
             "k.swapaxes(-1, -2) turns the last two axes only, whatever stands before them; √d is the root of how many "
@@ -275,7 +275,7 @@ EXERCISES = (
         minutes=8,
         task="normalises_over_keys(attention) -> True where each query's weights are its own, False where softmax went "
         "along the queries",
-        judge=Property("attention", "softmax_axis", gives=("attention",)),
+        grader=Property("attention", "softmax_axis", gives=("attention",)),
         hints=(
             "Which sums are 1? And with which sizes of n and m can rows and columns be told apart?",
             "Without looking at weights: if all values are 1, what is every output? Or: may your answer depend on who "
@@ -288,7 +288,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="reads_the_values(attention) -> True where values are mixed, False where keys are mixed in their place",
-        judge=Property("attention", "keys_as_values", gives=("attention",)),
+        grader=Property("attention", "keys_as_values", gives=("attention",)),
         hints=(
             "The output is linear in V. What does that say of v and 2 v?",
             "If the bug lives: it can only be where k and v have one shape, or shapes would give it away. Which shapes "

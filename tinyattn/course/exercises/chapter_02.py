@@ -7,7 +7,7 @@ import numpy as np
 
 from ... import layers, ops
 from ..exercise import Exercise
-from ..judges import Function, Number, Property
+from ..graders import Function, Number, Property
 
 CHAPTER = 2
 D_K = 256                    # of score_std
@@ -59,7 +59,7 @@ EXERCISES = (
         difficulty=1,
         minutes=3,
         task=f"the standard deviation of q·k for d_k = {D_K}",
-        judge=Number(
+        grader=Number(
             _score_std,
             tolerance=0.05,
             tempting=(
@@ -80,7 +80,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="ds from dp and p, without building the Jacobian",
-        judge=Function("softmax", part="backward", tempting=WRONG_SOFTMAX_BACKWARD),
+        grader=Function("softmax", part="backward", tempting=WRONG_SOFTMAX_BACKWARD),
         hints=(
             "ds_j = Σ_i dp_i ∂p_i/∂s_j. Put J_ij = p_i (1[i = j] - p_j) in, and split it into two sums.",
             "One of the two sums has a single term. In the other p_j does not depend on i: take it out, and what is "
@@ -93,7 +93,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_attention(q, k, v) -> out, weights",
-        judge=Function("attention"),
+        grader=Function("attention"),
         hints=(
             "Four lines: scores, exponentials, weights, output. Print the shape after each.",
             "exp overflows at 710: what may you subtract from a whole row of scores without changing its weights?",
@@ -105,7 +105,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_backward with its one wrong line put right",
-        judge=Function("attention", part="backward", beside=_attention, names_bug=False),
+        grader=Function("attention", part="backward", forward=_attention, names_bug=False),
         hints=(
             "check('repaired_backward', hasty_backward) says which gradient is wrong. Which line makes it?",
             "s = c q kᵀ: the constant multiplies the whole product. Whose gradients pass through it?",
@@ -117,7 +117,7 @@ EXERCISES = (
         difficulty=1,
         minutes=2,
         task=f"what scores are divided by, in a model of width {WIDTH} with {HEADS} heads",
-        judge=Number(
+        grader=Number(
             _divisor,
             tolerance=0.01,
             tempting=(
@@ -139,7 +139,7 @@ EXERCISES = (
         difficulty=3,
         minutes=15,
         task="knows_the_scale(attention) -> True where attention divides by √d_k, False where it forgot to",
-        judge=Property("attention", "no_scale", gives=("attention",)),
+        grader=Property("attention", "no_scale", gives=("attention",)),
         hints=(
             "You need two calls whose outputs are equal if, and only if, the scale is there. What changes d_k, and "
             "leaves every q·k as it was?",

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ... import ops
-from ...check.drawing import Pick
-from ...check.kind import Kind
+from ...check.cases import CaseDrawer
+from ...check.spec import Spec
 from ..exercise import Exercise
-from ..judges import Function, Number, Property
+from ..graders import Function, Number, Property
 
 CHAPTER = 3
 X = np.array([[1.0, 2.0, 0.0], [3.0, -1.0, 1.0]])     # of blamed_weight: two tokens,
@@ -61,10 +61,10 @@ def _both_ways(dy: Any, x: Any, W: Any) -> tuple[Any, Any, Any]:
     return dW_first, dW_second.T, dx
 
 
-def _tied_case(pick: Pick) -> dict[str, Any]:
-    i = pick.size()
-    o = pick.size_like(i)
-    return {"x": pick.array(*pick.lead, pick.size(), i), "W": pick.array(i, o)}
+def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
+    i = draw.size()
+    o = draw.size_like(i)
+    return {"x": draw.array(*draw.lead, draw.size(), i), "W": draw.array(i, o)}
 
 
 def _with_dW(of: Any) -> Any:
@@ -77,7 +77,7 @@ def _with_dW(of: Any) -> Any:
     return backward
 
 
-TIED = Kind(
+TIED = Spec(
     name="tied",
     says="y = (x W) Wᵀ",
     function="tied",
@@ -96,7 +96,7 @@ EXERCISES = (
         difficulty=1,
         minutes=4,
         task="dW[0, 1], from x and dy of two tokens",
-        judge=Number(
+        grader=Number(
             lambda: _blame()[0, 1],
             tolerance=1e-6,
             tempting=(
@@ -117,7 +117,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="dx, dW, db of y = x W + b, from dy, x and W",
-        judge=Function("linear", part="backward"),
+        grader=Function("linear", part="backward"),
         hints=(
             "<A, BC> = <BᵀA, C>. Which of A, B, C are dy, x and δW? Shapes tell you whether you moved the right one.",
             "Make one long matrix of all tokens first, (N, i) and (N, o): then the products sum over tokens by "
@@ -130,7 +130,7 @@ EXERCISES = (
         difficulty=3,
         minutes=15,
         task="dq, dk, dv from dout, q, k, v and the weights, in five lines",
-        judge=Function("attention", part="backward", beside=_attention),
+        grader=Function("attention", part="backward", forward=_attention),
         hints=(
             "From the last forward line to the first: out = p v gives dv and dp, p = softmax(s) gives ds, s = c q kᵀ "
             "gives dq and dk. Write the shape beside each.",
@@ -144,10 +144,10 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_tied_backward, put right",
-        judge=Function(
+        grader=Function(
             TIED,
             part="backward",
-            beside=_tied,
+            forward=_tied,
             names_bug=False,
             tempting=(
                 (_with_dW(lambda first, second: first), "This is what comes back along h = x W. Is that all?"),
@@ -169,7 +169,7 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task="k of h = 10^k, the best step of differences in float64",
-        judge=Number(
+        grader=Number(
             _best_step,
             tolerance=0.21,
             tempting=(
@@ -190,7 +190,7 @@ EXERCISES = (
         difficulty=3,
         minutes=12,
         task="not_fooled_by_ones(linear, linear_backward) -> True where right, False where db forgets dy",
-        judge=Property("linear", "db_ones", gives=("linear", "linear_backward")),
+        grader=Property("linear", "db_ones", gives=("linear", "linear_backward")),
         hints=(
             "What should come back for twice the dy? Or: take a random u for dy, and hold <u, δy> against <db, δb>.",
             "y is linear in b: <u, linear(x, W, b + δ) - linear(x, W, b)> is <db, δ> for every δ, and it need not be "

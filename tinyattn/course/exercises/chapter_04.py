@@ -9,10 +9,10 @@ import numpy as np
 
 from ... import ops
 from ...check import oracles
-from ...check.drawing import Pick
-from ...check.kind import Kind
+from ...check.cases import CaseDrawer
+from ...check.spec import Spec
 from ..exercise import Exercise
-from ..judges import Function, Number, Property
+from ..graders import Function, Number, Property
 
 CHAPTER = 4
 SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
@@ -34,14 +34,14 @@ def _fewest_wrong_pairs() -> int:
     return int(np.min(np.sum(rows[:, None, :] != causal, axis=(1, 2))))
 
 
-# --- my_decoder_weights: a kind of its own, and a small zoo ---------------------------------------------------------
+# --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
 
 
-def _case(pick: Pick) -> dict[str, Any]:
-    n = pick.size(1, 4)
-    m = n + pick.choose((0, 1, 2, 3))
-    s = pick.array(*pick.lead, n, m, size=2)
-    return {"s": s, "lengths": np.asarray(pick.rng.integers(0, m + 1, pick.lead))}
+def _case(draw: CaseDrawer) -> dict[str, Any]:
+    n = draw.size(1, 4)
+    m = n + draw.choose((0, 1, 2, 3))
+    s = draw.array(*draw.lead, n, m, size=2)
+    return {"s": s, "lengths": np.asarray(draw.rng.integers(0, m + 1, draw.lead))}
 
 
 def _places(s: Any, lengths: Any) -> tuple[Any, Any, Any]:
@@ -120,7 +120,7 @@ def _inverted(s: Any, lengths: Any) -> Any:
     return ops.softmax(s, ~((j <= i) & (j < real)))
 
 
-DECODER = Kind(
+DECODER = Spec(
     name="decoder_weights",
     says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
     function="decoder_weights",
@@ -171,7 +171,7 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task=f"the loss of a perfect cheat on noise of {SYMBOLS} symbols, over {POSITIONS} positions, in nats",
-        judge=Number(
+        grader=Number(
             _loss_of_a_cheat,
             tolerance=0.03,
             tempting=(
@@ -192,7 +192,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_masked_softmax(s, mask=None) -> weights",
-        judge=Function("softmax", takes=("mask",)),
+        grader=Function("softmax", takes=("mask",)),
         hints=(
             "Three cares: the maximum, over what? the sum, over what? and what if nothing is left to sum?",
             "With -inf in the place of what is hidden, the row's largest is that of the allowed. Where it is -inf "
@@ -205,7 +205,7 @@ EXERCISES = (
         difficulty=2,
         minutes=6,
         task=f"of {LENGTH * LENGTH} pairs, how many does the best mask of shape (1, 1, 1, {LENGTH}) get wrong?",
-        judge=Number(
+        grader=Number(
             _fewest_wrong_pairs,
             tolerance=0.01,
             tempting=(
@@ -226,7 +226,7 @@ EXERCISES = (
         difficulty=2,
         minutes=12,
         task="my_decoder_weights(s, lengths) -> weights, of the newest n queries over m keys padded on the right",
-        judge=Function(DECODER, tempting=TEMPTING),
+        grader=Function(DECODER, tempting=TEMPTING),
         hints=(
             "At which position does query 0 stand, if the n queries are the last n of m? Begin with n = 1.",
             "Positions of queries as a column (n, 1), of keys as a row (m,): two comparisons, and `lengths[..., None, "
@@ -239,7 +239,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="nothing_leaks(attention) -> True where no output moves with what its query may not look at, else False",
-        judge=Property(
+        grader=Property(
             "attention",
             "mask_after_softmax",
             gives=("attention",),
@@ -257,7 +257,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="everything_arrives(attention) -> True where each output moves with all that its query may look at",
-        judge=Property("attention", "off_by_one_mask", gives=("attention",)),
+        grader=Property("attention", "off_by_one_mask", gives=("attention",)),
         hints=(
             "Under a causal mask, which outputs must move when you change the value at position t alone?",
             "All from t on, t itself included, for every t. `(a != b).any(axis=-1)` says which rows differ.",
@@ -269,7 +269,7 @@ EXERCISES = (
         difficulty=3,
         minutes=10,
         task="hasty_model with its one wrong line put right",
-        judge=Function("causal_model", names_bug=False, besides=_rest_is_kept),
+        grader=Function("causal_model", names_bug=False, also=_rest_is_kept),
         hints=(
             "The mask is right. Draw influence(...) of it: who moves whom, and by how much?",
             "Everybody moves everybody, a little. Which line brings positions together, and is not attention?",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from ... import layers, ops
-from ...check.drawing import Pick
-from ...check.kind import Kind
+from ...check.cases import CaseDrawer
+from ...check.spec import Spec
 from ...layers.mixers.multi_head import merge, split
 from ..exercise import Exercise
-from ..judges import Function, Number, Property
+from ..graders import Function, Number, Property
 
 CHAPTER = 5
 TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
@@ -42,10 +42,10 @@ def _score_rank() -> float:
 # --- to_heads: the projection, and the split ------------------------------------------------------------------------
 
 
-def _case(pick: Pick) -> dict[str, Any]:
-    heads = pick.choose((2, 3, 1))
-    dim = heads * pick.choose((2, 3, 1))
-    return {"x": pick.array(*pick.lead, pick.size(), dim), "W": pick.array(dim, dim), "heads": heads}
+def _case(draw: CaseDrawer) -> dict[str, Any]:
+    heads = draw.choose((2, 3, 1))
+    dim = heads * draw.choose((2, 3, 1))
+    return {"x": draw.array(*draw.lead, draw.size(), dim), "W": draw.array(dim, dim), "heads": heads}
 
 
 def _to_heads(x: Any, W: Any, heads: Any) -> Any:
@@ -95,7 +95,7 @@ def _last_head_first(x: Any, W: Any, heads: int) -> Any:
     return np.array(split(x @ W, heads)[..., ::-1, :, :])
 
 
-TO_HEADS = Kind(
+TO_HEADS = Spec(
     name="to_heads",
     says="head i is x times columns i D/h to (i + 1) D/h of W",
     function="to_heads",
@@ -110,9 +110,9 @@ TO_HEADS = Kind(
 # --- from_heads: the merge, and the output projection -----------------------------------------------------------------
 
 
-def _joined_case(pick: Pick) -> dict[str, Any]:
-    heads, d = pick.choose((2, 3, 1)), pick.choose((2, 3, 1))
-    return {"out": pick.array(*pick.lead, heads, pick.size(), d), "W_o": pick.array(heads * d, heads * d)}
+def _joined_case(draw: CaseDrawer) -> dict[str, Any]:
+    heads, d = draw.choose((2, 3, 1)), draw.choose((2, 3, 1))
+    return {"out": draw.array(*draw.lead, heads, draw.size(), d), "W_o": draw.array(heads * d, heads * d)}
 
 
 def _from_heads(out: Any, W_o: Any) -> Any:
@@ -174,7 +174,7 @@ def _dW_of_one_head(dy: Any, out: Any, W_o: Any) -> Any:
     return split(dy @ W_o.T, out.shape[-3]), dW_o
 
 
-FROM_HEADS = Kind(
+FROM_HEADS = Spec(
     name="from_heads",
     says="y is the heads side by side, times W_o",
     function="from_heads",
@@ -194,7 +194,7 @@ EXERCISES = (
         difficulty=2,
         minutes=4,
         task="the largest share, from 0 to 1, of two unrelated words that can be read off one mixture of them",
-        judge=Number(
+        grader=Number(
             _one_head_share,
             tolerance=0.04,
             tempting=(
@@ -216,7 +216,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="to_heads(x, W, heads) -> q (..., heads, n, D / heads), with one product and no loop",
-        judge=Function(
+        grader=Function(
             TO_HEADS,
             tempting=(
                 (
@@ -243,7 +243,7 @@ EXERCISES = (
         difficulty=2,
         minutes=12,
         task="my_multi_head(x, W_q, W_k, W_v, W_o, heads) -> y",
-        judge=Function("multi_head_attention"),
+        grader=Function("multi_head_attention"),
         hints=(
             "Three products, three splits, one attention that knows nothing of heads, one merge, one product.",
             "attention takes any leading axes: the head's axis must stand before n. The way back is the way there, "
@@ -256,7 +256,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_heads with its one wrong line put right",
-        judge=Function("multi_head_attention", names_bug=False),
+        grader=Function("multi_head_attention", names_bug=False),
         hints=(
             "With one token, or with one head, it is right. What do these two have in common?",
             "Print, for n = 2 and two heads, which head and which token each number comes from, line by line.",
@@ -268,7 +268,7 @@ EXERCISES = (
         difficulty=1,
         minutes=3,
         task=f"the rank of one head's scores, for {TOKENS} tokens of width {WIDTH} and {HEADS} heads",
-        judge=Number(
+        grader=Number(
             _score_rank,
             tolerance=0.001,
             tempting=(
@@ -289,7 +289,7 @@ EXERCISES = (
         difficulty=2,
         minutes=12,
         task="dout and dW_o of y = merge(out) W_o, from dy",
-        judge=Function(
+        grader=Function(
             FROM_HEADS,
             part="backward",
             tempting=(
@@ -317,7 +317,7 @@ EXERCISES = (
         minutes=15,
         task="joins_its_heads(multi_head_attention) -> True where heads stay apart up to W_o, False where they are "
         "averaged",
-        judge=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
+        grader=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
         hints=(
             "Which W_o lets you see what each head put into its own columns?",
             "Silence one head's values. With W_o the identity, which columns of y must change, and which must not?",

@@ -1,7 +1,7 @@
-"""What properties are tried on: sizes, masks, dtypes and entries, from a source of choices.
+"""Random cases for properties: sizes, masks, dtypes and entries.
 
-The source is one function that chooses from a sequence: hypothesis's, which shrinks what fails towards the front of
-every sequence, or a NumPy generator's, for batteries that are the same on every machine.
+All randomness comes from one function that chooses from a sequence. hypothesis offers one, and shrinks failing cases
+towards the front of every sequence; a seeded NumPy generator gives the same cases on every machine.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from .property import LEADS
 DTYPES = (np.float64, np.float32)
 
 
-class Pick:
-    """Chooses the parts of one case. Entries are small whole numbers or normal ones: whole ones read more easily."""
+class CaseDrawer:
+    """Draws the parts of one case. Entries are small whole numbers, easy to read, or normally distributed."""
 
     def __init__(
         self, choose: Callable[[Sequence[Any]], Any], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
@@ -30,8 +30,8 @@ class Pick:
         self.rng = np.random.default_rng(choose(range(2**16)))
 
     @classmethod
-    def numbered(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False) -> Pick:
-        """The same case for the same seed, everywhere."""
+    def seeded(cls, seed: int, leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False) -> CaseDrawer:
+        """The same case for the same seed on every machine."""
         rng = np.random.default_rng([seed, 7])
         return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)
 
@@ -39,14 +39,14 @@ class Pick:
         return self.choose(range(20, 71) if self.wide else range(low, high + 1))
 
     def size_like(self, other: int) -> int:
-        """Often the same as another axis: what goes by sizes cannot tell the two apart."""
+        """Often the same as another axis, so that code that goes by sizes cannot tell the two apart."""
         return other if self.choose((False, False, True)) else self.size()
 
     def flag(self) -> bool:
         return self.choose((False, True))
 
     def array(self, *shape: int, size: float = 1.0) -> np.ndarray:
-        """Entries of ordinary size times `size`, the odd 0 among them."""
+        """Entries of about `size`; one in twenty is 0."""
         x = self.rng.integers(-2, 4, shape).astype(float) if self.whole else self.rng.standard_normal(shape)
         x = np.where(self.rng.random(shape) < 0.05, 0.0, x)
         return np.asarray(size * x, self.dtype)
@@ -60,7 +60,7 @@ class Pick:
         return mask
 
     def weights(self, shape: tuple[int, ...]) -> np.ndarray | None:
-        """Of positions in a loss: None, or positive with zeros among them, never all zero."""
+        """Weights of positions in a loss: None, or positive with some zeros, never all zero."""
         if not self.flag():
             return None
         weights = np.asarray(self.rng.uniform(0.2, 2, shape) * (self.rng.random(shape) < 0.8), self.dtype)
@@ -70,16 +70,16 @@ class Pick:
 
 
 def strategy(
-    case: Callable[[Pick], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
+    case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
 ) -> Any:
-    """Cases as a strategy of hypothesis. Raises ImportError, saying how to get it, where hypothesis is missing."""
+    """A hypothesis strategy that draws cases. Raises ImportError, saying how to install it, without hypothesis."""
     try:
         from hypothesis import strategies as st
     except ImportError:
         raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'") from None
 
     @st.composite
-    def drawn(draw: Any) -> dict[str, Any]:
-        return case(Pick(lambda options: draw(st.sampled_from(options)), leads, wide))
+    def cases(draw: Any) -> dict[str, Any]:
+        return case(CaseDrawer(lambda options: draw(st.sampled_from(options)), leads, wide))
 
-    return drawn()
+    return cases()

@@ -8,20 +8,20 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, largest, rounding, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("linear", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    i = pick.size()
-    o = pick.size_like(i)
-    x = pick.array(*pick.lead, i) if pick.flag() else pick.array(*pick.lead, pick.size_like(o), i)
-    return {"x": x, "W": pick.array(i, o), "b": pick.array(o) if pick.flag() else None}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    i = draw.size()
+    o = draw.size_like(i)
+    x = draw.array(*draw.lead, i) if draw.flag() else draw.array(*draw.lead, draw.size_like(o), i)
+    return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
 
 
 @states("rounding", "without b it is linear: the map of a sum is the sum of the maps",
@@ -55,7 +55,7 @@ def _tolerance(x: np.ndarray, W: np.ndarray) -> float:
     return rounding(x.dtype, x.size, 4 * largest(x, W) ** 2)
 
 
-KIND = Kind(
+SPEC = Spec(
     name="linear",
     says="y = x W + b",
     function="linear",

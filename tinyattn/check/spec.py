@@ -1,4 +1,4 @@
-"""What a kind is: everything that must be known to hold an implementation against it."""
+"""What a spec is: everything needed to check an implementation of one function."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from .drawing import Pick
+from .cases import CaseDrawer
 from .property import Property, largest
 
 COMMON = (
@@ -30,21 +30,20 @@ def _nothing() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of implementation: its names, what it is tried on, what it is held to.
+class Spec:
+    """The specification of a function: its names, the cases it is tried on, its properties.
 
-    `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` gives the library's
-    own implementation, whose signature is the kind's. `wrt` names the arguments that have gradients.
-    `specials` are cases that ordinary draws do not reach, for telling one bug from another, and `observe` says what is
-    seen of a call, where that is not its results and gradients; `shown` makes of a case what the implementation was
-    given, where that is not the case itself. `common` is False where the demands made of every pure function make no
-    sense.
+    `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
+    implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases` are
+    those that random draws do not reach, to tell bugs apart. `observe` replaces `observe_call` where results and
+    gradients are not what matters; `shown` turns a case into what a report shows. `common` is False where the common
+    properties make no sense.
     """
 
     name: str
     says: str
     function: str
-    case: Callable[[Pick], dict[str, Any]]
+    case: Callable[[CaseDrawer], dict[str, Any]]
     ours: Callable[[], Any]
     properties: list[Property]
     outputs: tuple[str, ...]
@@ -54,12 +53,12 @@ class Kind:
     clauses: tuple[str, ...] = ()
     common: bool = True
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
-    specials: Callable[[], list[dict[str, Any]]] = _nothing
+    special_cases: Callable[[], list[dict[str, Any]]] = _nothing
     observe: Callable[..., dict[str, Any]] | None = None
     shown: Callable[..., dict[str, Any]] | None = None
 
     def contract(self) -> list[str]:
-        """The clauses that an implementation is held to, in sentences."""
+        """What an implementation must do, in sentences."""
         lines = [self.says, *self.clauses]
         if self.wrt:
             but = " (but db, which may always be there)" if self.name == "linear" else ""
@@ -68,5 +67,5 @@ class Kind:
 
 
 def _square(case: dict[str, Any]) -> float:
-    """The size of a product of two entries: what most ops add up."""
+    """The largest product of two entries: the size of the terms that most ops add up."""
     return largest(*(x for x in case.values() if getattr(x, "dtype", None) is not None and x.dtype.kind == "f")) ** 2

@@ -9,26 +9,26 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
 states = stating("attention", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n, d = pick.size(), pick.size()
-    m, e = pick.size_like(n), pick.size_like(d)
-    lead = pick.lead
-    q, k, v = pick.array(*lead, n, d), pick.array(*lead, m, d), pick.array(*lead, m, e)
-    mask = pick.mask(*pick.choose(_onto(lead, n, m))) if pick.flag() else None
-    bias = pick.array(*pick.choose(_onto(lead, n, m))) if pick.flag() else None
-    rate = pick.choose((0.0, 0.5, 0.25))
-    drops = rate or pick.choose((0.0, 0.3))                              # a keep that drops counts at rate 0 too
-    keep = pick.rng.random(pick.choose(((*lead, n, m), (n, m)))) >= drops if drops else None
-    scale = pick.choose((None, None, 0.7, 0.0))
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.size(), draw.size()
+    m, e = draw.size_like(n), draw.size_like(d)
+    lead = draw.lead
+    q, k, v = draw.array(*lead, n, d), draw.array(*lead, m, d), draw.array(*lead, m, e)
+    mask = draw.mask(*draw.choose(_onto(lead, n, m))) if draw.flag() else None
+    bias = draw.array(*draw.choose(_onto(lead, n, m))) if draw.flag() else None
+    rate = draw.choose((0.0, 0.5, 0.25))
+    drops = rate or draw.choose((0.0, 0.3))                              # a keep that drops counts at rate 0 too
+    keep = draw.rng.random(draw.choose(((*lead, n, m), (n, m)))) >= drops if drops else None
+    scale = draw.choose((None, None, 0.7, 0.0))
     return {"q": q, "k": k, "v": v, "mask": mask, "bias": bias, "keep": keep, "rate": rate, "scale": scale}
 
 
@@ -42,8 +42,8 @@ def _arguments(**given: Any) -> dict[str, Any]:
     return {"mask": None, "bias": None, "keep": None, "rate": 0.0, "scale": None} | given
 
 
-def specials() -> list[dict[str, Any]]:
-    """Large scores, rows far apart, nothing to look at, everything allowed far below zero."""
+def special_cases() -> list[dict[str, Any]]:
+    """Large scores, rows far apart, a fully masked row, allowed scores far below zero."""
     rng = np.random.default_rng(5)
     q, k, v = (rng.integers(-2, 3, (3, 4)).astype(float) for _ in range(3))
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])
@@ -335,7 +335,7 @@ def _is_float(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
 
 
-KIND = Kind(
+SPEC = Spec(
     name="attention",
     says="out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = 1 / √d unless `scale` is given",
     function="attention",
@@ -354,5 +354,5 @@ KIND = Kind(
         "scores of any finite size",
     ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
-    specials=specials,
+    special_cases=special_cases,
 )

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 from .feed_forward import off_the_kink
 
@@ -19,21 +19,21 @@ ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta
 EPS = 1e-3
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    heads, n = pick.choose((1, 2)), pick.size(1, 5)
-    D, H = heads * pick.choose((2, 3)), pick.size(1, 5)
-    x = np.round(pick.rng.standard_normal((*pick.lead, n, D)), 2)
-    p = {name: np.round(pick.rng.uniform(0.5, 1.5, D), 2) for name in ("gamma_1", "gamma_2")}
-    p |= {name: np.round(0.3 * pick.rng.standard_normal(D), 2) for name in ("beta_1", "beta_2")}
-    p |= {name: np.round(0.5 * pick.rng.standard_normal((D, D)), 2) for name in ("W_q", "W_k", "W_v", "W_o")}
-    p |= {"W_1": np.round(pick.rng.standard_normal((D, H)), 2), "W_2": np.round(pick.rng.standard_normal((H, D)), 2)}
-    p["b_2"] = np.round(pick.rng.standard_normal(D), 2)
-    mask = pick.choose((None, np.tri(n, dtype=bool), pick.mask(n, n)))
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    heads, n = draw.choose((1, 2)), draw.size(1, 5)
+    D, H = heads * draw.choose((2, 3)), draw.size(1, 5)
+    x = np.round(draw.rng.standard_normal((*draw.lead, n, D)), 2)
+    p = {name: np.round(draw.rng.uniform(0.5, 1.5, D), 2) for name in ("gamma_1", "gamma_2")}
+    p |= {name: np.round(0.3 * draw.rng.standard_normal(D), 2) for name in ("beta_1", "beta_2")}
+    p |= {name: np.round(0.5 * draw.rng.standard_normal((D, D)), 2) for name in ("W_q", "W_k", "W_v", "W_o")}
+    p |= {"W_1": np.round(draw.rng.standard_normal((D, H)), 2), "W_2": np.round(draw.rng.standard_normal((H, D)), 2)}
+    p["b_2"] = np.round(draw.rng.standard_normal(D), 2)
+    mask = draw.choose((None, np.tri(n, dtype=bool), draw.mask(n, n)))
     x_1 = x + oracles.multi_head_attention(
         oracles.layer_norm(x, p["gamma_1"], p["beta_1"], EPS)[0], p["W_q"], p["W_k"], p["W_v"], p["W_o"], heads, mask
     )
-    p["b_1"] = off_the_kink(pick, oracles.layer_norm(x_1, p["gamma_2"], p["beta_2"], EPS)[0] @ p["W_1"])
-    arrays = {name: np.asarray(x if name == "x" else p[name], pick.dtype) for name in ARRAYS}
+    p["b_1"] = off_the_kink(draw, oracles.layer_norm(x_1, p["gamma_2"], p["beta_2"], EPS)[0] @ p["W_1"])
+    arrays = {name: np.asarray(x if name == "x" else p[name], draw.dtype) for name in ARRAYS}
     return {**arrays, "heads": heads, "mask": mask, "eps": EPS}
 
 
@@ -106,7 +106,7 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, _scale(case))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="block",
     says="x₁ = x + MHA(LN(x; γ₁, β₁)); y = x₁ + FFN(LN(x₁; γ₂, β₂)): the pre-LN block",
     function="block",

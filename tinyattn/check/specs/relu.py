@@ -8,20 +8,20 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("relu", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
+def case(draw: CaseDrawer) -> dict[str, Any]:
     """Away from the kink at 0, up to 10 on either side."""
-    shape = (*pick.lead, pick.size())
-    x = pick.rng.uniform(0.01, pick.choose((2.0, 10.0)), shape) * pick.rng.choice([-1, 1], shape)
-    return {"x": np.asarray(x, pick.dtype)}
+    shape = (*draw.lead, draw.size())
+    x = draw.rng.uniform(0.01, draw.choose((2.0, 10.0)), shape) * draw.rng.choice([-1, 1], shape)
+    return {"x": np.asarray(x, draw.dtype)}
 
 
 @states("exact", "relu(x) - relu(-x) is x, and relu is never negative", hint="One of x and -x is let through as it is.")
@@ -52,7 +52,7 @@ def large(op: Subject, x: np.ndarray) -> None:
     close(op(big), np.maximum(big, 0), 0, "y")
 
 
-KIND = Kind(
+SPEC = Spec(
     name="relu",
     says="y = max(x, 0)",
     function="relu",
@@ -63,5 +63,5 @@ KIND = Kind(
     oracle=oracles.relu,
     wrt=("x",),
     clauses=("relu(x): x (...)", "at the kink x = 0 the gradient is 0"),
-    specials=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
+    special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
 )

@@ -1,4 +1,4 @@
-"""What `trace` returns: every value by its step or its name, as tables, step by step, as pictures."""
+"""`Trace`, what `trace` returns: values by step or by name, tables, source lines, figures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .trace_table import table
 
 
 class Replay(NamedTuple):
-    """What it takes to run the forward once more: it, its arguments as they were, the upstream gradients."""
+    """What `follow` needs to run the forward again: the function, its original arguments, the upstream gradients."""
 
     forward: Any
     args: tuple[Any, ...]
@@ -27,7 +27,7 @@ class Replay(NamedTuple):
 
 
 class Trace:
-    """What `trace` has seen: the forward's call, the backward's, and every entry by its step.
+    """The record of a forward and a backward: their calls, and every entry by its step.
 
     `result` is what the forward returned, `grads` what the backward did, `gradients` the same by the names of inputs
     and parameters. `str` is a table with as many levels of calls as fit 60 lines; in a notebook all are there, folded.
@@ -37,18 +37,18 @@ class Trace:
         self.entries: list[Entry] = recorder.entries
         self.roots = [forward]
         self.result = result
-        self.grads: Any = None                                # these are set where there is a backward, as is
+        self.grads: Any = None                                # these are set if there is a backward, as is
         self.gradients: dict[str, Any] = {}
-        self.upstream = ""                                    # what was said of the upstream gradients
+        self.upstream = ""                                    # where the upstream gradients came from
         self.replay: Replay | None = None
-        self.recorder = recorder                              # holds the objects whose ids `follow` compares
+        self.recorder = recorder                              # keeps alive the objects whose ids `follow` compares
         self._cursor = -1
 
     def __len__(self) -> int:
         return len(self.entries)
 
     def __getitem__(self, which: int | str) -> np.ndarray:
-        """The array of a step, or of a name; see `entry`. Nobody can write into it: it is what was."""
+        """The array of a step, or of a name, read-only; see `entry`."""
         if isinstance(which, str):
             return self._find(which)[1]
         return self.entry(which).value
@@ -76,18 +76,18 @@ class Trace:
         return [e for e in self.entries if _is_called(e.call, e.name, name)]
 
     def picture(self, which: int | str, title: str = "") -> Any:
-        """A step, or a name, as a heat map, or bars for a vector. -> matplotlib figure. See `array_map`."""
+        """A step, or a name, drawn as a heat map, or as bars for a vector. -> matplotlib figure. See `array_map`."""
         if isinstance(which, str):
             return array_map(self[which], title or which)
         return Step(self.entry(which), len(self.entries)).picture(title)
 
     def at(self, which: int | str) -> Step:
-        """Go to a step and look at it: its line among its neighbours, its numbers."""
+        """Go to a step: its line among its neighbours, its numbers."""
         self._cursor = self.entry(which).number
         return Step(self.entries[self._cursor], len(self.entries))
 
     def step(self, n: int = 1) -> Step:
-        """n steps on from there, at most to the last."""
+        """n steps on, at most to the last."""
         return self.at(min(max(self._cursor + n, 0), len(self.entries) - 1))
 
     def back(self, n: int = 1) -> Step:
@@ -99,7 +99,7 @@ class Trace:
         return follow(self, name, index, h)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
-        """For a terminal: a line an entry, calls as a tree, those deeper than `depth` folded. `call`: that one alone.
+        """For a terminal: a line an entry, calls as a tree, folded below `depth`. `call` selects one call.
 
         Without `depth`, as many levels as fit 60 lines. Raises KeyError for a call that was not made.
         """
@@ -129,7 +129,7 @@ class Trace:
         return found
 
     def _find(self, name: str) -> tuple[Entry | None, np.ndarray]:
-        """-> the entry and its value; or None and the value, where it is listed under another name."""
+        """-> the entry and its value; or None and the value, if it is listed under another name."""
         found: dict[Call, tuple[Entry | None, np.ndarray]] = {}
         for entry in self.all(name):
             found[entry.call] = (entry, entry.value)
@@ -152,7 +152,7 @@ class Trace:
 
 
 def _is_called(call: Call, own: str, asked: str) -> bool:
-    """Is `asked` this name, perhaps with the end of its call's path in front, with or without the #2?"""
+    """Does `asked` name this value: `own`, or `own` after the end of the call's path, with or without #2?"""
     if asked == own:
         return True
     plain = ".".join(part.partition("#")[0] for part in call.path.split("."))

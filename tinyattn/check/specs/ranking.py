@@ -10,21 +10,21 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, Violation, close, demand, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
 states = stating("ranking", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    items = pick.size(1, 12)
-    tied, apart = pick.rng.integers(0, 4, items), pick.rng.standard_normal(items)
-    scores = tied if pick.flag() else apart
-    k = pick.choose((1, 2, 3, 5, 10, 20))
-    return {"scores": np.asarray(scores, pick.dtype), "target": int(pick.rng.integers(items)), "k": k}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    items = draw.size(1, 12)
+    tied, apart = draw.rng.integers(0, 4, items), draw.rng.standard_normal(items)
+    scores = tied if draw.flag() else apart
+    k = draw.choose((1, 2, 3, 5, 10, 20))
+    return {"scores": np.asarray(scores, draw.dtype), "target": int(draw.rng.integers(items)), "k": k}
 
 
 @states("exact", "a metric is one number, and the scores keep every bit", "shapes", hint="Sort a copy.")
@@ -124,8 +124,8 @@ def many_items(op: Subject, scores: np.ndarray, target: int, k: int) -> None:
                 close(metric(ladder, place, at), getattr(oracles, name)(ladder, place, at), 1e-9, f"{name}@{at}")
 
 
-def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
-    """Both metrics, also beyond the number of items, with items left out, and of scores that are all alike."""
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """Both metrics, also for k beyond the number of items, with items left out, and with equal scores."""
     scores, target, k = case["scores"], case["target"], case["k"]
     longer = np.concatenate([scores, np.full(2, -np.inf, scores.dtype)])
     tries = {"": (scores, target, k), "at 1": (scores, target, 1), "beyond": (scores, target, 1000),
@@ -138,7 +138,7 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
                 value = metric(given, t, at)
                 seen[f"{name} {what}"] = np.array(value)
             except Violation:
-                seen[f"{name} {what}"] = np.array(np.nan)                # as good as an infinity
+                seen[f"{name} {what}"] = np.array(np.nan)                # counts as an infinity
             seen[f"{name} {what}: changed"] = not np.array_equal(given, s)
     return seen
 
@@ -149,7 +149,7 @@ def _on_the_edge(scores: np.ndarray, target: int, k: int) -> bool:
 
 
 def _metrics(op: Subject) -> list[tuple[str, Any]]:
-    """The metrics that there are, for one user: one written for batches is given a batch of one."""
+    """The implementation's metrics for one user; a batched one is given a batch of one."""
     found = [("hit_rate", _of_one(op))]
     with contextlib.suppress(MissingError):
         found.append(("ndcg", _of_one(op.other("ndcg"))))
@@ -157,7 +157,7 @@ def _metrics(op: Subject) -> list[tuple[str, Any]]:
 
 
 def _of_one(metric: Any) -> Any:
-    """Called with one user's scores; where that fails, with a batch: the user behind another one."""
+    """Call with one user's scores; if that fails, with a batch of two: another user first."""
 
     def value(scores: np.ndarray, target: int, k: int) -> float:
         try:
@@ -183,7 +183,7 @@ def _of_one(metric: Any) -> Any:
     return value
 
 
-KIND = Kind(
+SPEC = Spec(
     name="ranking",
     says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
     function="hit_rate",

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from .. import adapters
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject, called
 
 PROPERTIES: list[Property] = []
@@ -20,10 +20,10 @@ states = stating("causal_model", PROPERTIES)
 WIDTHS = (8, 4, 6, 16, 2, 12, 32, 64, 1, 3, 5, 7, 10, 24, 50, 128)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    """Whole numbers from which a property makes the input that this model takes: tokens, or vectors of its width."""
-    batch, length = pick.choose((1, 2, 3)), pick.choose(tuple(range(2, 9)))
-    return {"x": pick.rng.integers(0, 2**20, (batch, length))}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    """Whole numbers; a property turns them into this model's input: tokens, or vectors of its width."""
+    batch, length = draw.choose((1, 2, 3)), draw.choose(tuple(range(2, 9)))
+    return {"x": draw.rng.integers(0, 2**20, (batch, length))}
 
 
 @states("exact", "forward(x) -> y keeps the first two axes of x, batch and positions, and every bit of x",
@@ -133,8 +133,8 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
            "standard deviations: a leak")
 
 
-def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
-    """Who moves whom: position by position, entry by entry of the batch, and whether the length matters."""
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """Which inputs influence which outputs: by position, by entry of the batch; and whether the length matters."""
     seen: dict[str, Any] = {}
     try:
         x = _input(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
@@ -143,7 +143,7 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
         seen["changed"] = not np.array_equal(given, x)
         seen["repeats"] = np.array_equal(_forward(op, x.copy()), y)
         if seen["changed"] or not seen["repeats"]:
-            return seen                                                  # who moves whom cannot be told any more
+            return seen                                                  # influence between positions cannot be measured
         moved = []
         for s in range(x.shape[1]):
             first = x.copy()
@@ -163,7 +163,7 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
 
 
 def _longest(op: Subject, wanted: int) -> int:
-    """As many positions as wanted, or as the model says that it takes, or as it takes without an error."""
+    """`wanted` positions, or the model's `maxlen`, or as many as it takes without an error."""
     said = getattr(op.implementation, "maxlen", None)
     if said:
         return min(wanted, int(said))
@@ -177,7 +177,7 @@ def _longest(op: Subject, wanted: int) -> int:
 
 
 def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
-    """What forward is given."""
+    """The input of forward."""
     try:
         return {"x": _input(op, case["x"])}
     except AssertionError:
@@ -227,15 +227,15 @@ def _forward(op: Subject, x: np.ndarray) -> np.ndarray:
 
 
 def _differs(a: np.ndarray, b: np.ndarray) -> bool:
-    """In every entry of the batch."""
+    """Whether a and b differ in every entry of the batch."""
     return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
 
 
-def _forward_of_ours(x):
+def _forward_of_ours(x: np.ndarray) -> np.ndarray:
     return adapters.SASRecTokens().forward(x)
 
 
-KIND = Kind(
+SPEC = Spec(
     name="causal_model",
     says="y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
     function="forward",

@@ -8,8 +8,7 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, rounding, same_bits, stating
 from ..subject import MissingError, Subject
 
@@ -18,16 +17,16 @@ states = stating("linear_attention", PROPERTIES)
 FORMS = ("chunked", "parallel", "recurrent")
 
 
-def case(pick: Pick) -> dict[str, Any]:
+def case(draw: CaseDrawer) -> dict[str, Any]:
     """Away from 0, where the second derivative of φ jumps."""
-    causal, n, d = pick.choose((True, False)), pick.size(), pick.size()
-    m = n if causal else pick.size_like(n)
-    q, k = (pick.array(*pick.lead, rows, d) for rows in (n, m))
+    causal, n, d = draw.choose((True, False)), draw.size(), draw.size()
+    m = n if causal else draw.size_like(n)
+    q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
     for x in (q, k):
         x[np.abs(x) < 0.01] = 0.5
-    keys = pick.mask(*pick.choose(((*pick.lead, m), (m,)))) if pick.flag() else None
-    v = pick.array(*pick.lead, m, pick.size_like(d))
-    return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": pick.choose(FORMS)}
+    keys = draw.mask(*draw.choose(((*draw.lead, m), (m,)))) if draw.flag() else None
+    v = draw.array(*draw.lead, m, draw.size_like(d))
+    return {"q": q, "k": k, "v": v, "causal": causal, "keys": keys, "form": draw.choose(FORMS)}
 
 
 @states("rounding", "its forms, parallel, recurrent and chunked, are equal",
@@ -69,7 +68,7 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["q"].dtype, case["q"].size + case["k"].size, KIND.scale(case))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="linear_attention",
     says="out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, causal: over j <= i",
     function="linear_attention",

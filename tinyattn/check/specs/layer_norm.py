@@ -8,24 +8,24 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("layer_norm", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    d = pick.size(1, 8)
-    x = pick.array(*pick.lead, d) if pick.flag() else pick.array(*pick.lead, pick.size_like(d), d)
-    x = x * pick.dtype(pick.choose((1.0, 3.0, 0.01)))
-    eps = pick.choose((1e-5, 1e-3, 1e-6, 0.1))
-    return {"x": x, "gamma": pick.array(d), "beta": pick.array(d), "eps": eps}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    d = draw.size(1, 8)
+    x = draw.array(*draw.lead, d) if draw.flag() else draw.array(*draw.lead, draw.size_like(d), d)
+    x = x * draw.dtype(draw.choose((1.0, 3.0, 0.01)))
+    eps = draw.choose((1e-5, 1e-3, 1e-6, 0.1))
+    return {"x": x, "gamma": draw.array(d), "beta": draw.array(d), "eps": eps}
 
 
-def specials() -> list[dict[str, Any]]:
+def special_cases() -> list[dict[str, Any]]:
     """A constant token, a tiny one, a large offset, in both precisions."""
     x = np.array([[1.0, 2.0, 4.0, -3.0], [2.0, 2.0, 2.0, 2.0], [1e-3, 0.0, -1e-3, 2e-3]])
     ones = np.linspace(0.5, 2, 4), np.linspace(-1, 1, 4)
@@ -146,7 +146,7 @@ def _tolerance(x: np.ndarray, eps: float) -> float:
     return rounding(x.dtype, x.shape[-1], 4 * largest(x) * largest(rstd))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="layer_norm",
     says="y = x_hat ⊙ γ + β, x_hat = (x - mean) · rstd, rstd = 1 / √(variance + eps), over the last axis",
     function="layer_norm",
@@ -161,5 +161,5 @@ KIND = Kind(
         "the biased variance (divided by d), eps inside the root",
     ),
     scale=scale,
-    specials=specials,
+    special_cases=special_cases,
 )

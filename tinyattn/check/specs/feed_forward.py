@@ -7,29 +7,29 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("feed_forward", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    D = pick.size()
-    H = pick.size_like(D)
-    x = pick.array(*pick.lead, D) if pick.choose((False, False, True)) else pick.array(*pick.lead, pick.size_like(D), D)
-    W_1, W_2 = pick.array(D, H), pick.array(H, D)
-    return {"x": x, "W_1": W_1, "b_1": off_the_kink(pick, x @ W_1), "W_2": W_2, "b_2": pick.array(D)}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    D = draw.size()
+    H = draw.size_like(D)
+    x = draw.array(*draw.lead, D) if draw.choose((False, False, True)) else draw.array(*draw.lead, draw.size_like(D), D)
+    W_1, W_2 = draw.array(D, H), draw.array(H, D)
+    return {"x": x, "W_1": W_1, "b_1": off_the_kink(draw, x @ W_1), "W_2": W_2, "b_2": draw.array(D)}
 
 
-def off_the_kink(pick: Pick, u: np.ndarray) -> np.ndarray:
+def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
     """A bias that keeps every entry of u + b at least 0.01 away from 0, where ReLU has no derivative."""
     flat = u.reshape(-1, u.shape[-1]).astype(float)
-    tries = np.round(pick.rng.uniform(-2, 2, (200, u.shape[-1])), 3)
+    tries = np.round(draw.rng.uniform(-2, 2, (200, u.shape[-1])), 3)
     gaps = np.min(np.abs(flat[None] + tries[:, None]), axis=1, initial=9)  # (200, H)
-    return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], pick.dtype)
+    return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], draw.dtype)
 
 
 @states("exact", "every position is worked on alone, and all of them alike", hint="Does a token see its neighbour?")
@@ -73,7 +73,7 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, _scale(case))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="feed_forward",
     says="y = relu(x W_1 + b_1) W_2 + b_2",
     function="feed_forward",

@@ -8,23 +8,23 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("embedding", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    rows = pick.choose((1, 2, 3, 5, 7))
-    ids = pick.rng.integers(0, rows, (*pick.lead, pick.size()) if pick.flag() else pick.lead)
-    kind = pick.choose((np.int64, np.int32, np.uint8, np.int8))
-    return {"ids": np.asarray(ids, kind), "E": pick.array(rows, pick.size())}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    rows = draw.choose((1, 2, 3, 5, 7))
+    ids = draw.rng.integers(0, rows, (*draw.lead, draw.size()) if draw.flag() else draw.lead)
+    dtype = draw.choose((np.int64, np.int32, np.uint8, np.int8))
+    return {"ids": np.asarray(ids, dtype), "E": draw.array(rows, draw.size())}
 
 
-def specials() -> list[dict[str, Any]]:
+def special_cases() -> list[dict[str, Any]]:
     """Runs of one id, row 0, 300 rows under a small integer type."""
     E = np.cos(np.arange(900.0)).reshape(300, 3)
     return [
@@ -95,7 +95,7 @@ def _dy(ids: np.ndarray, E: np.ndarray) -> np.ndarray:
     return np.cos(np.arange(np.prod(shape, dtype=int))).reshape(shape).astype(E.dtype)
 
 
-KIND = Kind(
+SPEC = Spec(
     name="embedding",
     says="y = E[ids]",
     function="embedding",
@@ -109,5 +109,5 @@ KIND = Kind(
         "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
         "no id is special: 0 is a row like any other",
     ),
-    specials=specials,
+    special_cases=special_cases,
 )

@@ -8,25 +8,25 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("softmax", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n = pick.size()
-    m = pick.size_like(n)
-    s = pick.array(*pick.lead, n, m, size=3)
-    shape = pick.choose(((n, m), s.shape, (1, m), (m,), (n, 1), (*pick.lead[:-1], *(1,) * len(pick.lead[-1:]), n, m)))
-    return {"s": s, "mask": pick.mask(*shape) if pick.flag() else None}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n = draw.size()
+    m = draw.size_like(n)
+    s = draw.array(*draw.lead, n, m, size=3)
+    shape = draw.choose(((n, m), s.shape, (1, m), (m,), (n, 1), (*draw.lead[:-1], *(1,) * len(draw.lead[-1:]), n, m)))
+    return {"s": s, "mask": draw.mask(*shape) if draw.flag() else None}
 
 
-def specials() -> list[dict[str, Any]]:
-    """Huge logits, rows far apart, nothing to look at, everything far below zero."""
+def special_cases() -> list[dict[str, Any]]:
+    """Huge logits, rows far apart, a fully masked row, all logits far below zero."""
     s = np.array([[1e4, 0.0, -1e4], [-3e4, -3e4 - 1, -3e4 - 2], [1.0, 2.0, 3.0]])
     half = np.array([[True, True, False], [False, False, False], [True, False, True]])
     far = np.full((2, 3), -(2.0**100))
@@ -147,7 +147,7 @@ def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
     return np.broadcast_to(True if mask is None else mask, s.shape)
 
 
-KIND = Kind(
+SPEC = Spec(
     name="softmax",
     says="p_ij = exp(s_ij) / Σ_k exp(s_ik) over the entries of a row that the mask allows",
     function="softmax",
@@ -163,5 +163,5 @@ KIND = Kind(
         "logits of any finite size",
     ),
     scale=lambda case: 10.0,
-    specials=specials,
+    special_cases=special_cases,
 )

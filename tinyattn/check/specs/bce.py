@@ -8,22 +8,22 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("bce", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    shape = (*pick.lead, pick.size())
-    targets = pick.rng.choice([0.0, 1.0, 0.25], shape).astype(pick.dtype)
-    return {"z": pick.array(*shape, size=3), "targets": targets, "weights": pick.weights(shape)}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    shape = (*draw.lead, draw.size())
+    targets = draw.rng.choice([0.0, 1.0, 0.25], shape).astype(draw.dtype)
+    return {"z": draw.array(*shape, size=3), "targets": targets, "weights": draw.weights(shape)}
 
 
-def specials() -> list[dict[str, Any]]:
+def special_cases() -> list[dict[str, Any]]:
     z, t = np.array([0.5, -2.0, 3.0]), np.array([1.0, 0.0, 0.25])
     return [
         {"z": z, "targets": t, "weights": None},
@@ -99,7 +99,7 @@ def _tolerance(z: np.ndarray) -> float:
     return rounding(z.dtype, z.size, 10 * largest(z))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="bce",
     says="loss = Σ w l / Σ w, with l = -t log σ(z) - (1 - t) log(1 - σ(z))",
     function="bce_with_logits",
@@ -116,5 +116,5 @@ KIND = Kind(
         "logits of any finite size",
     ),
     scale=lambda case: 4 * largest(case["z"]),
-    specials=specials,
+    special_cases=special_cases,
 )

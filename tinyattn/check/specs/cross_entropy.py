@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -19,15 +19,15 @@ states = stating("cross_entropy", PROPERTIES)
 HINT_MEAN = "The loss is Σ w nll / Σ w: what do you divide by?"
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    size = 200 + pick.size() if pick.wide else pick.size()
-    positions = (*pick.lead, pick.size_like(size))
-    targets = pick.rng.integers(0, size, positions)
-    targets = np.asarray(targets, pick.choose((np.int64, np.int32)))
-    return {"logits": pick.array(*positions, size, size=3), "targets": targets, "weights": pick.weights(positions)}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    size = 200 + draw.size() if draw.wide else draw.size()
+    positions = (*draw.lead, draw.size_like(size))
+    targets = draw.rng.integers(0, size, positions)
+    targets = np.asarray(targets, draw.choose((np.int64, np.int32)))
+    return {"logits": draw.array(*positions, size, size=3), "targets": targets, "weights": draw.weights(positions)}
 
 
-def specials() -> list[dict[str, Any]]:
+def special_cases() -> list[dict[str, Any]]:
     z = np.array([[1.0, 2.0, -1.0], [0.0, 0.5, 3.0]])
     t = np.array([1, 0])
     return [
@@ -149,7 +149,7 @@ def _tolerance(logits: np.ndarray) -> float:
     return rounding(logits.dtype, logits.size, 10 * largest(logits))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="cross_entropy",
     says="loss = Σ w nll / Σ w, with nll = -log softmax(logits)[target]",
     function="cross_entropy",
@@ -166,5 +166,5 @@ KIND = Kind(
         "logits of any finite size",
     ),
     scale=lambda case: 4 * largest(case["logits"]),
-    specials=specials,
+    special_cases=special_cases,
 )

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, Violation, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -21,16 +21,16 @@ class Moments(NamedTuple):
     v: np.ndarray
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n = pick.size(1, 9)
-    g = pick.array(n) * pick.dtype(pick.choose((1.0, 0.01, 30.0)))
-    step = pick.choose((1, 2, 3, 10, 1000))
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n = draw.size(1, 9)
+    g = draw.array(n) * draw.dtype(draw.choose((1.0, 0.01, 30.0)))
+    step = draw.choose((1, 2, 3, 10, 1000))
     fresh = step == 1
-    m = np.zeros_like(g) if fresh else pick.array(n)
-    v = np.zeros_like(g) if fresh else np.square(pick.array(n)) + m * m
-    options = {"lr": pick.choose((1e-3, 0.1)), "beta1": pick.choose((0.9, 0.5)), "beta2": pick.choose((0.999, 0.98)),
-               "eps": pick.choose((1e-8, 1e-3))}
-    return {"vector": pick.array(n), "gradient": g, "moments": Moments(m, v), "step": step, **options}
+    m = np.zeros_like(g) if fresh else draw.array(n)
+    v = np.zeros_like(g) if fresh else np.square(draw.array(n)) + m * m
+    options = {"lr": draw.choose((1e-3, 0.1)), "beta1": draw.choose((0.9, 0.5)), "beta2": draw.choose((0.999, 0.98)),
+               "eps": draw.choose((1e-8, 1e-3))}
+    return {"vector": draw.array(n), "gradient": g, "moments": Moments(m, v), "step": step, **options}
 
 
 @states("exact", "vector and moments are written in place, in their dtype; the gradient is left as it was", "shapes",
@@ -163,7 +163,7 @@ def long_vector(op: Subject, **case: Any) -> None:
     _as_loops(op, case | arrays | {"step": 5})
 
 
-def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """What stands in vector and moments after one step, and after a second one with another gradient."""
     given = _copy(case)
     seen: dict[str, Any] = {}
@@ -208,7 +208,7 @@ def m_dtype(case: dict[str, Any]) -> Any:
     return case["vector"].dtype
 
 
-KIND = Kind(
+SPEC = Spec(
     name="adam",
     says="m = β₁ m + (1 - β₁) g, v = β₂ v + (1 - β₂) g², vector -= lr · m̂ / (√v̂ + eps), m̂ = m / (1 - β₁ᵗ), v̂ = v / (1 - β₂ᵗ)",
     function="adam",

@@ -12,27 +12,28 @@ from ..show.style import style
 
 @dataclass(frozen=True)
 class Picture:
-    """A drawn figure. A notebook shows it, with `alt` for whoever cannot see it; elsewhere it is its name."""
+    """A drawn figure. A notebook shows it, with `alt` as its alternative text; elsewhere its repr is its name."""
 
     name: str
     alt: str
     png: bytes = field(repr=False)
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> tuple[dict[str, str], dict[str, Any]]:
-        """What Jupyter shows: the picture, and as text its name and what is to be seen."""
+        """What Jupyter shows: the PNG, and as text its name and `alt`."""
         shown = {"image/png": base64.b64encode(self.png).decode(), "text/plain": f"[{self.name}: {self.alt}]"}
         return shown, {"image/png": {"alt": self.alt}, "picture": self.name}
 
 
-def picture(made: Any, name: str, alt: str) -> Picture:
-    """Draw `made`, a matplotlib figure, as a PNG. `name` is its file's in figures/, `alt` says what is to be seen.
+def show_figure(fig: Any, name: str, alt: str) -> Picture:
+    """Draw `fig`, a matplotlib figure, as a PNG. `name` is that of its file in figures/, `alt` describes it in words.
 
-    The PNG holds neither date nor version, so the same figure has the same bytes. Nothing is written to disk: the
-    builder takes the pictures of figures/ out of the notebook. Raises ValueError for a name that is no plain word.
+    The PNG holds neither date nor version, so the same figure has the same bytes. Nothing is written to disk:
+    `notebooks/build.py` extracts the files of figures/ from the notebook. Raises ValueError for another name than
+    letters, digits and hyphens.
     """
     if not name.replace("-", "").replace("_", "").isalnum():
         raise ValueError(f"a picture's name is {name!r}, expected letters, digits and hyphens")
     drawn = io.BytesIO()
     with style():
-        made.savefig(drawn, format="png", metadata={"Software": None})
+        fig.savefig(drawn, format="png", metadata={"Software": None})
     return Picture(name, alt, drawn.getvalue())

@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 
 from .. import adapters, oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("multi_head_attention", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    heads, n = pick.choose((1, 2, 3)), pick.size()
-    D = heads * pick.choose((1, 2, 3))
-    W = [pick.array(D, D, size=0.7) for _ in range(4)]
-    mask = pick.mask(*pick.choose(((n, n), (1, n), (n, 1), (n,)))) if pick.flag() else None
-    x = pick.array(*pick.lead, n, D)
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    heads, n = draw.choose((1, 2, 3)), draw.size()
+    D = heads * draw.choose((1, 2, 3))
+    W = [draw.array(D, D, size=0.7) for _ in range(4)]
+    mask = draw.mask(*draw.choose(((n, n), (1, n), (n, 1), (n,)))) if draw.flag() else None
+    x = draw.array(*draw.lead, n, D)
     return {"x": x, "W_q": W[0], "W_k": W[1], "W_v": W[2], "W_o": W[3], "heads": heads, "mask": mask}
 
 
-def specials() -> list[dict[str, Any]]:
+def special_cases() -> list[dict[str, Any]]:
     rng = np.random.default_rng(3)
     x, *W = rng.standard_normal((3, 5, 6)), *rng.standard_normal((4, 6, 6))
     named = dict(zip(("W_q", "W_k", "W_v", "W_o"), W, strict=True))
@@ -138,7 +138,7 @@ def _tolerance(case: dict[str, Any]) -> float:
     return rounding(case["x"].dtype, case["x"].size, _scale(case))
 
 
-KIND = Kind(
+SPEC = Spec(
     name="multi_head_attention",
     says="y = concat_h(attention(x W_q,h, x W_k,h, x W_v,h)) W_o",
     function="multi_head_attention",
@@ -155,5 +155,5 @@ KIND = Kind(
         "a query that may look at nothing gets zeros",
     ),
     scale=_scale,
-    specials=specials,
+    special_cases=special_cases,
 )

@@ -1,4 +1,4 @@
-"""What is demanded of every pure function alike: written once, for all kinds.
+"""Common properties: those that every pure function must have, whatever it computes.
 
 Inputs keep their bits, results have the inputs' dtype and their own memory, equal calls give equal results, the
 numbers are those of plain loops, and the backward is the derivative of the forward.
@@ -10,28 +10,28 @@ from typing import Any
 
 import numpy as np
 
-from .kind import Kind
-from .property import NOTHING, Property, Violation, close, demand, largest, rounding, same_bits, stating
+from .property import EMPTY_BATCHES, Property, Violation, close, demand, largest, rounding, same_bits, stating
+from .spec import Spec
 from .subject import Subject
 
 STEP = 1e-6  # of central differences in float64, relative to the argument
 
 
-def demands(kind: Kind) -> list[Property]:
-    """The properties that every kind of pure function has."""
+def common_properties(spec: Spec) -> list[Property]:
+    """The common properties, as properties of one spec's function."""
     found: list[Property] = []
-    f = kind.function
-    states = stating(kind.name, found)
-    _shapes(states, kind, f)
-    if kind.oracle is not None:
-        _oracle(states, kind, f)
-    if kind.wrt:
-        _gradients(states, kind, f)
-    _beyond_one_tile(states, kind, f)
+    f = spec.function
+    states = stating(spec.name, found)
+    _shapes(states, spec, f)
+    if spec.oracle is not None:
+        _oracle(states, spec, f)
+    if spec.wrt:
+        _gradients(states, spec, f)
+    _beyond_one_tile(states, spec, f)
     return found
 
 
-def _shapes(states: Any, kind: Kind, f: str) -> None:
+def _shapes(states: Any, spec: Spec, f: str) -> None:
     @states(
         "exact",
         f"{f} returns arrays of the right shape in the inputs' dtype",
@@ -39,7 +39,7 @@ def _shapes(states: Any, kind: Kind, f: str) -> None:
         "Print .shape and .dtype of the result: a NumPy float64 scalar, for one, widens a float32 array.",
     )
     def shape_and_dtype(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, case), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
             if x is not None:
                 _like(x, np.shape(y), _dtype(case), name)
 
@@ -62,7 +62,7 @@ def _shapes(states: Any, kind: Kind, f: str) -> None:
         "A view into an input changes when the input does: return a new array.",
     )
     def own_memory(op: Subject, **case: Any) -> None:
-        for name, y in zip(kind.outputs, op.outputs(**case), strict=True):
+        for name, y in zip(spec.outputs, op.outputs(**case), strict=True):
             for other, x in _arrays(case).items():
                 demand(not (isinstance(y, np.ndarray) and np.shares_memory(x, y)), f"{name} shares memory with {other}")
 
@@ -75,7 +75,7 @@ def _shapes(states: Any, kind: Kind, f: str) -> None:
     def repeatable(op: Subject, **case: Any) -> None:
         first = op.outputs(**case)
         kept = [None if x is None else np.array(x) for x in first]
-        op.outputs(**_other(kind, case))
+        op.outputs(**_other(spec, case))
         for x, copy in zip(first, kept, strict=True):
             if x is not None:
                 same_bits(x, copy, "after a later call, the first result")
@@ -93,39 +93,39 @@ def _shapes(states: Any, kind: Kind, f: str) -> None:
         outputs = op.outputs(**case)
         for how in ("Fortran order", "strided", "read-only"):
             other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in case.items()}
-            for name, x, y in zip(kind.outputs, outputs, op.outputs(**other), strict=True):
+            for name, x, y in zip(spec.outputs, outputs, op.outputs(**other), strict=True):
                 if x is not None:
-                    close(y, x, _tolerance(kind, case, x), f"with {how} inputs, {name}")
+                    close(y, x, _tolerance(spec, case, x), f"with {how} inputs, {name}")
 
     @states(
         "exact",
         f"of a batch of nothing {f} makes a result of size 0",
         "shapes",
         "Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
-        leads=NOTHING,
+        leads=EMPTY_BATCHES,
     )
     def batch_of_nothing(op: Subject, **case: Any) -> None:
-        if not _nothing_of(kind, case):
+        if not _nothing_of(spec, case):
             return
-        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, case), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
             if x is not None and np.shape(y):
                 _like(x, np.shape(y), _dtype(case), name)
 
 
-def _oracle(states: Any, kind: Kind, f: str) -> None:
+def _oracle(states: Any, spec: Spec, f: str) -> None:
     @states(
         "rounding",
-        f"{f} computes what plain loops compute: {kind.says}",
+        f"{f} computes what plain loops compute: {spec.says}",
         "oracle",
         "Do the smallest example above on paper, one line of your code at a time.",
     )
     def oracle(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(kind.outputs, op.outputs(**case), _by_loops(kind, case), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _by_loops(spec, case), strict=True):
             if x is not None:
-                close(x, y, _tolerance(kind, case, x), name)
+                close(x, y, _tolerance(spec, case, x), name)
 
 
-def _beyond_one_tile(states: Any, kind: Kind, f: str) -> None:
+def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
     @states(
         "rounding",
         f"{f} is right for sizes of 20 to 70 too, beyond one tile of a blocked computation",
@@ -135,9 +135,9 @@ def _beyond_one_tile(states: Any, kind: Kind, f: str) -> None:
         wide=True,
     )
     def large_sizes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, _widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, _widened(case)), strict=True):
             if x is not None:
-                close(x, y, _tolerance(kind, case, x), name)
+                close(x, y, _tolerance(spec, case, x), name)
 
     @states(
         "rounding",
@@ -147,13 +147,13 @@ def _beyond_one_tile(states: Any, kind: Kind, f: str) -> None:
         leads=((2, 3), (2, 1, 3)),
     )
     def several_axes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(kind.outputs, op.outputs(**case), _ours(kind, _widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, _widened(case)), strict=True):
             if x is not None:
-                close(x, y, _tolerance(kind, case, x), name)
-        if kind.wrt and f"{f}_backward" not in op.lacks:
-            _exact_gradients(op, kind, case)
+                close(x, y, _tolerance(spec, case, x), name)
+        if spec.wrt and f"{f}_backward" not in op.lacks:
+            _exact_gradients(op, spec, case)
 
-    if not kind.wrt:
+    if not spec.wrt:
         return
 
     @states(
@@ -165,10 +165,10 @@ def _beyond_one_tile(states: Any, kind: Kind, f: str) -> None:
         wide=True,
     )
     def gradients_of_large_sizes(op: Subject, **case: Any) -> None:
-        _exact_gradients(op, kind, case)
+        _exact_gradients(op, spec, case)
 
 
-def _gradients(states: Any, kind: Kind, f: str) -> None:
+def _gradients(states: Any, spec: Spec, f: str) -> None:
     @states(
         "exact",
         f"the gradients of {f} have the shapes of the arguments they belong to, and their dtype",
@@ -176,7 +176,7 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "A gradient is added to its argument: it must have that argument's shape exactly.",
     )
     def gradient_shapes(op: Subject, **case: Any) -> None:
-        for name, g in op.gradients(case, *upstream(kind, case)).items():
+        for name, g in op.gradients(case, *upstream(spec, case)).items():
             _like(g, case[name].shape, case[name].dtype, f"d{name}")
 
     @states(
@@ -186,7 +186,7 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "dx -= ... on something you were given spoils it for the next layer, or for a second call.",
     )
     def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
-        given = op.prepared(case, upstream(kind, case))
+        given = op.prepared(case, upstream(spec, case))
         kept = _copied(given)
         returned = op.backward(given)
         for name, x in _arrays(kept).items():
@@ -204,11 +204,11 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "What does a call leave behind: in a cache, in a saved array, in a buffer?",
     )
     def backward_twice(op: Subject, **case: Any) -> None:
-        given = op.prepared(case, upstream(kind, case))
+        given = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(given))
         kept = {name: np.array(g) for name, g in first.items()}
-        other = _other(kind, case)
-        op.gradients(other, *upstream(kind, other, 1))  # a forward and a backward of something else
+        other = _other(spec, case)
+        op.gradients(other, *upstream(spec, other, 1))  # a forward and a backward of something else
         for name, g in kept.items():
             same_bits(first[name], g, f"after another call, the first d{name}")
         again = op.name_gradients(case, op.backward(given))
@@ -222,9 +222,9 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "Two layers share your function: whose forward does the backward remember?",
     )
     def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
-        given = op.prepared(case, upstream(kind, case))
+        given = op.prepared(case, upstream(spec, case))
         first = {name: np.array(g) for name, g in op.name_gradients(case, op.backward(given)).items()}
-        op.outputs(**_other(kind, case))
+        op.outputs(**_other(spec, case))
         for name, g in op.name_gradients(case, op.backward(given)).items():
             same_bits(g, first[name], f"after another forward, d{name}")
 
@@ -236,7 +236,7 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
     )
     def derivative(op: Subject, **case: Any) -> None:
         case = _widened(case)
-        _derivative(op, kind, case)
+        _derivative(op, spec, case)
 
     @states(
         "rounding",
@@ -245,7 +245,7 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "Right to six digits and wrong after: an approximation, float32 inside, or an eps where none belongs.",
     )
     def exact_gradients(op: Subject, **case: Any) -> None:
-        _exact_gradients(op, kind, case)
+        _exact_gradients(op, spec, case)
 
     @states(
         "rounding",
@@ -254,11 +254,11 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "Every term of a gradient has the upstream gradient in it exactly once.",
     )
     def linear_in_upstream(op: Subject, **case: Any) -> None:
-        one, two = upstream(kind, case), upstream(kind, case, 1)
+        one, two = upstream(spec, case), upstream(spec, case, 1)
         both = tuple(_times(2, a) - _times(3, b) for a, b in zip(one, two, strict=True))
         first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
         for name, g in mixed.items():
-            scale = kind.scale(case) * largest(first[name], second[name]) * 5
+            scale = spec.scale(case) * largest(first[name], second[name]) * 5
             atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
             close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
 
@@ -269,12 +269,12 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
     )
     def backward_memory_layout(op: Subject, **case: Any) -> None:
-        given = op.prepared(case, upstream(kind, case))
+        given = op.prepared(case, upstream(spec, case))
         first = op.name_gradients(case, op.backward(given))
         for how in ("Fortran order", "strided", "read-only"):
             other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in given.items()}
             for name, g in op.name_gradients(case, op.backward(other)).items():
-                scale = kind.scale(case) * largest(first[name])
+                scale = spec.scale(case) * largest(first[name])
                 atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
                 close(g, first[name], atol, f"with {how} inputs, d{name}")
 
@@ -283,53 +283,53 @@ def _gradients(states: Any, kind: Kind, f: str) -> None:
         f"of a batch of nothing {f} has gradients of the right shapes, all 0 for what the batch shares",
         "gradients",
         "A sum over no entries is 0: which line divides by their number?",
-        leads=NOTHING,
+        leads=EMPTY_BATCHES,
     )
     def gradients_of_nothing(op: Subject, **case: Any) -> None:
-        if not _nothing_of(kind, case):
+        if not _nothing_of(spec, case):
             return
-        for name, g in op.gradients(case, *upstream(kind, case)).items():
+        for name, g in op.gradients(case, *upstream(spec, case)).items():
             _like(g, case[name].shape, case[name].dtype, f"d{name}")
             demand(not np.any(g), f"d{name} is not 0")
 
 
-def upstream(kind: Kind, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
-    """A random upstream gradient for the answer: of its shape and the inputs' dtype, or a number for a loss."""
+def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
+    """A random upstream gradient of the first output: its shape, the inputs' dtype; a float for a loss."""
     rng = np.random.default_rng(seed)
-    shape = np.shape(_ours(kind, case)[0])
+    shape = np.shape(_ours(spec, case)[0])
     return (np.asarray(rng.standard_normal(shape), _dtype(case)) if shape else float(rng.standard_normal()),)
 
 
-def _by_loops(kind: Kind, case: dict[str, Any]) -> tuple[Any, ...]:
+def _by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs by plain loops, in float64."""
-    assert kind.oracle is not None
-    return _tuple(kind.oracle(**_widened(case)))
+    assert spec.oracle is not None
+    return _tuple(spec.oracle(**_widened(case)))
 
 
-def _ours(kind: Kind, case: dict[str, Any]) -> tuple[Any, ...]:
+def _ours(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The library's own outputs, for their shapes; what it returns beyond them, for its backward, is its own affair."""
     with np.errstate(all="ignore"):
-        return _tuple(getattr(kind.ours(), kind.function)(**case))[: len(kind.outputs)]
+        return _tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
 
 
 def _tuple(result: Any) -> tuple[Any, ...]:
     return tuple(result) if isinstance(result, tuple) else (result,)
 
 
-def _exact_gradients(op: Subject, kind: Kind, case: dict[str, Any]) -> None:
-    """Against the library's own, which differences and two other libraries have confirmed, in float64."""
-    ours = Subject(kind.ours(), kind)
-    dy = upstream(kind, case)
+def _exact_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    """Compare with the library's gradients in float64, which central differences and two other libraries confirm."""
+    ours = Subject(spec.ours(), spec)
+    dy = upstream(spec, case)
     wide = ours.gradients(op.fit(_widened(case)), *(_wide(d) for d in dy))
     for name, g in op.gradients(case, *dy).items():
-        scale = kind.scale(case) * largest(wide[name])
+        scale = spec.scale(case) * largest(wide[name])
         close(g, wide[name], 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale), f"d{name}")
 
 
-def _derivative(op: Subject, kind: Kind, case: dict[str, Any]) -> None:
-    """Along one random direction an argument: the change of <dy, y>, and what the gradient says it is."""
+def _derivative(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
+    """Compare the directional derivative of <dy, y> with the gradient, argument by argument."""
     rng = np.random.default_rng(0)
-    (dy,) = upstream(kind, case)
+    (dy,) = upstream(spec, case)
     gradients = op.gradients(case, dy)
 
     def loss(x: dict[str, Any]) -> float:
@@ -348,7 +348,7 @@ def _derivative(op: Subject, kind: Kind, case: dict[str, Any]) -> None:
             measured = (ends[0] - ends[1]) / (2 * h)
             derived = float(np.sum(g * direction))
             scale = float(np.sum(np.abs(g * direction))) + abs(measured)
-            slack = 1e-6 * max(scale, 1.0) * _steepness(kind, case) + 4e-16 * size / h
+            slack = 1e-6 * max(scale, 1.0) * _steepness(spec, case) + 4e-16 * size / h
             if not abs(derived - measured) <= slack:
                 raise Violation(f"d{name} is not the derivative along a {_named(direction)}", derived, measured)
 
@@ -370,19 +370,19 @@ def _named(direction: np.ndarray) -> str:
     return f"step of entry {[int(i) for i in np.argwhere(direction)[0]]}"
 
 
-def _steepness(kind: Kind, case: dict[str, Any]) -> float:
-    """How much faster than the inputs themselves the function may bend: differences are that much coarser."""
-    return max(kind.scale(case), 1.0)
+def _steepness(spec: Spec, case: dict[str, Any]) -> float:
+    """A bound on the function's curvature relative to its inputs: central differences are that much less exact."""
+    return max(spec.scale(case), 1.0)
 
 
-def _other(kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
-    """The case with other numbers in what can be differentiated, of the same shapes."""
-    changed = {n: np.asarray(np.cos(case[n]) + 0.5, case[n].dtype) for n in kind.wrt if case.get(n) is not None}
+def _other(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """The case with other numbers, of the same shapes, in the differentiable arguments."""
+    changed = {n: np.asarray(np.cos(case[n]) + 0.5, case[n].dtype) for n in spec.wrt if case.get(n) is not None}
     return case | changed
 
 
 def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
-    """A number of Python's own has no dtype to be wrong; everything else must have the inputs'."""
+    """Raise Violation unless x has this shape and dtype; a Python number has no dtype to check."""
     if np.shape(x) != tuple(shape):
         raise Violation(f"{what} has the wrong shape", np.shape(x), tuple(shape))
     found = getattr(x, "dtype", None)
@@ -392,12 +392,12 @@ def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
         raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)))
 
 
-def _tolerance(kind: Kind, case: dict[str, Any], result: Any) -> float:
-    return rounding(_dtype(case), _length(case), kind.scale(case))
+def _tolerance(spec: Spec, case: dict[str, Any], result: Any) -> float:
+    return rounding(_dtype(case), _length(case), spec.scale(case))
 
 
 def _length(case: dict[str, Any]) -> int:
-    """The longest sum there can be: no longer than the largest input."""
+    """A bound on the length of any sum: the size of the largest input."""
     return max((x.size for x in _arrays(case).values()), default=1)
 
 
@@ -405,9 +405,9 @@ def _dtype(case: dict[str, Any]) -> Any:
     return next(x.dtype for x in _arrays(case).values() if x.dtype.kind == "f")
 
 
-def _nothing_of(kind: Kind, case: dict[str, Any]) -> bool:
-    """Whether the result has size 0. (What the mean of nothing is, a loss may decide.)"""
-    answer = _ours(kind, case)[0]
+def _nothing_of(spec: Spec, case: dict[str, Any]) -> bool:
+    """Whether the result has size 0. A loss of an empty batch is a number, and may be any."""
+    answer = _ours(spec, case)[0]
     return bool(np.shape(answer)) and np.size(answer) == 0
 
 

@@ -8,21 +8,21 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
-from ..observing import standard
+from ..cases import CaseDrawer
+from ..observing import observe_call
 from ..property import Property, Violation, close, demand, rounding, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
 states = stating("dropout", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n, m = pick.size(), pick.size()
-    rate = pick.choose((0.5, 0.25, 0.1, 0.8, 0.0))
-    keep = pick.rng.random(pick.choose(((*pick.lead, n, m), (n, m), (m,), (n, 1)))) >= max(rate, 0.1)
-    return {"x": pick.array(*pick.lead, n, m), "keep": keep, "rate": rate}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, m = draw.size(), draw.size()
+    rate = draw.choose((0.5, 0.25, 0.1, 0.8, 0.0))
+    keep = draw.rng.random(draw.choose(((*draw.lead, n, m), (n, m), (m,), (n, 1)))) >= max(rate, 0.1)
+    return {"x": draw.array(*draw.lead, n, m), "keep": keep, "rate": rate}
 
 
 @states("exact", "with keep None, in evaluation, nothing changes, whatever the rate",
@@ -40,7 +40,7 @@ def evaluation_gradient(op: Subject, x: np.ndarray, keep: np.ndarray, rate: floa
         hint="Average over many masks: do you get x?")
 def scale_and_support(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
     _scaled(op(x, keep, rate), x, keep, rate, "y")
-    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate says only what is divided by
+    _scaled(op(x, keep, 0.0), x, keep, 0.0, "at rate 0, y")              # the rate only sets the divisor
 
 
 @states("rounding", "the gradient passes through the mask of the forward, divided by 1 - rate", "gradients",
@@ -107,9 +107,9 @@ def _scaled(result: Any, x: np.ndarray, keep: np.ndarray, rate: float, what: str
     close(result[keep], x[keep].astype(float) / (1 - rate), rounding(x.dtype, 1, 30.0), f"of the kept entries of {what}, ")
 
 
-def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
-    """What is seen of any function, and of the mask: what fraction it drops, and which of its entries are shared."""
-    seen = standard(op, kind, case)
+def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """`observe_call`, and of the mask: the fraction it drops, and which of its entries are shared."""
+    seen = observe_call(op, spec, case)
     try:
         draw = op.other("keep_mask")
         masks = [np.asarray(draw(np.random.default_rng(seed), (6, 5, 400), 0.2)) for seed in (1, 1, 2)]
@@ -128,7 +128,7 @@ def observe(op: Subject, kind: Kind, case: dict[str, Any]) -> dict[str, Any]:
     return seen
 
 
-KIND = Kind(
+SPEC = Spec(
     name="dropout",
     says="y = x · keep / (1 - rate), and x itself where keep is None",
     function="dropout",
@@ -144,7 +144,7 @@ KIND = Kind(
         "keep_mask(rng, shape, rate) -> boolean, drawn from the generator that is given; without it its properties are skipped",
     ),
     observe=observe,
-    specials=lambda: [
+    special_cases=lambda: [
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": np.array([[True, True], [False, True]]), "rate": 0.25},
     ],

@@ -8,20 +8,20 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("gru", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n, i, H = pick.size(), pick.size(), pick.size(high=4)
-    x, W, U = pick.array(*pick.lead, n, i), pick.array(i, 3 * H, size=0.5), pick.array(H, 3 * H, size=0.5)
-    h0 = pick.array(*pick.lead, H) if pick.flag() else None
-    return {"x": x, "W": W, "U": U, "b": pick.array(3 * H), "c": pick.array(3 * H), "h0": h0}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    x, W, U = draw.array(*draw.lead, n, i), draw.array(i, 3 * H, size=0.5), draw.array(H, 3 * H, size=0.5)
+    h0 = draw.array(*draw.lead, H) if draw.flag() else None
+    return {"x": x, "W": W, "U": U, "b": draw.array(3 * H), "c": draw.array(3 * H), "h0": h0}
 
 
 @states("exact", "no later token moves a state by a single bit", hint="Which state goes into which step?")
@@ -58,7 +58,7 @@ def bounded(op: Subject, **case: Any) -> None:
     demand(np.all(np.abs(op(**case | {"h0": None})) <= 1), "a state has left -1..1")
 
 
-KIND = Kind(
+SPEC = Spec(
     name="gru",
     says="h = (1 - z) ⊙ n + z ⊙ h', r = σ(x W_r + b_r + h' U_r + c_r), z alike, n = tanh(x W_n + b_n + r ⊙ (h' U_n + c_n))",
     function="gru",

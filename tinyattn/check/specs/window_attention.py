@@ -8,22 +8,22 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("window_attention", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    n, d = pick.size(), pick.size()
-    q, k, v = (pick.array(*pick.lead, n, width) for width in (d, d, pick.size_like(d)))
-    keys = pick.mask(*pick.choose(((*pick.lead, n), (n,)))) if pick.flag() else None
-    window = pick.choose((1, 2, 3, 5, n, n + 3))
-    return {"q": q, "k": k, "v": v, "window": window, "causal": pick.choose((True, False)), "keys": keys,
-            "scale": pick.choose((None, 0.7))}  # fmt: skip
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.size(), draw.size()
+    q, k, v = (draw.array(*draw.lead, n, width) for width in (d, d, draw.size_like(d)))
+    keys = draw.mask(*draw.choose(((*draw.lead, n), (n,)))) if draw.flag() else None
+    window = draw.choose((1, 2, 3, 5, n, n + 3))
+    return {"q": q, "k": k, "v": v, "window": window, "causal": draw.choose((True, False)), "keys": keys,
+            "scale": draw.choose((None, 0.7))}  # fmt: skip
 
 
 @states("exact", "a token moves the outputs of those who may see it through the window, and no other by a single bit",
@@ -53,7 +53,7 @@ def wide_open(op: Subject, **case: Any) -> None:
         close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
 
 
-KIND = Kind(
+SPEC = Spec(
     name="window_attention",
     says="softmax attention in which query i looks at keys j with 0 <= i - j < window (not causal: |i - j| < window)",
     function="window_attention",

@@ -1,4 +1,4 @@
-"""What a user of `conform`, `tinyattn check` and `properties_for` sees."""
+"""What a user of `check_implementation`, `tinyattn check` and `properties_for` sees."""
 
 import json
 import os
@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import conform, properties_for
-from tinyattn.check.kinds import KINDS
+from tinyattn.check import check_implementation, properties_for
+from tinyattn.check.specs import SPECS
 
 STUDENT = """
     import numpy as np
@@ -123,7 +123,7 @@ def test_a_missing_hypothesis_is_said_in_a_line(monkeypatch, capsys):
 
 
 def test_an_endless_loop_ends(write):
-    report = conform(write("def softmax(s, mask=None):\n    while True: pass"), "softmax", patience=0.3)
+    report = check_implementation(write("def softmax(s, mask=None):\n    while True: pass"), "softmax", patience=0.3)
     assert not report
     assert "it had not returned after 0.3 seconds" in report.failures[0].message
     assert report.not_run > 0
@@ -131,21 +131,21 @@ def test_an_endless_loop_ends(write):
 
 def test_a_crash_is_told(write):
     text = "import os, signal\ndef softmax(s, mask=None):\n    os.kill(os.getpid(), signal.SIGSEGV)"
-    report = conform(write(text), "softmax", examples=3)
+    report = check_implementation(write(text), "softmax", examples=3)
     assert "the process died of SIGSEGV" in report.failures[0].message
     assert not report
 
 
 def test_an_import_without_end_is_told(write):
     started = time.monotonic()
-    report = conform(write("import time\ntime.sleep(60)"), "softmax", time_limit=1.5)
+    report = check_implementation(write("import time\ntime.sleep(60)"), "softmax", time_limit=1.5)
     assert "it had not ended after 1.5 seconds" in report.problem
     assert time.monotonic() - started < 30
 
 
 def test_what_it_prints_stays_out_of_the_way(write, capfd):
     text = "print('hello')\ndef softmax(s, mask=None):\n    print('again')\n    return s"
-    assert not conform(write(text), "softmax", examples=2)
+    assert not check_implementation(write(text), "softmax", examples=2)
     assert "hello" not in capfd.readouterr().out
 
 
@@ -154,7 +154,7 @@ def test_an_object_a_function_a_class_will_do():
         softmax = staticmethod(ops.softmax)
 
     for implementation in (ops, Mine(), ops.softmax, "tinyattn.ops", "tinyattn.ops:softmax"):
-        assert conform(implementation, "softmax", examples=3), implementation
+        assert check_implementation(implementation, "softmax", examples=3), implementation
 
 
 def test_a_result_that_changes_from_call_to_call_is_said_to(write):
@@ -164,15 +164,15 @@ def test_a_result_that_changes_from_call_to_call_is_said_to(write):
             e = np.exp(s - s.max(-1, keepdims=True)) * np.random.rand()
             return e / (e.sum(-1, keepdims=True) + np.random.rand())
     """
-    report = conform(write(text), "softmax", examples=10)
+    report = check_implementation(write(text), "softmax", examples=10)
     assert not report
 
 
 def test_list_and_contract(capsys):
     code, out = check("--list", capsys=capsys)
     assert code == 0
-    for kind in KINDS.values():
-        assert f"{kind.name}: {kind.says}" in out
+    for spec in SPECS.values():
+        assert f"{spec.name}: {spec.says}" in out
     assert "adding one vector to all keys changes nothing" in out
     code, out = check("--contract", "layer_norm", capsys=capsys)
     assert code == 0
@@ -207,5 +207,5 @@ def test_properties_for_fails_where_it_should():
 def test_the_checker_leaves_no_child_behind(write):
     import multiprocessing
 
-    conform(write("def softmax(s, mask=None): return s"), "softmax", examples=2)
+    check_implementation(write("def softmax(s, mask=None): return s"), "softmax", examples=2)
     assert not multiprocessing.active_children()

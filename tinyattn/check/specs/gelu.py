@@ -8,17 +8,17 @@ import numpy as np
 
 from ... import ops
 from .. import oracles
-from ..drawing import Pick
-from ..kind import Kind
+from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, stating
+from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("gelu", PROPERTIES)
 
 
-def case(pick: Pick) -> dict[str, Any]:
-    return {"x": pick.array(*pick.lead, pick.size(), size=pick.choose((1.0, 3.0))), "approximate": pick.flag()}
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0))), "approximate": draw.flag()}
 
 
 @states("rounding", "gelu(x) - gelu(-x) is x, for Φ(x) + Φ(-x) = 1", hint="Is Φ(0) one half?")
@@ -45,7 +45,7 @@ def far_out(op: Subject, x: np.ndarray, approximate: bool) -> None:
         close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 10.0), "dx")
 
 
-KIND = Kind(
+SPEC = Spec(
     name="gelu",
     says="y = x Φ(x), with Φ the normal distribution function; approximate=True: ½ x (1 + tanh(√(2/π) (x + 0.044715 x³)))",
     function="gelu",

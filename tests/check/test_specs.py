@@ -1,0 +1,100 @@
+"""Every spec, tried on this library, on three other ways of writing each op, and on the zoo's bugs."""
+
+import importlib
+import warnings
+
+import pytest
+
+from tinyattn.check.adapters import SASRecTokens
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.diagnosis import diagnose
+from tinyattn.check.property import Violation
+from tinyattn.check.specs import SPECS, properties_of
+from tinyattn.check.subject import MissingError, Subject
+from tinyattn.check.trial import try_property
+from tinyattn.check.zoo import ZOO
+
+VARIANTS = {name: importlib.import_module(f"tests.check.variants.{name}") for name in ZOO}
+EVERY = [
+    pytest.param(spec, prop, id=f"{spec.name}-{prop.name}") for spec in SPECS.values() for prop in properties_of(spec)
+]
+WRITTEN = [(name, style) for name, module in VARIANTS.items() for style in module.STYLES]
+
+
+def ours(spec):
+    return SASRecTokens() if spec.name == "causal_model" else spec.ours()
+
+
+def accused_by(op, spec, seeds, but=(), only=None):
+    """The first property that fails on seeded cases, and what it says; None where all hold.
+
+    Those named in `but` are left out, and with `only` so are cases of another dtype.
+    """
+    for prop in properties_of(spec):
+        for seed in range(prop.at_most(seeds)):
+            draw = CaseDrawer.seeded(seed, prop.leads, prop.wide)
+            if prop.name in but or only not in (None, draw.dtype):
+                continue
+            try:
+                prop.holds(op, **op.fit(spec.case(draw)))
+            except MissingError:
+                break
+            except (Violation, AssertionError) as violation:
+                return f"{prop.name}: {violation}"
+            except Exception as error:  # a wrong implementation's result may not even be fit to be looked at
+                return f"{prop.name}: {type(error).__name__}: {error}"
+    return None
+
+
+def test_there_is_a_zoo_and_there_are_variants_for_nearly_every_spec():
+    """But for the ops that are held to their properties alone."""
+    assert set(SPECS) - set(ZOO) == {"gru", "linear_attention", "window_attention"}
+    assert set(ZOO) <= set(SPECS)
+    assert all(len(module.STYLES) == 3 for module in VARIANTS.values())
+
+
+@pytest.mark.parametrize(("spec", "prop"), EVERY)
+def test_the_library_has_the_property(spec, prop):
+    found = try_property(Subject(ours(spec), spec), spec, prop, examples=15)
+    assert found.outcome in ("holds", "skipped"), found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spec", "prop"), EVERY)
+def test_the_library_has_the_property_at_length(spec, prop):
+    found = try_property(Subject(ours(spec), spec), spec, prop, examples=200)
+    assert found.outcome in ("holds", "skipped"), found
+    if found.outcome == "skipped":
+        assert spec.name == "causal_model", found
+
+
+@pytest.mark.parametrize(("spec", "style"), WRITTEN)
+def test_no_correct_implementation_is_accused(spec, style):
+    op = Subject(VARIANTS[spec].make(style), SPECS[spec])
+    assert accused_by(op, SPECS[spec], seeds=6) is None
+    assert not diagnose(op, SPECS[spec])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spec", "style"), WRITTEN)
+def test_no_correct_implementation_is_accused_at_length(spec, style):
+    assert accused_by(Subject(VARIANTS[spec].make(style), SPECS[spec]), SPECS[spec], seeds=100) is None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spec", ZOO)
+def test_every_bug_is_killed_and_no_convention_is(spec):
+    """A bug that no property sees is a hole in the suite."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the bugs' own
+        assert accused_by(Subject(ZOO[spec].make(), SPECS[spec]), SPECS[spec], seeds=60) is None
+        for bug in ZOO[spec].BUGS:
+            accused = accused_by(Subject(ZOO[spec].make(frozenset([bug.name])), SPECS[spec]), SPECS[spec], seeds=60)
+            assert (accused is None) == bug.convention, f"{bug.name}: {accused}"
+
+
+@pytest.mark.parametrize("spec", ZOO)
+def test_every_bug_has_a_name_a_sentence_and_a_question(spec):
+    bugs = ZOO[spec].BUGS
+    assert len({b.name for b in bugs}) == len(bugs)
+    assert all(b.says and b.hint for b in bugs)
