@@ -148,7 +148,7 @@ class SASRecNetwork:
         grads["positions"] = _sum_by_slot(cache.batch.slots, dx, p["positions"])
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
-    def reads(self, batch: Batch) -> dict[str, Any]:
+    def rows_read(self, batch: Batch) -> dict[str, Any]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         read = {"users": batch.users} if self.users else {}
         if self.loss_name == "bce":

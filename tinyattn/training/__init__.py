@@ -1,20 +1,20 @@
-"""Plan, workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
+"""Slices, worker processes, Adam and the training loop. A model gives init, loss, loss_backward, rows_read."""
 
 from .adam import Moments, adam
-from .crew import Crew, WorkerKilledError
 from .learner import Learner
 from .loop import Batches, DivergedError, InterruptedRunError, Settings, train
 from .plan import SLICE_TOKENS, cut, plan
+from .processes import ProcessPool, WorkerKilledError
 from .workers import Workers
 
 __all__ = [
     "SLICE_TOKENS",
     "Batches",
-    "Crew",
     "DivergedError",
     "InterruptedRunError",
     "Learner",
     "Moments",
+    "ProcessPool",
     "Settings",
     "WorkerKilledError",
     "Workers",

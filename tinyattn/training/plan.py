@@ -8,15 +8,15 @@ import numpy as np
 
 from ..data import Batch
 
-SLICE_TOKENS = 1600      # few enough for a slice's activations to stay in a core's cache
-SLICE_COST = 250         # what one more slice costs, in positions of padding computed for nothing
+SLICE_TOKENS = 1600      # so that a slice's activations stay in a core's cache
+SLICE_COST = 250         # one more slice takes as long as computing so many positions of padding
 
 
 def cut(lengths: np.ndarray, tokens: int = SLICE_TOKENS) -> list[np.ndarray]:
-    """Row numbers, longest first, in slices of equally many tokens: as few as keep to about `tokens` each.
+    """Row numbers, longest first, in the fewest slices of equally many tokens, about `tokens` or fewer each.
 
-    A slice is as wide as its longest row, so it is cut once more, where that saves most padding, as long as it saves
-    more than a slice costs.
+    A slice is as wide as its longest row. It is cut again, at the place that saves most padding, as long as a cut saves
+    more than SLICE_COST.
     """
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]
@@ -40,8 +40,8 @@ def cut(lengths: np.ndarray, tokens: int = SLICE_TOKENS) -> list[np.ndarray]:
 def plan(batch: Batch, tokens: int = SLICE_TOKENS) -> list[Batch]:
     """The rows of a right-padded batch in slices, each padded only to its own longest history.
 
-    Sorting by length leaves hardly any padding to compute. The plan depends on the batch alone, not on who
-    works it off, so the sum over slices, taken in this order, has the same bits with any number of workers.
+    After sorting by length there is hardly any padding to compute. The plan depends on the batch alone, so the sum
+    over slices, taken in this order, has the same bits with any number of workers.
     """
     lengths = np.sum(batch.ids != 0, axis=1)
     return [_take(batch, rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
