@@ -42,7 +42,7 @@ class SeriesWorld:
         return self.series * self.episodes
 
     def generate(self) -> Interactions:
-        """Draw interactions. Item ids look like `s07e3`; users are 1, 2, 3, ... The same settings give the same data."""
+        """Draw interactions. Item ids are like `s07e3`; users are 1, 2, 3, ... The same settings give the same data."""
         rng = generator(self.seed, Stream.WORLD)
         lengths = rng.integers(self.shortest, self.longest + 1, size=self.users)
         progress = np.zeros((self.users, self.series), dtype=np.int64)      # episodes seen of each series
