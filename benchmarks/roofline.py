@@ -55,6 +55,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.layer_norm": "norms: centred and scaled",
     "ops.activations": "ReLU",
     "random": "dropout: masks",
+    "ops.random": "dropout: masks",  # where random.py and tree.py were when the results were measured
     "ops.dropout": "dropout: products",
     "ops.embedding": "embeddings, sums of their gradients",
     "ops.losses": "objective",
@@ -64,6 +65,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "data.batches": "slices: sorted and cut",
     "data.slices": "slices: sorted and cut",
     "tree": "gradients of slices added up",
+    "layers.tree": "gradients of slices added up",
     "training.adam": "Adam",
 }
 REST = "between ops: residuals, heads, zeros"

@@ -5,7 +5,9 @@ import pickle
 import numpy as np
 import pytest
 
-from tinyattn.files import FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
+from tinyattn import __version__
+from tinyattn.files import FORMAT, FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
+from tinyattn.models.run import RunFolder
 
 
 def test_arrays_there_and_back_and_the_same_bytes_each_time(tmp_path):
@@ -88,3 +90,51 @@ def test_json(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "d.json", {"x": float("nan")})
     assert not (tmp_path / "d.json").exists()
+
+
+def save_with_head(path, **head):
+    np.savez(path, tinyattn=np.array(json.dumps({"kind": "model", "meta": {"n": 3}} | head)), a=np.arange(3))
+
+
+def test_files_say_their_format_and_who_wrote_them(tmp_path):
+    write_arrays(tmp_path / "a.npz", "model", {}, {})
+    with np.load(tmp_path / "a.npz") as archive:
+        head = json.loads(str(archive["tinyattn"]))
+    assert (head["format"], head["tinyattn"]) == (FORMAT, __version__)
+
+
+def test_files_of_tinyattn_0_1_had_no_format_number_and_are_read(tmp_path):
+    for head in ({}, {"format": 1}, {"format": 2, "tinyattn": "0.2.7"}):
+        save_with_head(tmp_path / "old.npz", **head)
+        meta, arrays = read_arrays(tmp_path / "old.npz", "model")
+        assert meta == {"n": 3}
+        assert arrays.keys() == {"a"}
+
+
+def test_another_format_is_refused_with_its_writer_and_what_is_read_here(tmp_path):
+    path = tmp_path / "model.npz"
+    save_with_head(path, format=9, tinyattn="3.1", kind="a kind of its own")
+    expected = r"model\.npz has format 9, written by tinyattn 3\.1; this version reads formats 1 to 2$"
+    with pytest.raises(FileError, match=expected):
+        read_arrays(path, "model")
+    for odd in (0, -1, FORMAT + 1, 1.5, True, "2", None):
+        save_with_head(path, format=odd)
+        with pytest.raises(FileError, match=f"has format {odd}, written by an unknown version of tinyattn; this"):
+            read_arrays(path, "model")
+
+
+@pytest.mark.parametrize("method", [lambda run: run.claim({"parameters": {}, "data": {}}), RunFolder.open])
+def test_a_run_of_another_format_is_refused_and_left_as_it_was(tmp_path, method):
+    path = tmp_path / "config.json"
+    write_json(path, {"tinyattn": "3.1", "format": 9, "of": "another form"})
+    before = path.read_bytes()
+    with pytest.raises(FileError, match=r"config\.json has format 9, written by tinyattn 3\.1; this version reads"):
+        method(RunFolder(tmp_path))
+    assert path.read_bytes() == before
+
+
+def test_a_run_of_tinyattn_0_1_goes_on_and_gets_a_format(tmp_path):
+    config = {"parameters": {}, "data": {"fingerprint": "f"}, "tinyattn": "0.1.0"}
+    write_json(tmp_path / "config.json", config)
+    RunFolder(tmp_path).claim(config | {"tinyattn": __version__})
+    assert read_json(tmp_path / "config.json") == config | {"tinyattn": __version__, "format": FORMAT}

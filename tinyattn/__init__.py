@@ -4,4 +4,4 @@ Read from the bottom up: `ops` (the mathematics), `layers` (composites), `models
 has the conventions, docs/block.md a glossary of names and shapes.
 """
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -1,7 +1,7 @@
-"""Which array module do these arrays belong to? The only file that knows CuPy.
+"""Which array module do these arrays belong to? The only file that imports CuPy.
 
-The data decides: an op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU
-or on the GPU. There is no global switch that could disagree with the arrays at hand.
+An op asks `xp = get_xp(x, ...)` and writes `xp.exp(x)`; the same line then runs on the CPU or on the GPU, depending
+on the arrays. There is no global switch.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import numpy as np
 Array: TypeAlias = Any        # a NumPy or CuPy array; docstrings give its shape
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
-_TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found: the types alone decide
+_TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found, by the arrays' types
 _DEVICES: dict[str, Any] = {"cpu": np}
 DEVICES = ["cpu", "gpu"]                                          # the names that may be asked for
 
 
 def register(array_type: type, module: Any, device: str | None = None) -> None:
-    """Let arrays of `array_type` be computed by `module`, which offers NumPy's functions under NumPy's names.
+    """Make `get_xp` return `module` for arrays of `array_type`. The module has NumPy's functions under NumPy's names.
 
-    With `device`, that is the name under which `module_for` finds the module.
+    Where `device` is given, `module_for(device)` returns the module, too.
     """
     _MODULES[array_type] = module
     _TOGETHER.clear()
@@ -46,10 +46,10 @@ def _module_of(x: Any) -> Any:
 
 
 def get_xp(*arrays: Any) -> Any:
-    """The module (numpy, cupy, ...) that all the arrays belong to. None is passed over.
+    """The module (numpy, cupy, ...) that all the arrays belong to. None is ignored.
 
-    Raises TypeError for anything that is no array, and for arrays of two modules at once: a silent transfer
-    between host and device would be slow where nobody looks for it.
+    Raises TypeError for anything that is no array, and for arrays of two modules: a transfer between host and device
+    that nobody asked for would be slow.
     """
     kinds = tuple(map(type, arrays))
     found = _TOGETHER.get(kinds)
@@ -74,7 +74,7 @@ def _module_of_all(arrays: Sequence[Any]) -> Any:
 
 
 def module_for(device: str) -> Any:
-    """NumPy for "cpu", CuPy for "gpu". Raises ValueError, saying what is missing, where that cannot work."""
+    """NumPy for "cpu", CuPy for "gpu". Raises ValueError, saying what is missing, where the device cannot be used."""
     if device in _DEVICES:
         return _DEVICES[device]
     if device != "gpu":
@@ -94,25 +94,25 @@ def module_for(device: str) -> Any:
 
 
 def on_host(xp: Any) -> bool:
-    """Does `xp` compute here, at once? Elsewhere a result that Python looks at has to be waited for and fetched."""
+    """Is `xp` NumPy? Otherwise arrays are on a device: to read a value, Python has to wait for it and fetch it."""
     return xp is np
 
 
 def overflow_is_meant() -> AbstractContextManager[Any]:
-    """A context in which NumPy does not warn where a number gets too large. Others never do."""
+    """A context in which NumPy does not warn of overflow. Other modules never do."""
     return np.errstate(over="ignore")
 
 
-def asarray(x: Any, like: Any) -> Any:
-    """`x`, a host array, in the module of the array `like`; None stays None."""
+def asarray(x: np.ndarray | None, like: Array) -> Array:
+    """The host array `x` as an array of the module of `like`; None stays None."""
     return None if x is None else get_xp(like).asarray(x)
 
 
-def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Any]:
-    """Host arrays in the module `xp`, in one transfer: their bytes travel end to end, and each becomes a view there."""
+def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Array]:
+    """Host arrays as arrays of the module `xp`. Their bytes are sent together, in one transfer; each becomes a view."""
     if on_host(xp):
         return list(arrays)
-    sizes = [-(-a.nbytes // 8) * 8 for a in arrays]                    # so that each begins where any dtype may begin
+    sizes = [-(-a.nbytes // 8) * 8 for a in arrays]                    # multiples of 8: any dtype may begin there
     starts = (np.cumsum(sizes) - sizes).tolist()
     whole = np.zeros(sum(sizes), dtype=np.uint8)
     for start, a in zip(starts, arrays, strict=True):
@@ -123,6 +123,6 @@ def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Any]:
     ]
 
 
-def to_numpy(x: Any) -> np.ndarray:
+def to_numpy(x: Array) -> np.ndarray:
     """`x` as a NumPy array on the host."""
     return x.get() if hasattr(x, "get") else np.asarray(x)

@@ -1,4 +1,4 @@
-"""Files that are whole or not there: written beside their place, then moved into it."""
+"""Files are written whole or not at all: to a temporary file, which is then moved into place."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from typing import Any
 
 import numpy as np
 
-# what zipfile and zlib raise for damage, besides the usual
+from . import __version__
+
+FORMAT = 2        # of the files written here; 1, which tinyattn 0.1 wrote, had no number
+
+# what zipfile and zlib raise for damaged files, besides OSError and ValueError
 _DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
 
 class FileError(ValueError):
-    """A file that is missing, truncated, foreign or unsafe; the message names it."""
+    """A file that is missing, truncated, unsafe, of an unknown format or not tinyattn's; the message names it."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Killed at any moment, the old content or the new one stands at `path`, never a part."""
+    """Replace the content of `path`. After a kill at any moment, `path` has the old content or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")      # always the same: what a kill leaves, the next write takes
+    temporary = path.with_name(f".{path.name}.tmp")      # one name only: the next write replaces what a kill left
     try:
         with temporary.open("wb") as file:
             file.write(content)
@@ -36,12 +40,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Indented JSON. NaN and infinities are refused: no other reader would take them."""
+    """Write indented JSON. Raises ValueError for NaN and infinities, which JSON does not have."""
     write_atomically(path, (json.dumps(value, indent=2, allow_nan=False) + "\n").encode())
 
 
 def read_json(path: Path) -> Any:
-    """Raises FileError where the file is missing or no JSON."""
+    """The value in a JSON file. Raises FileError where the file is missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -51,22 +55,24 @@ def read_json(path: Path) -> Any:
 
 
 def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """A NumPy .npz archive: the arrays, and under `tinyattn` a JSON text with `kind` and `meta`."""
-    head = np.array(json.dumps({"kind": kind, "meta": meta}, allow_nan=False))
+    """Write a NumPy .npz archive: the arrays, and as `tinyattn` a JSON text with kind, meta, format and version."""
+    about = {"kind": kind, "format": FORMAT, "tinyattn": __version__, "meta": meta}
+    head = np.array(json.dumps(about, allow_nan=False))
     content = io.BytesIO()
     np.savez(content, tinyattn=head, **arrays)      # type: ignore[arg-type]
     write_atomically(path, content.getvalue())
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """-> meta, arrays. Nothing in the file is ever executed: pickled content is refused.
+    """-> meta, arrays, of formats 1 to FORMAT. Nothing in the file is ever executed: pickled content is refused.
 
-    Raises FileError for a file that is missing, truncated, pickled, or was not written as `kind`.
+    Raises FileError for a file that is missing, truncated, pickled, of another format, or was not written as `kind`.
     """
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        head = json.loads(str(arrays.pop("tinyattn")))
+            head = json.loads(str(archive["tinyattn"]))
+            refuse_unknown_format(path, head)
+            arrays = {name: archive[name] for name in archive.files if name != "tinyattn"}
         if head["kind"] != kind:
             raise FileError(f"{path} is a tinyattn {head['kind']}, expected a {kind}")
         return dict(head["meta"].items()), arrays
@@ -78,3 +84,11 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         pickled = "pickle" in str(error).lower()
         reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"
         raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None
+
+
+def refuse_unknown_format(path: Path, head: dict[str, Any]) -> None:
+    """Raise FileError where the file's `format` is not one that this version reads; without a number it is 1."""
+    found = head.get("format", 1)
+    if type(found) is not int or not 1 <= found <= FORMAT:
+        writer = f"tinyattn {head['tinyattn']}" if "tinyattn" in head else "an unknown version of tinyattn"
+        raise FileError(f"{path} has format {found}, written by {writer}; this version reads formats 1 to {FORMAT}")

@@ -1,4 +1,4 @@
-"""Parameters and gradients are trees: nested dicts and lists with arrays as leaves. Five functions work on them.
+"""Parameters and gradients are trees: nested dicts and lists with arrays as leaves.
 
 In files and reports a leaf has a dotted name, e.g. `blocks.0.attention.query.W`.
 """
@@ -10,19 +10,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .backend import Array
+
 
 class Rows(NamedTuple):
-    """A gradient that is zero but in a few rows of its table: `values[i]` belongs to row `ids[i]`; ids are unique.
+    """The gradient of a table where only a few rows are not zero: `values[i]` belongs to row `ids[i]`; ids are unique.
 
     Shapes: ids (u,), values (u, d).
     """
 
-    ids: Any       # (u,)
-    values: Any    # (u, d)
+    ids: Array       # (u,)
+    values: Array    # (u, d)
 
 
 def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """(dotted name, leaf) of every leaf, in the order in which the tree was written down."""
+    """(dotted name, leaf) of every leaf, in the order of the dicts and lists."""
     if isinstance(tree, dict | list):
         pairs = tree.items() if isinstance(tree, dict) else enumerate(tree)
         for key, branch in pairs:
@@ -32,7 +34,7 @@ def leaves(tree: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
-    """A tree of the same form with `f(leaf)` at each leaf."""
+    """A tree of the same structure with `f(leaf)` at each leaf."""
     if isinstance(tree, dict):
         return {key: tree_map(f, branch) for key, branch in tree.items()}
     if isinstance(tree, list):
@@ -40,19 +42,18 @@ def tree_map(f: Callable[[Any], Any], tree: Any) -> Any:
     return f(tree)
 
 
-def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Any, Any]:
-    """All leaves, host arrays, in one vector in the module `xp`: -> vector, tree of views into it.
+def flatten(tree: Any, dtype: Any = np.float32, xp: Any = np) -> tuple[Array, Any]:
+    """Copy all leaves (host arrays) into one vector of the module `xp`: -> vector, tree of views into it.
 
-    Writing into a view writes into the vector and the other way round, so an optimiser handles the whole model
-    in a few vector operations.
+    A view and the vector share memory, so an optimiser updates the whole model in a few vector operations.
     """
     arrays = [leaf for _, leaf in leaves(tree)]
     vector = xp.asarray(np.concatenate([np.ravel(a) for a in arrays]).astype(dtype))
     return vector, views(vector, tree)
 
 
-def views(vector: Any, tree: Any) -> Any:
-    """A tree of the same form as `tree` whose leaves are the pieces of `vector`, in order."""
+def views(vector: Array, tree: Any) -> Any:
+    """A tree of the same structure as `tree` whose leaves are the pieces of `vector`, in order."""
     arrays = [leaf for _, leaf in leaves(tree)]
     ends = np.cumsum([a.size for a in arrays]).tolist()
     pieces = iter([vector[end - a.size : end].reshape(a.shape) for a, end in zip(arrays, ends, strict=True)])
@@ -62,10 +63,10 @@ def views(vector: Any, tree: Any) -> Any:
 def add_to(total: Any, grads: Any) -> None:
     """total += grads, leaf by leaf, where a leaf of `grads` is an array or the `Rows` of a table.
 
-    The only place that accumulates gradients: `total` is the caller's, `grads` fresh from a backward.
+    Gradients are accumulated here only: `total` belongs to the caller, `grads` was just returned by a backward.
     """
     if isinstance(grads, Rows):
-        total[grads.ids] += grads.values                # ids are unique, so no addition is lost
+        total[grads.ids] += grads.values                # with repeated ids, additions would be lost
     elif isinstance(grads, dict):
         for key, branch in grads.items():
             add_to(total[key], branch)

@@ -22,14 +22,14 @@ class TinyAttn:
         self.learner.vector[...] = flatten(weights, np.float32)[0]
         self.seen = np.zeros(2)
         self.steps = 0
-        self.crew = self.learner.crew(workers).__enter__()  # until `close`, or the process ends
+        self.pool = self.learner.pool(workers).__enter__()  # until `close`, or the process ends
         self.about = {
             "slices a batch": float(np.mean([len(batch.slices(SLICE_TOKENS)) for batch in batches])),
             "rows kept lazily": list(self.learner.lazy),
         }
 
     def step(self, i: int) -> None:
-        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.crew)
+        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.pool)
         self.steps += 1
         self.learner.update(self.steps)
 
@@ -37,10 +37,10 @@ class TinyAttn:
         """Every step is finished when it returns."""
 
     def close(self) -> None:
-        self.crew.__exit__()
+        self.pool.__exit__()
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
-        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.crew)
+        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.pool)
         return float(self.seen[0]), dict(leaves(self.learner.grads))
 
 

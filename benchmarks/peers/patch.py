@@ -18,7 +18,7 @@ REACH = ("tinyattn", "benchmarks.peers.ours")
 
 
 class Patch:
-    """A context: on leaving it, every name means again what it meant. `workers` is for whoever forms a crew."""
+    """A context: on leaving it, every name means again what it meant. `workers` is the number of worker processes."""
 
     def __init__(self, workers: int) -> None:
         self.workers = workers
@@ -35,7 +35,7 @@ class Patch:
         self._undo = []
 
     def put(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows" or "training.crew.Crew.map"."""
+        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows" or "training.plan.plan"."""
         owner, last = _owner(name)
         original = inspect.getattr_static(owner, last)
         static = isinstance(original, staticmethod)

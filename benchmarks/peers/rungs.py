@@ -132,7 +132,7 @@ def float_masks(patch: Patch) -> None:
 
 
 def dense_adam(patch: Patch) -> None:
-    patch.put("training.learner.Learner._keep_lazily", lambda _: lambda learner, reads: None)
+    patch.put("training.learner.Learner._keep_lazily", lambda _: lambda learner, rows_read: None)
 
 
 def check_always(patch: Patch) -> None:
@@ -144,7 +144,7 @@ def free_memory(patch: Patch) -> None:
 
 
 def threads(patch: Patch) -> None:
-    patch.put("training.crew.can_fork", lambda _: lambda: False)
+    patch.put("training.processes.can_fork", lambda _: lambda: False)
 
 
 def one_worker(patch: Patch) -> None:

@@ -1,14 +1,14 @@
-"""From sequences to arrays: right-padded batches with explicit slots, drawn by key."""
+"""Batches: histories padded on the right, with their positions; training batches are a function of the step."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..backend import transfer
+from ..backend import Array, transfer
 from ..random import Stream, generator
 from .interactions import Interactions
 from .seen import Seen
@@ -16,21 +16,21 @@ from .slices import cut
 
 
 class Batch(NamedTuple):
-    """Histories side by side: row b is one history, oldest item first, padded with 0 on the right.
+    """Row b is one history, oldest item first, padded with 0 on the right.
 
-    `slots` says which learned position each item takes: the last item always sits at maxlen - 1. So padding
-    on the right, where a causal mask already hides it, computes what padding on the left would.
+    `slots` are the indices into the learned positions: the last item always has maxlen - 1. So results are those of
+    padding on the left, while the causal mask hides padding on the right without a mask of its own.
     """
 
-    ids: Any                  # (B, L) item numbers, 0 = padding
-    slots: Any                # (B, L) 0..maxlen-1
-    users: Any                # (B,) user numbers, 0 = unknown
-    targets: Any = None       # (B, L) the item that follows, 0 at padding
-    negatives: Any = None     # (B, L) an item that the user never had in training, 0 at padding
-    weight: Any = None        # (B, L) 1.0 at real positions, 0.0 at padding
+    ids: Array                # (B, L) item numbers, 0 = padding
+    slots: Array              # (B, L) 0..maxlen-1
+    users: Array              # (B,) user numbers, 0 = unknown
+    targets: Array = None     # (B, L) the item that follows, 0 at padding
+    negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
+    weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
 
     @property
-    def rows(self) -> Any:
+    def rows(self) -> Array:
         """(B,): whose each row is. A row's dropout masks depend on it, however the batch is cut."""
         return self.users
 
@@ -51,12 +51,12 @@ class Batch(NamedTuple):
     def _take(self, rows: np.ndarray, width: int) -> Batch:
         return self.map(lambda x: x[rows] if x.ndim == 1 else x[rows, :width])
 
-    def map(self, f: Any) -> Batch:
-        """The batch with `f` applied to every array it has."""
+    def map(self, f: Callable[[Array], Array]) -> Batch:
+        """The batch with `f` applied to every array that is not None."""
         return Batch(*(None if x is None else f(x) for x in self))
 
     def to(self, xp: Any) -> Batch:
-        """The batch in the array module `xp`, carried there in one transfer."""
+        """The batch as arrays of the module `xp`, sent in one transfer."""
         there = iter(transfer([x for x in self if x is not None], xp))
         return self.map(lambda _: next(there))
 
@@ -66,7 +66,7 @@ def pad(
 ) -> Batch:
     """A batch of the newest `maxlen` items of each history.
 
-    This is where ids are checked, once and on the host: a device reads another row for a wrong one, in silence.
+    Ids are checked here, once and on the host: on a device, a wrong id would silently read another row.
     Raises ValueError for an empty history, and for an item below 1 or, where `n_items` is given, above it.
     """
     histories = [h[-maxlen:] for h in histories]
@@ -88,12 +88,12 @@ def pad(
 
 @dataclass(frozen=True)
 class Sampler:
-    """The training batches of a run: `batch(step)` depends on nothing but the data, the seed and the step.
+    """The training batches of a run: `batch(step)` depends only on the data, the settings and the step.
 
-    An epoch is every user once, in an order drawn anew, cut into `users // batch_size` batches whose sizes
-    differ by at most one. At each position the target is the item that follows; the negative, where asked for,
-    is uniform over the items that the user never had in training (Kang & McAuley 2018, section III-E).
-    Raises ValueError where no user has two training items, or one has had every item and negatives are wanted.
+    In an epoch each user comes once, in a new random order, in `users // batch_size` batches whose sizes differ by at
+    most one. At each position the target is the item that follows; the negative, if `negatives`, is uniform over the
+    items that the user never had in training (Kang & McAuley 2018, section III-E).
+    Raises ValueError where no user has two training items, or where negatives are wanted and a user has had all items.
     """
 
     train: Interactions
@@ -124,7 +124,7 @@ class Sampler:
         return max(1, len(self._users) // self.batch_size)
 
     def batch(self, step: int) -> Batch:
-        """The batch of `step`, counted from 0 over all epochs."""
+        """The batch of `step`; steps are counted from 0, through all epochs."""
         epoch, part = divmod(step, self.steps)
         order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(self._users)
         users = np.array_split(order, self.steps)[part]

@@ -1,8 +1,8 @@
 """Split large delimited text into columns, with NumPy instead of a loop over lines.
 
-A chunk of text becomes an array of bytes; fields are its runs of bytes that are neither separator nor newline; a column
-of fields is gathered into fixed-width byte strings, one byte position at a time. Time and memory for ten million lines
-stand in benchmarks/results/reading.json.
+A chunk of text becomes an array of bytes; a field is a run of bytes that are neither separator nor newline; a column is
+copied into fixed-width byte strings, one byte position at a time. benchmarks/results/reading.json has time and memory
+for ten million lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ NEWLINE = 10
 
 
 class RaggedError(ValueError):
-    """A line has another number of fields than it should; `line` counts from 0."""
+    """A line has too many or too few fields; `line` counts from 0."""
 
     def __init__(self, line: int, found: int, text: bytes) -> None:
         super().__init__(line, found, text)
@@ -25,7 +25,7 @@ class RaggedError(ValueError):
 def columns(chunks: Iterable[bytes], separators: bytes, width: int, wanted: list[int]) -> list[np.ndarray]:
     """The `wanted` columns of a table of `width` columns, as arrays of byte strings.
 
-    Each chunk ends at a line end. `separators` lists bytes, any run of which separates two fields.
+    Each chunk ends at a line end. Any run of bytes in `separators` separates two fields.
     Raises RaggedError for a line with more or fewer fields, blank lines included.
     """
     parts: list[list[np.ndarray]] = [[] for _ in wanted]
@@ -44,7 +44,7 @@ def columns(chunks: Iterable[bytes], separators: bytes, width: int, wanted: list
 
 
 def lists(chunks: Iterable[bytes], separators: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lines of a first field and any number of others: -> first fields, how many follow each, all that follow."""
+    """Split lines of any number of fields: -> first fields, how many others each line has, the others of all lines."""
     heads, counts, rest = [], [], []
     for chunk in chunks:
         text = np.frombuffer(chunk, dtype=np.uint8)
@@ -83,7 +83,7 @@ def integers(column: np.ndarray) -> np.ndarray | None:
 
 
 def _integers_one_by_one(column: np.ndarray) -> np.ndarray | None:
-    """For columns with the odd very long field: 19 digits may fit into int64 or not."""
+    """`integers` for columns with fields of more than 18 digits, which may or may not fit into int64."""
     try:
         value = column.astype("U").astype(np.int64)
     except (ValueError, OverflowError, UnicodeDecodeError):
@@ -92,7 +92,7 @@ def _integers_one_by_one(column: np.ndarray) -> np.ndarray | None:
 
 
 def chunks_of_lines(read: Iterator[bytes]) -> Iterator[bytes]:
-    """The pieces that `read` yields, cut again so that each ends at a line end; CRLF becomes LF."""
+    """The bytes that `read` yields, as chunks that end at line ends; CRLF becomes LF."""
     rest = b""
     for piece in read:
         piece = rest + piece
@@ -105,7 +105,7 @@ def chunks_of_lines(read: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _split(text: np.ndarray, separators: bytes) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Where each field begins and ends (exclusive), how many there are a line, and where the lines end."""
+    """-> where each field begins and ends (exclusive), the number of fields of each line, where each line ends."""
     inside = text != NEWLINE
     for byte in separators:
         inside &= text != byte
@@ -116,6 +116,7 @@ def _split(text: np.ndarray, separators: bytes) -> tuple[np.ndarray, np.ndarray,
 
 
 def _gather(text: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
+    """The fields text[first[i]:last[i]] as fixed-width byte strings."""
     length = last - first
     width = max(int(np.max(length, initial=1)), 1)
     fields = np.zeros((len(first), width), dtype=np.uint8)

@@ -1,4 +1,4 @@
-"""The forms in which people's files come, each known by its first lines. A new one is one entry in FORMATS."""
+"""File formats of interactions, detected from the first lines. A new format is one entry in FORMATS."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class DataError(ValueError):
 
 
 class Table(NamedTuple):
-    """What a file holds, a row an interaction; `times` None where the order of the file is the order in time."""
+    """The interactions of a file, one a row; `times` is None where the file's order is the order in time."""
 
     users: np.ndarray
     items: np.ndarray
@@ -28,14 +28,14 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Delimited:
-    """A table of fields: where its columns are. `separators` are bytes, any run of which separates."""
+    """A table of fields and where its columns are. Any run of bytes in `separators` separates two fields."""
 
     separators: bytes
     width: int
     user: int
     item: int
     time: int | None = None
-    header: str = ""                # the first line, where it names the columns
+    header: str = ""                # the first line, if it names the columns
 
     def read(self, chunks: Iterable[bytes]) -> Table:
         skipped = 1 if self.header else 0
@@ -93,7 +93,7 @@ class JsonLines:
 
 
 class Format(NamedTuple):
-    """`sniff` says from the first lines how to read a file of this form, or None where it is another."""
+    """`sniff(first lines)` gives an object whose `read` reads such a file, or None for another format."""
 
     example: str
     sniff: Callable[[list[str]], Any]
@@ -136,7 +136,7 @@ def _sniff_fields(separators: str, width: int, time: int | None) -> Callable[[li
 
 
 def _sniff_sequences(head: list[str]) -> Any:
-    """Lines of different lengths, each of another user. Where a user comes twice, it is a ragged table."""
+    """Lines of different lengths, each with another user. Where a user comes twice, it is a ragged table."""
     rows = [line.split() for line in head if line.strip()]
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}
@@ -159,14 +159,14 @@ FORMATS = {
 
 
 def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
-    """-> the format's name and how to read it, by the first lines, or as `name` says.
+    """-> the format's name and its reader, detected from the first lines, or those of the format `name`.
 
     Raises DataError where no format fits, or the one named does not.
     """
     for known, form in FORMATS.items():
-        how = form.sniff(head) if name in (None, known) else None
-        if how is not None:
-            return known, how
+        reader = form.sniff(head) if name in (None, known) else None
+        if reader is not None:
+            return known, reader
     shown = head[0] if len(head[0]) <= 60 else head[0][:57] + "..."
     if name is not None:
         raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
@@ -175,9 +175,9 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
-    """The columns that a header names; `names` says which are user, item and time where they have other names.
+    """The columns that a header names; `names` maps user, item and time to their names, where these are unusual.
 
-    Raises DataError where one is missing or stands twice.
+    Raises DataError where a column is missing or named twice.
     """
     found = [name.strip().strip('"').split(":")[0] for name in header.split(separator)]
     lowered = [name.lower() for name in found]
@@ -196,10 +196,10 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited:
-    """What `--columns` says: a template of a line such as `user;item;-;time`, or names such as `user=client,item=sku`.
+    """The columns of `--columns`: a template of a line such as `user;item;-;time`, or names: `user=client,item=sku`.
 
-    A template also shows the separator. With names, the file has a header, whose separator is found.
-    Raises DataError for what cannot be understood.
+    A template also shows the separator. With names the file has a header, and the separator is detected from it.
+    Raises DataError for a text that is neither.
     """
     if "=" in columns_spec:
         names = dict(pair.split("=", 1) for pair in columns_spec.split(",") if "=" in pair)
@@ -216,7 +216,7 @@ def described(columns_spec: str, head: list[str]) -> Delimited:
 
 
 def _times(column: np.ndarray, first_line: int) -> np.ndarray:
-    """int64, or float64 where there are fractions; float32 would scramble the order of seconds since 1970."""
+    """int64, or float64 where there are fractions. In float32, different seconds since 1970 would be equal."""
     whole = integers(column)
     if whole is not None:
         return whole

@@ -1,4 +1,4 @@
-"""Who used what, in which order: one flat array and where each user's part of it begins."""
+"""Interactions: all users' sequences in one flat array, and where each user's part begins."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Interactions:
     offsets: np.ndarray       # (n_users + 1,): user u (from 0) owns flat[offsets[u]:offsets[u + 1]]
     items: Vocabulary
     users: Vocabulary
-    notes: dict[str, Any] = field(default_factory=dict)      # how it was read; no part of the data
+    notes: dict[str, Any] = field(default_factory=dict)      # format, ties, k_core: for `report`, not data
 
     @property
     def n_items(self) -> int:
@@ -44,9 +44,9 @@ class Interactions:
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """Only users and items with at least k interactions among themselves: others are taken out until none is left.
+        """The k-core: users and items with fewer than k interactions are removed until every one left has k.
 
-        Raises ValueError where nothing remains.
+        Raises ValueError where nothing is left.
         """
         owner = np.repeat(np.arange(self.n_users), self.lengths)
         keep = np.ones(len(self), dtype=bool)
@@ -62,7 +62,7 @@ class Interactions:
         users, user = np.unique(owner[keep], return_inverse=True)
         items, item = np.unique(self.flat[keep], return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))])
-        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # those were of all users
+        notes = {name: note for name, note in self.notes.items() if name != "ties"}      # the tie rate was of all users
         notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
         return Interactions(
             (item + 1).astype(np.int32),
@@ -73,7 +73,7 @@ class Interactions:
         )
 
     def report(self) -> dict[str, Any]:
-        """What a newcomer to the data wants to know: sizes, density, lengths, ties in time, and what was taken out."""
+        """A summary for `tinyattn data`: sizes, density, lengths, ties in time, and what was removed."""
         lengths = self.lengths
         return {
             "users": self.n_users,
@@ -91,7 +91,7 @@ class Interactions:
         }
 
     def fingerprint(self) -> str:
-        """A digest of everything: the same data, however it was stored, has the same one."""
+        """A digest of sequences and ids: the same for the same data, in whatever file format it was stored."""
         digest = hashlib.sha256()
         for part in (self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids):
             digest.update(str(part.dtype.kind).encode())
@@ -102,9 +102,9 @@ class Interactions:
     def from_columns(
         cls, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None, format: str = "columns"
     ) -> Interactions:
-        """From one row an interaction: ids as integers, strings or UTF-8 bytes.
+        """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
 
-        Each user's rows keep their order, or are sorted (stably) by `times`. `format` is for `notes`.
+        Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
         """
         user_ids, user = _numbered(users)
         item_ids, item = _numbered(items)
@@ -118,11 +118,11 @@ class Interactions:
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
-        """From whatever people have at hand; `Interactions` are returned as they are.
+        """From sequences, an array or a DataFrame; `Interactions` are returned unchanged.
 
         - a list of sequences of item ids, one a user, oldest first
-        - an array of two or three columns, a row an interaction: user, item and, where there is a third, time
-        - a DataFrame, or anything else with `columns`: those with usual names (user_id, item_id, timestamp, ...)
+        - an array of two or three columns, one interaction a row: user, item and, if there is a third, time
+        - a DataFrame, or another object with `columns`: the columns with usual names (user_id, item_id, timestamp, ...)
 
         Raises ValueError, saying what was expected, for anything else.
         """
@@ -177,7 +177,7 @@ class Interactions:
 
 
 def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct ids, sorted, integers where all are, and for each row which of them it has."""
+    """-> the distinct ids, sorted (as integers where all are integers), and for each row the index of its id."""
     if ids.dtype.kind == "S":
         whole = integers(ids)
         if whole is None:
@@ -188,13 +188,13 @@ def _numbered(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _tie_rate(times: np.ndarray, offsets: np.ndarray) -> float:
-    """The share of users (of those with two events) whose last two bear the same time, so that chance ordered them."""
+    """Of the users with two events or more, the share whose last two have the same time: their order is arbitrary."""
     ends = offsets[1:][np.diff(offsets) >= 2]
     return float(np.mean(times[ends - 1] == times[ends - 2])) if len(ends) else 0.0
 
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:
-    """A column of ids as integers or strings; whole floats, as arrays that also hold times have them, are integers."""
+    """A column of ids as integers or strings. Whole floats become integers: an array with times may be all floats."""
     if column.dtype.kind == "f" and np.all(np.isfinite(column)) and np.all(column == np.round(column)):
         return column.astype(np.int64)
     if column.dtype.kind == "O" and all(isinstance(i, str) for i in column.tolist()):

@@ -1,4 +1,4 @@
-"""What people call the columns of their tables, in lower case; the first of each is what we would call it."""
+"""Usual names of the columns of interaction tables, in lower case; the first of each is suggested in errors."""
 
 USER_NAMES = ("user_id", "userid", "user", "reviewerid", "sessionid", "session_id")
 ITEM_NAMES = ("item_id", "itemid", "item", "parent_asin", "asin", "movieid", "movie_id")

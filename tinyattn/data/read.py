@@ -1,4 +1,4 @@
-"""Read a file of interactions, in any of the forms people bring, gzipped or not."""
+"""Read a file of interactions in any format of `FORMATS`, gzipped or not."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ _PIECE = 1 << 22          # bytes read at a time
 def read(path: str | Path, format: str | None = None, columns: str | None = None) -> Interactions:
     """The interactions in the file at `path`, each user's in the order of time.
 
-    The form is known by the first lines (see `FORMATS`); `format` names it instead. `columns` describes any other
+    The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
-    such as `user=client,item=sku,time=when`. Rows are sorted by time, stably, where there is a time; otherwise the
-    file's order counts. Ids stay as they are, integers or strings.
+    such as `user=client,item=sku,time=when`. Rows with a time are sorted by it, stably; otherwise the file's order is
+    kept. Ids stay as they are, integers or strings.
 
-    Raises DataError, naming the file and the line, for one that is missing, empty, truncated, ragged, no text, or of
-    no known form.
+    Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
+    of no known format.
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
     try:
         head = _head(path)
-        name, how = ("columns", described(columns, head)) if columns else detect(head, format)
-        table = how.read(_checked(chunks_of_lines(_pieces(path))))
+        name, reader = ("columns", described(columns, head)) if columns else detect(head, format)
+        table = reader.read(_checked(chunks_of_lines(_pieces(path))))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return Interactions.from_columns(table.users, table.items, table.times, format=name)
 
 
 def _head(path: Path) -> list[str]:
-    """The first lines, to know the form by."""
+    """The first lines, from which the format is detected."""
     if path.is_dir():
         raise DataError("a directory, expected a file")
     for chunk in _checked(chunks_of_lines(_pieces(path, 1 << 16))):
@@ -50,7 +50,7 @@ def _head(path: Path) -> list[str]:
 
 
 def _pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's content, unzipped where it is gzip by its first bytes, without a byte order mark."""
+    """The file's content without a byte order mark; unzipped where its first two bytes are gzip's."""
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == b"\x1f\x8b"
@@ -69,7 +69,7 @@ def _pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
 
 
 def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same chunks, if they are text. Blank lines at the very end are dropped."""
+    """The same chunks without blank lines at the end of the file. Raises DataError where they are not UTF-8 text."""
     blank = b""
     for chunk in chunks:
         try:

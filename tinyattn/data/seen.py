@@ -1,4 +1,4 @@
-"""Has this user had that item? Asked of many pairs at once."""
+"""Which items each user has had, for look-ups of many (user, item) pairs at once."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Seen:
         self.counts = np.bincount(self._keys // self._size, minlength=data.n_users)     # distinct items a user
 
     def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Boolean, for arrays of one shape."""
+        """Has the user had the item? Boolean, entry by entry; `users` and `items` have the same shape."""
         keys = users * self._size + items
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return self._keys[place] == keys
 
     def draw_unseen(self, rng: np.random.Generator, users: np.ndarray) -> np.ndarray:
-        """For each entry of `users` one item that this user has not had, uniformly: drawn, and drawn again where had.
+        """For each entry of `users` an item that this user has not had, uniformly, by rejection sampling.
 
-        Whoever calls makes sure that each user has had fewer than all items.
+        Every user must have an item left; otherwise this never ends.
         """
         drawn = np.zeros(users.shape, dtype=np.int64)
         places = np.arange(len(users))

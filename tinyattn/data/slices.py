@@ -6,14 +6,14 @@ from itertools import pairwise
 
 import numpy as np
 
-SLICE_COST = 250         # what one more slice costs, in positions of padding computed for nothing
+SLICE_COST = 250         # one more slice takes as long as computing so many positions of padding
 
 
 def cut(lengths: np.ndarray, tokens: int) -> list[np.ndarray]:
-    """Row numbers, longest first, in slices of equally many tokens: as few as keep to about `tokens` each.
+    """Row numbers, longest first, in the fewest slices of equally many tokens, about `tokens` or fewer each.
 
-    A slice is as wide as its longest row, so it is cut once more, where that saves most padding, as long as it saves
-    more than a slice costs.
+    A slice is as wide as its longest row. It is cut again, at the place that saves most padding, as long as a cut saves
+    more than SLICE_COST.
     """
     order = np.argsort(-lengths, kind="stable")
     lengths = lengths[order]

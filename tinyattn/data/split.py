@@ -11,10 +11,10 @@ from .interactions import Interactions
 
 @dataclass(frozen=True)
 class Split:
-    """Users with fewer than three interactions train and are not evaluated: their targets are 0."""
+    """Users with fewer than three interactions are only trained on; their targets are 0."""
 
     data: Interactions        # everything
-    train: Interactions       # without each evaluated user's last two
+    train: Interactions       # all but the last two of each evaluated user
     valid: np.ndarray         # (n_users,) item numbers, 0 = none
     test: np.ndarray          # (n_users,) item numbers, 0 = none
 
@@ -24,7 +24,7 @@ class Split:
         return np.flatnonzero(self.test)
 
     def histories(self, users: np.ndarray, stage: str) -> list[np.ndarray]:
-        """What is known when the target of `stage` ("valid" or "test") is predicted: everything before it."""
+        """Each user's items before the target of `stage` ("valid" or "test")."""
         drop = {"valid": 2, "test": 1}[stage]
         return [self.data.sequence(u)[:-drop] for u in users.tolist()]
 

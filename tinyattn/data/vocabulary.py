@@ -1,4 +1,4 @@
-"""Ids as the file has them, and the numbers 1, 2, 3... that models work with (0 is padding)."""
+"""Converts between the data's ids and the numbers 1, 2, 3, ... that models use (0 is padding)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Vocabulary:
     """A sorted list of distinct ids, integers or strings; id `ids[i]` has the number i + 1."""
 
     def __init__(self, ids: np.ndarray, what: str = "item"):
-        """`ids` sorted and distinct; `what` names them in errors."""
+        """`ids` must be sorted and distinct; error messages call them `what` ids."""
         self.ids = ids
         self.what = what
 
@@ -20,7 +20,7 @@ class Vocabulary:
         return len(self.ids)
 
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
-        """The numbers of `ids`. Raises ValueError naming the first id that is not here."""
+        """The numbers of `ids`. Raises ValueError naming the first unknown id."""
         ids = list(ids)
         wanted = np.array([self._convert(i) for i in ids], dtype=self.ids.dtype if not ids else None)
         place = np.searchsorted(self.ids, wanted)
@@ -30,7 +30,7 @@ class Vocabulary:
         return place + 1
 
     def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
-        """The numbers of `ids`, 0 for one that is not here."""
+        """The numbers of `ids`, 0 for an unknown one."""
         if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
             return np.zeros(len(ids), dtype=np.int64)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)

@@ -1,9 +1,9 @@
 """A generated world whose true next-item distribution is known: people who watch several series at once.
 
-Every series is a fixed order of episodes. A person has up to `most_open` series open, and at each moment either
-goes on with one of them, all equally likely, or, with probability `curiosity`, starts a series not seen before,
-popular ones more often. To predict the next episode one must know which series are open and how far each
-has come: the last item alone does not tell, so a Markov chain falls behind, and attention need not.
+Every series is a fixed order of episodes. A person has up to `most_open` unfinished series. At each moment they watch
+the next episode of one of these, all equally likely, or, with probability `curiosity`, start a series not seen before,
+popular ones more often. The next episode depends on all unfinished series and how far each has been watched. A Markov
+chain sees only the last item; attention sees the whole history.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .vocabulary import Vocabulary
 
 @dataclass(frozen=True)
 class SeriesWorld:
-    """`generate()` draws the interactions; `next_item(histories)` is the truth about what follows them."""
+    """`generate()` draws the interactions; `next_item(histories)` is the true distribution of the item that follows."""
 
     series: int = 12
     episodes: int = 8
@@ -42,7 +42,7 @@ class SeriesWorld:
         return self.series * self.episodes
 
     def generate(self) -> Interactions:
-        """Item ids read `s07e3`; users are numbered from 1. The same settings give the same data."""
+        """Draw interactions. Item ids are like `s07e3`; users are 1, 2, 3, ... The same settings give the same data."""
         rng = generator(self.seed, Stream.WORLD)
         lengths = rng.integers(self.shortest, self.longest + 1, size=self.users)
         progress = np.zeros((self.users, self.series), dtype=np.int64)      # episodes seen of each series
@@ -56,7 +56,7 @@ class SeriesWorld:
             progress[everyone, chosen] += 1
         real = np.arange(self.longest) < lengths[:, None]
         offsets = np.concatenate([[0], np.cumsum(lengths)])
-        a, b = len(str(self.series)), len(str(self.episodes))               # zeros in front keep ids sorted
+        a, b = len(str(self.series)), len(str(self.episodes))               # leading zeros keep ids sorted
         names = [f"s{s:0{a}}e{e:0{b}}" for s in range(1, self.series + 1) for e in range(1, self.episodes + 1)]
         users = Vocabulary(np.arange(1, self.users + 1), "user")
         return Interactions(watched[real], offsets, Vocabulary(np.array(names), "item"), users)
@@ -73,9 +73,9 @@ class SeriesWorld:
         return truth
 
     def best_ranking(self, histories: list[np.ndarray]) -> np.ndarray:
-        """Scores, all distinct, that rank items by `next_item`: nothing can be expected to do better.
+        """Scores that rank items by `next_item`: no other ranking has better expected metrics.
 
-        Ties are broken, by item number: items equally likely may stand in either order, but must not share a rank.
+        Equally likely items are ranked by item number: with equal scores they would share a mean rank.
         """
         order = np.argsort(-self.next_item(histories), axis=1, kind="stable")
         scores = np.empty(order.shape)
@@ -83,7 +83,7 @@ class SeriesWorld:
         return scores
 
     def _next_series(self, progress: np.ndarray) -> np.ndarray:
-        """P(next episode is of series s), (users, series), from how many episodes of each a user has seen."""
+        """P(next episode is of series s): (users, series), given how many episodes of each series a user has seen."""
         going = (progress > 0) & (progress < self.episodes)
         popularity = (progress == 0) / np.arange(2.0, self.series + 2)       # of the series not yet begun
         n_open = np.sum(going, axis=1, keepdims=True)

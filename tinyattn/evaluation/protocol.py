@@ -1,8 +1,8 @@
-"""Protocols under leave-one-out: who is ranked against whom.
+"""Evaluation protocols under leave-one-out: which candidates the target is ranked against.
 
     full      every item is a candidate, except those the user has had (the default)
     uni100    the target and 100 items drawn uniformly, with replacement, from those not in the user's training part
-              (Kang & McAuley 2018 and their code: the target itself may be drawn, and then ties)
+              (Kang & McAuley 2018 and their code: the target itself may be drawn, and then ties with itself)
     pop100    the target and 100 items drawn by popularity, without replacement, none of which the user ever had
               (Sun et al. 2019)
 
@@ -35,14 +35,14 @@ def evaluate(
     sampled: dict[str, np.ndarray] | None = None,
     users: np.ndarray | None = None,
 ) -> dict[str, dict[str, float]]:
-    """HR@k, NDCG@k and MRR over all users who have a target: {"full": {..}, and one entry for each of `sampled`}.
+    """HR@k, NDCG@k and MRR over all users with a target: {"full": {..}} and one more entry for each of `sampled`.
 
     `score(histories, users)` gives (B, n_items + 1) scores, column 0 being padding; `users` are user numbers.
-    Under "full" the items of a user's history are left out, unless one of them is the target itself. `stage` is
-    "valid" or "test". With `truth`, which gives P(next | history) in the same layout, the full metrics are
-    expectations under it rather than the outcome of one draw. `sampled` has for each protocol the candidates of
-    every evaluated user beside the target, (users, 100), from `draw_candidates`. `users` gives the model's own
-    numbers for the users of the data, where they differ from the data's: (n_users,), 0 for one it does not know.
+    Under "full" the items of a user's history are not candidates, unless one is the target itself. `stage` is
+    "valid" or "test". `truth(histories)` gives P(next | history), shaped like the scores; with it, the full metrics are
+    expectations under P instead of values for one drawn item. `sampled` maps a protocol to the candidates of every
+    evaluated user, without the target: (users, 100), from `draw_candidates`. `users` (n_users,) has the model's numbers
+    of the data's users, 0 for an unknown one, where they differ from the data's.
     Raises NaNScoreError for a NaN score.
     """
     targets = getattr(split, stage)
@@ -53,14 +53,14 @@ def evaluate(
     for places in np.array_split(np.arange(len(everyone)), -(-len(everyone) // at_once)):
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = np.array(score(histories, numbers[rows]))   # our own copy: seen items are struck out in place
+        scores = np.array(score(histories, numbers[rows]))   # a copy, as `_mask_seen` writes into it
         refuse_nan(scores)
         target = targets[rows]
         for name, candidates in (sampled or {}).items():
             among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
             chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(rows), dtype=np.int64))
             found[name].append((len(rows), metrics(chosen, ks)))
-        _strike_out(scores, histories, target)
+        _mask_seen(scores, histories, target)
         if truth is None:
             found["full"].append((len(rows), metrics(ranks(scores, target), ks)))
         else:
@@ -79,7 +79,7 @@ def full_ranking(
 
 
 def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:
-    """The items that the test target is ranked against, (evaluated users, count) item numbers.
+    """The item numbers that each test target is ranked against: (evaluated users, count).
 
     Raises ValueError for an unknown protocol, or where a user has too few items left to draw from.
     """
@@ -97,11 +97,11 @@ def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100
         return seen.draw_unseen(rng, np.repeat(users, count)).reshape(len(users), count)
     popularity = np.bincount(split.train.flat, minlength=split.data.n_items + 1)
     with np.errstate(divide="ignore"):
-        weight = np.log(popularity)                          # never seen in training: never drawn, if it can be helped
-    weight[1:] = np.maximum(weight[1:], -1e6)
+        weight = np.log(popularity)                          # -inf where never seen in training
+    weight[1:] = np.maximum(weight[1:], -1e6)                # drawn only where nothing else is left
     drawn = np.empty((len(users), count), dtype=np.int64)
     for row, user in zip(drawn, users.tolist(), strict=True):
-        # the largest of log weight + Gumbel noise are a draw by weight without replacement
+        # the `count` largest of log weight + Gumbel noise are a draw by weight without replacement
         noisy = weight + rng.gumbel(size=len(weight))
         noisy[split.data.sequence(user)] = -np.inf
         row[:] = np.argpartition(-noisy, count)[:count]
@@ -136,7 +136,7 @@ def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
 
 
 def read_candidates(path: Path, split: Split) -> np.ndarray:
-    """What `save_candidates` wrote, or others wrote in its form. Raises ValueError where users or items do not fit."""
+    """Read a file in the form of `save_candidates`. Raises ValueError for missing users or unknown items."""
     found = read(path, format="sequences")
     known = {str(user): place for place, user in enumerate(found.users.ids.tolist())}
     wanted = [str(user) for user in split.data.users.ids[split.evaluated].tolist()]
@@ -149,8 +149,8 @@ def read_candidates(path: Path, split: Split) -> np.ndarray:
     return np.array([numbers[found.sequence(known[user]) - 1] for user in wanted])
 
 
-def _strike_out(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
-    """-inf for padding and for what each user has had, but for the target."""
+def _mask_seen(scores: np.ndarray, histories: list[np.ndarray], target: np.ndarray) -> None:
+    """Set the scores of padding and of each user's history to -inf, except the target's. In place."""
     own = np.take_along_axis(scores, target[:, None], axis=1)
     rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
     scores[rows, np.concatenate(histories)] = -np.inf

@@ -1,7 +1,7 @@
-"""Ranking metrics: where does the item that came next stand among all items?
+"""Ranking metrics: the rank of the item that came next among all items, and what is computed from it.
 
-Ranks are mean ranks, so they can end in a half. An item is within the first k when fewer than k items stand
-before it on average, that is when rank < k + 1; for whole ranks this is the familiar rank <= k.
+Ranks are mean ranks, so they can end in a half. An item is among the first k when on average fewer than k items are
+before it, that is when rank < k + 1; for whole ranks this is rank <= k.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 
 
 class NaNScoreError(ValueError):
-    """A score is not a number, so there is no ranking; the message says which."""
+    """A score is NaN, so there is no ranking; the message says which."""
 
 
 def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """The mean rank of each row's target: 1 + #greater + #equal / 2, its expectation if ties were broken by chance.
+    """The mean rank of each row's target: 1 + #greater + #equal / 2, the expected rank if ties are broken at random.
 
-    (Sorting with the target first would give a model that scores all items alike a perfect result.)
-    Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf stands for an item left out.
+    (If ties were broken in favour of the target, a model that scores all items alike would look perfect.)
+    Shapes: scores (B, V), targets (B,) column numbers -> (B,) float64, 1 is best; -inf marks a non-candidate.
     Raises NaNScoreError (a ValueError) for a NaN score.
     """
     refuse_nan(scores)
@@ -28,7 +28,7 @@ def ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def all_ranks(scores: np.ndarray) -> np.ndarray:
-    """The mean rank of every item of every row, as `ranks` would give it. Shapes: (B, V) -> (B, V) float64."""
+    """The mean rank of every item of every row, equal to that of `ranks`. Shapes: (B, V) -> (B, V) float64."""
     refuse_nan(scores)
     result = np.empty(scores.shape)
     for row, out in zip(scores, result, strict=True):
@@ -40,7 +40,7 @@ def all_ranks(scores: np.ndarray) -> np.ndarray:
 
 
 def hit_rate(rank: np.ndarray, k: int) -> np.ndarray:
-    """HR@k, with one target a user also Recall@k: 1 where the rank is within k, else 0."""
+    """HR@k: 1 where the rank is within k, else 0. With one target a user it equals Recall@k."""
     return (rank < k + 1).astype(np.float64)
 
 
@@ -57,8 +57,8 @@ def reciprocal_rank(rank: np.ndarray) -> np.ndarray:
 def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | None = None) -> dict[str, float]:
     """{"hr@10": .., "ndcg@10": .., "mrr": ..}: means over users.
 
-    `rank` (B,) is that of each user's target. Or `rank` (B, V) is that of every item and `weight` (B, V) the
-    true probability that it comes next: then each mean is the expectation under that distribution.
+    `rank` (B,) is the rank of each user's target. Or `rank` (B, V) has the rank of every item and `weight` (B, V) its
+    true probability of coming next: then each mean is an expectation under that distribution.
     """
     named = {f"{name}@{k}": f(rank, k) for k in ks for name, f in (("hr", hit_rate), ("ndcg", ndcg))}
     named["mrr"] = reciprocal_rank(rank)
@@ -68,7 +68,7 @@ def metrics(rank: np.ndarray, ks: tuple[int, ...] = (10,), weight: np.ndarray | 
 
 
 def refuse_nan(scores: np.ndarray) -> None:
-    """Raise NaNScoreError, naming the first, where a score is NaN."""
+    """Raise NaNScoreError, naming the first one, if any score is NaN."""
     if np.any(np.isnan(scores)):
         row, column = np.argwhere(np.isnan(scores))[0]
         raise NaNScoreError(f"the score of item {column} in row {row} is NaN: there is no ranking")

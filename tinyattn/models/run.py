@@ -1,4 +1,4 @@
-"""The folder that a training leaves behind: whose it is, what stands in it, and in which order that came."""
+"""The folder of a training run: its configuration, checkpoint, history, model and metrics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..files import FileError, read_json, write_atomically, write_json
+from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
 from .recommender import Recommender
 
 _REMEDY = "choose another --out or remove it"
@@ -41,7 +41,7 @@ class RunFolder:
             if lost:
                 raise FileError(f"{self.path} has a {lost} and no config.json: {_REMEDY}")
         try:
-            write_json(path, config)
+            write_json(path, config | {"format": FORMAT})
         except OSError as error:
             raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
 
@@ -109,6 +109,8 @@ class RunFolder:
 
     def _config(self) -> dict[str, Any]:
         config = read_json(self.path / "config.json")
+        if isinstance(config, dict) and "tinyattn" in config:
+            refuse_unknown_format(self.path / "config.json", config)
         if not isinstance(config, dict) or not all(isinstance(config.get(n), dict) for n in ("parameters", "data")):
             raise FileError(f"{self.path / 'config.json'} was not written by tinyattn")
         return config

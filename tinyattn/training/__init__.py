@@ -1,21 +1,21 @@
-"""Workers, optimiser and the loop. A model is seen only through init, loss and loss_backward."""
+"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, and maybe rows_read."""
 
 from .adam import Moments, adam
 from .batch import SLICE_TOKENS, Batch, Batches
-from .crew import Crew, WorkerKilledError
 from .learner import Learner
 from .loop import DivergedError, InterruptedRunError, Settings, train
+from .processes import ProcessPool, WorkerKilledError
 from .workers import Workers
 
 __all__ = [
     "SLICE_TOKENS",
     "Batch",
     "Batches",
-    "Crew",
     "DivergedError",
     "InterruptedRunError",
     "Learner",
     "Moments",
+    "ProcessPool",
     "Settings",
     "WorkerKilledError",
     "Workers",

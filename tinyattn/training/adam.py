@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from ..backend import get_xp
+from ..backend import Array, get_xp
 
 
 class Moments(NamedTuple):
     """Running means of the gradient and of its square; zeros before the first step."""
 
-    m: Any
-    v: Any
+    m: Array
+    v: Array
 
 
 def adam(
-    vector: Any,
-    gradient: Any,
+    vector: Array,
+    gradient: Array,
     moments: Moments,
     step: int,
     *,
@@ -28,7 +28,7 @@ def adam(
 ) -> None:
     """One step, `step` counted from 1, written into `vector` and `moments`.
 
-    m and v begin at 0 and are therefore too small at first, by 1 - βᵗ: dividing by that makes the first step
+    m and v start at 0, so at first they are too small by the factor 1 - βᵗ. Dividing by it makes the first step
     lr · sign(gradient), whatever the gradient's size. SASRec uses beta2 = 0.98.
     """
     xp = get_xp(vector, gradient)

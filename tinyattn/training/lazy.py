@@ -1,7 +1,7 @@
-"""Adam for a large table of which a step touches few rows: what a row misses is made up for when it is next read.
+"""Adam for a large table of which a step reads few rows: a row's missed updates are applied when it is next read.
 
-Adam moves every parameter at every step: without a gradient its m and v decay, and the row still glides a little, for
-about a hundred steps. A table of 57,000 items, of which a batch reads a thousand, spends nearly all its time on that.
+Adam updates every parameter at every step: without a gradient m and v decay, and the parameter keeps moving a little,
+for about a hundred steps. With 57,000 items, of which a batch reads a thousand, these updates take nearly all the time.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ import numpy as np
 
 from .adam import Moments, adam
 
-NODES = 8            # at so many of the missed steps a row is looked at
-STOPPED = 1e-7       # a missed step that moves a row by less than this part of the first is left out
+NODES = 8            # interpolation nodes among the missed steps
+STOPPED = 1e-7       # missed steps that move a row by less than this part of the first are ignored
 
 
 class LazyAdam:
-    """Adam on a table (V, d), exact but for `catch_up`'s quadrature. Its state is `moments` and `last`.
+    """Adam on a table (V, d), exact up to the interpolation in `catch_up`. Its state is `moments` and `last`.
 
-    `last` (V,) is the step up to which each row is what dense Adam would have made of it. The step numbers
-    are Adam's, counted from 1. Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
-    Raises ValueError for beta2 not well above beta1², where a row without gradients would never stop.
+    `last` (V,) is the step up to which each row is up to date, equal to dense Adam's. Steps are counted from 1.
+    Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
+    Raises ValueError for beta2 not well above beta1²: a row without gradients would then move for too long.
     """
 
     def __init__(
@@ -33,50 +33,50 @@ class LazyAdam:
         self.lr, self.beta1, self.beta2, self.eps = lr, beta1, beta2, eps
         if not self.suits(beta2, beta1):
             raise ValueError(f"beta2 is {beta2}, expected well above beta1² = {beta1**2:.4g}")
-        ratio = beta1 / math.sqrt(beta2)             # of the movements of two missed steps, but for eps
+        ratio = beta1 / math.sqrt(beta2)             # of two successive missed updates, if eps were 0
         reach = math.ceil(math.log(STOPPED) / math.log(ratio))
         self._j = np.arange(1, reach + 1)
         self._ratios = ratio**self._j
-        settled = math.ceil(math.log(1e-17) / math.log(beta2))         # from this step on there is nothing to correct
-        t = np.arange(1, settled + 1)
+        corrected = math.ceil(math.log(1e-17) / math.log(beta2))       # from this step on bias correction is 1
+        t = np.arange(1, corrected + 1)
         self._correction = np.concatenate([[0.0], np.sqrt(1 - beta2**t) / (1 - beta1**t)])
         nodes = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2                           # in 0..1
-        self._at = 1 + (reach - 1) * nodes**2                                # steps; dense where most movement is
+        self._at = 1 + (reach - 1) * nodes**2                                # steps; denser where rows move most
         self._basis = _lagrange(nodes, np.sqrt((self._j - 1) / (reach - 1)))                         # (reach, NODES)
 
     @staticmethod
     def suits(beta2: float, beta1: float = 0.9) -> bool:
-        """Does a row without gradients stop soon enough, in about a hundred steps?"""
+        """Does a row without gradients stop moving within about a hundred steps?"""
         return beta1 < 0.93 * math.sqrt(beta2)
 
     def catch_up(self, ids: np.ndarray, step: int) -> None:
-        """Bring the rows of distinct `ids` to where dense Adam would have them after `step`.
+        """Make the rows of distinct `ids` what dense Adam would have made of them after `step`.
 
         With no gradient, missed step j after `last` moves a row by
 
             lr m β₁ʲ / (1 - β₁ᵗ) / (√(v β₂ʲ / (1 - β₂ᵗ)) + eps) = lr wⱼ m / (√v + eps eⱼ),    t = last + j,
 
-        with eⱼ = β₂^(-j/2) √(1 - β₂ᵗ) and wⱼ = β₁ʲ eⱼ / (1 - β₁ᵗ). The weights wⱼ are the same for all rows that were
-        left at the same step; the rest is smooth in j, so its values at eight Chebyshev nodes give all of them by
-        interpolation. The sum over j then is one of eight terms, whose weights are the sums of wⱼ times the
+        with eⱼ = β₂^(-j/2) √(1 - β₂ᵗ) and wⱼ = β₁ʲ eⱼ / (1 - β₁ᵗ). The weights wⱼ are the same for all rows with the
+        same `last`. The factor m / (√v + eps eⱼ) is smooth in j, so it is computed at eight Chebyshev nodes and
+        interpolated. The sum over j is then a sum of eight terms, whose weights are the sums of wⱼ times the
         Lagrange polynomials.
 
-        What is left of the missed movement is a millionth; in the first hundred steps, where √v is at eps or below,
-        two thousandths. In float32 that is less than dense Adam's own rounding (tests/training/test_lazy.py).
+        The error is a millionth of the missed movement; two thousandths in the first hundred steps, where √v is at
+        eps or below. In float32 that is less than dense Adam's own rounding (tests/training/test_lazy.py).
         """
         behind = ids[self.last[ids] < step]
         if not len(behind):
             return
         last = self.last[behind]
-        since, which = np.unique(last, return_inverse=True)              # rows left at the same step share all but m, v
+        since, which = np.unique(last, return_inverse=True)              # rows of the same last share all but m and v
         missed = (step - since)[:, None]                                 # (U, 1)
         t = np.minimum(since[:, None] + self._j, len(self._correction) - 1)
         w = np.where(self._j <= missed, self._ratios * self._correction[t], 0.0)                     # (U, reach)
         weights = self.lr * (w @ self._basis)                            # (U, NODES)
         e = self.beta2 ** (-self._at / 2) * np.sqrt(1 - self.beta2 ** (since[:, None] + self._at))
         m, v = (np.take(moment, behind, axis=0) for moment in self.moments)
-        root = np.ascontiguousarray(np.sqrt(v).T)                        # (d, rows): a row's numbers are the same for
-        moved = np.zeros_like(root)                                      # all d, and the long axis runs fast
+        root = np.ascontiguousarray(np.sqrt(v).T)                        # (d, rows): broadcasting a row's numbers
+        moved = np.zeros_like(root)                                      # over d is faster along the long axis
         for weight, floor in zip(weights.T, (self.eps * e).T, strict=True):
             moved += np.take(weight, which).astype(m.dtype) / (root + np.take(floor, which).astype(m.dtype))
         self.table[behind] -= moved.T * m
@@ -85,7 +85,7 @@ class LazyAdam:
         self.last[behind] = step
 
     def update(self, ids: np.ndarray, gradient: np.ndarray, step: int) -> None:
-        """A step of Adam on the rows of distinct `ids`, which have been caught up to `step - 1`; gradient (u, d)."""
+        """A step of Adam on the rows of distinct `ids`, which are up to date to `step - 1`; gradient (u, d)."""
         rows = np.take(self.table, ids, axis=0)
         moments = Moments(*(np.take(moment, ids, axis=0) for moment in self.moments))
         adam(rows, gradient, moments, step, lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps)
@@ -94,7 +94,7 @@ class LazyAdam:
 
 
 def _lagrange(nodes: np.ndarray, x: Any) -> np.ndarray:
-    """The Lagrange polynomials of the nodes at x: (len(x), len(nodes))."""
+    """The Lagrange polynomials of `nodes`, evaluated at x: (len(x), len(nodes))."""
     basis = np.ones((len(x), len(nodes)))
     for i, node in enumerate(nodes):
         for other in np.delete(nodes, i):

@@ -1,6 +1,7 @@
-"""The training loop: slices to workers, gradients into one vector, Adam, and a way back from every interruption.
+"""The training loop: steps, epochs, validation, early stopping, and checkpoints to resume from.
 
-A model is seen only through `init(rng)`, `loss(p, batch, rng)` and `loss_backward(p, dloss, cache)`.
+Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where there is one,
+`rows_read(batch)`.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ from ..options import check_options, option
 from .batch import Batch, Batches
 from .learner import Learner
 
-LOOK_EVERY = 50          # steps between two looks at the losses of a device
+LOOK_EVERY = 50          # on a device, losses are fetched and checked every so many steps
 
 
 @dataclass(kw_only=True)
 class Settings:
-    """How to train. Raises ValueError, naming the value, for what cannot work."""
+    """How to train. Raises ValueError, naming the value, for one that cannot work."""
 
     epochs: int = option(100, "epochs at most", at_least=1, group="training")
     patience: int = option(
@@ -58,11 +59,11 @@ class InterruptedRunError(Exception):
 
 @dataclass
 class State:
-    """Everything a run is in the middle of, and so everything a checkpoint holds. No generator: streams have keys."""
+    """The state of a run, all of which a checkpoint saves. Random generators are made from keys, so there are none."""
 
     learner: Learner
     best: Any                         # the parameters with the best validation score so far
-    seen: Any                         # (steps an epoch, 2): loss and squared gradient norm of this epoch's steps
+    seen: Any                         # (steps an epoch, 2): loss and squared gradient norm of each step of this epoch
     step: int = 0
     best_score: float | None = None
     best_epoch: int = 0
@@ -78,13 +79,13 @@ class State:
         return self.learner.arrays() | {"best": self.best, "seen": self.seen}
 
     def count(self, batch: Batch, seconds: float) -> None:
-        """One more step has been taken."""
+        """Count a finished step: its number, tokens and seconds."""
         self.step += 1
         self.tokens += int(batch.total)
         self.seconds += seconds
 
     def finish_epoch(self, score: float | None) -> None:
-        """Write the epoch's row of the history, and keep the parameters if they are the best so far."""
+        """Append the epoch's row to the history, and copy the parameters to `best` if they are the best so far."""
         losses, squares = backend.to_numpy(self.seen).T
         epoch = self.step // len(losses)
         row = {
@@ -105,12 +106,12 @@ class State:
         write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in self._arrays().items()})
 
     def restore(self, path: Path, identity: dict[str, Any]) -> None:
-        """Raises FileError where the checkpoint is of another configuration or other data, or damaged."""
+        """Read a checkpoint. Raises FileError where it is damaged, or of another configuration or other data."""
         meta, arrays = read_arrays(path, "checkpoint")
         if meta.get("identity") != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
-            arrays = self.learner.as_kept_here(arrays, meta["scalars"]["step"])
+            arrays = self.learner.convert_checkpoint(arrays, meta["scalars"]["step"])
             for name, mine in self._arrays().items():
                 found = arrays[name]
                 if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
@@ -142,19 +143,19 @@ def train(
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
 
-    `validate(p)` is called after each epoch; higher is better. With it, the parameters returned are those of the
-    best epoch, and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss,
-    valid (or None), gradient_norm (the mean over steps), tokens_per_second.
+    `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
+    and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss, valid (or None),
+    gradient_norm (the mean over steps), tokens_per_second.
 
-    The checkpoint is saved as often as keeps saving to a fiftieth of the time, whenever loss and gradient have just
-    been found finite, and on Ctrl-C; run again on the host, the result has the bits of a run never stopped, and on a
-    device its numbers to rounding. `identity` (JSON) says whose checkpoint it is.
+    Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
+    the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
+    same numbers up to rounding. A checkpoint is resumed only where its `identity` (JSON) is the same.
 
-    On a device nothing waits for it within a step: parameters, gradient and losses stay there, a batch goes over in
-    one transfer, and losses are looked at every fifty steps, at the end of an epoch and before saving.
+    On a device no step waits for a result: parameters, gradient and losses stay there, a batch is sent in one
+    transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
 
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
-    checkpoint that does not belong here.
+    checkpoint of another identity.
     """
     learner = Learner(model, settings, batches.batch(0))
     on_host = backend.on_host(learner.xp)
@@ -163,7 +164,7 @@ def train(
         state.restore(checkpoint, identity or {})
 
     def save() -> float:
-        """-> when to save next."""
+        """-> the earliest time of the next save: saving then takes at most 2 % of the time."""
         if checkpoint is None:
             return math.inf
         began = time.monotonic()
@@ -173,24 +174,24 @@ def train(
 
     last = settings.epochs * batches.steps
     due = math.inf if checkpoint is None else time.monotonic()
-    unseen = state.step % batches.steps                          # the first step whose loss nobody has looked at
+    unseen = state.step % batches.steps                          # the first step whose loss has not been checked
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
-    with learner.crew(workers) as crew, _interrupts() as interrupted, bar:
+    with learner.pool(workers) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
             batch, here = batches.batch(state.step), state.step % batches.steps
-            learner.differentiate(batch, state.step, state.seen[here], crew)
+            learner.differentiate(batch, state.step, state.seen[here], pool)
             saving, ends = time.monotonic() >= due, here == batches.steps - 1
             if on_host or saving or ends or here - unseen >= LOOK_EVERY:
                 _refuse_divergence(state, unseen, here, batches)
                 unseen = 0 if ends else here + 1
-            if saving:                                           # here, where the parameters are known to be good
+            if saving:                                           # before the update: these gave a finite loss
                 due = save()
             learner.update(state.step + 1)
             state.count(batch, time.monotonic() - began)
             bar.update()
             if ends:
-                learner.settle(state.step)
+                learner.flush(state.step)
                 score = None if validate is None else validate(learner.p)
                 if score is not None and not math.isfinite(score):
                     raise _diverged(state.step, batches, f"validation score {score}")
@@ -212,7 +213,7 @@ def train(
 def _refuse_divergence(state: State, first: int, last: int, batches: Batches) -> None:
     """Raise DivergedError for the first of the epoch's steps `first` to `last`, counted from 0, that is not finite.
 
-    On a device this is the one place in a step that waits for it. `state.step` is that of `last`.
+    On a device this is the only place in a step that waits for results. `state.step` is the number of step `last`.
     """
     seen = backend.to_numpy(state.seen[first : last + 1])
     for i in np.flatnonzero(~np.all(np.isfinite(seen), axis=1)).tolist():
@@ -239,7 +240,7 @@ def _short(row: dict[str, Any]) -> dict[str, str]:
 
 @contextmanager
 def _interrupts() -> Iterator[Callable[[], bool]]:
-    """Within, the first Ctrl-C only makes the yielded function true, so no step is cut in half; the next raises."""
+    """The first Ctrl-C inside only makes the yielded function return True, so the step is finished; the next raises."""
     seen = False
 
     def remember(*_: object) -> None:

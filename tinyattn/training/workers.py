@@ -1,4 +1,4 @@
-"""One thread a core, each with a BLAS of one thread: slices run side by side, results come back in order."""
+"""A pool of threads, one a core; BLAS uses one thread in each. Results come in the order of the tasks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def cores() -> int:
 
 
 def keep_freed_memory() -> None:
-    """Ask glibc to keep what NumPy frees, instead of handing it back to the system and asking again, page by page.
+    """Tell glibc to keep memory that NumPy frees instead of returning it to the system.
 
     A training step frees and allocates the same few megabytes hundreds of times, and each new page costs a page
-    fault. It holds for the process and changes no result; elsewhere than on Linux it does nothing.
+    fault. The setting is the whole process's and changes no result. It does nothing on other systems than Linux.
     """
     if sys.platform == "linux":
         try:
@@ -34,7 +34,7 @@ def keep_freed_memory() -> None:
 
 
 class Workers:
-    """A context: `with Workers(2) as pool: ... pool.map(f, slices)`. NumPy lets go of the interpreter lock."""
+    """A context: `with Workers(2) as pool: ... pool.map(f, slices)`. NumPy releases the interpreter lock."""
 
     def __init__(self, count: int | None = None) -> None:
         """`count` None is one a core. Raises ValueError for a count below 1."""
@@ -56,5 +56,5 @@ class Workers:
         self._limits.restore_original_limits()
 
     def map(self, f: Callable[[Any], Any], work: Iterable[Any]) -> Iterator[Any]:
-        """f of every piece of work, in the order given, whoever is first."""
+        """f of every piece of work, in the order given."""
         return map(f, work) if self._threads is None else self._threads.map(f, work)

@@ -47,7 +47,7 @@ def copied(op: Subject, **case: Any) -> None:
 @states("rounding", "a sequence can be cut in two, if the state is handed on", hint="Is h0 the state before the first token?")
 def handed_on(op: Subject, **case: Any) -> None:
     h, n = op(**case), case["x"].shape[-2]
-    atol = rounding(h.dtype, 10 * case["x"].size, KIND.scale(case))
+    atol = rounding(h.dtype, 10 * case["x"].size, SPEC.scale(case))
     for t in range(1, n):
         rest = op(**case | {"x": case["x"][..., t:, :].copy(), "h0": h[..., t - 1, :].copy()})
         close(rest, h[..., t:, :], atol, f"from token {t} on, the state")

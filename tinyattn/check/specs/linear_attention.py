@@ -10,6 +10,7 @@ from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..property import Property, close, rounding, same_bits, stating
+from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
@@ -65,7 +66,7 @@ def constant_values(op: Subject, **case: Any) -> None:
 
 
 def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["q"].dtype, case["q"].size + case["k"].size, KIND.scale(case))
+    return rounding(case["q"].dtype, case["q"].size + case["k"].size, SPEC.scale(case))
 
 
 SPEC = Spec(

@@ -48,7 +48,7 @@ def wide_open(op: Subject, **case: Any) -> None:
         mask = mask & case["keys"][..., None, :]
     q, k, v = (case[name].astype(float) for name in "qkv")
     full, _ = oracles.attention(q, k, v, mask, scale=case["scale"])
-    atol = rounding(case["q"].dtype, case["q"].size, KIND.scale(case))
+    atol = rounding(case["q"].dtype, case["q"].size, SPEC.scale(case))
     for window in (n, n + 1, 10 * n):
         close(op(**case | {"window": window}), full, atol, f"with a window of {window}, out")
 

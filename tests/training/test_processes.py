@@ -1,0 +1,162 @@
+"""Worker processes: order, shared memory, errors, and what happens when a child or the parent is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tinyattn.training import processes as module
+from tinyattn.training.processes import ProcessPool, shared
+
+pytestmark = [
+    pytest.mark.host,
+    pytest.mark.skipif(
+        not module.can_fork(), reason="worker processes are forked on Linux only: threads work elsewhere"
+    ),
+]
+
+
+def test_results_come_in_order_from_all_processes_and_see_shared_memory():
+    seen = shared(np.zeros(3, np.float32))
+
+    def work(i):
+        time.sleep(0.002 * (5 - i % 5))
+        return os.getpid(), i, seen * i, {"rows": [np.full((4, 3), i), np.asfortranarray(np.arange(6.0).reshape(2, 3))]}
+
+    with ProcessPool(3, work, result_bytes=1000) as pool:
+        for round_ in (1, 2):
+            seen[...] = round_
+            pids, numbers = set(), []
+            for pid, i, mine, tree in pool.map(range(50)):
+                pids.add(pid)
+                numbers.append(i)
+                np.testing.assert_array_equal(mine, np.full(3, i * round_))
+                np.testing.assert_array_equal(tree["rows"][0], np.full((4, 3), i))
+                np.testing.assert_array_equal(tree["rows"][1], np.arange(6.0).reshape(2, 3))
+            assert numbers == list(range(50))  # more than there are slots
+            assert os.getpid() in pids  # the parent works as well
+            assert len(pids) > 1
+        assert list(pool.map([])) == []
+        processes = pool._processes
+    assert not any(process.is_alive() for process in processes)
+
+
+def test_more_tasks_than_a_pipe_holds_numbers():
+    with ProcessPool(2, lambda i: i, result_bytes=0) as pool:
+        assert list(pool.map(range(20_000))) == list(range(20_000))
+
+
+def elsewhere(parent, f):
+    """f, but the parent sleeps first, so that the children have taken all other tasks by then."""
+
+    def work(task):
+        if os.getpid() == parent:
+            time.sleep(0.3)
+        return f(task)
+
+    return work
+
+
+def test_what_does_not_fit_its_slot_travels_through_the_pipe():
+    counts = [5, 5, 50_000, 7]
+    with ProcessPool(2, elsewhere(os.getpid(), lambda x: 2 * x), result_bytes=10) as pool:
+        for n, found in zip(counts, pool.map([np.arange(n) for n in counts]), strict=True):
+            np.testing.assert_array_equal(found, 2 * np.arange(n))
+
+
+def test_children_go_on_while_the_parent_works_though_their_results_fill_the_pipe():
+    parent, seen = os.getpid(), shared(np.zeros(12))
+
+    def work(i):
+        seen[i] = os.getpid()
+        time.sleep(0.05 if os.getpid() == parent else 0)
+        return np.zeros(200_000)  # no slot is that large
+
+    with ProcessPool(2, work, result_bytes=8) as pool:
+        assert len(list(pool.map(range(12)))) == 12
+    assert np.sum(seen == parent) < 9  # a result is read between two of the parent's tasks
+
+
+def test_a_result_that_cannot_be_pickled_is_an_error():
+    with ProcessPool(2, elsewhere(os.getpid(), lambda i: lambda: i), result_bytes=8) as pool:
+        with pytest.raises(Exception, match="pickle"):
+            list(pool.map([1, 2, 3, 4]))
+        assert list(pool.map([])) == []
+
+
+@pytest.mark.parametrize("where", ["one worker", "threads"])
+def test_without_processes_the_same(where, monkeypatch):
+    monkeypatch.setattr(module, "can_fork", lambda: False)
+    with ProcessPool(1 if where == "one worker" else 2, lambda i: (os.getpid(), i), result_bytes=8) as pool:
+        assert list(pool.map(range(5))) == [(os.getpid(), i) for i in range(5)]
+
+
+def test_an_exception_in_a_child_is_raised_in_the_parent_and_the_pool_goes_on():
+    for bad in range(4):  # whichever process gets it
+        with ProcessPool(2, lambda i: 1 / i, result_bytes=8) as pool:
+            for _ in range(5):
+                with pytest.raises(ZeroDivisionError):
+                    list(pool.map([i - bad for i in range(4)]))
+                assert list(pool.map([4, 2])) == [0.25, 0.5]
+
+
+def test_a_child_that_slept_through_rounds_reads_the_tasks_of_the_latest():
+    with ProcessPool(6, lambda i: (time.sleep(0.001), i)[1], result_bytes=8) as pool:
+        for round_ in range(300):  # too few tasks for six processes: most sleep through many rounds
+            assert list(pool.map([round_, -round_])) == [round_, -round_]
+        assert list(pool.map(range(300, 400))) == list(range(300, 400))
+
+
+def test_results_of_an_abandoned_map_are_dropped():
+    with ProcessPool(3, lambda i: (time.sleep(0.01), i)[1], result_bytes=8) as pool:
+        for _ in range(3):
+            for first in pool.map(range(10)):
+                assert first == 0
+                break
+        assert list(pool.map(range(20, 30))) == list(range(20, 30))
+
+
+def test_a_killed_child_is_an_error():
+    parent = os.getpid()
+
+    def work(i):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(0.1)
+        return i
+
+    with ProcessPool(2, work, result_bytes=8) as pool:
+        for _ in range(2):  # and at the next map again
+            with pytest.raises(RuntimeError, match="a worker process was killed; with workers 1"):
+                list(pool.map([1, 2, 3, 4]))
+
+
+def test_children_end_when_their_parent_is_killed():
+    code = """if True:
+        import os, sys, time
+        from tinyattn.training.processes import ProcessPool
+        pool = ProcessPool(3, lambda i: (time.sleep(0.01), os.getpid())[1], 8).__enter__()
+        print(*{*pool.map(range(20))} - {os.getpid()}, flush=True)
+        time.sleep(60)
+    """
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pids = [int(pid) for pid in parent.stdout.readline().split()]
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    for _ in range(100):
+        if not any(os.path.exists(f"/proc/{pid}") for pid in pids):
+            return
+        time.sleep(0.05)
+    alive = [pid for pid in pids if os.path.exists(f"/proc/{pid}")]
+    states = [line for pid in alive for line in open(f"/proc/{pid}/status") if line.startswith("State")]  # noqa: SIM115
+    assert all("Z" in state for state in states), f"{pids} outlived their parent"
+
+
+def test_a_count_below_one_is_refused():
+    with pytest.raises(ValueError, match="workers is 0, expected at least 1"):
+        ProcessPool(0, lambda i: i, result_bytes=8)
