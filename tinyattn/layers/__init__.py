@@ -6,6 +6,7 @@ from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, feed_forward, feed_forward_backward, feed_forward_init
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
+    GRU,
     MIXERS,
     Mixer,
     MultiHead,
@@ -21,6 +22,7 @@ from .rows import gather_rows
 __all__ = [
     "BLOCK_FORMS",
     "FUSED",
+    "GRU",
     "MECHANISMS",
     "MIXERS",
     "POSITIONS",

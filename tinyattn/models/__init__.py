@@ -3,11 +3,21 @@
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .recommender import Recommender
-from .recommenders import BASELINES, ItemCosine, Markov, Popularity, SASRec, SASRecNetwork
+from .recommenders import (
+    BASELINES,
+    GRU4Rec,
+    GRU4RecNetwork,
+    ItemCosine,
+    Markov,
+    Popularity,
+    SASRec,
+    SASRecNetwork,
+)
 from .run import RunFolder
 
 MODELS: dict[str, type[Recommender]] = {
     "sasrec": SASRec,
+    "gru4rec": GRU4Rec,
     "popularity": Popularity,
     "markov": Markov,
     "cosine": ItemCosine,
@@ -16,6 +26,8 @@ MODELS: dict[str, type[Recommender]] = {
 __all__ = [
     "BASELINES",
     "MODELS",
+    "GRU4Rec",
+    "GRU4RecNetwork",
     "ItemCosine",
     "Markov",
     "NeuralRecommender",

@@ -45,6 +45,13 @@ class Mask:
         xp = get_xp(like)
         return self._rows(xp.arange(n)[:, None], m, self.allowed, like)
 
+    def keys(self, m: int, like: Array) -> Array | None:
+        """Which keys are no padding, by the lengths alone: (B, 1, m), for all heads alike; None where all are."""
+        if self.lengths is None:
+            return None
+        xp = get_xp(like)
+        return (xp.arange(m) < xp.asarray(self.lengths)[:, None])[:, None, :]
+
     def row(self, at: Array, n: int, like: Array) -> Array | None:
         """What query `at` of each sequence may look at. Shapes: at (B,), keys n -> onto (B, heads, 1, n), or None."""
         xp, allowed = get_xp(like, at), self.allowed
@@ -54,7 +61,7 @@ class Mask:
         return self._rows(at[:, None, None, None], n, allowed, like)
 
     def _rows(self, query: Array, m: int, allowed: Array | None, like: Array) -> Array | None:
-        xp, key = get_xp(like), get_xp(like).arange(m)
+        key, real = get_xp(like).arange(m), self.keys(m, like)
         parts = [] if allowed is None else [allowed]
         if self.causal:
             parts.append(key <= query)
@@ -62,8 +69,8 @@ class Mask:
             parts.append(key > query - self.window)
             if not self.causal:
                 parts.append(key < query + self.window)
-        if self.lengths is not None:
-            parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
+        if real is not None:
+            parts.append(real[..., None, :])
         found = None
         for part in parts:
             found = part if found is None else found & part

@@ -1,10 +1,14 @@
 """The mechanisms, by name: what happens between the heads' queries, keys and values and what they return."""
 
 from .full import Full
+from .linear import Linear
 from .mechanism import Mechanism
+from .window import Window
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "full": Full,
+    "window": Window,
+    "linear": Linear,
 }
 
-__all__ = ["MECHANISMS", "Full", "Mechanism"]
+__all__ = ["MECHANISMS", "Full", "Linear", "Mechanism", "Window"]

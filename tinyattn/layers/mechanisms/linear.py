@@ -1,0 +1,46 @@
+"""Linear attention: features of queries and keys in softmax's place (Katharopoulos et al. 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ...backend import Array
+from ...ops import Mask, linear_attention, linear_attention_backward, linear_weights
+from .mechanism import Mechanism
+
+
+class LinearCache(NamedTuple):
+    q: Array
+    k: Array
+    v: Array
+    out: Array
+    denominator: Array
+    causal: bool
+    keys: Array | None          # (B, 1, m), which are no padding
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, m): those that it implies, and never computes."""
+        return linear_weights(self.q, self.k, self.causal, self.keys)
+
+
+@dataclass(frozen=True)
+class Linear(Mechanism):
+    """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), φ(x) = ELU(x) + 1, in time that grows with n."""
+
+    name = "linear"
+    takes = frozenset({"causal", "lengths"})
+
+    def forward(
+        self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
+    ) -> tuple[Array, LinearCache]:
+        keys = mask.keys(k.shape[-2], like=k)
+        out, denominator = linear_attention(q, k, v, mask.causal, keys)
+        return out, LinearCache(q, k, v, out, denominator, mask.causal, keys)
+
+    def backward(
+        self, p: Any, dout: Array, cache: LinearCache
+    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        q, k, v, out, denominator, causal, keys = cache
+        return *linear_attention_backward(dout, q, k, v, out, denominator, causal, keys), {}, {}

@@ -1,0 +1,57 @@
+"""A sliding window: every query looks at its neighbours only (Beltagy et al. 2020, section 3.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from ...backend import Array
+from ...ops import Mask, window_attention, window_attention_backward, window_weights
+from ...ops.window_attention import window_shape
+from ...options import option
+from ..dropout_mask import dropout_mask
+from .mechanism import Mechanism
+
+
+class WindowCache(NamedTuple):
+    q: Array
+    k: Array
+    v: Array
+    banded: Array               # (..., h, chunks, c, 2 c or 3 c), as `window_attention` gives them
+    causal: bool
+    keep: Array | None          # likewise: dropout of the weights
+    rate: float
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, n), before dropout: 0 outside of the window."""
+        return window_weights(self.banded, self.q.shape[-2])
+
+
+@dataclass(frozen=True)
+class Window(Mechanism):
+    """Full attention under the mask that hides all but `window` keys, in time and memory that grow with n · window."""
+
+    window: int = option(
+        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
+    )
+
+    name = "window"
+    takes = frozenset({"causal", "lengths", "dropout"})
+
+    def forward(
+        self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
+    ) -> tuple[Array, WindowCache]:
+        shape = (*q.shape[:-2], *window_shape(q.shape[-2], self.window, mask.causal))
+        keep = dropout_mask(q, shape, rate, rng)
+        out, banded = window_attention(q, k, v, self.window, mask.causal, mask.keys(k.shape[-2], like=k), keep, rate)
+        return out, WindowCache(q, k, v, banded, mask.causal, keep, rate)
+
+    def backward(
+        self, p: Any, dout: Array, cache: WindowCache
+    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        q, k, v, banded, causal, keep, rate = cache
+        return *window_attention_backward(dout, q, k, v, banded, self.window, causal, keep, rate), {}, {}
+
+    def as_full(self, mask: Mask) -> Mask | None:
+        return replace(mask, window=self.window)

@@ -1,0 +1,82 @@
+"""GRU4Rec in its basic form: item embeddings, gated recurrent units, tied scores (Hidasi et al. 2016).
+
+What it leaves out of the paper: session-parallel mini-batches, and negatives from the same batch. It is trained as
+SASRec is here, on the same batches and losses, so that the two differ in what mixes tokens and in nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array
+from ...data import Batch
+from ...layers import GRU, dropout_mask, gather_rows
+from ...ops import Mask, dropout, dropout_backward, embedding
+from ...options import option
+from ..neural import NeuralRecommender
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
+
+CAUSAL = Mask(causal=True)
+
+
+@dataclass(kw_only=True)
+class GRU4RecOptions(SequenceOptions):
+    layers: int = option(1, "gated recurrent units, one above the other", at_least=1)
+
+
+class GRU4RecCache(NamedTuple):
+    keep: Array | None              # (B, L, D): dropout on the input
+    layers: list[Any]
+    keep_last: Array | None         # (B, L, D): dropout on the states
+
+
+@dataclass(kw_only=True)
+class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
+    """The pure network: embedding, dropout, recurrent layers, dropout."""
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64."""
+        return {
+            "items": self.init_items(rng, self.dim),
+            "layers": [GRU().init(rng, self.dim) for _ in range(self.layers)],
+        }
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, GRU4RecCache]:
+        """h (B, L, D), and the cache. Padding stands on the right, where no real position comes after it."""
+        x = embedding(batch.ids, p["items"])
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x, caches = dropout(x, keep, self.dropout), []
+        for weights in p["layers"]:
+            x, cache = GRU().forward(weights, x, mask=CAUSAL)
+            caches.append(cache)
+        keep_last = dropout_mask(x, x.shape, self.dropout, rng)
+        return dropout(x, keep_last, self.dropout), GRU4RecCache(keep, caches, keep_last)
+
+    def backward(self, p: Any, dh: Array, cache: GRU4RecCache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `forward`: -> dx (B, L, D) and grads, which lack "items"."""
+        dx, grads = dropout_backward(dh, cache.keep_last, self.dropout), list[Any]()
+        for weights, remembered in zip(reversed(p["layers"]), reversed(cache.layers), strict=True):
+            dx, _, g = GRU().backward(weights, dx, remembered)
+            grads.insert(0, g)
+        return dropout_backward(dx, cache.keep, self.dropout), {"layers": grads}
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, D): the state after the last item of each history."""
+        return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
+
+
+@dataclass(eq=False, kw_only=True)
+class GRU4Rec(GRU4RecOptions, NeuralRecommender):
+    """A recurrent network over a user's history.
+
+        model = GRU4Rec(loss="ce").fit(sequences)
+        ids, scores = model.recommend([12, 55, 3], k=10)
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    name = "gru4rec"
+    Network = GRU4RecNetwork
