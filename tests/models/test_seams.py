@@ -1,0 +1,253 @@
+"""Every mechanism, position scheme, mixer and block form there is, together: what each must hold to whatever it meets.
+
+A new entry of one of the tables is tested here by being there.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.models.schemes import SCHEMES
+from tests.models.worlds import uneven
+from tinyattn.check import gradcheck_layer, gradcheck_model
+from tinyattn.data import Sampler, pad
+from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, Block, MultiHead
+from tinyattn.layers.mechanisms import Full
+from tinyattn.models import GRU4RecNetwork, SASRecNetwork
+from tinyattn.ops import Mask
+from tinyattn.random import MaskKeys, Stream, generator
+from tinyattn.training import Settings, learner, train
+from tinyattn.tree import add_to, flatten, leaves, tree_map
+
+DATA = uneven(users=9, items=12, longest=9)
+SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
+PLACES = list(POSITIONS) + list(SCHEMES)
+OWN = {"window": {"window": 3}}  # options under which a mechanism differs from others on short histories
+
+
+def suits(mechanism, position, form):
+    """Does the library take it? The refusals are tested below."""
+    scheme = (POSITIONS | SCHEMES)[position]
+    drops = form != "sasrec" or "dropout" in MECHANISMS[mechanism].takes
+    return scheme.gives <= MECHANISMS[mechanism].takes and drops
+
+
+EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) if suits(*three)]
+
+
+def pairwise(cases):
+    """As few of the cases as have every pair of entries that occurs in any of them."""
+    left = {pair for case in cases for pair in itertools.combinations(enumerate(case), 2)}
+    found = []
+    while left:
+        best = max(cases, key=lambda case: len(left & set(itertools.combinations(enumerate(case), 2))))
+        found.append(best)
+        left -= set(itertools.combinations(enumerate(best), 2))
+    return found
+
+
+DEFAULT = pairwise(EVERY)
+CASES = [
+    pytest.param(case, id="-".join(case), marks=() if case in DEFAULT else pytest.mark.slow) for case in EVERY
+] + [pytest.param(("gru4rec",), id="gru4rec")]
+
+
+@pytest.fixture(autouse=True)
+def everywhere(device, monkeypatch):
+    """Every test here runs on every device there is, and the schemes for tests are in the table."""
+    for name, scheme in SCHEMES.items():
+        monkeypatch.setitem(POSITIONS, name, scheme)
+
+
+def make(case, dropout=0.3, dtype=np.float64):
+    if case == ("gru4rec",):
+        options = {name: value for name, value in SMALL.items() if name not in ("heads", "eps", "blocks")}
+        network = GRU4RecNetwork(**options, layers=2, dropout=dropout)
+    else:
+        mechanism, position, form = case
+        parts = {"mechanism": mechanism, "position": position, "block_form": form, **OWN.get(mechanism, {})}
+        network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
+    p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
+    return network, flatten(p, dtype)[1]
+
+
+def batch():
+    return Sampler(DATA, 6, DATA.n_users, 0, True).batch(0)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_gradients(case, device):
+    network, p = make(case)
+    for key in (3, None):
+        report = gradcheck_model(network, p, batch(), key=key, entries=6 if device == "cpu" else 2)
+        assert report, f"\n{report}"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(case):
+    network, p = make(case, dropout=0.0)
+    history = np.array([3, 1, 4, 5, 9, 2])
+    h, cache = network.forward(p, pad([history], 6))
+    for t in range(6):
+        other = history.copy()
+        other[t] = 8
+        moved = np.abs(network.forward(p, pad([other], 6))[0] - h)[0].max(axis=1)
+        assert np.all(moved[:t] == 0)
+        assert moved[t] > 1e-9
+        dh = np.zeros_like(h)
+        dh[:, t] = np.linspace(1, 2, 8)
+        dx = np.abs(network.backward(p, dh, cache)[0])[0].max(axis=1)
+        assert np.all(dx[t + 1 :] == 0)
+        assert dx[t] > 1e-9
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_padding_holds_moves_nothing(case):
+    network, p = make(case, dropout=0.0)
+    rng, found = np.random.default_rng(1), []
+    given = batch()
+    padding = given.targets == 0
+    assert padding.any()
+    noise = {name: np.where(padding, rng.integers(1, DATA.n_items, padding.shape), getattr(given, name))
+             for name in ("ids", "targets", "negatives")}  # fmt: skip
+    for each in (given, given._replace(slots=np.where(padding, 0, given.slots), **noise)):
+        value, cache = network.loss(p, each)
+        total = tree_map(np.zeros_like, p)
+        add_to(total, network.loss_backward(p, 1.0, cache))
+        found.append({"loss": value} | dict(leaves(total)))
+    assert found[0]["loss"] == found[1]["loss"]
+    for name, mine in found[0].items():
+        np.testing.assert_allclose(found[1][name], mine, rtol=0, atol=1e-13, err_msg=name)  # the same terms, in turn
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scoring_is_the_forward_at_the_last_position(case):
+    """Histories of all lengths in one batch, and each alone: what is ranked is what was trained."""
+    network, p = make(case, dropout=0.0)
+    histories = [np.arange(1, n + 1) for n in (6, 1, 3, 5)]
+    together = pad(histories, 6)
+    h, _ = network.forward(p, together)
+    state = network.last_state(p, together)
+    for row, history in enumerate(histories):
+        np.testing.assert_allclose(state[row], h[row, len(history) - 1], rtol=0, atol=1e-12)
+        np.testing.assert_allclose(network.last_state(p, pad([history], 6))[0], state[row], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_slices_add_up_to_the_batch(case):
+    """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
+    network, p = make(case)
+    found = []
+    for parts in ([batch()], batch().slices(9)):
+        total, loss = tree_map(np.zeros_like, p), 0.0
+        for part in parts:
+            share = part.total / batch().total
+            value, cache = network.loss(p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))
+            loss += share * value
+            add_to(total, network.loss_backward(p, share, cache))
+        found.append({"loss": loss} | dict(leaves(total)))
+    assert len(parts) > 3
+    for name, mine in found[0].items():
+        np.testing.assert_allclose(found[1][name], mine, rtol=0, atol=1e-11, err_msg=name)
+
+
+@pytest.mark.host  # a device has one worker
+@pytest.mark.parametrize("case", CASES)
+def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
+    network, _ = make(case)
+    monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
+    runs = [train(network, Sampler(DATA, 6, 4, 0, True), Settings(epochs=2), workers=n, progress=False) for n in (1, 3)]
+    for (_, mine), (_, theirs) in zip(*(leaves(p) for p, _ in runs), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def mixers():
+    found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
+    return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
+
+
+@pytest.mark.parametrize("mixer", mixers(), ids=str)
+@pytest.mark.parametrize("form", BLOCK_FORMS)
+def test_every_mixer_in_every_form(mixer, form, rng, device):
+    """Gradients, and one row a sequence as `forward` has it; or a refusal that names both."""
+    if BLOCK_FORMS[form].gives_memory and not mixer.takes_memory:
+        with pytest.raises(ValueError, match=f"block form {form} .* mixer {mixer.name}"):
+            Block(mixer=mixer, form=form)
+        return
+    block = Block(mixer=mixer, form=form)
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
+    x, at = rng.standard_normal((3, 5, 6)), np.array([4, 0, 2])
+    if device == "cpu":  # elsewhere the numbers are the same ones, and whole networks are checked
+        assert gradcheck_layer(block.forward, block.backward, p, x, mask=Mask(causal=True))
+    y, _ = block.forward(p, x, mask=Mask(causal=True))
+    row, _ = block.forward(p, x, mask=Mask(causal=True), at=at)
+    np.testing.assert_allclose(row[:, 0], y[np.arange(3), at], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", [name for name, cls in MECHANISMS.items() if "lengths" in cls.takes])
+def test_lengths_hide_padding_where_the_order_does_not(name, causal, rng):
+    """Both ways of looking: rows of real tokens are those of the sequence alone, and padding gets no gradient."""
+    mixer = MultiHead(2, MECHANISMS[name](**OWN.get(name, {})))
+    block = Block(mixer=mixer)
+    p, x, lengths = block.init(rng, 6), rng.standard_normal((3, 7, 6)), np.array([7, 1, 4])
+    y, cache = block.forward(p, x, mask=Mask(causal, lengths=lengths))
+    dy = rng.standard_normal(y.shape)
+    for row, n in enumerate(lengths):
+        dy[row, n:] = 0
+        alone, _ = block.forward(p, x[row : row + 1, :n], mask=Mask(causal))
+        np.testing.assert_allclose(y[row, :n], alone[0], rtol=0, atol=1e-12)
+    dx, _ = block.backward(p, dy, cache)
+    for row, n in enumerate(lengths):
+        assert not dx[row, n:].any()
+        weights = cache.attention.weights[row, :, :n]
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=1e-12)
+        assert not weights[..., n:].any()
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", [n for n, cls in MECHANISMS.items() if cls is not Full and cls().as_full(Mask())])
+def test_what_says_it_is_full_attention_under_a_mask_is_that(name, causal, rng):
+    mechanism = MECHANISMS[name](**OWN.get(name, {}))
+    p, x = MultiHead(2).init(rng, 6), rng.standard_normal((2, 70, 6))
+    mask = Mask(causal, lengths=np.array([70, 33]))
+    mine, cache = MultiHead(2, mechanism).forward(p, x, mask=mask)
+    full, exact = MultiHead(2).forward(p, x, mask=mechanism.as_full(mask))
+    np.testing.assert_allclose(mine, full, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(cache.weights, exact.weights, rtol=0, atol=1e-13)
+
+
+@pytest.mark.host
+def test_pairs_that_make_no_sense_are_refused_by_both_names():
+    for options, says in (
+        ({"mechanism": "linear", "position": "distances"}, "position distances gives a bias, and mechanism linear"),
+        ({"mechanism": "linear", "block_form": "sasrec"}, "form sasrec drops attention weights, and mechanism linear"),
+        ({"mechanism": "full", "window": 3}, "window is 3, an option of mechanism window; mechanism is full"),
+        ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, linear; did you mean window?"),
+        ({"position": "lerned"}, "position is 'lerned', expected one of .*; did you mean learned?"),
+        ({"mechanism": "window", "window": 0}, "window is 0, expected at least 1"),
+        ({"mechanism": "window", "window": 2.5}, "window is 2.5, expected a whole number"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match=says):
+            SASRecNetwork(n_items=5, **options)
+    assert SASRecNetwork(n_items=5, mechanism="linear", block_form="sasrec", dropout=0.0)
+    x = np.ones((1, 3, 4))
+    for name, mask, says in (
+        ("linear", np.ones((3, 3), dtype=bool), "mechanism linear does not take an array as its mask"),
+        ("window", Mask(window=2), "mechanism window does not take a mask with a window"),
+    ):
+        mixer = MultiHead(1, MECHANISMS[name]())
+        with pytest.raises(ValueError, match=says):
+            mixer.forward(mixer.init(np.random.default_rng(0), 4), x, mask=mask)
+    with pytest.raises(ValueError, match="mixer gru has no queries"):
+        MIXERS["gru"]().forward({}, x, x, mask=Mask(causal=True))
+    with pytest.raises(ValueError, match="the only mask that it takes is causal"):
+        MIXERS["gru"]().forward({}, x)
+
+
+@pytest.mark.host
+def test_only_the_chosen_parts_options_are_set():
+    assert SASRecNetwork(n_items=5).window is None
+    assert SASRecNetwork(n_items=5, mechanism="window").window == 16  # the part's own default: it goes to config.json
