@@ -9,9 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+
+Array: TypeAlias = Any        # a NumPy or CuPy array; docstrings give its shape
 
 _MODULES: dict[type, Any] = {np.ndarray: np, np.generic: np}      # a NumPy scalar is an array without axes
 _TOGETHER: dict[tuple[type, ...], Any] = {}                       # what `get_xp` found: the types alone decide

@@ -10,7 +10,7 @@ import math
 from ..backend import get_xp
 from ..ops import softmax
 from ..ops.layer_norm import normalise
-from ..ops.shapes import row_sum, swap
+from ..ops.shapes import row_sum, transpose_last
 from .dense import dense
 from .feed_forward import feed_forward
 from .multi_head import merge, split
@@ -61,7 +61,7 @@ def attention_of_one(p, x, memory, *, heads, mask=None):
     q, _ = dense(p["query"], x)
     q = split(q, heads)                                              # (B, h, 1, d)
     memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ swap(split(p["key"]["W"], heads)) @ swap(memory)         # (B, h, 1, d) (h, d, D) (B, 1, D, n)
+    s = q @ transpose_last(split(p["key"]["W"], heads)) @ transpose_last(memory)   # (B, h, 1, d) (h, d, D) (B, 1, D, n)
     s *= 1 / math.sqrt(q.shape[-1])
     weights = softmax(s, mask)                                       # (B, h, 1, n)
     a = weights @ memory @ split(p["value"]["W"], heads)             # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
