@@ -49,7 +49,7 @@ def plain_np(name: str, file: str, old: str, why: str = "computes on the host, o
 
 SYNC = "Python waits for the device, at every step"
 BUGS = [
-    plain_np("softmax_np_max", "ops/softmax.py", "top = xp.max(s"),
+    plain_np("softmax_np_max", "ops/softmax.py", "row_max = xp.max(s"),
     plain_np("softmax_np_where", "ops/softmax.py", "s = xp.where(mask"),
     plain_np("layer_norm_np_sqrt", "ops/layer_norm.py", "1 / xp.sqrt(row_sum"),
     plain_np("relu_np_maximum", "ops/activations.py", "get_xp(x).maximum(x, 0)"),
@@ -70,12 +70,12 @@ BUGS = [
     Bug("loss_as_float", "ops/losses.py", "return xp.sum(each * weights) / _total(weights)",
         "return float(xp.sum(each * weights)) / _total(weights)", SYNC),
     Bug("total_compared", "ops/losses.py", "return xp.where(total == 0, 1.0, total)", "return total if total != 0 else 1.0", SYNC),
-    Bug("softmax_sum_where", "ops/softmax.py", "total = row_sum(p)",
-        "total = xp.sum(p, axis=-1, keepdims=True, where=p > 0)", "CuPy's reductions take no where="),
+    Bug("softmax_sum_where", "ops/softmax.py", "denominator = row_sum(p)",
+        "denominator = xp.sum(p, axis=-1, keepdims=True, where=p > 0)", "CuPy's reductions take no where="),
     Bug("softmax_exp_where", "ops/softmax.py", "xp.exp(p, out=p)", "p = xp.exp(p, where=p > -xp.inf, out=xp.zeros_like(p))",
         "CuPy's ufuncs take no where="),
-    Bug("softmax_max_initial", "ops/softmax.py", "top = xp.max(s, axis=-1, keepdims=True)",
-        "top = xp.max(s, axis=-1, keepdims=True, initial=-xp.inf)", "CuPy's max takes no initial="),
+    Bug("softmax_max_initial", "ops/softmax.py", "row_max = xp.max(s, axis=-1, keepdims=True)",
+        "row_max = xp.max(s, axis=-1, keepdims=True, initial=-xp.inf)", "CuPy's max takes no initial="),
     Bug("layer_norm_var_mean", "ops/layer_norm.py", "row_sum(x_hat * x_hat) / d",
         "xp.var(x_hat, axis=-1, keepdims=True, mean=0.0)", "CuPy's var takes no mean="),
     Bug("argsort_stable", "ops/embedding.py", 'xp.argsort(small, kind="stable")', "xp.argsort(small, stable=True)",

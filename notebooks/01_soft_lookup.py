@@ -343,7 +343,7 @@ print(t)
 # | the sources' step | operation | ours | in the library |
 # |---|---|---|---|
 # | 1. dot product | $Q K^\top$ | `raw` | has no name: see step 2 |
-# | 2. scaling | divide by $\sqrt{d_k}$ | `s` | `s = (q * c) @ swap(k)`: queries are scaled *before* the product |
+# | 2. scaling | divide by $\sqrt{d_k}$ | `s` | `s = (q * c) @ transpose_last(k)`: queries are scaled *before* the product |
 # | 3. softmax | over each row | `e`, `total`, `weights` | four lines: subtract each row's largest score, exp, sum, divide |
 # | 4. weighted sum | multiply by $V$ | `out` | `out` |
 #
@@ -354,13 +354,13 @@ print(t)
 # %%
 rows = [
     ["s", "scores", np.allclose(t["s"], s)],
-    ["top", "a row's largest score", np.allclose(t["top"], s.max(axis=-1, keepdims=True))],
+    ["row_max", "a row's largest score", np.allclose(t["row_max"], s.max(axis=-1, keepdims=True))],
     [
         "p, after exp",
         "e, each row by its largest",
-        np.allclose(t.all("softmax.p")[1].value, e / np.exp(t["top"])),
+        np.allclose(t.all("softmax.p")[1].value, e / np.exp(t["row_max"])),
     ],
-    ["total", "of those", np.allclose(t["total"], total / np.exp(t["top"]))],
+    ["denominator", "of those", np.allclose(t["denominator"], total / np.exp(t["row_max"]))],
     ["weights", "weights", np.allclose(t["weights"], weights)],
     ["out", "out", np.allclose(t["out"], out)],
 ]

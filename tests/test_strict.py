@@ -6,8 +6,9 @@ import pytest
 from tests.devices import DEVICES, MISSING, On
 from tests.rules import RULES, outcome
 from tests.strict import COUNTS, StrictError, strict
+from tinyattn import ops
 from tinyattn.backend import to_numpy
-from tinyattn.ops import relu_backward
+from tinyattn.ops import activations
 from tinyattn.tree import Rows
 
 X = np.arange(6.0).reshape(2, 3)
@@ -49,8 +50,22 @@ def test_a_refusal_names_the_line_that_asked():
     """Of the library where it is on the way, else of whoever called."""
     with pytest.raises(StrictError, match=r"^test_strict\.py:\d+: np.exp on a device array"):
         np.exp(strict.asarray(X))
-    with pytest.raises(StrictError, match=r"^tinyattn/ops/activations\.py:\d+ in relu_backward: __mul__: a host array"):
-        relu_backward(strict.asarray(X), X)
+    with pytest.raises(StrictError, match=r"^tinyattn/ops/activations\.py:\d+ in _ratio: multiply: a host array"):
+        activations._ratio(strict.asarray(X), ((np.float64(2), 1.0), (1.0,)))
+
+
+def test_arrays_of_two_modules_are_refused_where_they_come_in():
+    x = strict.asarray(X)
+    for call, name in (
+        (lambda: ops.relu_backward(x, X), "relu_backward"),
+        (lambda: ops.relu_backward(X, x), "relu_backward"),
+        (lambda: ops.linear(x, x.T, X[:, 0]), "linear"),
+        (lambda: ops.softmax(x, X > 0), "softmax"),
+        (lambda: ops.dropout(x, X > 0, 0.5), "dropout"),
+        (lambda: ops.attention(x, x, x, bias=np.ones((2, 2))), "attention"),
+    ):
+        with pytest.raises(TypeError, match=f"^{name}: arrays of .* and of .* in one call: convert one of them"):
+            call()
 
 
 def test_what_a_device_does_otherwise():

@@ -152,7 +152,7 @@ class Clock:
         return inside, wrapped - bare - inside
 
 
-HELPERS = ("rows", "swap", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
+HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
 ALSO = ("ops.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
         "random.generator", "random.keep_mask", "tree.add_to", "data.batches.Batch.slices",
         "training.adam.adam")  # fmt: skip

@@ -32,6 +32,7 @@ X, IDS = R.standard_normal((2, 3, 4)), np.array([[1, 0, 2], [2, 2, 4]])
 Q, K, V = R.standard_normal((3, 4)), R.standard_normal((5, 4)), R.standard_normal((5, 2))
 MASK = np.tri(3, 5, 2, dtype=bool)
 KEEP = R.random((2, 3, 4)) < 0.7
+LONG = np.random.default_rng(5).standard_normal((40, 3))  # beyond a chunk
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
 
 # What every op and layer is called with; one that is missing here fails the test below.
@@ -39,19 +40,25 @@ CALLS = {
     "attention": ((Q, K, V, MASK, R.standard_normal((3, 5))), {"keep": R.random((3, 5)) < 0.8, "rate": 0.2}),
     "bce_with_logits": ((X, (X > 0).astype(float), X**2), {}),
     "causal_mask": ((3, X), {}),
+    "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
     "cross_entropy": ((X, IDS % 4, X[..., 0] ** 2), {}),
     "dropout": ((X, KEEP, 0.3), {}),
     "embedding": ((IDS, R.standard_normal((5, 2))), {}),
     "fused_attention": ((Q, K, V, MASK), {}),
     "gelu": ((X,), {}),
+    "gru": ((X, *R.standard_normal((2, 4, 12)), *R.standard_normal((2, 12))), {"h0": X[:, 0] ** 2}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "layer_norm": ((X, R.standard_normal(4), R.standard_normal(4)), {}),
+    "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(40) < 0.7}),
+    "linear_weights": ((Q, K), {"causal": False}),
     "linear": ((X, R.standard_normal((4, 5)), R.standard_normal(5)), {}),
     "norm_linear": ((X, *R.standard_normal((2, 4)), R.standard_normal((4, 5)), R.standard_normal(5)), {}),
     "relu": ((X,), {}),
     "sigmoid": ((X,), {}),
     "softmax": ((X, MASK[:, :4]), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
+    "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(40) < 0.7}),
+    "window_weights": ((R.random((2, 5, 5)), 8), {}),
     "dense": ((noisy(layers.dense_init(R, 4, 3)), X), {}),
     "dropout_mask": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),
     "feed_forward": ((noisy(layers.feed_forward_init(R, 4, 5)), X), {"rate": 0.3, "rng": np.random.default_rng(1)}),
@@ -66,7 +73,7 @@ BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name i
 for form, block in FORMS.items():
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block_init(R, 4, hidden=5)), X), {**HEADS, "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
+NO_ARITHMETIC = {"window_shape", "generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
 
 
 def opposite(name):
@@ -150,7 +157,7 @@ def test_attention_by_its_names_in_order():
     t = trace(attention, Q, K, V, MASK, R.standard_normal((3, 5)))
     assert [f"{e.call.label}.{e.name}" for e in t.entries] == [
         *[f"attention.{name}" for name in ("q", "k", "v", "mask", "bias", "c", "s", "s")],
-        *[f"softmax.{name}" for name in ("s", "top", "top", "p", "p", "total", "p")],
+        *[f"softmax.{name}" for name in ("s", "row_max", "row_max", "p", "p", "denominator", "p")],
         *[f"attention.{name}" for name in ("weights", "out")],
     ]
     out, weights = attention(Q, K, V, MASK, t["bias"])
@@ -169,9 +176,9 @@ def test_what_is_written_in_place_keeps_both_values():
     assert (first.how, second.how) == ("", "in place")
     assert second.text == "s += bias"
     assert [e.text for e in t.all("softmax.p")] == [
-        "p = s - top",
+        "p = s - row_max",
         "xp.exp(p, out=p)",
-        "p /= xp.where(total == 0, 1.0, total)",
+        "p /= xp.where(denominator == 0, 1.0, denominator)",
     ]
     with pytest.raises(ValueError, match="read-only"):
         t["s"][0] = 1
@@ -400,7 +407,7 @@ def test_more_than_the_limit_is_refused_with_the_place():
         (lambda: trace(softmax, X, backward=helper), TypeError, "helper takes no gradient"),
         (lambda: trace(softmax, X)["wieghts"], KeyError, "nothing was called 'wieghts'"),
         (lambda: trace(attention, Q, K, V)["wieghts"], KeyError, "near it: weights"),
-        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, top, p, total, ..."),
+        (lambda: trace(attention, Q, K, V)["zzz"], KeyError, "; there are q, k, v, c, s, row_max, p, denominator, ..."),
         (lambda: trace(attention, Q, K, V)[99], IndexError, "there are 0 to"),
         (lambda: trace(softmax, X)[1.5], TypeError, "a step is 1.5, expected its number or a name"),
         (lambda: trace(softmax, X).picture(None), TypeError, "a step is None, expected its number or a name"),

@@ -2,7 +2,7 @@
 
 import math
 
-from ..backend import get_xp
+from ..backend import Array, get_xp
 from .shapes import expect
 
 _SQRT_HALF = math.sqrt(0.5)
@@ -11,19 +11,19 @@ _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 _CUBIC = 0.044715
 
 
-def relu(x):
+def relu(x: Array) -> Array:
     """max(x, 0), elementwise. Shapes: x (...) -> y (...). Raises TypeError for dtypes other than float32 / float64."""
     expect("...", x=x)
     return get_xp(x).maximum(x, 0)
 
 
-def relu_backward(dy, x):
+def relu_backward(dy: Array, x: Array) -> Array:
     """dx = dy where x > 0, else 0; at the kink x = 0 the gradient is taken as 0. Shapes: dy, x (...) -> dx (...)."""
     expect("... ...", dy=dy, x=x)
     return dy * (x > 0)
 
 
-def gelu(x, approximate=False):
+def gelu(x: Array, approximate: bool = False) -> Array:
     """x Φ(x), with Φ the normal distribution function (Hendrycks & Gimpel 2016). Shapes: x (...) -> y (...).
 
     `approximate=True` is the same paper's tanh form, x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))).
@@ -35,13 +35,13 @@ def gelu(x, approximate=False):
     return x * _phi(x)
 
 
-def gelu_backward(dy, x, approximate=False):
+def gelu_backward(dy: Array, x: Array, approximate: bool = False) -> Array:
     """dx = dy (Φ(x) + x φ(x)): the product rule, and Φ' = φ, the normal density.
 
     For the tanh form, with t = tanh(u): dx = dy (½ (1 + t) + ½ x (1 - t²) u'). Shapes: dy, x (...) -> dx (...).
     """
     expect("... ...", dy=dy, x=x)
-    xp = get_xp(dy, x)
+    xp = get_xp(x)
     near = _near(x)
     if approximate:
         t = _tanh(x)
@@ -51,20 +51,20 @@ def gelu_backward(dy, x, approximate=False):
     return dy * (_phi(x) + near * density)
 
 
-def _near(x):
+def _near(x: Array) -> Array:
     return get_xp(x).clip(x, -40.0, 40.0)               # φ is 0 beyond, to the last bit; x³ must not overflow
 
 
-def _tanh(x):
+def _tanh(x: Array) -> Array:
     near = _near(x)
     return get_xp(x).tanh(_SQRT_2_OVER_PI * (near + _CUBIC * near * near * near))
 
 
-def _phi(x):
+def _phi(x: Array) -> Array:
     return 0.5 * (1 + erf(_SQRT_HALF * x))
 
 
-def erf(x):
+def erf(x: Array) -> Array:
     """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise: rational approximations of Cody (1969).
 
     NumPy has none. The three ranges are |x| below 0.47, below 4, and above; beyond 6 the value is ±1 to the
@@ -83,7 +83,8 @@ def erf(x):
     return xp.where(size < 0.46875, near, xp.where(x < 0, -beyond, beyond))
 
 
-def _ratio(x, coefficients):
+def _ratio(x: Array, coefficients: tuple[tuple[float, ...], tuple[float, ...]]) -> Array:
+    """A quotient of two polynomials in x, whose coefficients are given."""
     top, bottom = coefficients
     p, q = top[0] * x, x
     for a, b in zip(top[1:-1], bottom[:-1], strict=True):

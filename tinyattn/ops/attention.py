@@ -2,13 +2,16 @@
 
 import math
 
-from ..backend import get_xp
+from ..backend import Array
 from .dropout import dropout, dropout_backward
-from .shapes import expect, expect_onto, swap, unbroadcast
+from .shapes import expect, expect_onto, transpose_last, unbroadcast
 from .softmax import softmax, softmax_backward
 
 
-def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
+def attention(
+    q: Array, k: Array, v: Array, mask: Array | None = None, bias: Array | None = None, keep: Array | None = None,
+    rate: float = 0.0, scale: float | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
     """out = dropout(softmax(c q kᵀ + bias, mask)) v, with c = `scale`, by default 1 / √d.
 
     Each of n queries is compared with m keys; the weights say how much of each value it takes. The dot product
@@ -20,17 +23,19 @@ def attention(q, k, v, mask=None, bias=None, keep=None, rate=0.0, scale=None):
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
-    get_xp(q, k, v, mask, bias, keep)
     c = _scale(q, scale)
-    s = (q * c) @ swap(k)                               # (..., n, d) @ (..., d, m) -> (..., n, m)
+    s = (q * c) @ transpose_last(k)                     # (..., n, d) @ (..., d, m) -> (..., n, m)
     if bias is not None:
-        expect_onto(s.shape, s.dtype, bias=bias)
+        expect_onto(s.shape, s.dtype, like=s, bias=bias)
         s += bias                                       # in place: s is this function's own
     weights = softmax(s, mask)                          # (..., n, m)
     return dropout(weights, keep, rate) @ v, weights    # (..., n, m) @ (..., m, e) -> (..., n, e)
 
 
-def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, scale=None):
+def attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, weights: Array, bias: Array | None = None, keep: Array | None = None,
+    rate: float = 0.0, scale: float | None = None,
+) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
     """Gradients of `attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
     Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
@@ -39,16 +44,16 @@ def attention_backward(dout, q, k, v, weights, bias=None, keep=None, rate=0.0, s
     """
     expect("...ne ...nd ...md ...me ...nm", dout=dout, q=q, k=k, v=v, weights=weights)
     c = _scale(q, scale)
-    dv = swap(dropout(weights, keep, rate)) @ dout      # out = dropped @ v         (..., m, n) @ (..., n, e)
-    dp = dropout_backward(dout @ swap(v), keep, rate)   # dropped = dropout(weights)          (..., n, m)
-    ds = softmax_backward(dp, weights)                  # weights = softmax(s)                (..., n, m)
+    dv = transpose_last(dropout(weights, keep, rate)) @ dout       # out = dropped @ v        (..., m, n) @ (..., n, e)
+    dp = dropout_backward(dout @ transpose_last(v), keep, rate)    # dropped = dropout(weights)         (..., n, m)
+    ds = softmax_backward(dp, weights)                             # weights = softmax(s)               (..., n, m)
     dbias = None if bias is None else unbroadcast(ds, bias.shape)  # s = c q kᵀ + bias
-    dq = ds @ k                                         # s = (c q) kᵀ              (..., n, m) @ (..., m, d)
+    dq = ds @ k                                                    # s = (c q) kᵀ             (..., n, m) @ (..., m, d)
     dq *= c
-    dk = swap(ds) @ (q * c)                             #                           (..., m, n) @ (..., n, d)
+    dk = transpose_last(ds) @ (q * c)                              #                          (..., m, n) @ (..., n, d)
     return dq, dk, dv, dbias
 
 
-def _scale(q, scale):
-    """A Python float: a NumPy one would widen float32."""
+def _scale(q: Array, scale: float | None) -> float:
+    """The constant c, as a Python float: a NumPy one would turn float32 arrays into float64."""
     return 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)

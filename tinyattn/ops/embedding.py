@@ -1,11 +1,13 @@
 """Embedding: row `id` of a table, for every id."""
 
-from ..backend import get_xp, on_host
+from typing import Any
+
+from ..backend import Array, get_xp, on_host
 from ..tree import Rows
 from .shapes import column_sum, expect, rows
 
 
-def embedding(ids, E):
+def embedding(ids: Array, E: Array) -> Array:
     """y = E[ids]. Shapes: ids (...) of any integer dtype, E (V, d) -> y (..., d).
 
     Ids are 0..V-1, which is checked where batches are made, not here: NumPy refuses an id beyond the table, but counts
@@ -13,33 +15,34 @@ def embedding(ids, E):
     Raises IndexError for an id beyond the table, TypeError for ids that are no integers.
     """
     expect("#... vd", ids=ids, E=E)
-    return get_xp(ids, E).take(E, ids, axis=0)
+    return get_xp(E).take(E, ids, axis=0)
 
 
-def embedding_backward(dy, ids, E):
+def embedding_backward(dy: Array, ids: Array, E: Array) -> Array:
     """Row v of dE is the sum of dy over every place where id v was read; rows never read are 0.
 
     Assigning, or adding in one indexed `+=`, would keep only one of several readings of an id.
     Shapes: dy (..., d), ids (...), E (V, d) -> dE (V, d).
     """
     expect("...d #... vd", dy=dy, ids=ids, E=E)
-    total = sum_rows(ids, dy, E)
-    if not isinstance(total, Rows):
-        return total
-    dE = get_xp(dy, ids, E).zeros_like(E)
-    dE[total.ids] = total.values
+    summed = sum_rows(ids, dy, E)
+    if not isinstance(summed, Rows):
+        return summed
+    dE = get_xp(E).zeros_like(E)
+    dE[summed.ids] = summed.values
     return dE
 
 
-def sum_rows(ids, values, E):
+def sum_rows(ids: Array, values: Array, E: Array) -> Rows | Array:
     """The gradient of table E, where row `ids[i]` was read and `values[i]` came back: rows that share an id add up.
 
-    Shapes: ids (...), values (..., d), E (V, d) -> `Rows` on the host; on a device all of dE, (V, d), since how many
-    rows there are is known there only after waiting for it. A device adds in any order: in float64, so that the order
-    is hardly seen in float32, though only the host repeats a sum to the bit by design.
+    Shapes: ids (...), values (..., d), E (V, d) -> on the host `Rows`, the ids that were read and the sum of each; on a
+    device the whole dE (V, d), since Python would have to wait for the device to learn how many ids there are.
+    The host repeats a sum to the bit. A device adds in an order that differs from run to run; it does so in float64,
+    and in float32 little is left of the difference.
     """
     expect("#... ...d vd", ids=ids, values=values, E=E)
-    xp = get_xp(ids, values, E)
+    xp = get_xp(E)
     if on_host(xp):
         return _by_rounds(ids.reshape(-1), rows(values), len(E), xp)
     dE = xp.zeros(E.shape, dtype=xp.float64)
@@ -47,11 +50,13 @@ def sum_rows(ids, values, E):
     return dE.astype(E.dtype, copy=False)
 
 
-def _by_rounds(ids, values, height, xp):
-    """(N,), (N, d), rows of the table -> Rows. After sorting, the occurrences of an id stand together, as a run.
+def _by_rounds(ids: Array, values: Array, height: int, xp: Any) -> Rows:
+    """What `sum_rows` does on the host, for a table of `height` rows. Shapes: ids (N,), values (N, d) -> Rows.
 
-    Runs are put in order, longest first. Long ones are summed one by one, as products with ones. Short ones are added
-    in rounds: round r adds the r-th row of every run that has one. Those are the first so many, no two of one id.
+    Sorting brings equal ids together: a run for each id. Runs are then ordered by their length, the longest first.
+    A run of more than 16 rows is summed at once, as a product with ones. All shorter runs are summed side by side, in
+    rounds: round r adds the r-th row of every run that has so many. Those are the first ones, as they are the longest,
+    and no two of them have the same id, so that one indexed `+=` loses nothing.
     """
     if not len(ids):
         return Rows(ids, values)

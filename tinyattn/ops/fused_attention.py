@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from ..backend import Array, get_xp, on_host, overflow_is_meant
 from .attention import attention, attention_backward
 from .masks import Mask, as_mask
-from .shapes import expect, expect_onto, row_sum, swap
+from .shapes import expect, expect_onto, row_sum, transpose_last
 
 TILE = 64
 LARGEST = math.exp(50)     # of a sum of exponentials: times what comes after, it stays far inside float32
@@ -70,7 +70,7 @@ def fused_attention(
         return out, AttentionCache(q, k, v, scale, plain=weights)
     scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)
     cq = q if scale == 1 else q * scale
-    kT = xp.ascontiguousarray(swap(k))           # rows of kT lie together: the product runs faster
+    kT = xp.ascontiguousarray(transpose_last(k))     # rows of kT lie together: the product runs faster
     out = xp.empty((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
     denominator, tiles = xp.empty((*q.shape[:-1], 1), dtype=q.dtype), []
     for some, seen, hidden in _tiles(mask, (*q.shape[:-1], m), q):
@@ -129,7 +129,7 @@ def fused_attention_backward(
     g = xp.divide(dout, denominator, out=gD[..., :e])
     gD[..., e:] = -row_sum(g * out)
     v1T = xp.empty((*v.shape[:-2], e + 1, v.shape[-2]), dtype=v.dtype)
-    v1T[..., :e, :], v1T[..., e:, :] = swap(v), 1
+    v1T[..., :e, :], v1T[..., e:, :] = transpose_last(v), 1
     dq, dk, dv = into or (xp.empty(q.shape, q.dtype), xp.empty(k.shape, k.dtype), xp.empty(v.shape, v.dtype))
     written = 0                                                     # keys that have something already
     for some, seen, p in sorted(tiles, key=lambda tile: -tile[1].stop):          # first the one that sees most keys
@@ -138,11 +138,11 @@ def fused_attention_backward(
         xp.matmul(ds, k[..., seen, :], out=dq[..., some, :])        # s = c q kᵀ
         if not written:
             written = seen.stop
-            xp.matmul(swap(ds), cq[..., some, :], out=dk[..., seen, :])
-            xp.matmul(swap(p), g[..., some, :], out=dv[..., seen, :])            # out = (p v) / l
+            xp.matmul(transpose_last(ds), cq[..., some, :], out=dk[..., seen, :])
+            xp.matmul(transpose_last(p), g[..., some, :], out=dv[..., seen, :])     # out = (p v) / l
         else:
-            dk[..., seen, :] += swap(ds) @ cq[..., some, :]
-            dv[..., seen, :] += swap(p) @ g[..., some, :]
+            dk[..., seen, :] += transpose_last(ds) @ cq[..., some, :]
+            dv[..., seen, :] += transpose_last(p) @ g[..., some, :]
     dk[..., written:, :] = dv[..., written:, :] = 0                 # nobody looked at these
     if scale != 1:
         dq *= scale

@@ -2,11 +2,13 @@
 
 import math
 
-from ..backend import get_xp
+from ..backend import Array, get_xp
 from .shapes import column_sum, expect
 
 
-def gru(x, W, U, b, c, h0=None):
+def gru(
+    x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None
+) -> tuple[Array, Array, Array]:
     """h_t = (1 - z_t) ⊙ n_t + z_t ⊙ h_{t-1}: how much of its state a token keeps, z, and what comes in its place, n.
 
         r_t = σ(x_t W_r + b_r + h_{t-1} U_r + c_r)              the reset gate
@@ -22,7 +24,7 @@ def gru(x, W, U, b, c, h0=None):
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
     expect("...ni io ho o o ...h", x=x, W=W, U=U, b=b, c=c, h0=h0)
-    xp, (*lead, n, _), H = get_xp(x, W, U, b, c, h0), x.shape, U.shape[0]
+    xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
     if W.shape[1] != 3 * H:
         raise ValueError(f"gru: U has shape {U.shape}, expected (H, 3 H)")
     gates = _time_first(x) @ W                                  # (n, N, 3 H), with N sequences
@@ -48,7 +50,9 @@ def gru(x, W, U, b, c, h0=None):
     return xp.ascontiguousarray(_time_last(h, lead)), _time_last(gates, lead), _time_last(recalled, lead)
 
 
-def gru_backward(dh, x, W, U, h, gates, recalled, h0=None):
+def gru_backward(
+    dh: Array, x: Array, W: Array, U: Array, h: Array, gates: Array, recalled: Array, h0: Array | None = None
+) -> tuple[Array, Array, Array, Array, Array, Array | None]:
     """Gradients of `gru`, through time. Shapes: as there, and dh like h -> dx, dW, dU, db, dc, dh0 (None where h0 is).
 
     Let g be all that comes back to h_t, from the loss and from the state after it. The forward's last line gives
@@ -65,7 +69,7 @@ def gru_backward(dh, x, W, U, h, gates, recalled, h0=None):
     """
     expect("...nh ...ni io ho ...nh ...no ...nh ...h",
            dh=dh, x=x, W=W, U=U, h=h, gates=gates, recalled=recalled, h0=h0)  # fmt: skip
-    xp, (*lead, n, i), H = get_xp(dh, x, W, U, h), x.shape, U.shape[0]
+    xp, (*lead, n, i), H = get_xp(x), x.shape, U.shape[0]
     x, dh, h, gates, recalled = (_time_first(a) for a in (x, dh, h, gates, recalled))
     N = x.shape[1]
     r, z, new = gates[..., :H], gates[..., H : 2 * H], gates[..., 2 * H :]
@@ -93,12 +97,12 @@ def gru_backward(dh, x, W, U, h, gates, recalled, h0=None):
     return _time_last(dx, lead), dW, dU, column_sum(du), dc, None if h0 is None else back.reshape(h0.shape)
 
 
-def _time_first(x):
+def _time_first(x: Array) -> Array:
     """(..., n, d) -> (n, N, d), so that what belongs to one time lies together."""
     x = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
     return get_xp(x).ascontiguousarray(x)
 
 
-def _time_last(x, lead):
+def _time_last(x: Array, lead: list[int]) -> Array:
     """Undo `_time_first`: (n, N, d) -> (..., n, d). A view."""
     return x.swapaxes(0, 1).reshape(*lead, x.shape[0], x.shape[2])

@@ -1,24 +1,23 @@
 """Linear map: every token is a row, so y = x W + b."""
 
-from ..backend import get_xp
+from ..backend import Array
 from .shapes import column_sum, expect, rows
 
 
-def linear(x, W, b=None):
+def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     """y = x W + b, the same map for every token.
 
     Shapes: x (..., i), W (i, o), b (o,) or None -> y (..., o).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
     expect("...i io o", x=x, W=W, b=b)
-    get_xp(x, W, b)
     y = rows(x) @ W                                     # (N, i) @ (i, o) -> (N, o): one matrix product, not N
     if b is not None:
         y += b                                          # in place: y is this function's own
     return y.reshape(*x.shape[:-1], W.shape[1])
 
 
-def linear_backward(dy, x, W):
+def linear_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Array, Array]:
     """Gradients of `linear`. Shapes: dy (..., o), x (..., i), W (i, o) -> dx (..., i), dW (i, o), db (o,).
 
     A small step changes y by δy = δx W + x δW + δb, and the loss by <dy, δy>. Moving W and x to the other
@@ -26,7 +25,6 @@ def linear_backward(dy, x, W):
     are sums over all tokens. (db is returned whether or not there was a b.)
     """
     expect("...o ...i io", dy=dy, x=x, W=W)
-    get_xp(dy, x, W)
     x, d = rows(x), rows(dy)                            # (N, i), (N, o)
     dx = d @ W.T                                        # y = x W + b:  (N, o) @ (o, i) -> (N, i)
     dW = x.T @ d                                        #               (i, N) @ (N, o) -> (i, o)

@@ -12,13 +12,17 @@ of v with a column of ones beside it, and all there is to compute, forward and b
     y_t = Σ_{s <= t} (a_t·b_s) c_s
 """
 
-from ..backend import get_xp
-from .shapes import expect, expect_onto, row_sum, swap
+from collections.abc import Callable
+
+from ..backend import Array, get_xp
+from .shapes import expect, expect_onto, row_sum, transpose_last
 
 CHUNK = 32
 
 
-def linear_attention(q, k, v, causal=True, keys=None, form="chunked"):
+def linear_attention(
+    q: Array, k: Array, v: Array, causal: bool = True, keys: Array | None = None, form: str = "chunked"
+) -> tuple[Array, Array]:
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over keys j <= i (not causal: over all), φ(x) = ELU(x) + 1.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, none of the
@@ -28,7 +32,7 @@ def linear_attention(q, k, v, causal=True, keys=None, form="chunked"):
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne" if causal else "...nd ...md ...me", q=q, k=k, v=v)
-    expect_onto(k.shape[:-1], bool, keys=keys)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
     _form(form)
     y = _sum(_features(q), _features(k, keys), _with_ones(v), causal, form)     # (..., n, e + 1)
     denominator = y[..., -1:]
@@ -36,7 +40,10 @@ def linear_attention(q, k, v, causal=True, keys=None, form="chunked"):
     return y[..., :-1] / denominator, denominator
 
 
-def linear_attention_backward(dout, q, k, v, out, denominator, causal=True, keys=None, form="chunked"):
+def linear_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, out: Array, denominator: Array, causal: bool = True,
+    keys: Array | None = None, form: str = "chunked",
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `linear_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
     With a = φ(q), b = φ(k), c = [v, 1] and y_t = Σ_{s <= t} (a_t·b_s) c_s, a gradient dy comes back as
@@ -58,15 +65,15 @@ def linear_attention_backward(dout, q, k, v, out, denominator, causal=True, keys
     return dq, dk, dv
 
 
-def linear_weights(q, k, causal=True, keys=None):
+def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None = None) -> Array:
     """The attention weights that `linear_attention` has without ever computing them: out = weights v.
 
     Shapes: q (..., n, d), k (..., m, d), keys as there -> weights (..., n, m). Rows sum to 1, or to 0 where nothing
     may be looked at.
     """
     expect("...nd ...nd" if causal else "...nd ...md", q=q, k=k)
-    expect_onto(k.shape[:-1], bool, keys=keys)
-    weights = _features(q) @ swap(_features(k, keys))               # (..., n, d) @ (..., d, m)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
+    weights = _features(q) @ transpose_last(_features(k, keys))     # (..., n, d) @ (..., d, m)
     if causal:
         weights = get_xp(q).tril(weights)
     denominator = row_sum(weights)
@@ -74,7 +81,7 @@ def linear_weights(q, k, causal=True, keys=None):
     return weights
 
 
-def causal_sum(a, b, c, form="chunked"):
+def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked") -> Array:
     """y_t = Σ_{s <= t} (a_t·b_s) c_s, in one of three forms that differ in what they put into brackets.
 
     "parallel"   (tril(a bᵀ)) c: all pairs at once, and n² numbers
@@ -88,17 +95,17 @@ def causal_sum(a, b, c, form="chunked"):
     return _form(form)(a, b, c)
 
 
-def _form(name):
+def _form(name: str) -> Callable[[Array, Array, Array], Array]:
     if name not in FORMS:
         raise ValueError(f"linear_attention: form is {name!r}, expected one of {', '.join(FORMS)}")
     return FORMS[name]
 
 
-def _parallel(a, b, c):
-    return get_xp(a).tril(a @ swap(b)) @ c                          # (..., n, n) @ (..., n, e)
+def _parallel(a: Array, b: Array, c: Array) -> Array:
+    return get_xp(a).tril(a @ transpose_last(b)) @ c                # (..., n, n) @ (..., n, e)
 
 
-def _recurrent(a, b, c):
+def _recurrent(a: Array, b: Array, c: Array) -> Array:
     xp, (*lead, n, d), e = get_xp(a), a.shape, c.shape[-1]
     state, y = xp.zeros((*lead, d, e), dtype=a.dtype), xp.empty((*lead, n, e), dtype=a.dtype)
     for t in range(n):
@@ -107,19 +114,19 @@ def _recurrent(a, b, c):
     return y
 
 
-def _chunked(a, b, c):
+def _chunked(a: Array, b: Array, c: Array) -> Array:
     n = a.shape[-2]
     if n <= CHUNK:
         return _parallel(a, b, c)
     a, b, c = (_in_chunks(x) for x in (a, b, c))                    # (..., chunks, 32, d or e)
     y = _parallel(a, b, c)
-    states = _running_sum(swap(b[..., :-1, :, :]) @ c[..., :-1, :, :])          # (..., chunks - 1, d, e)
+    states = _running_sum(transpose_last(b[..., :-1, :, :]) @ c[..., :-1, :, :])    # (..., chunks - 1, d, e)
     y[..., 1:, :, :] += a[..., 1:, :, :] @ states
     *lead, chunks, _, e = y.shape
     return y.reshape(*lead, chunks * CHUNK, e)[..., :n, :]
 
 
-def _running_sum(states):
+def _running_sum(states: Array) -> Array:
     """Each state and all before it, by doubling: 1 before, then 2, 4, .. (`cumsum` along this axis is far slower.)"""
     step = 1
     while step < states.shape[-3]:
@@ -132,7 +139,7 @@ def _running_sum(states):
 FORMS = {"parallel": _parallel, "recurrent": _recurrent, "chunked": _chunked}
 
 
-def _in_chunks(x):
+def _in_chunks(x: Array) -> Array:
     """(..., n, d) -> (..., chunks, 32, d), the last one filled up with zeros, which add nothing."""
     xp, (*lead, n, d) = get_xp(x), x.shape
     missing = -n % CHUNK
@@ -141,12 +148,12 @@ def _in_chunks(x):
     return x.reshape(*lead, (n + missing) // CHUNK, CHUNK, d)
 
 
-def _sum(a, b, c, causal, form):
+def _sum(a: Array, b: Array, c: Array, causal: bool, form: str) -> Array:
     """The causal sum, or that over all s: a (bᵀ c)."""
-    return _form(form)(a, b, c) if causal else a @ (swap(b) @ c)
+    return _form(form)(a, b, c) if causal else a @ (transpose_last(b) @ c)
 
 
-def _sum_back(a, b, c, causal, form):
+def _sum_back(a: Array, b: Array, c: Array, causal: bool, form: str) -> Array:
     """The sum over t >= s: the causal sum of time reversed."""
     if not causal:
         return _sum(a, b, c, causal, form)
@@ -154,9 +161,9 @@ def _sum_back(a, b, c, causal, form):
     return _sum(a, b, c, causal, form)[..., ::-1, :]
 
 
-def _features(x, keys=None):
+def _features(x: Array, keys: Array | None = None) -> Array:
     """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for what is no real key."""
-    xp = get_xp(x, keys)
+    xp = get_xp(x)
     features = xp.exp(xp.minimum(x, 0))
     features += xp.maximum(x, 0)
     if keys is not None:
@@ -164,7 +171,7 @@ def _features(x, keys=None):
     return features
 
 
-def _with_ones(v):
+def _with_ones(v: Array) -> Array:
     """[v, 1]: (..., m, e) -> (..., m, e + 1)."""
     xp = get_xp(v)
     return xp.concatenate([v, xp.ones((*v.shape[:-1], 1), dtype=v.dtype)], axis=-1)

@@ -1,15 +1,17 @@
 """Losses: weighted means over positions, Σ wᵢ lossᵢ / Σ wᵢ.
 
-A slice of a batch passes its share of the batch's weight as `dloss`, so that the slices' gradients add up to
-the batch's. Weight 0 takes a position out; if all are 0, loss and gradient are 0.
+Weight 0 takes a position out; if all weights are 0, so are loss and gradient. Where a batch is computed in slices, each
+is given its share of the batch's weight as `dloss`: then the gradients of the slices add up to that of the batch.
 """
 
-from ..backend import get_xp
+from typing import Any
+
+from ..backend import Array, get_xp
 from .shapes import expect, rows
 from .softmax import softmax
 
 
-def cross_entropy(logits, targets, weights=None):
+def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -> Array:
     """The weighted mean of -log softmax(logits)[target], a scalar in nats. With all logits equal it is ln V.
 
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1.
@@ -17,28 +19,28 @@ def cross_entropy(logits, targets, weights=None):
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
-    xp = get_xp(logits, targets, weights)
-    top = xp.max(logits, axis=-1, keepdims=True)
-    log_sum = xp.log(xp.sum(xp.exp(logits - top), axis=-1)) + top[..., 0]
+    xp = get_xp(logits)
+    row_max = xp.max(logits, axis=-1, keepdims=True)
+    log_sum = xp.log(xp.sum(xp.exp(logits - row_max), axis=-1)) + row_max[..., 0]
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return _weighted_mean(xp, log_sum - chosen, weights)
 
 
-def cross_entropy_backward(dloss, logits, targets, weights=None):
+def cross_entropy_backward(dloss: float, logits: Array, targets: Array, weights: Array | None = None) -> Array:
     """dlogits = dloss · w / Σw · (softmax(logits) - onehot(target)): predicted minus true probability.
 
     log Σ exp has the gradient softmax(logits); -logits[target] has -1 at the target.
     Shapes: dloss a number, the rest as in the forward -> dlogits (..., V).
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
-    xp = get_xp(logits, targets, weights)
+    xp = get_xp(logits)
     dlogits = softmax(rows(logits))                     # (N, V)
     dlogits[xp.arange(len(dlogits)), targets.reshape(-1)] -= 1
     dlogits *= _shares(dloss, targets, logits, weights).reshape(-1, 1)
     return dlogits.reshape(logits.shape)
 
 
-def bce_with_logits(z, targets, weights=None):
+def bce_with_logits(z: Array, targets: Array, weights: Array | None = None) -> Array:
     """The weighted mean of -t log σ(z) - (1 - t) log(1 - σ(z)), a scalar in nats.
 
     As max(z, 0) - z t + log(1 + exp(-|z|)), which neither overflows nor takes the log of 0.
@@ -46,35 +48,34 @@ def bce_with_logits(z, targets, weights=None):
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
     expect("... ... ...", z=z, targets=targets, weights=weights)
-    xp = get_xp(z, targets, weights)
+    xp = get_xp(z)
     each = xp.maximum(z, 0) - z * targets + xp.log1p(xp.exp(-xp.abs(z)))
     return _weighted_mean(xp, each, weights)
 
 
-def bce_with_logits_backward(dloss, z, targets, weights=None):
+def bce_with_logits_backward(dloss: float, z: Array, targets: Array, weights: Array | None = None) -> Array:
     """dz = dloss · w / Σw · (σ(z) - t): predicted minus true probability, as in cross-entropy.
 
     Shapes: dloss a number, the rest as in the forward -> dz (...).
     """
     expect("... ... ...", z=z, targets=targets, weights=weights)
-    get_xp(z, targets, weights)
     return (sigmoid(z) - targets) * _shares(dloss, targets, z, weights)
 
 
-def sigmoid(z):
+def sigmoid(z: Array) -> Array:
     """1 / (1 + exp(-z)), elementwise, without overflow at either end. Shapes: z (...) -> (...)."""
     xp = get_xp(z)
     small = xp.exp(-xp.abs(z))                          # in 0..1
     return xp.where(z >= 0, 1.0, small) / (1 + small)
 
 
-def _weighted_mean(xp, each, weights):
+def _weighted_mean(xp: Any, each: Array, weights: Array | None) -> Array:
     if weights is None:
         return xp.sum(each) / max(each.size, 1)
     return xp.sum(each * weights) / _total(weights)
 
 
-def _shares(dloss, targets, like, weights):
+def _shares(dloss: float, targets: Array, like: Array, weights: Array | None) -> Array:
     """dloss times the part of the mean that each position is, w / Σw, in the dtype of `like`."""
     if weights is None:
         shares = get_xp(like).full(targets.shape, 1 / max(targets.size, 1), dtype=like.dtype)
@@ -84,7 +85,8 @@ def _shares(dloss, targets, like, weights):
     return shares
 
 
-def _total(weights):
+def _total(weights: Array) -> Array:
+    """Σ w, to divide by."""
     xp = get_xp(weights)
     total = xp.sum(weights)
     return xp.where(total == 0, 1.0, total)             # all weights 0: the mean of nothing is 0

@@ -7,26 +7,29 @@ and never touch the (N, i) tokens, of which there are many. Several maps of the 
 are, become one product when their weights stand side by side in W. tests/ops holds it to `linear(layer_norm(x))`.
 """
 
-from ..backend import get_xp
+from ..backend import Array
 from .layer_norm import normalise
 from .shapes import column_sum, expect, row_sum, rows
 
 
-def norm_linear(x, gamma, beta, W, b=None, eps=1e-5):
+def norm_linear(
+    x: Array, gamma: Array, beta: Array, W: Array, b: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
     """y = LN(x) W + b, with LN as in `layer_norm`.
 
     Shapes: x (..., i), gamma and beta (i,), W (i, o), b (o,) or None -> y (..., o), x_hat (..., i), rstd (..., 1).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
     expect("...i i i io o", x=x, gamma=gamma, beta=beta, W=W, b=b)
-    get_xp(x, gamma, beta, W, b)
     x_hat, rstd = normalise(x, eps)
     y = rows(x_hat) @ (gamma[:, None] * W)              # (N, i) @ (i, o)
     y += beta @ W if b is None else beta @ W + b
     return y.reshape(*x.shape[:-1], W.shape[1]), x_hat, rstd
 
 
-def norm_linear_backward(dy, x_hat, rstd, gamma, beta, W):
+def norm_linear_backward(
+    dy: Array, x_hat: Array, rstd: Array, gamma: Array, beta: Array, W: Array
+) -> tuple[Array, Array, Array, Array, Array]:
     """Gradients of `norm_linear`. Shapes: dy (..., o) -> dx (..., i), dgamma, dbeta (i,), dW (i, o), db (o,).
 
     With V = γ ⊙ W and c = β W + b the forward is y = x_hat V + c: a linear map, whose gradients dV = x_hatᵀ dy and
@@ -34,7 +37,6 @@ def norm_linear_backward(dy, x_hat, rstd, gamma, beta, W):
     mean over each token. That mean is dy times the mean row of V, so it is taken out of V instead.
     """
     expect("...o ...i ...r i i io", dy=dy, x_hat=x_hat, rstd=rstd, gamma=gamma, beta=beta, W=W)
-    get_xp(dy, x_hat, rstd, gamma, beta, W)
     n_in, d, x = W.shape[0], rows(dy), rows(x_hat)
     dV, db = x.T @ d, column_sum(d)                     # y = x_hat V + c;  c = β W + b
     dgamma = row_sum(dV * W)[:, 0]                      # V = γ ⊙ W

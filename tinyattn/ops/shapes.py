@@ -7,10 +7,10 @@ import sys
 from functools import cache, lru_cache
 from typing import Any
 
-from ..backend import get_xp, on_host
+from ..backend import Array, get_xp, on_host
 
 
-def expect(spec: str, **arrays: Any) -> None:
+def expect(spec: str, **arrays: Array) -> None:
     """Check shapes and dtypes of arguments in one line; None is passed over.
 
     `spec` has one word an argument, in order. A letter is an axis, and the same letter is the same size
@@ -19,10 +19,11 @@ def expect(spec: str, **arrays: Any) -> None:
 
         expect("...nd ...md ...me", q=q, k=k, v=v)
 
-    Raises ValueError for a shape and TypeError for a dtype, naming the calling function and the argument.
+    Raises ValueError for a shape, TypeError for a dtype and for arrays of two modules (NumPy's and CuPy's) in one
+    call, naming the calling function and the argument.
     """
     try:
-        signature = (spec, *[None if x is None else (x.shape, x.dtype.char) for x in arrays.values()])
+        signature = (spec, *[None if x is None else (x.shape, x.dtype.char, x.__class__) for x in arrays.values()])
     except AttributeError:
         signature = None                                # no array: refused below
     if signature not in _KNOWN_TO_FIT:
@@ -35,7 +36,7 @@ def expect(spec: str, **arrays: Any) -> None:
 _KNOWN_TO_FIT: set[Any] = set()      # a training step asks hundreds of times, mostly about the same shapes
 
 
-def _check(spec: str, arrays: dict[str, Any]) -> None:
+def _check(spec: str, arrays: dict[str, Array]) -> None:
     lead: tuple[int, ...] | None = None
     sizes: dict[str, int] = {}
     floating = None
@@ -63,10 +64,21 @@ def _check(spec: str, arrays: dict[str, Any]) -> None:
             floating = x.dtype
         elif x.dtype != floating:
             raise TypeError(f"{_caller()}: {name} is {x.dtype} where the others are {floating}")
+    _expect_one_module(*arrays.values())
 
 
-def expect_onto(shape: tuple[int, ...], dtype: Any, **arrays: Any) -> None:
-    """Check that each argument broadcasts to `shape` without enlarging it, and has this dtype; None is passed over."""
+def _expect_one_module(*arrays: Array) -> None:
+    try:
+        get_xp(*arrays)
+    except TypeError as error:
+        raise TypeError(f"{_caller()}: {error}") from None
+
+
+def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, **arrays: Array | None) -> None:
+    """Check that each argument broadcasts to `shape` without enlarging it, and has this dtype; None is passed over.
+
+    With the array `like`, that it belongs to the same module, too.
+    """
     for name, x in arrays.items():
         if x is None:
             continue
@@ -75,6 +87,8 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, **arrays: Any) -> None:
         if x.dtype != dtype:
             expected = "bool (True = may look, or kept)" if dtype is bool else dtype
             raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected {expected}")
+        if like is not None and x.__class__ is not like.__class__:
+            _expect_one_module(like, x)
         if x.shape == shape:
             continue
         tail = shape[len(shape) - len(x.shape) :]
@@ -82,17 +96,17 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, **arrays: Any) -> None:
             raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")
 
 
-def swap(x: Any) -> Any:
+def transpose_last(x: Array) -> Array:
     """The transpose of the last two axes: (..., n, d) -> (..., d, n). A view."""
     return x.swapaxes(-1, -2)
 
 
-def rows(x: Any) -> Any:
+def rows(x: Array) -> Array:
     """All leading axes as one: (..., d) -> (N, d). A view where the memory allows."""
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def row_sum(x: Any, weights: Any = None) -> Any:
+def row_sum(x: Array, weights: Array | None = None) -> Array:
     """Sums over the last axis, weighted by (d,): (..., d) -> (..., 1).
 
     On the host as the product x 1, which BLAS does faster than `sum`.
@@ -105,18 +119,18 @@ def row_sum(x: Any, weights: Any = None) -> Any:
     return (rows(x) @ weights).reshape(*x.shape[:-1], 1)
 
 
-def column_sum(x: Any) -> Any:
+def column_sum(x: Array) -> Array:
     """Sums over all axes but the last: (..., d) -> (d,). On the host as the product 1ᵀ x, for the same reason."""
     x, xp = rows(x), get_xp(x)
     return _ones(xp, x.shape[0], x.dtype) @ x if on_host(xp) else xp.sum(x, axis=0)
 
 
 @lru_cache(256)
-def _ones(xp: Any, size: int, dtype: Any) -> Any:
+def _ones(xp: Any, size: int, dtype: Any) -> Array:
     return xp.ones(size, dtype=dtype)                   # only ever read
 
 
-def unbroadcast(g: Any, shape: tuple[int, ...]) -> Any:
+def unbroadcast(g: Array, shape: tuple[int, ...]) -> Array:
     """Undo broadcasting: sum `g` over every axis along which an array of `shape` was repeated.
 
     An entry that was used many times receives the sum of its gradients.
@@ -143,7 +157,9 @@ def _caller() -> str:
     return frame.f_code.co_name
 
 
-def _mismatch(name, shape, has_lead, axes, lead, sizes) -> str:
+def _mismatch(
+    name: str, shape: tuple[int, ...], has_lead: bool, axes: str, lead: tuple[int, ...] | None, sizes: dict[str, int]
+) -> str:
     expected = ", ".join((["..."] if has_lead else []) + list(axes))
     known = [f"{axis} = {sizes[axis]}" for axis in axes if axis in sizes]
     if has_lead and lead is not None:

@@ -12,14 +12,17 @@ That is n / c products of c queries with 2 c keys: time and memory grow with n W
 import math
 from numbers import Integral
 
-from ..backend import get_xp
+from ..backend import Array, get_xp
 from .attention import attention, attention_backward
-from .shapes import expect, expect_onto, swap
+from .shapes import expect, expect_onto, transpose_last
 
 CHUNK = 16      # at least so many queries a chunk: products of smaller matrices spend their time on being called
 
 
-def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None):
+def window_attention(
+    q: Array, k: Array, v: Array, window: int, causal: bool = True, keys: Array | None = None,
+    keep: Array | None = None, rate: float = 0.0, scale: float | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
     """`attention` under the mask 0 <= i - j < W for query i and key j, with W = `window`; not causal: |i - j| < W.
 
     A window of W is the query itself and the W - 1 before it; not causal: the W - 1 on either side as well.
@@ -32,7 +35,7 @@ def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.
     Raises ValueError for a window below 1 and for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd ...nd ...ne", q=q, k=k, v=v)
-    expect_onto(k.shape[:-1], bool, keys=keys)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
     n = q.shape[-2]
     _, c, width = window_shape(n, window, causal)
     mask = _band(c, width, window, causal, q) & _real(keys, n, c, width, q)     # (..., chunks, c, width)
@@ -43,11 +46,14 @@ def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.
     return _whole(out, n), weights
 
 
-def window_attention_backward(dout, q, k, v, weights, window, causal=True, keep=None, rate=0.0, scale=None):
+def window_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, weights: Array, window: int, causal: bool = True,
+    keep: Array | None = None, rate: float = 0.0, scale: float | None = None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """Gradients of `window_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
 
-    `attention_backward` on the same chunks. A key stood in two (three) chunks, its own and its neighbours': its
-    gradient is the sum of what comes back from each. No mask is needed, for the weights are 0 where it hid.
+    `attention_backward` on the same chunks. The queries of two (three) chunks have looked at a key, those of its own
+    chunk and of its neighbours, and what comes back from each is added. No mask is needed: hidden keys have weight 0.
     """
     expect("...ne ...nd ...nd ...ne ...zcw", dout=dout, q=q, k=k, v=v, weights=weights)
     n = q.shape[-2]
@@ -59,7 +65,7 @@ def window_attention_backward(dout, q, k, v, weights, window, causal=True, keep=
     return _whole(dq, n), _whole(_around_backward(dk, c), n), _whole(_around_backward(dv, c), n)
 
 
-def window_shape(n, window, causal=True):
+def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, int]:
     """How `window_attention` cuts n tokens: -> chunks, queries a chunk, keys that each of these is compared with.
 
     The last three axes of its weights, and of the `keep` that it is given. A single chunk has no neighbours.
@@ -74,7 +80,7 @@ def window_shape(n, window, causal=True):
     return chunks, c, c if chunks < 2 else 2 * c if causal else 3 * c
 
 
-def window_weights(weights, n):
+def window_weights(weights: Array, n: int) -> Array:
     """The weights of `window_attention` as those of `attention`, to look at: 0 outside of the window.
 
     Shapes: weights (..., chunks, c, 2 c or 3 c), n the number of tokens -> (..., n, n).
@@ -88,7 +94,7 @@ def window_weights(weights, n):
     return dense
 
 
-def _band(c, width, window, causal, like):
+def _band(c: int, width: int, window: int, causal: bool, like: Array) -> Array:
     """Which of its keys a query of a chunk may look at, by their distance. Shapes: -> (c, width) boolean."""
     xp = get_xp(like)
     first = 0 if width == c else -c                             # of the keys, from the chunk's first query
@@ -96,14 +102,14 @@ def _band(c, width, window, causal, like):
     return (back < int(window)) & (back > (-1 if causal else -int(window)))
 
 
-def _real(keys, n, c, width, like):
+def _real(keys: Array | None, n: int, c: int, width: int, like: Array) -> Array:
     """Which keys are there: none beyond either end. Shapes: keys (..., n) or None -> (..., chunks, 1, width)."""
     xp = get_xp(like)
     keys = xp.ones(n, dtype=bool) if keys is None else xp.broadcast_to(keys, (*keys.shape[:-1], n))
-    return swap(_around(_chunked(keys[..., None], c), width))
+    return transpose_last(_around(_chunked(keys[..., None], c), width))
 
 
-def _chunked(x, c):
+def _chunked(x: Array, c: int) -> Array:
     """(..., n, d) -> (..., chunks, c, d), the last one filled up with zeros."""
     xp, (*lead, n, d) = get_xp(x), x.shape
     chunks = math.ceil(n / c)
@@ -112,13 +118,13 @@ def _chunked(x, c):
     return x.reshape(*lead, chunks, c, d)
 
 
-def _whole(x, n):
+def _whole(x: Array, n: int) -> Array:
     """Undo `_chunked`: (..., chunks, c, d) -> (..., n, d)."""
     *lead, chunks, c, d = x.shape
     return x.reshape(*lead, chunks * c, d)[..., :n, :]
 
 
-def _around(x, width):
+def _around(x: Array, width: int) -> Array:
     """Each chunk with its neighbours, as many as `width` asks for: (..., chunks, c, d) -> (..., chunks, width, d)."""
     xp, c = get_xp(x), x.shape[-2]
     if width == c:
@@ -129,8 +135,11 @@ def _around(x, width):
     return xp.concatenate([before, x, *after], axis=-2)
 
 
-def _around_backward(g, c):
-    """What a chunk's rows receive: from itself, from the chunk after, which had them before its own, and vice versa."""
+def _around_backward(g: Array, c: int) -> Array:
+    """A row's gradient is the sum of those of its copies: (..., chunks, width, d) -> (..., chunks, c, d).
+
+    The chunk after had this one's rows in front of its own, the chunk before (where not causal) had them behind.
+    """
     width = g.shape[-2]
     if width == c:
         return g

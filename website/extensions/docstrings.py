@@ -67,6 +67,15 @@ def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: li
         lines[:] = as_rst("\n".join(lines))
 
 
+def without_any(
+    app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
+) -> tuple[str | None, str | None]:
+    """An array is annotated as `Any`, which tells a reader nothing; its docstring gives the shape."""
+    signature = re.sub(r": Any\b(?: \| None)?( = )?", lambda m: "=" if m[1] else "", signature or "") or None
+    says_nothing = returns is not None and not re.sub(r"tuple|Any|None|[\[\], |]", "", returns)
+    return signature, None if says_nothing else returns
+
+
 def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: Any) -> bool | None:
     """Of a class, only what does something or is one of its values: its fields are in the signature already."""
     if what != "class" or isinstance(obj, enum.Enum):
@@ -77,5 +86,6 @@ def skip(app: Sphinx, what: str, name: str, obj: Any, skipped: bool, options: An
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("autodoc-process-docstring", rewrite)
+    app.connect("autodoc-process-signature", without_any)
     app.connect("autodoc-skip-member", skip)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
