@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,10 @@ def adam(
     return tuple(results)
 
 
-def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.0, scale=None):
+def window_attention(
+    q: Array, k: Array, v: Array, window: int, causal: bool = True, keys: Array | None = None,
+    keep: Array | None = None, rate: float = 0.0, scale: float | None = None,
+) -> Any:  # fmt: skip
     """Query by query: a list of the places it may look at, and the softmax over these. (Without dropout.)"""
     assert keep is None
     n, d = q.shape[-2:]
@@ -197,7 +201,9 @@ def window_attention(q, k, v, window, causal=True, keys=None, keep=None, rate=0.
     return out
 
 
-def linear_attention(q, k, v, causal=True, keys=None, form=""):
+def linear_attention(
+    q: Array, k: Array, v: Array, causal: bool = True, keys: Array | None = None, form: str = ""
+) -> Any:
     """Pair by pair. Whatever the form, the result is this one."""
     real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
@@ -214,11 +220,11 @@ def linear_attention(q, k, v, causal=True, keys=None, form=""):
     return out
 
 
-def _elu_plus_1(x):
+def _elu_plus_1(x: float) -> float:
     return x + 1 if x > 0 else math.exp(x)
 
 
-def gru(x, W, U, b, c, h0=None):
+def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
     """Token by token and unit by unit."""
     H = U.shape[0]
     h = np.zeros((*x.shape[:-1], H))

@@ -4,9 +4,13 @@ An objective is `forward(h, E, batch) -> loss, saved` and `backward(dloss, h, E,
 was also read as input, so its gradient is only complete with that reading: `scored.with_reading(ids, dx)` adds it.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..backend import get_xp
+from ..backend import Array, get_xp
+from ..data import Batch
 from ..ops import (
     bce_with_logits,
     bce_with_logits_backward,
@@ -22,11 +26,11 @@ from ..tree import add_to
 class ScoredRows(NamedTuple):
     """The gradient of the item table where few items were scored: `values[..., :]` belongs to item `ids[...]`."""
 
-    ids: Any        # (N,)
-    values: Any     # (N, D)
-    E: Any          # (items + 1, D)
+    ids: Array      # (N,)
+    values: Array   # (N, D)
+    E: Array          # (items + 1, D)
 
-    def with_reading(self, ids, dx):
+    def with_reading(self, ids: Array, dx: Array) -> Any:
         """One concatenation of both uses of the table, summed once. -> Rows, or on a device the table."""
         xp = get_xp(self.values, dx)
         both = xp.concatenate([self.ids, ids.reshape(-1)])
@@ -36,15 +40,15 @@ class ScoredRows(NamedTuple):
 class ScoredTable(NamedTuple):
     """The gradient of the item table where every item was scored."""
 
-    dE: Any         # (items + 1, D), our own
+    dE: Array         # (items + 1, D), our own
 
-    def with_reading(self, ids, dx):
+    def with_reading(self, ids: Array, dx: Array) -> Any:
         """-> (items + 1, D), both uses of the table added."""
         add_to(self.dE, sum_rows(ids, dx, self.dE))
         return self.dE
 
 
-def bce(h, E, batch):
+def bce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
     """-log σ(h·E[target]) - log(1 - σ(h·E[negative])), mean over real positions (Kang & McAuley 2018, III-E)."""
     xp = get_xp(h)
     ids = xp.stack([batch.targets, batch.negatives])                     # (2, B, L)
@@ -57,7 +61,7 @@ def bce(h, E, batch):
     return loss, (ids, e, z, targets, weight)
 
 
-def bce_backward(dloss, h, E, batch, saved):
+def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
     """z = h · e gives dh = dz e and de = dz h; h met the target and the negative, so its two gradients are added."""
     ids, e, *given = saved
     dz = bce_with_logits_backward(2 * dloss, *given)[..., None]          # (2, B, L, 1)
@@ -66,7 +70,7 @@ def bce_backward(dloss, h, E, batch, saved):
     return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
 
 
-def ce(h, E, batch):
+def ce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
     """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023)."""
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
     targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
@@ -74,7 +78,7 @@ def ce(h, E, batch):
     return cross_entropy(logits, targets, weight), (logits, targets, weight)
 
 
-def ce_backward(dloss, h, E, batch, saved):
+def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
     """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
     dlogits = cross_entropy_backward(dloss, *saved)                      # (N, items)
     dE = get_xp(h).zeros_like(E)
@@ -85,8 +89,8 @@ def ce_backward(dloss, h, E, batch, saved):
 class Objective(NamedTuple):
     """A way to train on next items: a new one is two functions and one line in OBJECTIVES."""
 
-    forward: Any
-    backward: Any
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
     negatives: bool      # does it need sampled negatives?
 
 

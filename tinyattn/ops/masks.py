@@ -78,5 +78,5 @@ class Mask:
 
 
 def as_mask(mask: Mask | Array | None) -> Mask:
-    """A boolean array, or None for all pairs, as a `Mask`."""
+    """A boolean array, or None for all pairs, as a `Mask`. Shapes: mask onto (..., n, m)."""
     return mask if isinstance(mask, Mask) else Mask(allowed=mask)

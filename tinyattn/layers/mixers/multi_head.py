@@ -187,7 +187,8 @@ def attention_of_one(p: Any, x: Array, memory: Array, *, heads: int, mask: Array
     q, _ = dense(p["query"], x)
     q = split(q, heads)                                              # (B, h, 1, d)
     memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(split(p["key"]["W"], heads)) @ transpose_last(memory)         # (B, h, 1, d) (h, d, D) (B, 1, D, n)
+    s = q @ transpose_last(split(p["key"]["W"], heads))              # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
+    s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
     s *= 1 / math.sqrt(q.shape[-1])
     weights = softmax(s, mask)                                       # (B, h, 1, n)
     a = weights @ memory @ split(p["value"]["W"], heads)             # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
@@ -198,7 +199,7 @@ def attention_of_one(p: Any, x: Array, memory: Array, *, heads: int, mask: Array
 
 
 def split(x: Array, heads: int) -> Array:
-    """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then transpose_last."""
+    """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
     *lead, n, dim = x.shape
     if heads < 1 or dim % heads:
         raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
