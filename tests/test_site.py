@@ -63,6 +63,16 @@ def test_what_the_errata_name_is_where_they_say():
             assert re.search(rf"(def |\"){re.escape(name)}\b", text), name
 
 
+def test_arrays_have_no_annotation_on_the_page():
+    """They are annotated as Any; what else is annotated stays."""
+    from website.extensions.docstrings import without_any
+
+    given = "(q: ~typing.Any, mask: ~typing.Any | None = None, rate: float = 0.0, p: dict[str, ~typing.Any] = {})"
+    shown = "(q, mask=None, rate: float = 0.0, p: dict[str, ~typing.Any] = {})"
+    assert without_any(None, "", "", None, None, given, "tuple[~typing.Any, ~typing.Any | None]") == (shown, None)
+    assert without_any(None, "", "", None, None, None, "Rows | ~typing.Any") == (None, "Rows | ~typing.Any")
+
+
 def test_docstrings_become_markup():
     pytest.importorskip("sphinx")
     from website.extensions.docstrings import as_rst

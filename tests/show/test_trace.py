@@ -32,7 +32,7 @@ X, IDS = R.standard_normal((2, 3, 4)), np.array([[1, 0, 2], [2, 2, 4]])
 Q, K, V = R.standard_normal((3, 4)), R.standard_normal((5, 4)), R.standard_normal((5, 2))
 MASK = np.tri(3, 5, 2, dtype=bool)
 KEEP = R.random((2, 3, 4)) < 0.7
-LONG = np.random.default_rng(5).standard_normal((40, 3))  # beyond a chunk
+LONG = np.random.default_rng(5).standard_normal((70, 3))  # of several chunks
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
 
 # What every op and layer is called with; one that is missing here fails the test below.
@@ -49,7 +49,7 @@ CALLS = {
     "gru": ((X, *R.standard_normal((2, 4, 12)), *R.standard_normal((2, 12))), {"h0": X[:, 0] ** 2}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "layer_norm": ((X, R.standard_normal(4), R.standard_normal(4)), {}),
-    "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(40) < 0.7}),
+    "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
     "linear": ((X, R.standard_normal((4, 5)), R.standard_normal(5)), {}),
     "norm_linear": ((X, *R.standard_normal((2, 4)), R.standard_normal((4, 5)), R.standard_normal(5)), {}),
@@ -57,7 +57,7 @@ CALLS = {
     "sigmoid": ((X,), {}),
     "softmax": ((X, MASK[:, :4]), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
-    "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(40) < 0.7}),
+    "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(70) < 0.7}),
     "window_weights": ((R.random((2, 5, 5)), 8), {}),
     "dense": ((noisy(layers.dense_init(R, 4, 3)), X), {}),
     "dropout_mask": ((X, X.shape, 0.5, np.random.default_rng(0)), {}),

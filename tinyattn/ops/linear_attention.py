@@ -116,7 +116,7 @@ def _recurrent(a: Array, b: Array, c: Array) -> Array:
 
 def _chunked(a: Array, b: Array, c: Array) -> Array:
     n = a.shape[-2]
-    if n <= CHUNK:
+    if n <= 2 * CHUNK:                                              # so few that one piece is faster
         return _parallel(a, b, c)
     a, b, c = (_in_chunks(x) for x in (a, b, c))                    # (..., chunks, 32, d or e)
     y = _parallel(a, b, c)

@@ -18,6 +18,7 @@ from sphinx.application import Sphinx
 # One sentence, from "Shapes:" or "Raises" to its full stop; the dots of (..., d) end nothing.
 FIELD = re.compile(r"(?:(?<=[.:)]) |^)(Shapes:|Raises)((?:(?!(?<!\.)\.(?:\s|$)).)*)\.?(?=\s|$)")
 MARKUP = re.compile(r"([\\*|_`@])")           # of an @ it would make an address: NDCG@10
+IS_ANY = re.compile(r": (?:~typing\.)?Any\b(?: \| None)?( = )?")
 IS_A_TABLE = re.compile(r"\S {3,}\S")
 
 
@@ -71,8 +72,9 @@ def without_any(
     app: Sphinx, what: str, name: str, obj: Any, options: Any, signature: str | None, returns: str | None
 ) -> tuple[str | None, str | None]:
     """An array is annotated as `Any`, which tells a reader nothing; its docstring gives the shape."""
-    signature = re.sub(r": Any\b(?: \| None)?( = )?", lambda m: "=" if m[1] else "", signature or "") or None
-    says_nothing = returns is not None and not re.sub(r"tuple|Any|None|[\[\], |]", "", returns)
+    if signature is not None:
+        signature = IS_ANY.sub(lambda m: "=" if m[1] else "", signature)
+    says_nothing = returns is not None and not re.sub(r"tuple|~typing\.|Any|None|[\[\], |]", "", returns)
     return signature, None if says_nothing else returns
 
 
