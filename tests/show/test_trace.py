@@ -9,13 +9,13 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from tests.layers.forms import FORMS
+from tests.layers.forms import FORMS, made_of
 from tests.models.worlds import uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
 from tinyattn.check.gradcheck import asked_of, bind
 from tinyattn.data import Sampler
-from tinyattn.layers import BLOCKS, block_init
+from tinyattn.layers import Block
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
 from tinyattn.show import trace
@@ -67,17 +67,21 @@ CALLS = {
         {**HEADS, "rng": np.random.default_rng(1)},
     ),
     "norm": ((noisy(layers.norm_init(4)), X), {}),
-    "pick": ((X, np.array([2, 0])), {}),
+    "gather_rows": ((X, np.array([2, 0])), {}),
 }
 BY_NAME = {name: getattr(ops if hasattr(ops, name) else layers, name) for name in CALLS}
-for form, block in FORMS.items():
+for form in FORMS:
+    block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
-    CALLS[form] = ((noisy(block_init(R, 4, hidden=5)), X), {**HEADS, "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"window_shape", "generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
+    CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
 
 
 def opposite(name):
-    return vars(sys.modules[BY_NAME[name].__module__]).get(f"{BY_NAME[name].__name__}_backward")
+    forward = BY_NAME[name]
+    if hasattr(forward, "__self__"):
+        return forward.__self__.backward
+    return vars(sys.modules[forward.__module__]).get(f"{forward.__name__}_backward")
 
 
 BOTH_WAYS = [name for name in CALLS if opposite(name)]
@@ -539,7 +543,7 @@ def test_at_a_kink_any_slope_between_is_right():
 def test_the_same_array_in_two_places_is_followed_in_one():
     p, x = noisy(layers.multi_head_init(R, 4)), X.copy()
     t = trace(layers.multi_head_attention, p, x, x, backward=True, heads=2)
-    same_bits([t["query.x"], t["looked.q"]], [x, t["q"]])  # what a cache holds goes by its fields
+    same_bits([t["query.x"], t["attended.attended.q"]], [x, t["q"]])  # what a cache holds goes by its fields
     for name in ("x", "memory"):
         assert t.follow(name, (0, 1, 2)).agrees
 
@@ -592,8 +596,9 @@ def test_step_by_step():
 
 
 def test_the_table_fits_and_folds():
-    p = noisy(block_init(R, 4))
-    t = trace(BLOCKS["pre"].forward, p, X, heads=2, backward=True)
+    block = Block(layers.MultiHead(2), fast=False)
+    p = noisy(block.init(R, 4))
+    t = trace(block.forward, p, X, backward=True)
     text = str(t)
     assert max(map(len, text.splitlines())) <= 120
     assert len(text.splitlines()) <= 65

@@ -33,8 +33,8 @@ def trace(
         t.picture("weights"), t.at(7), t.step(), t.back()
 
     With `backward=True`, or a function, the backward runs after it: `attention_backward`, found beside `attention`, or
-    `loss_backward` beside the method `loss`; an object with these two methods may be given instead. It is given what
-    its parameters name, as `gradcheck` does: first upstream gradients, then the forward's arguments and results.
+    `loss_backward` beside the method `loss`, `backward` beside `forward`; an object that has `loss` and `loss_backward`
+    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients, then the forward's arguments and results.
     An upstream gradient may be given by name, e.g. `dout=...`; else it is 1 for a single number (a loss), and for an
     array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss back to one number.
 
@@ -79,8 +79,8 @@ def _opposite(forward: Any, backward: Any) -> Callable[..., Any] | None:
             raise TypeError(f"trace: backward is {backward!r}, expected a function, or True to find it by its name")
         return backward
     plain = forward.func if isinstance(forward, partial) else forward
-    name = f"{getattr(plain, '__name__', type(plain).__name__)}_backward"
-    owner = getattr(plain, "__self__", None)
+    own, owner = getattr(plain, "__name__", type(plain).__name__), getattr(plain, "__self__", None)
+    name = "backward" if owner is not None and own == "forward" else f"{own}_backward"
     beside = getattr(inspect.unwrap(plain), "__globals__", {})              # where it is defined, not its decorator
     found = getattr(owner, name, None) if owner is not None else beside.get(name)
     if found is None:
