@@ -34,7 +34,8 @@ def trace(
 
     With `backward=True`, or a function, the backward runs after it: `attention_backward`, found beside `attention`, or
     `loss_backward` beside the method `loss`, `backward` beside `forward`; an object that has `loss` and `loss_backward`
-    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients, then the forward's arguments and results.
+    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients,
+    then the forward's arguments and results.
     An upstream gradient may be given by name, e.g. `dout=...`; else it is 1 for a single number (a loss), and for an
     array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss back to one number.
 
