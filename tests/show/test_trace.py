@@ -74,7 +74,7 @@ for form in FORMS:
     block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "glorot"}
 
 
 def opposite(name):
@@ -507,7 +507,7 @@ def test_shares_of_the_branches_add_up_to_the_whole():
     assert sorted(s.gradient for s in branches) == ["dk", "dk", "dq", "dq", "dv", "dv"]  # last block, first
     assert sum(s.passes for s in branches[3:]) == pytest.approx(followed.traced, rel=1e-6)
     moved = [m.entry.path for m in followed.moved]
-    assert not any(path.endswith("pre_block#1.NormedHeads.forward.norm_linear.x_hat") for path in moved)  # that comes before gamma
+    assert not any(path.endswith("pre_block#1.NormedHeads.forward.norm_linear.x_hat") for path in moved)  # before gamma
     assert any(path.endswith("NormedFeedForward.forward.norm_linear.x_hat") for path in moved)
     assert "numbers that move" in followed.forward()
 

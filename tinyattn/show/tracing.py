@@ -122,5 +122,5 @@ def _named(inputs: dict[str, Any], grads: Any) -> dict[str, Any]:
         *dxs, tree = grads if type(grads) is tuple else (grads,)
         names = [name for name, x in rest if is_array(x) and x.dtype.kind == "f"]
         return (dict(zip(names, dxs, strict=True)) if len(names) == len(dxs) else {}) | dict(leaves(tree))
-    on_host = {name: to_numpy(x) if is_array(x) else x for name, x in inputs.items()}
-    return {name: g for name, g in name_gradients(on_host, grads).items() if name in inputs}
+    is_numpy = {name: to_numpy(x) if is_array(x) else x for name, x in inputs.items()}
+    return {name: g for name, g in name_gradients(is_numpy, grads).items() if name in inputs}
