@@ -142,7 +142,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     data = result["data"]
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
-    machines = {_machine(result["machine"]): None} | {_machine(run["machine"]): None for run in runs if "machine" in run}
+    made_on = [result["machine"], *(run["machine"] for run in runs if "machine" in run)]
+    machines = "; ".join(dict.fromkeys(map(_machine, made_on)))
     lines = [
         f"# {table.heading}",
         "",
@@ -165,8 +166,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
         lines.append(f"| *{title}* | | " + " | ".join(values) + " |")
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
-        f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {'; '.join(machines)}. With several "
-        "seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
+        f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machines}. "
+        "With several seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
         "",
     ]
     return "\n".join(lines)

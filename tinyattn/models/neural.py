@@ -81,6 +81,7 @@ class NeuralRecommender(Settings, Recommender):
             workers=self.workers,
             validate=validate if split else None,
             identity={"model": self.identity(), "data": data.fingerprint()},
+            identity_today=lambda found: found | {"model": self.identity_today(found["model"])},
             checkpoint=checkpoint,
             on_epoch=on_epoch,
             progress=progress,

@@ -51,6 +51,14 @@ class Recommender:
         """Every option that says what is learned, as JSON: all but those, as `device`, that say where."""
         return {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
 
+    @classmethod
+    def identity_today(cls, found: dict[str, Any]) -> dict[str, Any]:
+        """An identity as an older version wrote it, with the options that came since; as it is where that cannot be."""
+        try:
+            return cls(**found).identity()
+        except (TypeError, ValueError):
+            return found
+
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): how likely each item is the next, higher is likelier; column 0 is padding.
 

@@ -118,22 +118,15 @@ class RunFolder:
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
         if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
-        found = found | {"parameters": _as_today(found)}
+        from . import MODELS  # which imports this file
+
+        if found.get("model") in MODELS:
+            found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
         old, new = (c["parameters"] | _dict(c.get("evaluation")) | {"model": c.get("model")} for c in (found, config))
-        for name in new:
+        for name in sorted(new, key=lambda name: old.get(name) is None):     # first what was said there, too
             if old.get(name) != new[name]:
                 was, now = _told(old.get(name)), _told(new[name])
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
-
-
-def _as_today(config: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of a configuration that an older version wrote, with the options that came since."""
-    from . import MODELS  # which imports this file
-
-    try:
-        return MODELS[config["model"]](**config["parameters"]).identity()
-    except (KeyError, TypeError, ValueError):
-        return config["parameters"]
 
 
 def _dict(value: Any) -> dict[str, Any]:

@@ -105,10 +105,16 @@ class State:
         meta = {"identity": identity, "scalars": {name: getattr(self, name) for name in self._SCALARS}}
         write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in self._arrays().items()})
 
-    def restore(self, path: Path, identity: dict[str, Any]) -> None:
+    def restore(
+        self, path: Path, identity: dict[str, Any], identity_today: Callable[[Any], Any] = lambda found: found
+    ) -> None:
         """Read a checkpoint. Raises FileError where it is damaged, or of another configuration or other data."""
         meta, arrays = read_arrays(path, "checkpoint")
-        if meta.get("identity") != json.loads(json.dumps(identity)):
+        try:
+            found = identity_today(meta["identity"])
+        except (KeyError, TypeError, AttributeError):
+            found = None
+        if found != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
             arrays = self.learner.convert_checkpoint(arrays, meta["scalars"]["step"])
@@ -138,6 +144,7 @@ def train(
     validate: Callable[[Any], float] | None = None,
     checkpoint: Path | None = None,
     identity: dict[str, Any] | None = None,
+    identity_today: Callable[[Any], Any] = lambda found: found,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,
 ) -> tuple[Any, list[dict[str, Any]]]:
@@ -161,7 +168,7 @@ def train(
     is_numpy = backend.is_numpy(learner.xp)
     state = State(learner, learner.vector.copy(), learner.xp.zeros((batches.steps, 2)))
     if checkpoint is not None and checkpoint.exists():
-        state.restore(checkpoint, identity or {})
+        state.restore(checkpoint, identity or {}, identity_today)
 
     def save() -> float:
         """-> the earliest time of the next save: saving then takes at most 2 % of the time."""
