@@ -1,8 +1,10 @@
 """The main job, `tinyattn train`, over several seeds: its table, its time, and the pictures that README shows.
 
-    python benchmarks/default_world.py [--seeds 3]
+    python benchmarks/default_world.py [--seeds 3]              SASRec
+    python benchmarks/default_world.py --others [--seeds 3]     what may stand in its place: OTHERS
 
-Writes benchmarks/results/default_world.json, figures/*.png (of seed 0), and the block of README.md that quotes them.
+Writes benchmarks/results/default_world.json, figures/*.png (SASRec's, of seed 0), and the block of README.md that
+quotes them. A run of OTHERS that is there is not repeated.
 """
 
 from __future__ import annotations
@@ -23,6 +25,12 @@ if __package__ is None:
 from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
 
 RESULT = RESULTS / "default_world.json"
+OTHERS = {
+    "GRU4Rec": "--model gru4rec",
+    "SASRec, a window of 16": "--mechanism window --window 16",
+    "SASRec, linear attention": "--mechanism linear",
+    "SASRec, no positions": "--position none",
+}
 ROWS = {"popularity": "popularity", "markov": "Markov", "model": "**SASRec**", "optimum": "optimum"}
 
 
@@ -31,15 +39,31 @@ def measure(seeds: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(seeds):
             out = Path(folder) / f"seed-{seed}"
-            began = time.monotonic()
-            command = [sys.executable, "-m", "tinyattn", "train", "--seed", str(seed), "--out", str(out)]
-            subprocess.run(command, check=True, env=clean_environment())
-            seconds = time.monotonic() - began
-            metrics = {row: m["full"] for row, m in json.loads((out / "metrics.json").read_text()).items()}
-            runs.append({"seed": seed, "seconds": round(seconds, 1), "metrics": metrics})
+            runs.append(train("", seed, out))
             if seed == 0:
                 shutil.copytree(out / "figures", ROOT / "figures", dirs_exist_ok=True)
     return {"machine": describe(), "command": "tinyattn train --seed S", "runs": runs}
+
+
+def train(flags: str, seed: int, out: Path) -> dict[str, Any]:
+    """One training of the command with these flags: its seconds and metrics."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "tinyattn", "train", *flags.split(), "--seed", str(seed), "--out", str(out)]
+    subprocess.run(command, check=True, env=clean_environment())
+    seconds = time.monotonic() - began
+    metrics = {row: m["full"] for row, m in json.loads((out / "metrics.json").read_text()).items()}
+    return {"seed": seed, "seconds": round(seconds, 1), "metrics": metrics}
+
+
+def measure_others(result: dict[str, Any], seeds: int) -> None:
+    """Every row of OTHERS, written as it comes."""
+    for title, flags in OTHERS.items():
+        command = f"tinyattn train {flags} --seed S"
+        row = result.setdefault("others", {}).setdefault(title, {"command": command, "runs": []})
+        for seed in range(len(row["runs"]), seeds):
+            with tempfile.TemporaryDirectory() as folder:
+                row["runs"].append(train(flags, seed, Path(folder) / "run") | {"machine": describe()})
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
 
 
 def closed(run: dict[str, Any], name: str = "ndcg@10") -> float:
@@ -55,6 +79,10 @@ def text(result: dict[str, Any]) -> str:
     lines = ["| seed 0 | " + " | ".join(n.upper() for n in names) + " |", "|---|" + "---|" * len(names)]
     for row, title in ROWS.items():
         lines.append(f"| {title} | " + " | ".join(f"{runs[0]['metrics'][row][n]:.4f}" for n in names) + " |")
+    for title, row in result.get("others", {}).items():
+        values = row["runs"][0]["metrics"]["model"] if row["runs"] else {}
+        if values:
+            lines.insert(-1, f"| {title} | " + " | ".join(f"{values[n]:.4f}" for n in names) + " |")
     shares = {name: [100 * closed(run, name) for run in runs] for name in names}
     told = ", ".join(f"{min(v):.0f} to {max(v):.0f} % in {name.upper()}" for name, v in shares.items())
     seconds = [run["seconds"] for run in runs]
@@ -71,8 +99,14 @@ def text(result: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
-    result = measure(parser.parse_args().seeds)
+    parser.add_argument("--others", action="store_true", help=f"train {', '.join(OTHERS)} instead")
+    options = parser.parse_args()
     RESULT.parent.mkdir(exist_ok=True)
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if options.others:
+        measure_others(result, options.seeds)
+    else:
+        result = result | measure(options.seeds)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     write_readme("default_world", text(result))
     print(text(result))

@@ -167,7 +167,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
         f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machines}. "
-        "With several seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
+        "With several seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not "
+        "ours.",
         "",
     ]
     return "\n".join(lines)

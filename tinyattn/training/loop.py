@@ -156,7 +156,8 @@ def train(
 
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
-    same numbers up to rounding. A checkpoint is resumed only where its `identity` (JSON) is the same.
+    same numbers up to rounding. A checkpoint is resumed only where its `identity` (JSON) is the same;
+    `identity_today` translates one that an older version wrote.
 
     On a device no step waits for a result: parameters, gradient and losses stay there, a batch is sent in one
     transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
