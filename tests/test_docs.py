@@ -32,7 +32,8 @@ README = (ROOT / "README.md").read_text()
 
 
 def squeezed(text):
-    return re.sub(r"\s+", " ", text)
+    """On one line, as if nothing had been too long for it."""
+    return re.sub(r"(?<=\() | (?=\))", "", re.sub(r"\s+", " ", text))
 
 
 def source(*paths):
@@ -121,9 +122,10 @@ def test_readmes_attention_is_the_librarys_whole_body():
 
 
 def test_the_block_page_shows_the_code_as_it_is():
-    code = source("layers/block.py", "layers/multi_head.py", "ops/attention.py")
+    layers = ("block", "pairs", "norm", "feed_forward", "mixers/multi_head", "mechanisms/full")
+    code = source(*(f"layers/{name}.py" for name in layers), "ops/attention.py")
     rows = [line for line in (ROOT / "docs" / "block.md").read_text().splitlines() if line.startswith("| `")]
-    shown = [piece for row in rows if "=" in row for piece in re.findall(r"`([^`]*[=@(][^`]*)`", row)]
+    shown = [piece for row in rows for piece in row.split("`")[1::2] if re.search("[=@(]", piece)]
     assert len(shown) > 40
     for piece in shown:
         assert squeezed(piece) in code, piece
@@ -140,13 +142,14 @@ def test_links_lead_somewhere(page):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def test_the_trace_page_prints_what_its_code_prints():
+@pytest.mark.parametrize(("page", "count"), [("trace", 4), ("block", 1)])
+def test_a_page_prints_what_its_code_prints(page, count):
     scope = {}
-    text = (ROOT / "docs" / "trace.md").read_text()
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     pieces = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S)
-    assert len(pieces) == text.count("```python") == 4
+    assert len(pieces) == text.count("```python") == count
     for number, (code, shown) in enumerate(pieces):
-        name = f"<docs/trace.md, {number}>"
+        name = f"<docs/{page}.md, {number}>"
         linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # as a notebook does
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
