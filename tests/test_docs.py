@@ -2,12 +2,15 @@
 
 import ast
 import contextlib
+import importlib.util
 import io
 import json
 import linecache
 import re
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import (
@@ -25,7 +28,10 @@ from benchmarks import (
 )
 from benchmarks.machine import readme_marks
 from tests.test_devices import STEPS
-from tinyattn import cli
+from tinyattn import cli, layers
+from tinyattn.check import gradcheck_layer
+from tinyattn.ops import Mask
+from tinyattn.options import options_of, part_options
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -155,6 +161,33 @@ def test_a_page_prints_what_its_code_prints(page, count):
         with contextlib.redirect_stdout(printed):
             exec(compile(code, name, "exec"), scope)
         assert printed.getvalue() == shown
+
+
+def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
+    """As its file would stand in the folder: gradients, options, refusals."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", text, re.S) if "Mechanism" in c)
+    path = tmp_path / "tempered.py"
+    path.write_text(code)
+    spec = importlib.util.spec_from_file_location("tinyattn.layers.mechanisms.tempered", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    table = {"full": layers.MECHANISMS["full"], "tempered": module.Tempered}
+    assert "temperature" in {declared.name for declared in options_of(part_options(mechanism=table))}
+    x, mask = np.random.default_rng(0).standard_normal((2, 3, 4)), Mask(causal=True)
+    found = {}
+    for name, mechanism in {"flat": module.Tempered(2.0), "one": module.Tempered(), "full": table["full"]()}.items():
+        block = layers.Block(layers.MultiHead(2, mechanism))
+        p = block.init(np.random.default_rng(1), 4)
+        assert gradcheck_layer(block.forward, block.backward, p, x, mask=mask)
+        found[name] = block.forward(p, x, mask=mask)[0]
+    np.testing.assert_allclose(found["one"], found["full"], rtol=1e-12)
+    assert not np.allclose(found["flat"], found["full"])
+    with pytest.raises(ValueError, match="temperature is 0, expected a positive, finite number"):
+        module.Tempered(0)
+    with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
+        layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
 
 
 def test_the_zoos_page_is_its_results_file():
