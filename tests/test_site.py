@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,7 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.cli import parser
+from tinyattn.options import option
 
 ROOT = Path(__file__).parent.parent
 FRONT = (ROOT / "website/index.md").read_text()
@@ -98,6 +100,31 @@ def test_docstrings_become_markup():
         ":Raises: ValueError for a rate outside [0, 1), TypeError for dtypes",
         "",
     ]
+
+
+def test_options_are_listed_as_they_are_declared():
+    pytest.importorskip("sphinx")
+    from website.extensions.docstrings import options_table, rewrite
+
+    @dataclass
+    class Shape:
+        """A shape."""
+
+        sides: int = option(4, "how many there are", at_least=3)
+        colour: str = option("red", "of the *paint*", choices=["red", "blue"])
+        width: float | None = option(None, "(default: as needed)", above=0, below=1)
+
+    rows = [
+        ("``sides``", "int, at least 3", "``4``", "how many there are"),
+        ("``colour``", "``'red'`` or ``'blue'``", "``'red'``", r"of the \*paint\*"),
+        ("``width``", "float, above 0, below 1, or None", "``None``", "(default: as needed)"),
+    ]
+    for row in rows:
+        assert "\n     - ".join(row) in "\n".join(options_table(Shape))
+    lines = ["A shape.", ""]
+    rewrite(None, "class", "Shape", Shape, None, lines)
+    assert lines == [r"\ A shape.", "", *options_table(Shape)]
+    assert options_table(dataclass(type("Plain", (), {}))) == []
 
 
 def build(source, to):
