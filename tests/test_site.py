@@ -116,7 +116,7 @@ def test_options_are_listed_as_they_are_declared():
 
     rows = [
         ("``sides``", "int, at least 3", "``4``", "how many there are"),
-        ("``colour``", "``'red'`` or ``'blue'``", "``'red'``", r"of the \*paint\*"),
+        ("``colour``", "one of ``'red'``, ``'blue'``", "``'red'``", r"of the \*paint\*"),
         ("``width``", "float, above 0, below 1, or None", "``None``", "(default: as needed)"),
     ]
     for row in rows:
@@ -125,6 +125,16 @@ def test_options_are_listed_as_they_are_declared():
     rewrite(None, "class", "Shape", Shape, None, lines)
     assert lines == [r"\ A shape.", "", *options_table(Shape)]
     assert options_table(dataclass(type("Plain", (), {}))) == []
+
+
+def test_a_table_is_shown_by_its_keys():
+    pytest.importorskip("sphinx")
+    from website.extensions.docstrings import rewrite
+
+    for table, shown in (({"full": 1, "window": 2}, "``'full'``, ``'window'``"), ({(int, str): 1}, "``(int, str)``")):
+        lines = []
+        rewrite(None, "data", "TABLE", table, None, lines)
+        assert lines == [shown, ""]
 
 
 def build(source, to):

@@ -66,11 +66,18 @@ def inline(text: str) -> str:
 
 def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     if what == "data":                     # a table, by its keys; a number; a tuple of names
-        lines[:] = [", ".join(f"``{key!r}``" for key in (obj if isinstance(obj, dict | tuple) else [obj])), ""]
+        lines[:] = [", ".join(f"``{named(key)}``" for key in (obj if isinstance(obj, dict | tuple) else [obj])), ""]
     else:
         lines[:] = as_rst("\n".join(lines))
         if what == "class" and dataclasses.is_dataclass(obj):
             lines += options_table(obj)
+
+
+def named(key: Any) -> str:
+    """A key as one would write it: of classes, their names."""
+    if isinstance(key, tuple):
+        return f"({', '.join(map(named, key))})"
+    return key.__name__ if isinstance(key, type) else repr(key)
 
 
 def options_table(cls: type) -> list[str]:
@@ -79,7 +86,7 @@ def options_table(cls: type) -> list[str]:
     if not declared:
         return []
     lines = [".. list-table::", "   :header-rows: 1", "   :class: options", ""]
-    for row in [("option", "is", "default", "what it does"), *map(described, declared)]:
+    for row in [("option", "type", "default", "meaning"), *map(described, declared)]:
         first, *rest = row
         lines += [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
     return [*lines, ""]
@@ -89,7 +96,7 @@ def described(declared: Declared) -> tuple[str, str, str, str]:
     """An option's row: name, what it may be, default, help."""
     option = declared.option
     if option.choices is not None:
-        kind = " or ".join(f"``{name!r}``" for name in option.choices)
+        kind = "one of " + ", ".join(f"``{name!r}``" for name in option.choices)
     else:
         bounds = {
             "at least": option.at_least, "above": option.above, "at most": option.at_most, "below": option.below
