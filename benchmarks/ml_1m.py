@@ -37,9 +37,18 @@ TABLE = Table(
             "SASRec, released code's form, d 64, cross-entropy",
             COMMON | {"block_form": "sasrec", "dim": 64, "loss": "ce", "patience": 20},
         ),
+        "gru4rec": Configuration(
+            "GRU4Rec, basic form, d 50, BCE", COMMON | {"model": "gru4rec", "patience": 20}, seeds=3
+        ),
+        "gru4rec-ce": Configuration(
+            "GRU4Rec, basic form, d 64, cross-entropy",
+            COMMON | {"model": "gru4rec", "dim": 64, "loss": "ce", "patience": 20},
+        ),
     },
     published=[
         ("popularity (Kang & McAuley 2018)", "", "", ".4329", ".2377", "", ""),
+        ("GRU4Rec (Kang & McAuley 2018)", "", "", ".5581", ".3381", "", ""),
+        ("GRU4Rec+, its later losses and sampling (Kang & McAuley 2018)", "", "", ".7501", ".5513", "", ""),
         ("SASRec, n 200 (Kang & McAuley 2018)", "", "", ".8245", ".5905", "", ""),
         ("SASRec, n 50 (Kang & McAuley 2018)", "", "", "", ".557", "", ""),
         ("SASRec (Sun et al. 2019)", "", "", "", "", ".6629", ".4368"),

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
-from tinyattn.models import ItemCosine, Markov, Popularity, RunFolder, SASRec
+from tinyattn.models import MODELS, ItemCosine, Markov, Popularity, RunFolder
 
 BASELINES = {
     "popularity": Popularity,
@@ -31,7 +31,7 @@ SAMPLED = ("uni100", "pop100")
 
 @dataclass(frozen=True)
 class Configuration:
-    """One row of a table: the arguments of `SASRec`, and how many seeds of it are trained."""
+    """One row of a table: the flags of `tinyattn train`, and how many seeds of it are trained."""
 
     title: str
     arguments: dict[str, Any]
@@ -75,7 +75,7 @@ def main(table: Table) -> None:
     data = read(path)
     split = leave_one_out(data)
     candidates = {protocol: draw_candidates(split, protocol) for protocol in SAMPLED}
-    result["machine"] = describe()
+    result.setdefault("machine", describe())  # of the baselines, and of runs that do not name their own
     result["data"] = {"file": table.file, "fingerprint": data.fingerprint(), **data.report()}
     baselines = result.setdefault("baselines", {})
     for name, make in BASELINES.items():
@@ -109,7 +109,8 @@ def _train(path: Path, run: RunFolder, configuration: Configuration, seed: int) 
 
 def _finished(run: RunFolder, configuration: Configuration, seed: int, split: Split, candidates: Any) -> dict[str, Any]:
     model, config = run.open()
-    expected = SASRec(**configuration.arguments, seed=seed).identity()
+    arguments = dict(configuration.arguments)
+    expected = MODELS[arguments.pop("model", "sasrec")](**arguments, seed=seed).identity()
     if config["parameters"] != expected or config["data"]["fingerprint"] != split.data.fingerprint():
         raise SystemExit(f"{run.path} is of another configuration or other data: remove it, or give another --work")
     rows = [line.split(",") for line in (run.path / "training.csv").read_text().splitlines()[1:]]
@@ -117,6 +118,7 @@ def _finished(run: RunFolder, configuration: Configuration, seed: int, split: Sp
         "epochs": len(rows),
         "best epoch": int(max(rows, key=lambda row: float(row[2]))[0]),
         "tokens per second": statistics.median(float(row[4]) for row in rows),
+        "machine": describe(),
         **_measured(model.score, split, candidates),
     }
 
@@ -138,7 +140,9 @@ COLUMNS = [("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"), ("uni100
 
 def page(table: Table, result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
-    data, machine = result["data"], result["machine"]
+    data = result["data"]
+    runs = [run for done in result.get("runs", {}).values() for run in done.values()]
+    machines = {_machine(result["machine"]): None} | {_machine(run["machine"]): None for run in runs if "machine" in run}
     lines = [
         f"# {table.heading}",
         "",
@@ -161,12 +165,18 @@ def page(table: Table, result: dict[str, Any]) -> str:
         lines.append(f"| *{title}* | | " + " | ".join(values) + " |")
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
-        f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machine['cores']} cores of "
-        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}. With several "
+        f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {'; '.join(machines)}. With several "
         "seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not ours.",
         "",
     ]
     return "\n".join(lines)
+
+
+def _machine(machine: dict[str, Any]) -> str:
+    return (
+        f"{machine['cores']} cores of {machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, "
+        f"{machine['date']}"
+    )
 
 
 def summary(table: Table, result: dict[str, Any]) -> str:

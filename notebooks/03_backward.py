@@ -921,14 +921,14 @@ followed
 
 # %% [markdown]
 # Read it downward: the loss, the logits (a score for every item), and then the road forks. One part is `dE`, from the scores; the rest goes on through the last
-# norm, the feed-forward layer, attention's `dq`, `dk` and `dv`, and arrives as the `dx` of the input. Each line is a gradient
+# norm, the feed-forward layer, attention's `dq`, `dk` and `dv`, and arrives at the input, as the `dy` of the line that adds the positions. Each line is a gradient
 # from this chapter, or of one that follows. A share is $\langle dX, \partial X / \partial w \rangle$, with the gradient from the
 # backward and the movement from a nudge; a negative one pulls against the others.
 #
 # The two ways that end at the embedding add up:
 
 # %%
-ways = {"as an input": "fused_pre_block_backward.dx", "as a score": "ce_backward.dE"}
+ways = {"as an input": "Learned.add_backward.dy", "as a score": "ce_backward.dE"}
 rows = []
 for what, which in ways.items():
     passed = [s.passes for s in followed.stages if f"{s.backward.name}.{s.gradient}" == which]

@@ -14,6 +14,8 @@ import pytest
 
 from tests.models.worlds import TINY
 from tinyattn.cli import main
+from tinyattn.models import MODELS
+from tinyattn.options import options_of
 
 SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
 
@@ -139,10 +141,20 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
-        (["--block-form", "sandwich"], "invalid choice", "sandwich"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
-        (["--model", "oracle"], "invalid choice"),
+        (["--model", "oracle"], "model is 'oracle', expected one of sasrec, gru4rec, popularity, markov, cosine"),
+        (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
+        (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
+        (["--model", "markov", "--no-last-norm"], "--no-last-norm is no option of model markov, but of sasrec"),
+        (["--model", "markov", "--order", "3"], "order is 3, expected 1 to 2"),
+        (["--depth", "3"], "unrecognized arguments: --depth 3"),
+        (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
+        (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
+        (["--window", "4"], "window is 4, an option of mechanism window; mechanism is full"),
+        (["--mechanism", "linear", "--block-form", "sasrec"], "mechanism linear has none to drop"),
+        (["--position", "first"], "position is 'first', expected one of learned, none"),
     ):
         refuses(capsys, [*train, *extra], *parts)
     refuses(capsys, ["train", tmp_path / "none.txt", "--out", out], "none.txt: no such file")
@@ -176,6 +188,51 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
     refuses(capsys, ["train", data, *SMALL, "--out", blocker / "run"], "cannot write to")
     refuses(capsys, ["train", data, *SMALL, "--out", "/proc/nowhere/run"], "cannot write to")
     refuses(capsys, ["train", data, *SMALL, "--out", blocker], "cannot write to")
+
+
+@pytest.mark.parametrize(
+    ("options", "pictures"),
+    [
+        (["--mechanism", "window", "--window", "2"], ["attention.png", "metrics.png", "training.png"]),
+        (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
+        (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
+        (["--model", "markov", "--order", "2"], ["metrics.png"]),
+        (["--model", "popularity"], ["metrics.png"]),
+        (["--model", "cosine"], ["metrics.png"]),
+    ],
+    ids=lambda x: "-".join(x).replace("--", "") if x[0].startswith("--") else "",
+)
+def test_every_model_and_mechanism_trains_and_serves(options, pictures, data, tmp_path, capsys):
+    """Trained, ranked, saved, evaluated, asked and shown; and the same command shows the finished run."""
+    out = tmp_path / "run"
+    neural = [*SMALL, "--epochs", "1"] if "training.png" in pictures else []
+    train = ["train", str(data), *options, *neural, "--out", str(out)]
+    assert main(train) == 0
+    assert sorted(p.name for p in (out / "figures").iterdir()) == pictures
+    table = capsys.readouterr().out
+    assert main(train) == 0
+    assert "is complete" in capsys.readouterr().out
+    assert main(["evaluate", str(out)]) == 0
+    assert table.split("optimum")[0].split("full ranking")[1].splitlines()[:3] == \
+        capsys.readouterr().out.split("full ranking")[1].splitlines()[:3]  # fmt: skip
+    assert main(["recommend", str(out), "--items", "s1e1,s2e1", "-k", "2"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    shows = ["show", str(out), "--items", "s1e1,s1e2", "--out", str(tmp_path / "map.png")]
+    if "attention.png" in pictures:
+        assert main(shows) == 0
+        assert (tmp_path / "map.png").exists()
+    else:
+        refuses(capsys, shows, "without attention: there is nothing to show")
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_models_help_shows_its_own_options(model, capsys):
+    with pytest.raises(SystemExit):
+        main(["train", "--model", model, "--help"])
+    said = capsys.readouterr().out
+    for declared in options_of(MODELS[model]):
+        assert declared.flag in said
+    assert ("--heads" in said) == (model == "sasrec")
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):

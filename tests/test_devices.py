@@ -49,7 +49,7 @@ ALSO = {
     "as_mask": "layers/test_seams.py",
     "paired": "layers/test_pairs.py",
 }
-ON_THE_HOST = {"generator", "glorot", "flatten", "leaves", "tree_map", "views", "add_to"}  # no arithmetic of an op
+ON_THE_HOST = {"glorot"}  # no arithmetic of an op
 
 
 @pytest.mark.parametrize("name", [name for name in SPECS if name not in ("ranking", "causal_model")])
@@ -216,7 +216,8 @@ CALLS = {  #             case, forward, backward
 }
 # Of a step, about sixty make the masks, each numbered by row, place and feature: the same ones however a batch is cut.
 # "pre" copies gradients of q, k and v side by side, and scales weights rather than queries: less work on the host.
-STEPS = {("pre", "bce"): 468, ("pre", "ce"): 467, ("post", "bce"): 434, ("sasrec", "bce"): 494}
+# Each block makes its own causal mask. `sasrec` scales its embeddings and has biases in its projections.
+STEPS = {("pre", "bce"): 469, ("pre", "ce"): 468, ("post", "bce"): 435, ("sasrec", "bce"): 509}
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -93,7 +93,7 @@ def module_for(device: str) -> Any:
     return cupy
 
 
-def on_host(xp: Any) -> bool:
+def is_numpy(xp: Any) -> bool:
     """Is `xp` NumPy? Otherwise arrays are on a device: to read a value, Python has to wait for it and fetch it."""
     return xp is np
 
@@ -110,7 +110,7 @@ def asarray(x: np.ndarray | None, like: Array) -> Array:
 
 def transfer(arrays: Sequence[np.ndarray], xp: Any) -> list[Array]:
     """Host arrays as arrays of the module `xp`. Their bytes are sent together, in one transfer; each becomes a view."""
-    if on_host(xp):
+    if is_numpy(xp):
         return list(arrays)
     sizes = [-(-a.nbytes // 8) * 8 for a in arrays]                    # multiples of 8: any dtype may begin there
     starts = (np.cumsum(sizes) - sizes).tolist()

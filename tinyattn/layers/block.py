@@ -65,11 +65,11 @@ def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tu
     dx, norm_2, ffn = block.normed_feed_forward.backward(
         p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
     )
-    dx += dy                                                 # y = x + ...
+    dx = dx + dy                                             # y = x + ...
 
     da = dropout_backward(dx, cache.keep_1, block.rate)
     dh, norm_1, attention = block.normed_mixer.backward(p["norm_1"], p["attention"], da, cache.norm_1, cache.attention)
-    dx += dh                                                 # x = x + ...
+    dx = dx + dh                                             # x = x + ...
     return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 

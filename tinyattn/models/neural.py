@@ -108,9 +108,9 @@ class NeuralRecommender(Settings, Recommender):
         if not histories:
             return np.empty((0, network.n_items + 1), dtype=np.float32)
         xp = backend.get_xp(p["items"])
-        on_host = backend.on_host(xp)
+        is_numpy = backend.is_numpy(xp)
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
-        slices = cut(lengths, (2 if on_host else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
+        slices = cut(lengths, (2 if is_numpy else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
 
         def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.n_items)
@@ -118,7 +118,7 @@ class NeuralRecommender(Settings, Recommender):
                 return network.last_state(p, batch.to(xp))
 
         states = xp.empty((len(histories), p["items"].shape[1]), dtype=p["items"].dtype)
-        with Workers(self.workers if on_host else 1) as pool:
+        with Workers(self.workers if is_numpy else 1) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
             with np.errstate(over="ignore", invalid="ignore"):       # here, too

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ..backend import Array, get_xp, on_host
+from ..backend import Array, get_xp, is_numpy
 from ..tree import Rows
 from .shapes import column_sum, expect, rows
 
@@ -43,7 +43,7 @@ def sum_rows(ids: Array, values: Array, E: Array) -> Rows | Array:
     """
     expect("#... ...d vd", ids=ids, values=values, E=E)
     xp = get_xp(E)
-    if on_host(xp):
+    if is_numpy(xp):
         return _by_rounds(ids.reshape(-1), rows(values), len(E), xp)
     dE = xp.zeros(E.shape, dtype=xp.float64)
     xp.add.at(dE, ids.reshape(-1), rows(values))

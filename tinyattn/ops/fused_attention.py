@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ..backend import Array, get_xp, on_host, overflow_is_meant
+from ..backend import Array, get_xp, is_numpy, overflow_is_meant
 from .attention import attention, attention_backward
 from .masks import Mask, as_mask
 from .shapes import expect, expect_onto, row_sum, transpose_last
@@ -65,7 +65,7 @@ def fused_attention(
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     xp, (n, m), mask = get_xp(q, k, v), (q.shape[-2], k.shape[-2]), as_mask(mask)
-    if not on_host(xp):
+    if not is_numpy(xp):
         out, weights = attention(q, k, v, mask.array(n, m, like=q), scale=scale)
         return out, AttentionCache(q, k, v, scale, plain=weights)
     scale = 1 / math.sqrt(max(q.shape[-1], 1)) if scale is None else float(scale)

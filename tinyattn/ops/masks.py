@@ -42,8 +42,9 @@ class Mask:
 
         With `lengths` it has axes for sequences and heads: (B, 1, n, m).
         """
-        xp = get_xp(like)
-        return self._rows(xp.arange(n)[:, None], m, self.allowed, like)
+        if self.only_causal:
+            return get_xp(like).tri(n, m, dtype=bool)
+        return self._rows(get_xp(like).arange(n)[:, None], m, self.allowed, like)
 
     def keys(self, m: int, like: Array) -> Array | None:
         """Which keys are no padding, by the lengths alone: (B, 1, m), for all heads alike; None where all are."""

@@ -12,9 +12,12 @@ from .records import Call, Entry
 
 def forward_of(call: Call, forward: Call) -> Call | None:
     """The forward call of this backward call: of its name, and sharing the most arrays with it."""
-    if not call.name.endswith("_backward"):
+    if call.name.endswith(".backward"):
+        plain = call.name.removesuffix("backward") + "forward"             # methods of one part
+    elif call.name.endswith("_backward"):
+        plain = call.name.removesuffix("_backward")
+    else:
         return None
-    plain = call.name.removesuffix("_backward")
     shared = {c: len(call.met & c.met) for c in forward.calls() if c.name == plain}
     best = max(shared.values(), default=0)
     found = [c for c, n in shared.items() if n == best > 0]

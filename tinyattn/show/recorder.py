@@ -107,11 +107,12 @@ class Recorder:
         statement = statement_at(above.call.file, above.line) if above else None
         more = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)                 # *args, **kwargs
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + more]
-        call = Call(code.co_name, code.co_filename, code.co_firstlineno, above.call if above else None,
+        name = _called(frame)
+        call = Call(name, code.co_filename, code.co_firstlineno, above.call if above else None,
                     (statement.first, statement.text) if statement else (0, ""))  # fmt: skip
         given = [n for n in names if n not in ("self", "cls")]
         call.parameters = tuple(given)
-        call.signature = f"{code.co_name}({', '.join(n for n in given if frame.f_locals[n] is not None)})"
+        call.signature = f"{name}({', '.join(n for n in given if frame.f_locals[n] is not None)})"
         call.result_names = (self._root_names if above is None else ()) or _result_names(frame)
         if above is None:
             self._root = call
@@ -249,11 +250,17 @@ def _plain(function: Any) -> Any:
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
 
 
+def _called(frame: FrameType) -> str:
+    """A method with its object's class, for there are many of that name: "LayerNorm.forward"."""
+    owner, name = frame.f_locals.get("self"), frame.f_code.co_name
+    return name if owner is None or not hasattr(type(owner), name) else f"{type(owner).__name__}.{name}"
+
+
 def _result_names(frame: FrameType) -> tuple[str, ...]:
     """The names of the results of this frame's function; see `result_names`."""
     name, owner = frame.f_code.co_name, frame.f_locals.get("self")
     found = getattr(type(owner), name, None) if owner is not None else frame.f_globals.get(name)
-    opposite = f"{name}_backward"
+    opposite = "backward" if owner is not None and name == "forward" else f"{name}_backward"
     backward = getattr(type(owner), opposite, None) if owner is not None else frame.f_globals.get(opposite)
     if getattr(found, "__code__", None) is not frame.f_code:
         return ()                                           # a nested function: it is not found by name

@@ -34,7 +34,8 @@ def trace(
 
     With `backward=True`, or a function, the backward runs after it: `attention_backward`, found beside `attention`, or
     `loss_backward` beside the method `loss`, `backward` beside `forward`; an object that has `loss` and `loss_backward`
-    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients, then the forward's arguments and results.
+    may be given instead. The backward is given what its parameters name, as `gradcheck` does: first upstream gradients,
+    then the forward's arguments and results.
     An upstream gradient may be given by name, e.g. `dout=...`; else it is 1 for a single number (a loss), and for an
     array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss back to one number.
 
@@ -121,5 +122,5 @@ def _named(inputs: dict[str, Any], grads: Any) -> dict[str, Any]:
         *dxs, tree = grads if type(grads) is tuple else (grads,)
         names = [name for name, x in rest if is_array(x) and x.dtype.kind == "f"]
         return (dict(zip(names, dxs, strict=True)) if len(names) == len(dxs) else {}) | dict(leaves(tree))
-    on_host = {name: to_numpy(x) if is_array(x) else x for name, x in inputs.items()}
-    return {name: g for name, g in name_gradients(on_host, grads).items() if name in inputs}
+    is_numpy = {name: to_numpy(x) if is_array(x) else x for name, x in inputs.items()}
+    return {name: g for name, g in name_gradients(is_numpy, grads).items() if name in inputs}

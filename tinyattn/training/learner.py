@@ -28,7 +28,7 @@ class Learner:
         self.model, self.seed = model, settings.seed
         self.xp = backend.module_for(settings.device)
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
-        if backend.on_host(self.xp):
+        if backend.is_numpy(self.xp):
             self.vector = shared(self.vector)           # child processes see every step's parameters
             self.p = views(self.vector, self.p)
         self.gradient = self.xp.zeros_like(self.vector)
@@ -39,7 +39,7 @@ class Learner:
         self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam updates at every step
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
         self._tables = dict(leaves(self.grads))         # gradients by name
-        if backend.on_host(self.xp) and LazyAdam.suits(settings.beta2):
+        if backend.is_numpy(self.xp) and LazyAdam.suits(settings.beta2):
             self._keep_lazily(self._rows_read(first))
 
     def _rows_read(self, batch: Batch) -> dict[str, np.ndarray]:
@@ -85,7 +85,7 @@ class Learner:
 
     def pool(self, workers: int | None) -> ProcessPool:
         """The processes that `differentiate` uses, as a context. With a device it is this process alone."""
-        return ProcessPool(workers if backend.on_host(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
+        return ProcessPool(workers if backend.is_numpy(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
 
     def differentiate(self, batch: Batch, step: int, seen: Any, pool: ProcessPool) -> None:
         """Compute the gradient of `batch` at the parameters after `step` steps; write loss and squared norm to `seen`.
@@ -93,7 +93,7 @@ class Learner:
         Slices are added in their order, whichever is ready first. A device computes the batch in one piece.
         """
         self._begin(batch, step)
-        slices = batch.slices(SLICE_TOKENS) if backend.on_host(self.xp) else [batch]
+        slices = batch.slices(SLICE_TOKENS) if backend.is_numpy(self.xp) else [batch]
         total = batch.total
         tasks = [(step, part.total / total, part) for part in slices]
         seen[...] = 0

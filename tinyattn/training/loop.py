@@ -158,7 +158,7 @@ def train(
     checkpoint of another identity.
     """
     learner = Learner(model, settings, batches.batch(0))
-    on_host = backend.on_host(learner.xp)
+    is_numpy = backend.is_numpy(learner.xp)
     state = State(learner, learner.vector.copy(), learner.xp.zeros((batches.steps, 2)))
     if checkpoint is not None and checkpoint.exists():
         state.restore(checkpoint, identity or {})
@@ -182,7 +182,7 @@ def train(
             batch, here = batches.batch(state.step), state.step % batches.steps
             learner.differentiate(batch, state.step, state.seen[here], pool)
             saving, ends = time.monotonic() >= due, here == batches.steps - 1
-            if on_host or saving or ends or here - unseen >= LOOK_EVERY:
+            if is_numpy or saving or ends or here - unseen >= LOOK_EVERY:
                 _refuse_divergence(state, unseen, here, batches)
                 unseen = 0 if ends else here + 1
             if saving:                                           # before the update: these gave a finite loss

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ...backend import Array, get_xp, on_host
+from ...backend import Array, get_xp, is_numpy
 from ...ops import embedding, sum_rows
 from ..dense import glorot
 from .position import Position
@@ -37,7 +37,7 @@ def sum_by_slot(slots: Array, dx: Array, E: Array) -> Array:
     Histories of equal length stand at the same slots, so neighbours of equal length, as in a slice, are added as one.
     """
     xp = get_xp(slots, dx, E)
-    if not on_host(xp):
+    if not is_numpy(xp):
         return sum_rows(slots, dx, E)
     dE, first = xp.zeros_like(E), slots[:, 0]
     changes = (xp.flatnonzero(first[1:] != first[:-1]) + 1).tolist()

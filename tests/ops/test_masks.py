@@ -1,0 +1,64 @@
+"""A mask is what it says, as an array and row by row."""
+
+import numpy as np
+import pytest
+
+from tinyattn.ops import Mask, as_mask
+
+ALLOWED = np.random.default_rng(0).random((5, 6)) < 0.6
+LENGTHS = np.array([6, 1, 4])
+
+
+def by_pairs(mask, n, m, b):
+    """Pair by pair, in plain loops: (n, m) for sequence b."""
+    found = np.ones((n, m), dtype=bool)
+    for i in range(n):
+        for j in range(m):
+            if mask.causal and j > i:
+                found[i, j] = False
+            if mask.window is not None and abs(i - j) >= mask.window:
+                found[i, j] = False
+            if mask.lengths is not None and j >= mask.lengths[b]:
+                found[i, j] = False
+            if mask.allowed is not None and not np.broadcast_to(mask.allowed, (3, 2, n, m))[b, 0, i, j]:
+                found[i, j] = False
+    return found
+
+
+MASKS = {
+    "all": Mask(),
+    "causal": Mask(causal=True),
+    "window": Mask(window=2),
+    "causal window": Mask(causal=True, window=3),
+    "lengths": Mask(lengths=LENGTHS),
+    "everything": Mask(causal=True, window=4, lengths=LENGTHS, allowed=ALLOWED),
+    "allowed": as_mask(ALLOWED),
+    "one a sequence": as_mask(np.random.default_rng(1).random((3, 1, 5, 6)) < 0.5),
+}
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", MASKS)
+def test_a_mask_is_what_it_says(name):
+    mask, n, m = MASKS[name], 5, 6
+    like = np.zeros(1)
+    array = mask.array(n, m, like)
+    array = np.broadcast_to(True if array is None else array, (3, 2, n, m))
+    at = np.array([4, 0, 2])
+    row = mask.row(at, m, like)
+    row = np.broadcast_to(True if row is None else row, (3, 2, 1, m))
+    for b in range(3):
+        expected = by_pairs(mask, n, m, b)
+        np.testing.assert_array_equal(array[b, 1], expected)
+        np.testing.assert_array_equal(row[b, 1, 0], expected[at[b]])
+
+
+@pytest.mark.host
+def test_what_a_mask_refuses_and_leaves_alone():
+    with pytest.raises(ValueError, match="window is 0, expected at least 1"):
+        Mask(window=0)
+    mask = Mask(causal=True)
+    assert as_mask(mask) is mask
+    assert Mask().array(3, 3, np.zeros(1)) is None
+    assert mask.only_causal
+    assert not Mask(causal=True, window=2).only_causal
