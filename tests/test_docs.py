@@ -28,6 +28,7 @@ from benchmarks import (
 )
 from benchmarks.machine import readme_marks
 from tests.test_devices import STEPS
+from tests.test_house import FLOORS
 from tinyattn import cli, layers
 from tinyattn.check import gradcheck_layer
 from tinyattn.ops import Mask
@@ -161,6 +162,12 @@ def test_a_page_prints_what_its_code_prints(page, count):
         with contextlib.redirect_stdout(printed):
             exec(compile(code, name, "exec"), scope)
         assert printed.getvalue() == shown
+
+
+def test_the_contributing_page_has_every_floor_in_order():
+    house = (ROOT / "CONTRIBUTING.md").read_text().split("## The house")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in house.splitlines() if line.startswith("| `")]
+    assert re.findall(r"`(\w+)(?:\.py|/)`", " ".join(cells)) == FLOORS
 
 
 def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
