@@ -45,7 +45,7 @@ ROOF = {  # name in the results: (what, unit, units in one)
     "exp": ("exp(x), 1,600 × 50", "10⁹ entries/s", 1e9),
 }
 LINEAR, SCORES, EXP = "linear maps and what they took in of norms", "attention: products and the rest", "attention: exp"
-GROUPS = {  # the file of a function, or the function: where its time is counted
+GROUPS = {  # the file of a function, or the function: where its time is counted; old names stand in older results
     "ops.linear": LINEAR,
     "ops.norm_linear": LINEAR,
     "ops.fused_attention._exponentials": EXP,
@@ -55,7 +55,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.layer_norm": "norms: centred and scaled",
     "ops.activations": "ReLU",
     "random": "dropout: masks",
-    "ops.random": "dropout: masks",  # where random.py and tree.py were when the results were measured
+    "ops.random": "dropout: masks",
     "ops.dropout": "dropout: products",
     "ops.embedding": "embeddings, sums of their gradients",
     "ops.losses": "objective",
@@ -63,7 +63,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.masks": "causal masks",
     "ops.shapes": "checks of shapes",
     "data.batches": "slices: sorted and cut",
-    "data.slices": "slices: sorted and cut",
+    "training.plan": "slices: sorted and cut",
     "tree": "gradients of slices added up",
     "layers.tree": "gradients of slices added up",
     "training.adam": "Adam",
@@ -74,8 +74,10 @@ GROUPS["step"] = REST
 
 def group(function: str) -> str:
     """Where its time is counted; a file that is not in GROUPS is a group of its own."""
-    module = function.rpartition(".")[0]
-    return GROUPS.get(function) or GROUPS.get(module) or module.rpartition(".")[2]
+    name = function
+    while name and name not in GROUPS:
+        name = name.rpartition(".")[0]      # of a method: its class, then its file
+    return GROUPS[name] if name else function.split(".")[-2]
 
 
 def flops(network: SASRecNetwork, shapes: list[tuple[int, int]]) -> dict[str, float]:

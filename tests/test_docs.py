@@ -2,12 +2,15 @@
 
 import ast
 import contextlib
+import importlib.util
 import io
 import json
 import linecache
 import re
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from benchmarks import (
@@ -25,14 +28,19 @@ from benchmarks import (
 )
 from benchmarks.machine import readme_marks
 from tests.test_devices import STEPS
-from tinyattn import cli
+from tests.test_house import FLOORS
+from tinyattn import cli, layers
+from tinyattn.check import gradcheck_layer
+from tinyattn.ops import Mask
+from tinyattn.options import options_of, part_options
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 
 
 def squeezed(text):
-    return re.sub(r"\s+", " ", text)
+    """On one line, as if nothing had been too long for it."""
+    return re.sub(r"(?<=\() | (?=\))", "", re.sub(r"\s+", " ", text))
 
 
 def source(*paths):
@@ -121,9 +129,10 @@ def test_readmes_attention_is_the_librarys_whole_body():
 
 
 def test_the_block_page_shows_the_code_as_it_is():
-    code = source("layers/block.py", "layers/multi_head.py", "ops/attention.py")
+    layers = ("block", "pairs", "norm", "feed_forward", "mixers/multi_head", "mechanisms/full")
+    code = source(*(f"layers/{name}.py" for name in layers), "ops/attention.py")
     rows = [line for line in (ROOT / "docs" / "block.md").read_text().splitlines() if line.startswith("| `")]
-    shown = [piece for row in rows if "=" in row for piece in re.findall(r"`([^`]*[=@(][^`]*)`", row)]
+    shown = [piece for row in rows for piece in row.split("`")[1::2] if re.search("[=@(]", piece)]
     assert len(shown) > 40
     for piece in shown:
         assert squeezed(piece) in code, piece
@@ -140,18 +149,52 @@ def test_links_lead_somewhere(page):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-def test_the_trace_page_prints_what_its_code_prints():
+@pytest.mark.parametrize(("page", "count"), [("trace", 4), ("block", 1)])
+def test_a_page_prints_what_its_code_prints(page, count):
     scope = {}
-    text = (ROOT / "docs" / "trace.md").read_text()
+    text = (ROOT / "docs" / f"{page}.md").read_text()
     pieces = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", text, re.S)
-    assert len(pieces) == text.count("```python") == 4
+    assert len(pieces) == text.count("```python") == count
     for number, (code, shown) in enumerate(pieces):
-        name = f"<docs/trace.md, {number}>"
+        name = f"<docs/{page}.md, {number}>"
         linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name  # as a notebook does
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(code, name, "exec"), scope)
         assert printed.getvalue() == shown
+
+
+def test_the_contributing_page_has_every_floor_in_order():
+    house = (ROOT / "CONTRIBUTING.md").read_text().split("## The house")[1].split("\n## ")[0]
+    cells = [line.split("|")[1] for line in house.splitlines() if line.startswith("| `")]
+    assert re.findall(r"`(\w+)(?:\.py|/)`", " ".join(cells)) == FLOORS
+
+
+def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
+    """As its file would stand in the folder: gradients, options, refusals."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    code = next(c for c in re.findall(r"```python\n(.*?)```", text, re.S) if "Mechanism" in c)
+    path = tmp_path / "tempered.py"
+    path.write_text(code)
+    spec = importlib.util.spec_from_file_location("tinyattn.layers.mechanisms.tempered", path)
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    table = {"full": layers.MECHANISMS["full"], "tempered": module.Tempered}
+    assert "temperature" in {declared.name for declared in options_of(part_options(mechanism=table))}
+    x, mask = np.random.default_rng(0).standard_normal((2, 3, 4)), Mask(causal=True)
+    found = {}
+    for name, mechanism in {"flat": module.Tempered(2.0), "one": module.Tempered(), "full": table["full"]()}.items():
+        block = layers.Block(layers.MultiHead(2, mechanism))
+        p = block.init(np.random.default_rng(1), 4)
+        assert gradcheck_layer(block.forward, block.backward, p, x, mask=mask)
+        found[name] = block.forward(p, x, mask=mask)[0]
+    np.testing.assert_allclose(found["one"], found["full"], rtol=1e-12)
+    assert not np.allclose(found["flat"], found["full"])
+    with pytest.raises(ValueError, match="temperature is 0, expected a positive, finite number"):
+        module.Tempered(0)
+    with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
+        layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
 
 
 def test_the_zoos_page_is_its_results_file():

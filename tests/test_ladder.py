@@ -60,7 +60,7 @@ def test_afterwards_every_name_means_what_it_meant(given):
     contender = rungs.load(LADDER["B"][rungs.TEXTBOOK])(TINY.network, weights, batches)
     during = names()
     changed = {place for place in before if before[place] is not during.get(place)}
-    assert {("tinyattn.random", "keep_mask"), ("tinyattn.layers.drop", "keep_mask")} <= changed
+    assert {("tinyattn.random", "keep_mask"), ("tinyattn.layers.dropout_mask", "keep_mask")} <= changed
     contender.close()
     after = names()
     assert [place for place in before if before[place] is not after[place]] == []

@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -14,11 +15,14 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.cli import parser
+from tinyattn.options import option
 
 ROOT = Path(__file__).parent.parent
 FRONT = (ROOT / "website/index.md").read_text()
 OPS = (ROOT / "website/api/ops.md").read_text()
 PACKAGES = [f"tinyattn.{path.parent.name}" for path in sorted(ROOT.glob("tinyattn/*/__init__.py"))]
+PACKAGES.remove("tinyattn.commands")  # for the command line alone
+ALIASES = {"data.Truth"}  # other names of types
 NAMES = [f"{package}.{name}" for package in PACKAGES for name in importlib.import_module(package).__all__]
 
 
@@ -100,6 +104,41 @@ def test_docstrings_become_markup():
     ]
 
 
+def test_options_are_listed_as_they_are_declared():
+    pytest.importorskip("sphinx")
+    from website.extensions.docstrings import options_table, rewrite
+
+    @dataclass
+    class Shape:
+        """A shape."""
+
+        sides: int = option(4, "how many there are", at_least=3)
+        colour: str = option("red", "of the *paint*", choices=["red", "blue"])
+        width: float | None = option(None, "(default: as needed)", above=0, below=1)
+
+    rows = [
+        ("``sides``", "int, at least 3", "``4``", "how many there are"),
+        ("``colour``", "one of ``'red'``, ``'blue'``", "``'red'``", r"of the \*paint\*"),
+        ("``width``", "float, above 0, below 1, or None", "``None``", "(default: as needed)"),
+    ]
+    for row in rows:
+        assert "\n     - ".join(row) in "\n".join(options_table(Shape))
+    lines = ["A shape.", ""]
+    rewrite(None, "class", "Shape", Shape, None, lines)
+    assert lines == [r"\ A shape.", "", *options_table(Shape)]
+    assert options_table(dataclass(type("Plain", (), {}))) == []
+
+
+def test_a_table_is_shown_by_its_keys():
+    pytest.importorskip("sphinx")
+    from website.extensions.docstrings import rewrite
+
+    for table, shown in (({"full": 1, "window": 2}, "``'full'``, ``'window'``"), ({(int, str): 1}, "``(int, str)``")):
+        lines = []
+        rewrite(None, "data", "TABLE", table, None, lines)
+        assert lines == [shown, ""]
+
+
 def build(source, to):
     """Warnings are errors, and the first ones are shown."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", source / "website", source, to]
@@ -167,7 +206,7 @@ def test_every_entry_leads_to_the_line_it_begins_in(site):
         for name, signature in entry.findall(page.read_text()):
             link = re.search(r'href="[./]*source/(tinyattn/[^"#]+)\.html#line-(\d+)"', signature)
             if link is None:  # a table, a number, the values of an enumeration
-                assert name.rpartition(".")[2].isupper(), name
+                assert name.rpartition(".")[2].isupper() or name in ALIASES, name
                 continue
             lines = (ROOT / link[1]).read_text().splitlines()[int(link[2]) - 1 :]
             first = next(line for line in lines if not line.lstrip().startswith("@"))

@@ -127,7 +127,7 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
     """A dataclass with every option that an entry of these tables declares, for a model's options to inherit.
 
     `tables` are named as the model's options that choose among them: `part_options(mechanism=MECHANISMS)`. Each of its
-    options is None until it is given; then it goes to the part that declares it (`make_part`).
+    options is None until it is given; then it goes to the part that declares it (`make_parts`).
     """
     found: dict[str, tuple[str, Any, Any]] = {}
     for chosen_by, table in tables.items():

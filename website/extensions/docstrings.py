@@ -7,6 +7,7 @@ docstring of five lines one of twenty; so they stay as they are, and are turned 
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 import re
@@ -14,6 +15,8 @@ import textwrap
 from typing import Any
 
 from sphinx.application import Sphinx
+
+from tinyattn.options import Declared, options_of
 
 # One sentence, from "Shapes:" or "Raises" to its full stop; the dots of (..., d) end nothing.
 FIELD = re.compile(r"(?:(?<=[.:)]) |^)(Shapes:|Raises)((?:(?!(?<!\.)\.(?:\s|$)).)*)\.?(?=\s|$)")
@@ -63,9 +66,46 @@ def inline(text: str) -> str:
 
 def rewrite(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
     if what == "data":                     # a table, by its keys; a number; a tuple of names
-        lines[:] = [", ".join(f"``{key!r}``" for key in (obj if isinstance(obj, dict | tuple) else [obj])), ""]
+        lines[:] = [", ".join(f"``{named(key)}``" for key in (obj if isinstance(obj, dict | tuple) else [obj])), ""]
     else:
         lines[:] = as_rst("\n".join(lines))
+        if what == "class" and dataclasses.is_dataclass(obj):
+            lines += options_table(obj)
+
+
+def named(key: Any) -> str:
+    """A key as one would write it: of classes, their names."""
+    if isinstance(key, tuple):
+        return f"({', '.join(map(named, key))})"
+    return key.__name__ if isinstance(key, type) else repr(key)
+
+
+def options_table(cls: type) -> list[str]:
+    """The options that a dataclass declares or inherits, as a table; nothing where there are none."""
+    declared = options_of(cls)
+    if not declared:
+        return []
+    lines = [".. list-table::", "   :header-rows: 1", "   :class: options", ""]
+    for row in [("option", "type", "default", "meaning"), *map(described, declared)]:
+        first, *rest = row
+        lines += [f"   * - {first}", *(f"     - {cell}" for cell in rest)]
+    return [*lines, ""]
+
+
+def described(declared: Declared) -> tuple[str, str, str, str]:
+    """An option's row: name, what it may be, default, help."""
+    option = declared.option
+    if option.choices is not None:
+        kind = "one of " + ", ".join(f"``{name!r}``" for name in option.choices)
+    else:
+        bounds = {
+            "at least": option.at_least, "above": option.above, "at most": option.at_most, "below": option.below
+        }  # fmt: skip
+        said = [f"{how} {bound:g}" for how, bound in bounds.items() if bound is not None]
+        kind = ", ".join([declared.type.__name__, *said])
+    if declared.optional:
+        kind += ", or None"
+    return f"``{declared.name}``", kind, f"``{declared.default!r}``", inline(option.help)
 
 
 def without_any(

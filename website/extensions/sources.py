@@ -11,6 +11,7 @@ import inspect
 import posixpath
 import sys
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,9 @@ def source_of(module: str | None, name: str | None) -> tuple[Path, int] | None:
     found: Any = sys.modules[module]
     for part in name.split("."):
         found = getattr(found, part, None)
-    found = inspect.unwrap(found.fget if isinstance(found, property) else found)    # not its decorator's lines
+    if isinstance(found, property | cached_property):
+        found = found.fget if isinstance(found, property) else found.func
+    found = inspect.unwrap(found)                                                   # not its decorator's lines
     try:
         path, line = Path(inspect.getsourcefile(found) or ""), inspect.getsourcelines(found)[1]
     except (TypeError, OSError):
