@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any
 
 _KEY = "option"
+_NUMBERS: dict[type, Any] = {int: Integral, float: Real}      # NumPy's are among them
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,10 @@ class Option:
 
 
 def option(default: Any, help: str, **rest: Any) -> Any:
-    """A dataclass field that is an option; `rest` as in `Option`. A default of None is one that the model chooses."""
+    """A dataclass field that is an option; `rest` as in `Option`. A default of None is one that the model chooses.
+
+    Its type is bool, int, float, or str where there are `choices`; each of them, or None.
+    """
     return dataclasses.field(default=default, metadata={_KEY: Option(help, **rest)})
 
 
@@ -73,7 +77,10 @@ def _type(hint: Any) -> tuple[type, bool]:
 
 
 def check_options(owner: Any) -> None:
-    """Raise ValueError, naming the value and what was expected, for the first option of `owner` that cannot be."""
+    """Raise ValueError, naming the value and what was expected, for the first option of `owner` that cannot be.
+
+    Every option is then of the type that it was declared with.
+    """
     for declared in options_of(owner):
         value = getattr(owner, declared.name)
         if value is None and declared.optional:
@@ -82,6 +89,7 @@ def check_options(owner: Any) -> None:
         if wrong:
             shown = repr(value) if isinstance(value, str) or value is None else value
             raise ValueError(f"{declared.name} is {shown}, expected {wrong}")
+        object.__setattr__(owner, declared.name, declared.type(value))       # NumPy's numbers become Python's, for JSON
 
 
 def _wrong(declared: Declared, value: Any) -> str:
@@ -91,12 +99,11 @@ def _wrong(declared: Declared, value: Any) -> str:
         return "" if isinstance(value, str) and value in option.choices else one_of(option.choices, value)
     if declared.type is bool:
         return "" if isinstance(value, bool) else "True or False"
-    number = isinstance(value, int | float) or hasattr(value, "__index__")
-    if isinstance(value, bool) or not number or (declared.type is int and not hasattr(value, "__index__")):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS[declared.type]):
         return "a whole number" if declared.type is int else "a number"
     low, high = option.at_least, option.at_most
     fits = (
-        math.isfinite(value)
+        -(2**63) < value < 2**63                             # NaN is not, and neither is infinity
         and (low is None or value >= low)
         and (option.above is None or value > option.above)
         and (high is None or value <= high)
@@ -104,13 +111,14 @@ def _wrong(declared: Declared, value: Any) -> str:
     )
     if fits:
         return ""
-    if option.above == 0:
+    if option.above == 0 and high is None and option.below is None:
         return "a positive, finite number"
     if low is not None and option.below is not None:
         return f"{low} <= {name} < {option.below}"
     if low is not None and high is not None:
         return f"{low} to {high}"
-    return f"at least {low}"
+    bounds = {"at least": low, "above": option.above, "at most": high, "below": option.below}
+    return " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None) or "a finite number"
 
 
 def one_of(known: Iterable[str], given: Any) -> str:
@@ -135,10 +143,18 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
             for declared in options_of(cls):
                 help = f"{declared.option.help} ({chosen_by} {name}; default: {declared.default})"
                 if declared.name in found:
-                    help = f"{found[declared.name][2].metadata[_KEY].help}; {help}"
+                    _, kind, field = found[declared.name]
+                    other, mine = field.metadata[_KEY], declared.option
+                    if (declared.type | None, _bounds(mine)) != (kind, _bounds(other)):
+                        raise TypeError(f"two parts declare {declared.name} with different types or bounds")
+                    help = f"{other.help}; {help}"
                 field = option(None, **{**vars(declared.option), "help": help})
                 found[declared.name] = (declared.name, declared.type | None, field)
     return dataclasses.make_dataclass("PartOptions", list(found.values()), kw_only=True)
+
+
+def _bounds(option: Option) -> tuple[Any, ...]:
+    return option.at_least, option.above, option.at_most, option.below
 
 
 def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:

@@ -61,13 +61,15 @@ def keep_mask(
     key = int(source.integers(0, 1 << 64, dtype=np.uint64))
     threshold = min(round(rate * (1 << 16)), (1 << 16) - 1)
     # Entries of a row are numbered through its tokens and their features: the same numbers in a shorter slice.
+    if len(shape) > len(_ODD):
+        raise ValueError(f"keep_mask: shape {shape} has {len(shape)} axes, expected at most {len(_ODD)}")
     *lead, last = (shape[0], shape[1] * shape[2]) if len(shape) == 3 else shape or (1,)
     number = xp.arange(1, -(-last // 4) + 1, dtype=xp.uint64)      # four entries share a hash of 64 bits
     number *= _ODD[0]
     number += key                                                  # overflow is intended, here and below
     for axis, size in enumerate(lead):
         place = xp.arange(size, dtype=xp.uint64) if axis or rows is None else rows.astype(xp.uint64)
-        place *= _ODD[1 + axis % 3]
+        place *= _ODD[1 + axis]
         number = number + place.reshape(size, *(1,) * (len(lead) - axis))
     kept = _mixed(number).view(xp.uint16)[..., :last] >= threshold
     return kept.reshape(shape)

@@ -153,6 +153,24 @@ def test_slices_add_up_to_the_batch(case):
         np.testing.assert_allclose(found[1][name], mine, rtol=0, atol=1e-11, err_msg=name)
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_long_histories_in_slices_add_up_with_dropout_of_weights(mechanism):
+    """Slices of other lengths are other chunks and tiles, and the same masks: of the weights, where there are any."""
+    data = uneven(users=6, items=90, longest=80)
+    form = "sasrec" if "dropout" in MECHANISMS[mechanism].takes else "pre"
+    options = {"mechanism": mechanism, "block_form": form, **OWN.get(mechanism, {})}
+    network = SASRecNetwork(n_items=data.n_items, maxlen=80, dim=8, heads=2, dropout=0.4, **options)
+    p = flatten(network.init(generator(0, Stream.INIT)), np.float64)[1]
+    whole = Sampler(data, 80, data.n_users, 0, True).batch(0)
+    found = []
+    for parts in ([whole], whole.slices(30)):
+        losses = [(part.total / whole.total) * float(network.loss(
+            p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))[0]) for part in parts]  # fmt: skip
+        found.append(sum(losses))
+    assert len(parts) > 3
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
 @pytest.mark.host  # a device has one worker
 @pytest.mark.parametrize("case", CASES)
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):

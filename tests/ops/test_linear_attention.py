@@ -87,3 +87,21 @@ def test_what_is_refused(rng):
             ops.linear_attention(q, q, q, causal, form="scan")
     with pytest.raises(ValueError, match=r"keys has shape \(5,\), expected one that broadcasts to \(4,\)"):
         ops.linear_attention(q, k, v, False, np.ones(5, bool))
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("low", [-40.0, -50.0, -95.0, -1000.0])
+def test_features_that_vanish_in_float32_are_no_nan(low, causal, rng):
+    """Queries as low as they like change nothing; keys that have no feature left are taken alike."""
+    q, k, v, dout = rng.standard_normal((4, 40, 6)).astype(np.float32)
+    exact, _ = ops.linear_attention(*(a.astype(float) for a in (q - 4, k, v)), causal)
+    shifted, denominator = ops.linear_attention(q + np.float32(low), k, v, causal)
+    if low < -4:
+        np.testing.assert_allclose(shifted, exact, rtol=0, atol=1e-4 * abs(low))  # q + low has fewer digits
+    for keys in (k, k + np.float32(low)):
+        out, denominator = ops.linear_attention(q + np.float32(low), keys, v, causal)
+        gradients = ops.linear_attention_backward(dout, q + np.float32(low), keys, v, out, denominator, causal)
+        assert all(np.all(np.isfinite(x)) for x in (out, *gradients))
+        assert np.all(np.abs(out) <= np.abs(v).max() * 1.001)
+        weights = ops.linear_weights(q + np.float32(low), keys, causal)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)

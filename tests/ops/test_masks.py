@@ -33,6 +33,9 @@ MASKS = {
     "lengths": Mask(lengths=LENGTHS),
     "everything": Mask(causal=True, window=4, lengths=LENGTHS, allowed=ALLOWED),
     "allowed": as_mask(ALLOWED),
+    "one for all queries": as_mask(ALLOWED[:1]),
+    "keys": as_mask(ALLOWED[0]),
+    "keys of each sequence": as_mask(np.random.default_rng(2).random((3, 1, 1, 6)) < 0.5),
     "one a sequence": as_mask(np.random.default_rng(1).random((3, 1, 5, 6)) < 0.5),
 }
 
@@ -55,8 +58,14 @@ def test_a_mask_is_what_it_says(name):
 
 @pytest.mark.host
 def test_what_a_mask_refuses_and_leaves_alone():
-    with pytest.raises(ValueError, match="window is 0, expected at least 1"):
+    with pytest.raises(ValueError, match="window is 0, expected a whole number of at least 1"):
         Mask(window=0)
+    for wrong, says in (({"window": 2.5}, "window is 2.5"), ({"window": "3"}, "window is '3'")):
+        with pytest.raises(ValueError, match=says):
+            Mask(**wrong)
+    for wrong, says in (({"allowed": np.ones(3)}, "allowed is float64"), ({"lengths": 3}, "lengths is int")):
+        with pytest.raises(TypeError, match=says):
+            Mask(**wrong)
     mask = Mask(causal=True)
     assert as_mask(mask) is mask
     assert Mask().array(3, 3, np.zeros(1)) is None

@@ -45,9 +45,16 @@ def test_plain_loops_and_differences(causal, rng):
     np.testing.assert_allclose(out, oracles.window_attention(q, k, v, 3, causal, keys), rtol=0, atol=1e-12)
     if causal:
         assert not out[:, :4].any()  # nothing to look at
-    keep = rng.random((2, *ops.window_shape(37, 3, causal))) < 0.7
+    keep = rng.random((2, 37, 3 if causal else 5)) < 0.7
     dropped, weights = ops.window_attention(q, k, v, 3, causal, keys, keep, 0.3)
-    np.testing.assert_allclose(dropped, ops.window_weights(weights * keep / 0.7, 37) @ v, rtol=0, atol=1e-12)
+    kept = np.zeros((2, 37, 37), dtype=bool)
+    for i in range(37):
+        for r in range(3):  # entry r: the key r before; not causal: 2 r before, 2 r - 1 after
+            if i - r >= 0:
+                kept[:, i, i - r] = keep[:, i, r if causal else 2 * r]
+            if not causal and r and i + r < 37:
+                kept[:, i, i + r] = keep[:, i, 2 * r - 1]
+    np.testing.assert_allclose(dropped, (ops.window_weights(weights, 37) * kept / 0.7) @ v, rtol=0, atol=1e-12)
     assert gradcheck(ops.window_attention, ops.window_attention_backward, q, k, v, 3, causal, keys, keep, 0.3)
 
 

@@ -33,7 +33,7 @@ def add_options(command: Any, cls: type) -> None:
 
 def add_option(group: Any, declared: Declared) -> None:
     """One flag: --name, or --name and --no-name for what is on or off."""
-    text, default, option = declared.option.help, declared.default, declared.option
+    text, default, option = declared.option.help.replace("%", "%%"), declared.default, declared.option
     if declared.type is bool:
         text += "" if default is None else f" (default: {'yes' if default else 'no'})"
         group.add_argument(

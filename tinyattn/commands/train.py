@@ -41,7 +41,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def _asked(arguments: Sequence[str]) -> str:
     """The model that is named; the default one where none is, or one that is not known, which `run` refuses."""
-    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
     name = parser.parse_known_args(list(arguments))[0].model
     return name if name in MODELS else DEFAULT
@@ -52,11 +52,15 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
-        flag = argument.partition("=")[0].replace("--no-", "--")
-        owners = [name for name, cls in MODELS.items() if flag in {o.flag for o in options_of(cls)}]
+        owners = [name for name, cls in MODELS.items() if argument.partition("=")[0] in _flags(cls)]
         if owners:
             return f"{argument.partition('=')[0]} is no option of model {options.model}, but of {', '.join(owners)}"
     return f"unrecognized arguments: {' '.join(unknown)}"
+
+
+def _flags(cls: type) -> set[str]:
+    options = options_of(cls)
+    return {o.flag for o in options} | {o.flag.replace("--", "--no-", 1) for o in options if o.type is bool}
 
 
 def run(options: argparse.Namespace) -> None:

@@ -39,7 +39,11 @@ class Source:
         """What `describe` said. Raises KeyError or TypeError where it is something else."""
         if "world" in data:
             return cls(None, SeriesWorld(**data["world"]))
-        return cls(Path(data["path"]), None, dict(data.get("reading", {})))
+        reading = dict(data.get("reading", {}))
+        unknown = reading.keys() - {"format", "columns", "k_core"}
+        if unknown or not isinstance(reading.get("k_core", 1), int):
+            raise TypeError(f"reading is {reading}")
+        return cls(Path(data["path"]), None, reading)
 
     @property
     def name(self) -> str:

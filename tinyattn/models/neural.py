@@ -100,6 +100,7 @@ class NeuralRecommender(Settings, Recommender):
 
         Raises ValueError for user numbers beyond the table.
         """
+        self._fitted()
         return self._score(self.network, self.parameters, histories, users)
 
     def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
@@ -128,7 +129,7 @@ class NeuralRecommender(Settings, Recommender):
     @property
     def attends(self) -> bool:  # type: ignore[override]
         """Is there attention to show?"""
-        return self.network.attends
+        return self.items is not None and self.network.attends
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
@@ -140,7 +141,7 @@ class NeuralRecommender(Settings, Recommender):
         history = vocabulary.numbers(sequence)[-self.maxlen :]
         if not len(history):
             raise ValueError("the history is empty: expected at least one item id")
-        if not self.attends:
+        if not self.network.attends:
             raise ValueError(f"this {self.name} model has no attention")
         batch = pad([history], self.maxlen).to(backend.get_xp(self.parameters["items"]))
         _, cache = self.network.forward(self.parameters, batch)

@@ -49,14 +49,15 @@ class Recommender:
 
     def identity(self) -> dict[str, Any]:
         """Every option that says what is learned, as JSON: all but those, as `device`, that say where."""
-        return {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
+        said = {o.name: getattr(self, o.name) for o in options_of(self) if o.option.identity}
+        return {name: value for name, value in said.items() if value is not None}     # None: of a part not chosen
 
     @classmethod
     def identity_today(cls, found: dict[str, Any]) -> dict[str, Any]:
         """An identity as an older version wrote it, with the options that came since; as it is where that cannot be."""
         try:
             return cls(**found).identity()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return found
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
@@ -129,6 +130,9 @@ class Recommender:
         ValueError for a device that is not there.
         """
         module_for(where.get("device", "cpu"))
+        unknown = where.keys() - {"device", "workers"}
+        if unknown:
+            raise TypeError(f"load got {', '.join(sorted(unknown))}, expected device or workers")
         meta, arrays = read_arrays(Path(path), "model")
         from . import MODELS  # which imports every model, and this file
 

@@ -120,12 +120,13 @@ class RunFolder:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
         from . import MODELS  # which imports this file
 
-        if found.get("model") in MODELS:
+        if isinstance(found.get("model"), str) and found["model"] in MODELS:
             found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
         old, new = (c["parameters"] | _dict(c.get("evaluation")) | {"model": c.get("model")} for c in (found, config))
-        for name in sorted(new, key=lambda name: old.get(name) is None):     # first what was said there, too
-            if old.get(name) != new[name]:
-                was, now = _told(old.get(name)), _told(new[name])
+        first = ("model", "mechanism", "position")                          # what other options depend on
+        for name in sorted(old.keys() | new.keys(), key=lambda name: (name not in first, name)):
+            if old.get(name) != new.get(name):
+                was, now = _told(old.get(name)), _told(new.get(name))
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
 
 

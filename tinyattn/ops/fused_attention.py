@@ -65,6 +65,7 @@ def fused_attention(
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     xp, (n, m), mask = get_xp(q, k, v), (q.shape[-2], k.shape[-2]), as_mask(mask)
+    expect_onto((*q.shape[:-1], m), bool, mask=mask.allowed)
     if not is_numpy(xp):
         out, weights = attention(q, k, v, mask.array(n, m, like=q), scale=scale)
         return out, AttentionCache(q, k, v, scale, plain=weights)
@@ -154,7 +155,6 @@ def _tiles(mask: Mask, shape: tuple[int, ...], like: Array) -> list[tuple[slice,
     n, m = shape[-2:]
     if not mask.only_causal or not n * m:
         allowed = mask.array(n, m, like)
-        expect_onto(shape, bool, mask=allowed)
         return [(slice(0, n), slice(0, m), None if allowed is None else (slice(0, m), ~allowed))]
     found = []
     for first in range(0, n, TILE):

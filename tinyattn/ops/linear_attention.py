@@ -18,6 +18,7 @@ from ..backend import Array, get_xp
 from .shapes import expect, expect_onto, row_sum, transpose_last
 
 CHUNK = 32
+FLOOR = 1e-30      # φ is nowhere less: float32 divides by it still, and exp(-100) it could not
 
 
 def linear_attention(
@@ -34,7 +35,7 @@ def linear_attention(
     expect("...nd ...nd ...ne" if causal else "...nd ...md ...me", q=q, k=k, v=v)
     expect_onto(k.shape[:-1], bool, like=k, keys=keys)
     _form(form)
-    y = _sum(_features(q), _features(k, keys), _with_ones(v), causal, form)     # (..., n, e + 1)
+    y = _sum(_query_features(q), _features(k, keys), _with_ones(v), causal, form)     # (..., n, e + 1)
     denominator = y[..., -1:]
     denominator = get_xp(y).where(denominator == 0, 1.0, denominator)           # nothing to look at: out is 0
     return y[..., :-1] / denominator, denominator
@@ -54,14 +55,14 @@ def linear_attention_backward(
     dy = [dout, -Σ dout ⊙ out] / denominator. And φ' is 1 where φ > 1, and φ itself, the exponential, below.
     """
     expect("...ne ...nd ...md ...me ...ne ...no", dout=dout, q=q, k=k, v=v, out=out, denominator=denominator)
-    xp, a, b, c = get_xp(dout), _features(q), _features(k, keys), _with_ones(v)
+    xp, a, b, c = get_xp(dout), _query_features(q), _features(k, keys), _with_ones(v)
     dy = xp.concatenate([dout, -row_sum(dout * out)], axis=-1)      # out = y[:-1] / y[-1]
     dy /= denominator
     dq = _sum(dy, c, b, causal, form)                               # y = Σ (a·b) c: da
     dk = _sum_back(c, dy, a, causal, form)                          #                db
     dv = _sum_back(b, a, dy, causal, form)[..., :-1]                #                dc;  c = [v, 1]
-    dq *= xp.minimum(a, 1)                                          # a = φ(q)
-    dk *= xp.minimum(b, 1)                                          # b = φ(k), and 0 for what is no real key
+    dq *= _slope(a)                                          # a = φ(q)
+    dk *= _slope(b)                                          # b = φ(k), and 0 for what is no real key
     return dq, dk, dv
 
 
@@ -73,7 +74,7 @@ def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None =
     """
     expect("...nd ...nd" if causal else "...nd ...md", q=q, k=k)
     expect_onto(k.shape[:-1], bool, like=k, keys=keys)
-    weights = _features(q) @ transpose_last(_features(k, keys))     # (..., n, d) @ (..., d, m)
+    weights = _query_features(q) @ transpose_last(_features(k, keys))     # (..., n, d) @ (..., d, m)
     if causal:
         weights = get_xp(q).tril(weights)
     denominator = row_sum(weights)
@@ -161,11 +162,22 @@ def _sum_back(a: Array, b: Array, c: Array, causal: bool, form: str) -> Array:
     return _sum(a, b, c, causal, form)[..., ::-1, :]
 
 
+def _query_features(q: Array) -> Array:
+    """φ(q). Of a query whose entries are all negative, φ is divided by its largest: out stays, and is not 0 / 0."""
+    xp = get_xp(q)
+    return _features(q - xp.minimum(xp.max(q, axis=-1, keepdims=True), 0)) if q.size else _features(q)
+
+
+def _slope(features: Array) -> Array:
+    """φ' from φ: 1 where x > 0, exp(x) below, and 0 for what is no real key."""
+    return get_xp(features).clip(features - FLOOR, 0, 1)
+
+
 def _features(x: Array, keys: Array | None = None) -> Array:
     """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for what is no real key."""
     xp = get_xp(x)
     features = xp.exp(xp.minimum(x, 0))
-    features += xp.maximum(x, 0)
+    features += xp.maximum(x, 0) + FLOOR
     if keys is not None:
         features *= xp.broadcast_to(keys, x.shape[:-1])[..., None]
     return features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from ..backend import Array, get_xp
 
@@ -29,8 +30,13 @@ class Mask:
     allowed: Array | None = None     # boolean, True = may look: any other pattern
 
     def __post_init__(self) -> None:
-        if self.window is not None and self.window < 1:
-            raise ValueError(f"window is {self.window}, expected at least 1")
+        if self.window is not None and (not isinstance(self.window, Integral) or self.window < 1):
+            raise ValueError(f"window is {self.window!r}, expected a whole number of at least 1")
+        for name, kinds, expected in (("lengths", "iu", "integers (B,)"), ("allowed", "b", "a boolean array")):
+            x = getattr(self, name)
+            if x is not None and (getattr(x, "dtype", None) is None or x.dtype.kind not in kinds):
+                found = x.dtype if hasattr(x, "dtype") else type(x).__name__
+                raise TypeError(f"{name} is {found}, expected {expected}")
 
     @property
     def only_causal(self) -> bool:
@@ -57,8 +63,12 @@ class Mask:
         """What query `at` of each sequence may look at. Shapes: at (B,), keys n -> onto (B, heads, 1, n), or None."""
         xp, allowed = get_xp(like, at), self.allowed
         if allowed is not None:
-            allowed = xp.broadcast_to(allowed, (len(at), *(allowed.shape[-3:-2] or (1,)), *allowed.shape[-2:]))
-            allowed = xp.take_along_axis(allowed, at[:, None, None, None], axis=2)
+            heads = allowed.shape[-3] if allowed.ndim > 2 else 1
+            if allowed.ndim < 2 or allowed.shape[-2] == 1:              # the same keys for every query
+                allowed = xp.broadcast_to(allowed, (len(at), heads, 1, n))
+            else:
+                allowed = xp.broadcast_to(allowed, (len(at), heads, allowed.shape[-2], n))
+                allowed = xp.take_along_axis(allowed, at[:, None, None, None], axis=2)
         return self._rows(at[:, None, None, None], n, allowed, like)
 
     def _rows(self, query: Array, m: int, allowed: Array | None, like: Array) -> Array | None:

@@ -29,8 +29,9 @@ def window_attention(
     One of n or more is full attention (causal or not).
 
     Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, none of the padding) broadcasts to
-    (..., n), `keep` (boolean, from `keep_mask`) to the weights -> out (..., n, e), weights (..., chunks, c, 2 c or 3 c)
-    as `window_shape` says, those before dropout. `window_weights` lays them out as (..., n, n).
+    (..., n); `keep` (boolean, from `keep_mask`) is (..., n, W), by query and distance as `distance_slots` says
+    -> out (..., n, e), weights (..., chunks, c, 2 c or 3 c) as `window_shape` says, those before dropout.
+    `window_weights` lays them out as (..., n, n).
     A query that may look at nothing gets zeros.
     Raises ValueError for a window below 1 and for shapes that do not fit, TypeError for dtypes.
     """
@@ -41,7 +42,7 @@ def window_attention(
     mask = _band(c, width, window, causal, q) & _real(keys, n, c, width, q)     # (..., chunks, c, width)
     out, weights = attention(
         _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), mask,
-        keep=keep, rate=rate, scale=scale,
+        keep=_laid_out(keep, c, width, causal), rate=rate, scale=scale,
     )  # fmt: skip
     return _whole(out, n), weights
 
@@ -60,7 +61,7 @@ def window_attention_backward(
     _, c, width = window_shape(n, window, causal)
     dq, dk, dv, _ = attention_backward(
         _chunked(dout, c), _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), weights,
-        keep=keep, rate=rate, scale=scale,
+        keep=_laid_out(keep, c, width, causal), rate=rate, scale=scale,
     )  # fmt: skip
     return _whole(dq, n), _whole(_around_backward(dk, c), n), _whole(_around_backward(dv, c), n)
 
@@ -68,7 +69,7 @@ def window_attention_backward(
 def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, int]:
     """How `window_attention` cuts n tokens: -> chunks, queries a chunk, keys that each of these is compared with.
 
-    The last three axes of its weights, and of the `keep` that it is given. A single chunk has no neighbours.
+    The last three axes of its weights. A single chunk has no neighbours.
     Raises ValueError for a window that is not a whole number of at least 1.
     """
     if not isinstance(window, Integral):
@@ -94,11 +95,37 @@ def window_weights(weights: Array, n: int) -> Array:
     return dense
 
 
-def _band(c: int, width: int, window: int, causal: bool, like: Array) -> Array:
-    """Which of its keys a query of a chunk may look at, by their distance. Shapes: -> (c, width) boolean."""
+def distance_slots(n: int, window: int, causal: bool = True) -> int:
+    """How many entries a query has in the `keep` of `window_attention`, one for each distance of a key.
+
+    Entry r is the key r tokens before; not causal: entry 2 r the key r before, 2 r - 1 the key r after. What a query
+    drops then depends on it and on the distance, and not on how many tokens there are beside.
+    """
+    window = min(int(window), max(n, 1))
+    return window if causal else 2 * window - 1
+
+
+def _laid_out(keep: Array | None, c: int, width: int, causal: bool) -> Array | None:
+    """A mask by query and distance as one of the weights: (..., n, W) -> (..., chunks, c, width)."""
+    if keep is None:
+        return None
+    xp, back = get_xp(keep), _back(c, width, keep)
+    slot = back if causal else xp.where(back < 0, -2 * back - 1, 2 * back)
+    slot = xp.clip(slot, 0, keep.shape[-1] - 1)                 # beyond the window the weights are 0 anyway
+    keep = _chunked(keep, c)                                    # (..., chunks, c, W)
+    return xp.take_along_axis(keep, xp.broadcast_to(slot, (*keep.shape[:-2], *slot.shape)), axis=-1)
+
+
+def _back(c: int, width: int, like: Array) -> Array:
+    """How far before a query of a chunk each of its keys stands, i - j. Shapes: -> (c, width)."""
     xp = get_xp(like)
     first = 0 if width == c else -c                             # of the keys, from the chunk's first query
-    back = xp.arange(c)[:, None] - (xp.arange(width) + first)   # i - j
+    return xp.arange(c)[:, None] - (xp.arange(width) + first)
+
+
+def _band(c: int, width: int, window: int, causal: bool, like: Array) -> Array:
+    """Which of its keys a query of a chunk may look at, by their distance. Shapes: -> (c, width) boolean."""
+    back = _back(c, width, like)
     return (back < int(window)) & (back > (-1 if causal else -int(window)))
 
 

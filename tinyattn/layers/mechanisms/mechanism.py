@@ -61,7 +61,7 @@ class Mechanism:
     def refuse(self, mask: Mask, terms: dict[str, Array], dropout: bool) -> None:
         """Raise ValueError for what this mechanism does not take."""
         given = {name for name, value in vars(mask).items() if value is not None and value is not False}
-        for name in (given | set(terms) | ({"dropout"} if dropout else set())) - self.takes:
+        for name in sorted((given | set(terms) | ({"dropout"} if dropout else set())) - self.takes):
             raise ValueError(f"mechanism {self.name} does not take {SAID.get(name, name)}")
 
 

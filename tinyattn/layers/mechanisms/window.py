@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...backend import Array
 from ...ops import Mask, window_attention, window_attention_backward, window_weights
-from ...ops.window_attention import window_shape
+from ...ops.window_attention import distance_slots
 from ...options import option
 from ..dropout_mask import dropout_mask
 from .mechanism import Mechanism
@@ -19,7 +19,7 @@ class WindowCache(NamedTuple):
     v: Array
     banded: Array               # (..., h, chunks, c, 2 c or 3 c), as `window_attention` gives them
     causal: bool
-    keep: Array | None          # likewise: dropout of the weights
+    keep: Array | None          # (..., h, n, W): dropout of the weights, by query and distance
     rate: float
 
     @property
@@ -42,8 +42,8 @@ class Window(Mechanism):
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, WindowCache]:
-        shape = (*q.shape[:-2], *window_shape(q.shape[-2], self.window, mask.causal))
-        keep = dropout_mask(q, shape, rate, rng)
+        n = q.shape[-2]
+        keep = dropout_mask(q, (*q.shape[:-1], distance_slots(n, self.window, mask.causal)), rate, rng)
         out, banded = window_attention(q, k, v, self.window, mask.causal, mask.keys(k.shape[-2], like=k), keep, rate)
         return out, WindowCache(q, k, v, banded, mask.causal, keep, rate)
 

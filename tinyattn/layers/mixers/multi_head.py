@@ -117,7 +117,12 @@ class MultiHead(Mixer):
     takes_memory = True
 
     def __post_init__(self) -> None:
-        for term in self.position.gives - self.mechanism.takes:
+        for what, part, kind in (("mechanism", self.mechanism, Mechanism), ("position", self.position, Position)):
+            if not isinstance(part, kind):
+                raise TypeError(f"{what} is {part!r}, expected a {kind.__name__}, such as an entry of its table, made")
+        if self.heads < 1:
+            raise ValueError(f"heads is {self.heads}, expected at least 1")
+        for term in sorted(self.position.gives - self.mechanism.takes):
             raise ValueError(
                 f"position {self.position.name} gives a {term}, and mechanism {self.mechanism.name} takes none"
             )
@@ -127,6 +132,8 @@ class MultiHead(Mixer):
         return "dropout" in self.mechanism.takes
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        if dim % self.heads:
+            raise ValueError(f"heads = {self.heads} does not divide the dimension {dim}")
         p = multi_head_init(rng, dim, bias=self.bias, output=self.output)
         own = {
             "mechanism": self.mechanism.init(rng, self.heads, dim // self.heads),
@@ -166,7 +173,9 @@ class MultiHead(Mixer):
         slots: Array | None = None,
     ) -> Array:
         """One query a sequence needs no keys and values of the others, where full attention gives the same."""
-        memory, as_full = x if memory is None else memory, self.mechanism.as_full(as_mask(mask))
+        memory, mask = x if memory is None else memory, as_mask(mask)
+        self.mechanism.refuse(mask, {}, dropout=False)
+        as_full = self.mechanism.as_full(mask)
         if as_full is None or self.position.at_heads:
             return super().at(p, x, memory, at, mask=mask, slots=slots)
         row = as_full.row(at, memory.shape[1], like=x)

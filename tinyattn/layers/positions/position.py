@@ -16,15 +16,18 @@ class Position:
     It may act in two places, and each has its parameters. `slots` (B, n) says where each token stands, 0 to maxlen - 1.
 
         at the tokens    once, before the first block: `add` (learned embeddings, sinusoids)
-        at the heads     in every block (`at_heads` True): `enter` turns queries and keys (rotary embeddings), or gives
-                         the mechanism something to work with, under the names that `gives` lists: "bias", (h, n, n),
-                         is added to its scores (linear biases, buckets of distances). A mechanism that does not take
-                         it refuses the scheme.
+        at the heads     in every block, where a scheme has an `enter` of its own (`at_heads` is then True): it turns
+                         queries and keys (rotary embeddings), or gives the mechanism something to work with, under the
+                         names that `gives` lists: "bias", (h, n, n), is added to its scores (linear biases, buckets
+                         of distances). A mechanism that does not take it refuses the scheme.
     """
 
     name: ClassVar[str]
     at_heads: ClassVar[bool] = False
     gives: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        cls.at_heads = cls.enter is not Position.enter
 
     def __post_init__(self) -> None:
         check_options(self)
