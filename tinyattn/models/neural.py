@@ -100,7 +100,8 @@ class NeuralRecommender(Settings, Recommender):
 
         Raises ValueError for user numbers beyond the table.
         """
-        self._fitted()
+        if not hasattr(self, "network"):
+            self._fitted()                                   # which says so
         return self._score(self.network, self.parameters, histories, users)
 
     def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
@@ -129,7 +130,7 @@ class NeuralRecommender(Settings, Recommender):
     @property
     def attends(self) -> bool:  # type: ignore[override]
         """Is there attention to show?"""
-        return self.items is not None and self.network.attends
+        return hasattr(self, "network") and self.network.attends
 
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
