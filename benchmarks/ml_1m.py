@@ -40,10 +40,6 @@ TABLE = Table(
         "gru4rec": Configuration(
             "GRU4Rec, basic form, d 50, BCE", COMMON | {"model": "gru4rec", "patience": 20}, seeds=3
         ),
-        "gru4rec-ce": Configuration(
-            "GRU4Rec, basic form, d 64, cross-entropy",
-            COMMON | {"model": "gru4rec", "dim": 64, "loss": "ce", "patience": 20},
-        ),
     },
     published=[
         ("popularity (Kang & McAuley 2018)", "", "", ".4329", ".2377", "", ""),
@@ -60,6 +56,8 @@ TABLE = Table(
 Under full ranking a first-order Markov chain stands above SASRec trained with one sampled negative in NDCG@10,
 and level with it in HR@10; under uni100 it is far behind. Sampled metrics reward telling an item from a random
 one, not from its rivals. Cross-entropy trains on all rivals at once, and stands above both under every protocol.
+GRU4Rec in its basic form, on the same batches and loss, stands below SASRec under every protocol, and far above
+what was published for the original.
 """,
 )
 

@@ -55,7 +55,8 @@ def pre_block(
 
     f, norm_2, ffn = block.normed_feed_forward.forward(p["norm_2"], p["feed_forward"], x)
     keep_2 = dropout_mask(x, x.shape, block.rate, rng)
-    y = x + dropout(f, keep_2, block.rate)
+    y = dropout(f, keep_2, block.rate)
+    y += x                                                   # in place: f is this function's own
     return y, BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
@@ -65,12 +66,12 @@ def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tu
     dx, norm_2, ffn = block.normed_feed_forward.backward(
         p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
     )
-    dx = dx + dy                                             # y = x + ...
+    dx += dy                                                 # y = x + ...
 
     da = dropout_backward(dx, cache.keep_1, block.rate)
     dh, norm_1, attention = block.normed_mixer.backward(p["norm_1"], p["attention"], da, cache.norm_1, cache.attention)
-    dx = dx + dh                                             # x = x + ...
-    return dx, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
+    dh += dx                                                 # x = x + ...
+    return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
 
 def post_block(
