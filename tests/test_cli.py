@@ -272,7 +272,7 @@ def test_what_recommend_refuses(finished, capsys):
 
 def test_a_diverging_run_names_the_step(data, tmp_path, capsys):
     out = tmp_path / "wild"
-    train = ["train", data, "--maxlen", "6", "--dim", "8", "--lr", "1e18", "--epochs", "3"]
+    train = ["train", data, "--maxlen", "6", "--dim", "8", "--lr", "1e30", "--epochs", "3"]
     refuses(capsys, [*train, "--batch-size", "20", "--out", out], "diverged at step 2 (epoch 1): loss nan")
     assert (out / "checkpoint.npz").exists()
     assert not (out / "model.npz").exists()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping
@@ -103,7 +104,7 @@ def _wrong(declared: Declared, value: Any) -> str:
         return "a whole number" if declared.type is int else "a number"
     low, high = option.at_least, option.at_most
     fits = (
-        -(2**63) < value < 2**63                             # NaN is not, and neither is infinity
+        (abs(int(value)) < 2**63 if isinstance(value, Integral) else math.isfinite(value))
         and (low is None or value >= low)
         and (option.above is None or value > option.above)
         and (high is None or value <= high)

@@ -211,7 +211,7 @@ def test_a_wrong_model_is_caught(leaf):
             return grads
 
     data = uneven()
-    network = Wrong(items=data.n_items, maxlen=4, dim=4)
+    network = Wrong(n_items=data.n_items, maxlen=4, dim=4)
     _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
     report = gradcheck_model(network, p, Sampler(data, 4, 7, 0, True).batch(0))
     bad = {entry.name for entry in report.entries if entry.error > report.tolerance}
