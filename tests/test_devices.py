@@ -46,7 +46,7 @@ ALSO = {
     "norm": "layers/test_gradients.py",
     "dropout_mask": "layers/test_gradients.py",
     "gather_rows": "models/test_network.py",
-    "as_mask": "layers/test_seams.py",
+    "as_mask": "ops/test_masks.py, models/test_seams.py",
     "paired": "layers/test_pairs.py",
 }
 ON_THE_HOST = {"glorot"}  # no arithmetic of an op
