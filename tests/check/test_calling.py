@@ -131,17 +131,30 @@ def test_probabilities_by_log_sum_exp_are_right():
         (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),
         (lambda s: (row for row in s), "p is a generator"),
         (lambda s: (), "softmax returned nothing"),
-        (lambda s: sys.exit(3), "softmax raised SystemExit: 3"),
-        (lambda s: (_ for _ in ()).throw(BaseException("odd")), "softmax raised BaseException: odd"),
-        (lambda s: s.nothing, "softmax raised AttributeError"),
+        (lambda s: s / s.shape[3], "softmax raised IndexError"),
     ],
     ids=lambda x: x if isinstance(x, str) else "",
 )
 def test_odd_results_are_findings_and_not_our_crash(result, says):
-    report = check("softmax", lambda s, mask=None: result(s))
+    report = check("softmax", lambda s, mask=None: result(s), strict=True)
     assert not report
     assert not report.problem
     assert says in report.failures[0].message
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        (lambda s: sys.exit(3), "softmax raised SystemExit: 3"),
+        (lambda s: (_ for _ in ()).throw(BaseException("odd")), "softmax raised BaseException: odd"),
+        (lambda s: s.nothing, "softmax raised AttributeError"),
+    ],
+)
+def test_what_raises_on_every_call_could_not_be_run_and_the_one_reason_is_said(result, says):
+    report = check("softmax", lambda s, mask=None: result(s))
+    assert not report
+    assert report.problem.startswith(f"nothing could be called: {says}")
+    assert not report.findings
 
 
 @pytest.mark.parametrize("name", ["random.py", "hypothesis.py", "numpy.py", "numbers.py", "types.py"])

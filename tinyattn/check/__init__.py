@@ -4,6 +4,7 @@ gradcheck(forward, backward, *inputs)      is this backward the derivative of th
 check_implementation(mine, "attention")    every property of attention, and the name of the bug; in a child process
 check_in_process(mine, "attention")        the same without a child process, as in a notebook
 properties_for(mine, "attention")          the same as pytest tests, one a property
+layer(Class, params={...}, grads={...})    a class with forward and backward, as `check_implementation` takes it
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from .gradcheck import GradReport, gradcheck, gradcheck_layer, gradcheck_model
 _LAZY = {
     "check_implementation": "runner",
     "check_in_process": "runner",
-    "Report": "trial",
+    "Report": "report",
+    "layer": "classes",
     "SPECS": "specs",
     "properties_for": "plugin",
     "diagnose": "diagnosis",
@@ -23,7 +25,7 @@ _LAZY = {
 }
 
 __all__ = ["SPECS", "GradReport", "Report", "check_implementation", "check_in_process", "diagnose", "gradcheck",
-           "gradcheck_layer", "gradcheck_model", "properties_for", "zoo"]  # fmt: skip
+           "gradcheck_layer", "gradcheck_model", "layer", "properties_for", "zoo"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

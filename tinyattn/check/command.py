@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from ..files import write_atomically
+
+from .conventions import choices_of
 from .isolation import CheckerFailedError
 from .measure import catalogue, measure, summary, table
+from .report import junit, page
 from .runner import check_implementation
 from .specs import SPECS, get_spec, properties_of
 from .zoo import ZOO
@@ -43,11 +49,19 @@ def _run(options: argparse.Namespace) -> int:
     if options.contract is not None:
         if options.kind not in (None, options.contract):
             raise ValueError(f"--contract {options.contract} and --as {options.kind} ask for two kinds")
-        clauses = get_spec(options.contract).contract()
-        return _print(options, clauses, [f"- {clause}" for clause in clauses])
+        spec = get_spec(options.contract)
+        clauses = spec.contract()
+        lines = [f"- {clause}" for clause in clauses]
+        choices = choices_of(spec)
+        if choices:
+            lines += ["conventions: no failure unless --strict is given"] + [f"- {choice}" for choice in choices]
+        return _print(options, clauses + choices, lines)
     if options.zoo:
         return _zoo(options, chosen)
     targets = {name: OURS[name] for name in chosen} if options.self else _target(options)
+    for path in (options.html, options.junit):
+        if path is not None and (path.is_dir() or not os.access(_existing(path), os.W_OK)):
+            raise ValueError(f"{path} cannot be written: expected a file in a folder that is writable")
     reports = []
     for name, target in targets.items():
         with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
@@ -58,6 +72,7 @@ def _run(options: argparse.Namespace) -> int:
                     examples=options.examples,
                     seed=options.seed,
                     time_limit=options.time_limit,
+                    strict=options.strict,
                     progress=_advance(bar),
                 )
             )
@@ -66,7 +81,15 @@ def _run(options: argparse.Namespace) -> int:
     if options.json:
         found = [report.to_json() for report in reports]
         print(json.dumps(found if options.self else found[0], indent=1, default=_plain))
+    for path, text in ((options.html, page), (options.junit, junit)):
+        if path is not None:
+            write_atomically(path, text(reports).encode("utf-8", "replace"))
     return 2 if any(r.problem for r in reports) else 0 if all(reports) else 1
+
+
+def _existing(path: Path) -> Path:
+    """The path itself, or the nearest folder above it that exists."""
+    return path if path.exists() else _existing(path.absolute().parent)
 
 
 def _target(options: argparse.Namespace) -> dict[str, str]:

@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from .property import EMPTY_BATCHES, Property, Violation, close, demand, largest, rounding, same_bits, stating
+from .property import (
+    EMPTY_BATCHES,
+    Property,
+    Violation,
+    close,
+    demand,
+    largest,
+    rounding,
+    same_bits,
+    stating,
+    untouched,
+)
 from .spec import Spec
 from .subject import Subject
 
@@ -48,18 +59,20 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         f"{f} leaves every bit of its inputs as it was",
         "shapes",
         "Something like x -= ... or out=x writes into the caller's array: work on a copy.",
+        gravity="contract",
     )
     def inputs_unchanged(op: Subject, **case: Any) -> None:
         before = _copied(case)
         op.outputs(**case)
         for name, x in _arrays(before).items():
-            same_bits(case[name], x, f"the {name} that was given")
+            untouched(case[name], x, f"the {name} that was given")
 
     @states(
         "exact",
         f"what {f} returns shares no memory with what it was given",
         "shapes",
         "A view into an input changes when the input does: return a new array.",
+        gravity="contract",
     )
     def own_memory(op: Subject, **case: Any) -> None:
         for name, y in zip(spec.outputs, op.outputs(**case), strict=True):
@@ -71,6 +84,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         f"equal calls of {f} give equal results, and earlier results survive later calls",
         "shapes",
         "Is a buffer, a cache or a generator kept between calls?",
+        gravity="contract",
     )
     def repeatable(op: Subject, **case: Any) -> None:
         first = op.outputs(**case)
@@ -78,7 +92,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         op.outputs(**_other(spec, case))
         for x, copy in zip(first, kept, strict=True):
             if x is not None:
-                same_bits(x, copy, "after a later call, the first result")
+                untouched(x, copy, "after a later call, the first result")
         for x, copy in zip(op.outputs(**case), kept, strict=True):
             if x is not None:
                 same_bits(x, copy, "an equal call's result")
@@ -88,6 +102,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         f"{f} does not care how its inputs lie in memory: Fortran order, strides, read-only",
         "properties",
         "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+        gravity="contract",
     )
     def memory_layout(op: Subject, **case: Any) -> None:
         outputs = op.outputs(**case)
@@ -103,6 +118,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         "shapes",
         "Which line needs at least one entry: a reduction, a division by the batch size, a reshape with -1?",
         leads=EMPTY_BATCHES,
+        gravity="contract",
     )
     def batch_of_nothing(op: Subject, **case: Any) -> None:
         if not _nothing_of(spec, case):
@@ -184,13 +200,14 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         f"the backward of {f} leaves the bits of everything it is given, and shares no memory with it",
         "gradients",
         "dx -= ... on something you were given spoils it for the next layer, or for a second call.",
+        gravity="contract",
     )
     def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
         given = op.prepared(case, upstream(spec, case))
         kept = _copied(given)
         returned = op.backward(given)
         for name, x in _arrays(kept).items():
-            same_bits(given[name], x, f"the {name} that the backward was given")
+            untouched(given[name], x, f"the {name} that the backward was given")
         for name, g in op.name_gradients(case, returned).items():
             for other, x in _arrays(given).items():
                 demand(
@@ -202,6 +219,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         f"the backward of {f}, called twice, gives the same gradients, and the first ones survive",
         "gradients",
         "What does a call leave behind: in a cache, in a saved array, in a buffer?",
+        gravity="contract",
     )
     def backward_twice(op: Subject, **case: Any) -> None:
         given = op.prepared(case, upstream(spec, case))
@@ -210,7 +228,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         other = _other(spec, case)
         op.gradients(other, *upstream(spec, other, 1))  # a forward and a backward of something else
         for name, g in kept.items():
-            same_bits(first[name], g, f"after another call, the first d{name}")
+            untouched(first[name], g, f"after another call, the first d{name}")
         again = op.name_gradients(case, op.backward(given))
         for name, g in kept.items():
             same_bits(again[name], g, f"the second call's d{name}")
@@ -220,6 +238,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         f"the backward of {f} goes by what it is given, not by the last forward",
         "gradients",
         "Two layers share your function: whose forward does the backward remember?",
+        gravity="contract",
     )
     def no_memory_of_the_forward(op: Subject, **case: Any) -> None:
         given = op.prepared(case, upstream(spec, case))
@@ -267,6 +286,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         f"the backward of {f} does not care how its inputs lie in memory",
         "gradients",
         "Is there a reshape, a .ravel() or an in-place step that takes C order for granted?",
+        gravity="contract",
     )
     def backward_memory_layout(op: Subject, **case: Any) -> None:
         given = op.prepared(case, upstream(spec, case))
@@ -284,6 +304,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         "gradients",
         "A sum over no entries is 0: which line divides by their number?",
         leads=EMPTY_BATCHES,
+        gravity="contract",
     )
     def gradients_of_nothing(op: Subject, **case: Any) -> None:
         if not _nothing_of(spec, case):
@@ -389,7 +410,7 @@ def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
     if found is None and np.shape(x):
         raise Violation(f"{what} is a {type(x).__name__}, expected an array")
     if found is not None and found != dtype:
-        raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)))
+        raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)), "contract")
 
 
 def _tolerance(spec: Spec, case: dict[str, Any], result: Any) -> float:

@@ -13,17 +13,20 @@ import itertools
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .cases import CaseDrawer
+from .forms import with_batch
 from .isolation import TooLongError, alarm
 from .observing import observe_call
+from .property import Violation
 from .specs import SPECS, Spec, properties_of
 from .subject import Subject
+from .trial import Trial
 from .zoo import ZOO, Bug
 
 FINGERPRINTS = Path(__file__).parent / "zoo" / "fingerprints.json"
@@ -63,22 +66,75 @@ class Diagnosis:
         return "\n".join(lines)
 
 
-def diagnose(op: Subject, spec: Spec, failed: Iterable[str] = (), limit: float = 60.0) -> Diagnosis:
-    """Name the bug of `op`, given its failed properties, in about `limit` seconds at most."""
+def diagnose(
+    op: Subject, spec: Spec, failed: Iterable[str] = (), limit: float = 60.0, shown: Trial | None = None
+) -> Diagnosis:
+    """Name the bug of `op`, given its failed properties, in about `limit` seconds at most.
+
+    `shown` is the failure that the report shows: a bug is named only if it gives the same there.
+    """
     if spec.name not in ZOO:
         return Diagnosis()
     until = time.monotonic() + limit
-    cases = range(len(battery(spec.name)))
-    seen = [observe(op, spec, i, limit=5.0) for i in cases]
-    if all(s.get("forward", "overflow") != "overflow" for s in seen):
+    cases = [i for i in range(len(battery(spec.name))) if op.offers(_case(op, i))]
+    seen = {i: observe(op, spec, i, limit=5.0) for i in cases}
+    if all(s.get("forward", "overflow") != "overflow" for s in seen.values()):
         return Diagnosis()  # it returned no numbers on any case
-    truth = [_zoo_run(spec.name, frozenset(), op, i) for i in cases]
+    truth = {i: _zoo_run(frozenset(), op, i) for i in cases}
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
         if wrong:
-            found = _matching(_Match(op, spec, seen, truth, wrong, aspect), until)
-            return found or _by_failures(op, spec, set(failed), seen, truth)
-    return _by_failures(op, spec, set(failed), seen, truth)
+            found = _shown_by(shown, op, _matching(_Match(op, spec, seen, truth, wrong, aspect), until))
+            return found or _shown_by(shown, op, _by_failures(op, spec, set(failed), seen, truth))
+    return _shown_by(shown, op, _by_failures(op, spec, set(failed), seen, truth))
+
+
+def _shown_by(shown: Trial | None, op: Subject, found: Diagnosis) -> Diagnosis:
+    """The diagnosis, if these bugs fail the property that is shown, with the same numbers on the case that is shown."""
+    if shown is None or not found:
+        return found
+    same = "" if found.how == "failures" else "numbers"
+    if len(found.bugs) > 1:
+        return found if _fails_alike(shown, op, frozenset(b[0].name for b in found.bugs), same) else Diagnosis()
+    kept = [b for b in found.bugs[0] if any(_fails_alike(shown, op, frozenset([n]), same) for n in (b.name, *b.also))]
+    return replace(found, bugs=(tuple(kept),)) if kept else Diagnosis()
+
+
+def _fails_alike(shown: Trial, op: Subject, bugs: frozenset[str], same: str) -> bool:
+    """Whether the zoo's implementation with these bugs fails on the case that is shown, with the `same` numbers."""
+    zoo = _zoo_subject(op.spec.name, bugs)
+    mine = shown.violation
+    try:
+        with np.errstate(all="ignore"):
+            shown.prop.holds(zoo, **_copies(shown.case))
+    except Violation as violation:
+        if not same or mine is None:
+            return True
+        if (mine.__cause__ is None) != (violation.__cause__ is None):
+            return False
+        if mine.got is None or violation.got is None:
+            return mine.got is violation.got
+        return str(mine.got) == str(violation.got) or _same_value(mine.got, violation.got)
+    except Exception:  # a result that the property cannot look at
+        return False
+    return False
+
+
+def _same_value(a: Any, b: Any) -> bool:
+    try:
+        return same_numbers(np.asarray(a, np.float32), np.asarray(b, np.float32))
+    except (TypeError, ValueError):
+        return False
+
+
+def _copies(case: dict[str, Any]) -> dict[str, Any]:
+    return {n: x.copy() if isinstance(x, np.ndarray) else x for n, x in case.items()}
+
+
+def _case(op: Subject, i: int) -> dict[str, Any]:
+    """Case i of the battery, as `op` takes it."""
+    case = op.fit(battery(op.spec.name)[i])
+    return case if op.offers(case) or not op.forms else with_batch(op.spec, case)
 
 
 @dataclass(frozen=True)
@@ -87,8 +143,8 @@ class _Match:
 
     op: Subject
     spec: Spec
-    seen: list[Observation]
-    truth: list[Observation]
+    seen: dict[int, Observation]
+    truth: dict[int, Observation]
     wrong: list[int]
     aspect: int
 
@@ -100,8 +156,8 @@ class _Match:
         """
         count, contradicted = len(self.wrong), 0
         agreed = 0
-        for i in [*self.wrong, *(i for i in range(len(self.seen)) if i not in self.wrong)]:
-            theirs = _zoo_run(self.spec.name, bugs, self.op, i)
+        for i in [*self.wrong, *(i for i in self.seen if i not in self.wrong)]:
+            theirs = _zoo_run(bugs, self.op, i)
             verdict = _compare(self.seen[i], theirs, self.truth[i], self.aspect)
             if i in self.wrong:
                 agreed += verdict == AGREE
@@ -120,7 +176,7 @@ def _matching(match: _Match, until: float) -> Diagnosis:
     best = max(scores.values(), default=0)
     if best:
         return Diagnosis((_narrowed(match, [b for b in bugs if scores[b] == best]),), "numbers")
-    if match.aspect in (2, 4):
+    if match.aspect in (3, 4):
         return Diagnosis()  # side effects are yes or no: some pair would explain any of them
     moving = [b for b in bugs if _moves(match, b)]
     for pair in itertools.combinations(moving, 2):
@@ -134,7 +190,7 @@ def _matching(match: _Match, until: float) -> Diagnosis:
 
 def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
     """Of bugs alike in this aspect, those that fit the later aspects of the same pass too, if any do."""
-    for aspect in range(match.aspect + 1, 3 if match.aspect < 3 else ASPECTS):
+    for aspect in (a for a in _SAME_PASS[match.aspect] if a > match.aspect):
         fitting = [b for b in bugs if any(_everywhere(match, name, aspect) for name in (b.name, *b.also))]
         bugs = fitting or bugs
     return tuple(bugs)
@@ -142,14 +198,14 @@ def _narrowed(match: _Match, bugs: list[Bug]) -> tuple[Bug, ...]:
 
 def _everywhere(match: _Match, bug: str, aspect: int) -> bool:
     return all(
-        _compare(seen, _zoo_run(match.spec.name, frozenset([bug]), match.op, i), match.truth[i], aspect) == AGREE
-        for i, seen in enumerate(match.seen)
+        _compare(seen, _zoo_run(frozenset([bug]), match.op, i), match.truth[i], aspect) == AGREE
+        for i, seen in match.seen.items()
     )
 
 
 def _alone(match: _Match, bug: Bug) -> int:
     """On how many of the wrong cases one bug of a pair alone gives what was observed."""
-    theirs = [_zoo_run(match.spec.name, frozenset([bug.name]), match.op, i) for i in match.wrong]
+    theirs = [_zoo_run(frozenset([bug.name]), match.op, i) for i in match.wrong]
     return sum(
         _compare(match.seen[i], t, match.truth[i], match.aspect) == AGREE
         for i, t in zip(match.wrong, theirs, strict=True)
@@ -158,15 +214,16 @@ def _alone(match: _Match, bug: Bug) -> int:
 
 def _moves(match: _Match, bug: Bug) -> bool:
     """Whether the bug changes this aspect, and only on cases where the implementation is wrong."""
-    shown = [
-        _compare(_zoo_run(match.spec.name, frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
-        for i, truth in enumerate(match.truth)
+    moved = [
+        i
+        for i, truth in match.truth.items()
+        if _compare(_zoo_run(frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
     ]
-    return any(shown) and all(i in match.wrong for i, differs in enumerate(shown) if differs)
+    return bool(moved) and all(i in match.wrong for i in moved)
 
 
 def _by_failures(
-    op: Subject, spec: Spec, failed: set[str], seen: list[Observation], truth: list[Observation]
+    op: Subject, spec: Spec, failed: set[str], seen: dict[int, Observation], truth: dict[int, Observation]
 ) -> Diagnosis:
     """The noisy bugs that fail exactly the same properties and have errors of about the same size."""
     if not FINGERPRINTS.exists():
@@ -180,16 +237,16 @@ def _by_failures(
     off = _largest_error(seen, truth)
     fitting = []
     for bug in same:
-        theirs = _largest_error([_zoo_run(spec.name, frozenset([bug.name]), op, i) for i in range(len(seen))], truth)
+        theirs = _largest_error({i: _zoo_run(frozenset([bug.name]), op, i) for i in seen}, truth)
         if off == theirs or (min(off, theirs) > 0 and max(off, theirs) < 30 * min(off, theirs)):
             fitting.append(bug)
     return Diagnosis((tuple(fitting),), "failures") if fitting else Diagnosis()
 
 
-def _largest_error(seen: list[Observation], truth: list[Observation]) -> float:
+def _largest_error(seen: dict[int, Observation], truth: dict[int, Observation]) -> float:
     """The largest error in any number of any case."""
     largest = 0.0
-    for a, b in zip(seen, truth, strict=True):
+    for a, b in ((seen[i], truth[i]) for i in seen):
         for n in a.keys() & b.keys():
             x, y = a[n], b[n]
             if isinstance(x, np.ndarray) and isinstance(y, np.ndarray) and x.shape == y.shape and x.size:
@@ -210,12 +267,13 @@ def observe(op: Subject, spec: Spec, i: int, limit: float = 60.0) -> Observation
     """Everything observable of one call: results, dtypes, gradients, changed inputs, whether equal calls repeat."""
     try:
         with alarm(limit):
-            return (spec.observe or observe_call)(op, spec, op.fit(battery(spec.name)[i]))
+            return (spec.observe or observe_call)(op, spec, _case(op, i))
     except TooLongError:
         return {"forward": "does not return"}
 
 
-ASPECTS = 5  # first output, further outputs, side effects, gradients, side effects of the backward
+ASPECTS = 5  # first output, further outputs, gradients, side effects, side effects of the backward
+_SAME_PASS = ((0, 1, 3), (0, 1, 3), (2, 4), (0, 1, 3), (2, 4))
 AGREE, APART, CONTRADICT = "agree", "apart", "contradict"
 _SAVED = {name for spec in SPECS.values() for name in spec.outputs[1:]}
 _SIDE_EFFECTS = ("dtype of ", "own memory of ", "changed", "repeats")
@@ -223,11 +281,11 @@ _SIDE_EFFECTS = ("dtype of ", "own memory of ", "changed", "repeats")
 
 def _aspect(name: str) -> int:
     if name.startswith("gradient "):
-        return 3
-    if name.startswith("gradient's"):
-        return 3 if name == "gradient's error" else 4
-    if name.startswith(_SIDE_EFFECTS):
         return 2
+    if name.startswith("gradient's"):
+        return 2 if name == "gradient's error" else 4
+    if name.startswith(_SIDE_EFFECTS):
+        return 3
     return 1 if name in _SAVED else 0
 
 
@@ -286,18 +344,14 @@ def _zoo_subject(spec: str, bugs: frozenset[str]) -> Subject:
     return Subject(ZOO[spec].make(bugs), SPECS[spec])
 
 
-@functools.cache
-def _cached_zoo_run(spec: str, bugs: frozenset[str], i: int, without: tuple[str, ...]) -> Observation:
-    op = _zoo_subject(spec, bugs)
-    known = SPECS[spec]
-    with np.errstate(all="ignore"):
-        case = battery(spec)[i]
-        parameters = op.signature.parameters
-        case = {n: parameters[n].default if n in without else x for n, x in case.items()}
-        return (known.observe or observe_call)(op, known, case)
+_RUNS: dict[Any, Observation] = {}  # of the zoo, on cases as a subject takes them
 
 
-def _zoo_run(spec: str, bugs: frozenset[str], like: Subject, i: int) -> Observation:
-    """What the zoo's implementation shows of case i, with only the arguments that `like` takes."""
-    without = tuple(n for n in like.lacks if n in like.signature.parameters)
-    return _cached_zoo_run(spec, bugs, i, without)
+def _zoo_run(bugs: frozenset[str], like: Subject, i: int) -> Observation:
+    """What the zoo's implementation shows of case i, as `like` takes it."""
+    spec = like.spec
+    key = spec.name, bugs, i, tuple(like.lacks), tuple(switch.says for switch in like.conventions)
+    if key not in _RUNS:
+        with np.errstate(all="ignore"):
+            _RUNS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))
+    return _RUNS[key]

@@ -1,4 +1,4 @@
-"""Observe one call of an implementation, to compare it with others."""
+"""Observe one call of an implementation, to compare it with others: results in the dtype of the inputs."""
 
 from __future__ import annotations
 
@@ -20,13 +20,15 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
         outputs = op.outputs(**given)
         for name, x in zip(spec.outputs, outputs, strict=True):
             if x is not None:
-                seen |= {name: np.array(x), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
+                seen |= {name: _in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}
                 shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(given).values())
                 seen[f"own memory of {name}"] = not shared
         seen["changed"] = _changed(case, given)
         again = op.outputs(**_copies(case))
         same = all(
-            np.array_equal(a, seen[n], equal_nan=True) for n, a in zip(spec.outputs, again, strict=True) if n in seen
+            np.array_equal(_in_dtype(a, case), seen[n], equal_nan=True)
+            for n, a in zip(spec.outputs, again, strict=True)
+            if n in seen
         )
         seen["repeats"] = same
     except Violation as violation:
@@ -38,7 +40,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
         takes = op.prepared(_copies(case), upstream(spec, case))
         before = _copies(takes)
         found = op.name_gradients(case, op.backward(takes))
-        seen |= {f"gradient {name}": np.array(g) for name, g in found.items()}
+        seen |= {f"gradient {name}": _in_dtype(g, case) for name, g in found.items()}
         seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in found.items()}
         seen["gradient's changes"] = _changed(before, takes)
     except Violation as violation:
@@ -46,6 +48,13 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     except MissingError:
         pass
     return seen
+
+
+def _in_dtype(x: Any, case: dict[str, Any]) -> np.ndarray:
+    """A copy; floats in the dtype of the inputs, which is the contract's affair."""
+    x = np.array(x)
+    floats = [y.dtype for y in _arrays(case).values() if y.dtype.kind == "f"]
+    return x.astype(floats[0]) if floats and x.dtype.kind == "f" else x
 
 
 def _raised(violation: Violation) -> str:

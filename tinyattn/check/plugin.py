@@ -14,9 +14,10 @@ from typing import Any
 
 from .isolation import load
 from .property import Property
+from .report import describe
 from .specs import get_spec, properties_of
 from .subject import Subject
-from .trial import describe, try_property
+from .trial import try_property
 
 
 def properties_for(implementation: Any, spec: str, *, examples: int = 50, seed: int = 0) -> Callable[..., None]:

@@ -28,21 +28,40 @@ EXACTNESS = {
     "statistical": "five standard deviations, over draws of a fixed seed",
 }
 
+GRAVITY = {
+    "numbers": "wrong numbers, or a crash",
+    "leak": "something moves a result that must not",
+    "contract": "right numbers, but not as agreed: dtype, memory order, inputs changed, empty batches",
+}
+
 LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
+FEW_ULP = 16  # two ways of computing the same number may differ by so many units in the last place
+
 
 class Violation(AssertionError):
-    """A property does not hold: a sentence, and where known the values got and expected."""
+    """A property does not hold: a sentence, and where known the values got and expected.
 
-    def __init__(self, message: str, got: Any = None, expected: Any = None):
+    `gravity` is given where it is not the property's own: a wrong dtype is one of the contract, whoever notices it.
+    """
+
+    def __init__(self, message: str, got: Any = None, expected: Any = None, gravity: str = ""):
         super().__init__(message)
-        self.got, self.expected = got, expected
+        self.got, self.expected, self.gravity = got, expected, gravity
+        self.place = ""  # FILE:LINE of the code that raised
+
+
+class RoundingViolation(Violation):
+    """An exact property holds up to a few units in the last place, but not to the last bit."""
 
 
 @dataclass(frozen=True)
 class Property:
-    """`holds(op, **case)` raises Violation if the statement is false for the subject `op`."""
+    """`holds(op, **case)` raises Violation if the statement is false for the subject `op`.
+
+    `gravity` is one of GRAVITY: what it means when the property fails.
+    """
 
     spec: str
     name: str
@@ -54,6 +73,7 @@ class Property:
     leads: tuple[tuple[int, ...], ...] = LEADS
     once: bool = False  # tried on one case: it is slow, or does not depend on the case
     wide: bool = False  # tried on sizes of 20 to 70, in few cases
+    gravity: str = "numbers"
 
     def at_most(self, examples: int) -> int:
         """The number of cases it is tried on if `examples` are asked for."""
@@ -77,12 +97,16 @@ def stating(spec: str, into: list[Property]) -> Callable[..., Callable[[Callable
         leads: tuple[tuple[int, ...], ...] = LEADS,
         once: bool = False,
         wide: bool = False,
+        gravity: str = "numbers",
     ) -> Callable[[Callable[..., None]], Callable[..., None]]:
         assert exactness in EXACTNESS
         assert stage in STAGES
+        assert gravity in GRAVITY
 
         def register(holds: Callable[..., None]) -> Callable[..., None]:
-            into.append(Property(spec, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide))
+            into.append(
+                Property(spec, holds.__name__, stage, exactness, statement, holds, hint, leads, once, wide, gravity)
+            )
             return holds
 
         return register
@@ -116,31 +140,57 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
         error = np.where(np.isnan(error), np.inf, error)
         excess = np.broadcast_to(error / np.maximum(atol, 1e-300), error.shape)
     if np.max(excess) > 1:
+        kind = Violation
+        if not np.any(atol) and got.dtype.kind == "f" and np.all(np.isfinite(error)):
+            few = FEW_ULP * np.finfo(got.dtype).eps * float(np.max(np.abs(expected)))
+            kind = RoundingViolation if np.max(error) <= few else Violation
         at = tuple(int(i) for i in np.unravel_index(np.argmax(excess), error.shape))
         within = float(np.broadcast_to(atol, error.shape)[at])
         place = str(list(at)) if at else ""
-        raise Violation(
+        raise kind(
             f"{what.strip() if not place else what}{place} is off by {error[at]:.2g} (allowed: {within:.1g})",
             got[at],
             expected[at],
         )
 
 
-def same_bits(got: Any, expected: Any, what: str = "result") -> None:
-    """Raise Violation if two arrays differ in any bit but the sign of a zero: 0 · v has the sign of v."""
+def same_bits(got: Any, expected: Any, what: str = "result", scale: float = 0.0) -> None:
+    """Raise Violation if two results differ in any bit but the sign of a zero: 0 · v has the sign of v.
+
+    It is a RoundingViolation where they differ by no more than rounding: of numbers of their size, or of `scale`.
+    """
+    differs = _differing(got, expected, what)
+    if differs is None:
+        return
+    got, expected = np.asarray(got), np.asarray(expected)
+    at = tuple(int(i) for i in np.argwhere(differs)[0])
+    violation = f"{what}{list(at) if at else ''} differs", got[at], expected[at]
+    if got.dtype.kind == "f" and np.all(np.isfinite(got) & np.isfinite(expected)):
+        size = max(scale, float(np.max(np.abs(got))), float(np.max(np.abs(expected))))
+        if np.max(np.abs(got - expected)) <= FEW_ULP * np.finfo(got.dtype).eps * size:
+            raise RoundingViolation(*violation)
+    raise Violation(*violation)
+
+
+def untouched(now: Any, before: Any, what: str) -> None:
+    """Raise Violation if an array that nobody may write to has changed in any bit."""
+    differs = _differing(now, before, what)
+    if differs is not None:
+        at = tuple(int(i) for i in np.argwhere(differs)[0])
+        raise Violation(f"{what}{list(at) if at else ''} differs", np.asarray(now)[at], np.asarray(before)[at])
+
+
+def _differing(got: Any, expected: Any, what: str) -> np.ndarray | None:
+    """Where two arrays differ; None if nowhere. Raises Violation if they cannot be compared."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.dtype != expected.dtype:
-        raise Violation(f"{what} has the wrong dtype", str(got.dtype), str(expected.dtype))
+        raise Violation(f"{what} has the wrong dtype", str(got.dtype), str(expected.dtype), "contract")
     if got.shape != expected.shape:
         raise Violation(f"{what} has the wrong shape", got.shape, expected.shape)
-    if got.tobytes() != expected.tobytes():
-        differs = (got != expected) & ~((got != got) & (expected != expected))
-        places = np.argwhere(differs)
-        if not len(places):
-            return
-        at = tuple(int(i) for i in places[0])
-        place = str(list(at)) if at else ""
-        raise Violation(f"{what}{place} differs", got[at], expected[at])
+    if got.tobytes() == expected.tobytes():
+        return None
+    differs = (got != expected) & ~((got != got) & (expected != expected))
+    return differs if np.any(differs) else None
 
 
 def largest(*arrays: Any) -> float:

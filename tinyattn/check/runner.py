@@ -7,12 +7,16 @@ import importlib.util
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .conventions import find_conventions
 from .diagnosis import diagnose
+from .forms import find_forms
+from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, in_child, load
 from .property import EMPTY_BATCHES, STAGES, Property
+from .report import Report, by_gravity
 from .specs import Spec, get_spec, properties_of
 from .subject import CannotRunError, Subject
-from .trial import Finding, Report, try_property
+from .trial import Finding, Trial, trial_of
 
 
 def check_implementation(
@@ -23,15 +27,20 @@ def check_implementation(
     seed: int = 0,
     time_limit: float = 900.0,
     patience: float = 10.0,
+    strict: bool = False,
     progress: Callable[[str], Any] | None = None,
 ) -> Report:
     """Try every property of `spec` on `implementation`, in a child process.
 
     `implementation` is a module, an object with the spec's public names, one function, or the name of any of these:
-    "package.module", "path/to/file.py", either with ":object". `spec` is one of `SPECS`. Each property is tried on
-    `examples` cases drawn by hypothesis from `seed`; `time_limit` seconds are for all properties, `patience` for one
-    case. A crash and an endless call are failures; an import that fails, or running out of `time_limit`, is the
+    "package.module", "path/to/file.py", either with ":object". Functions of torch and JAX are called with tensors and
+    arrays of theirs. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn by hypothesis from
+    `seed`; `time_limit` seconds are for all properties, `patience` for one case. A crash and an endless call are
+    failures; an import that fails, a function that raises on every call, or running out of `time_limit`, is the
     report's `problem` and no failure.
+
+    Forms of a call that it does not take are left out and said, other conventions are switched to and said, and exact
+    properties that hold to rounding are a note. With `strict` all of these are failures.
 
     Raises ValueError for an unknown spec or numbers out of range, ImportError where hypothesis is missing.
     """
@@ -42,9 +51,10 @@ def check_implementation(
     if importlib.util.find_spec("hypothesis") is None:
         raise ImportError("drawing cases needs hypothesis: pip install 'tinyattn[check]'")
     title = implementation if isinstance(implementation, str) else _title(implementation)
-    options = {"examples": examples, "seed": seed, "patience": patience}
-    found: list[Finding] = []
+    options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
+    found: dict[str, Finding] = {}
     extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
+    total = len(properties_of(known))
     trying = ""
     for what, value in in_child(_check_in_child, implementation, spec, options, time_limit, limit=time_limit):
         if what == "trying":
@@ -52,18 +62,20 @@ def check_implementation(
             if progress is not None:
                 progress(value)
         elif what == "finding":
-            found.append(value)
+            found[value.property] = value
             trying = ""
+        elif what == "total":
+            total = value
         elif what != "ended":
             extra[what] = value
         elif value.startswith(OUT_OF_TIME):
             extra["problem"] = f"{value} (during {trying})" if trying or found else f"{value} (it was being imported)"
         elif value and trying:
-            found.append(_crashed(known, trying, value))
+            found[trying] = _crashed(known, trying, value)
         elif value and not found:
             extra["problem"] = extra["problem"] or f"{value} (it was being imported)"
-    left = len(properties_of(known)) - len(found) if found else 0
-    return Report(spec, title, tuple(found), examples=examples, seed=seed, not_run=left, **extra)
+    left = total - len(found) if found else 0
+    return Report(spec, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **extra)
 
 
 def check_in_process(
@@ -75,6 +87,7 @@ def check_in_process(
     seed: int = 0,
     time_limit: float = 60.0,
     patience: float = 10.0,
+    strict: bool = False,
 ) -> Report:
     """`check_implementation` in this process, for code that is trusted not to crash.
 
@@ -82,56 +95,84 @@ def check_in_process(
     Raises CannotRunError if it cannot be called as the spec says, ImportError where hypothesis is missing.
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
-    op = Subject(implementation, known)
-    properties = [prop for prop in properties_of(known) if prop.stage in set(stages)]
+    op = subject_of(implementation, known)
+    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "diagnosis": None}
+    found: dict[str, Finding] = {}
+
+    def keep(what: str, value: Any) -> None:
+        if what == "finding":
+            found[value.property] = value
+        elif what not in ("trying", "total"):
+            sent[what] = value
+
+    options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
+    _prepare(keep, op, options, time_limit)
+    properties = [prop for prop in properties_of(op.spec) if prop.stage in set(stages)]
     properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: no reader's first question
-    found: dict[str, list[Any]] = {"finding": [], "diagnosis": [None], "trying": []}
-    options = {"examples": examples, "seed": seed, "patience": patience}
-    _try_all(lambda what, value: found[what].append(value), op, known, properties, options, time_limit)
-    findings, diagnosis = tuple(found["finding"]), found["diagnosis"][-1]
+    _try_all(keep, op, properties, options, time_limit)
+    left = len(properties) - len(found)
     title = _title(implementation)
-    left = len(properties) - len(findings)
-    return Report(known.name, title, findings, tuple(op.lacks), examples, seed, diagnosis, left)
+    return Report(known.name, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **sent)
 
 
 def _check_in_child(
     send: Callable[[str, Any], None], target: Any, name: str, options: dict[str, Any], limit: float
 ) -> None:
-    """Runs in the child process: import, try, diagnose."""
+    """Runs in the child process: import, look at how it is called, try, diagnose."""
     import hypothesis  # noqa: F401  before the implementation can shadow the module
 
     spec = get_spec(name)
     try:
-        op = Subject(load(target) if isinstance(target, str) else target, spec)
+        op = subject_of(load(target) if isinstance(target, str) else target, spec)
         send("lacks", tuple(op.lacks))
-        _try_all(send, op, spec, properties_of(spec), options, limit)
+        send("trying", properties_of(spec)[0].name)
+        _prepare(send, op, options, limit)
+        _try_all(send, op, properties_of(op.spec), options, limit)
     except CannotRunError as error:
         send("problem", str(error))
 
 
+def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
+    """Find out which forms and conventions it has, and send them. Raises CannotRunError if every call raises."""
+    send("place", op.place())
+    if options["strict"]:
+        return
+    op.forms = find_forms(op, limit / 10, options["patience"])
+    find_conventions(op, options["patience"])
+    send("not_offered", tuple(form.says for form in op.forms))
+    send("conventions", tuple(switch.says for switch in op.conventions))
+
+
 def _try_all(
-    send: Callable[[str, Any], None],
-    op: Subject,
-    spec: Spec,
-    properties: list[Property],
-    options: dict[str, Any],
-    limit: float,
+    send: Callable[[str, Any], None], op: Subject, properties: list[Property], options: dict[str, Any], limit: float
 ) -> None:
-    """Send "trying" before and a "finding" after each property, and the "diagnosis" if any failed."""
-    failed: list[str] = []
+    """Send "trying" before and a "finding" after each property; of the gravest failure also the smallest case, and the
+    "diagnosis" of it."""
+    failed: list[tuple[Trial, Finding]] = []
     endless = 0
+    budget = 0.6 * limit / max(len(properties), 1)
+    send("total", len(properties))
     for prop in properties:
         send("trying", prop.name)
-        # only the first failure is shrunk to its smallest counterexample
-        found = try_property(op, spec, prop, shrink=not failed, budget=0.8 * limit / len(properties), **options)
+        trial = trial_of(op, op.spec, prop, shrink=False, budget=budget, **options)
+        found = trial.finding()
         send("finding", found)
-        failed += [found.property] if found.outcome == "fails" else []
+        if found.outcome == "fails":
+            failed.append((trial, found))
         endless += found.endless
         if endless == 2:
             return  # the others would take as long
-    if failed:
-        with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
-            send("diagnosis", diagnose(op, spec, failed, limit=min(20.0, limit / 4)))
+    if not failed:
+        return
+    first, found = min(failed, key=lambda pair: by_gravity(pair[1]))
+    if not found.endless:
+        again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
+        if again.failed:
+            first = again
+            send("finding", again.finding())
+    with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
+        names = [found.property for _, found in failed]
+        send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))
 
 
 def _crashed(spec: Spec, name: str, why: str) -> Finding:

@@ -30,12 +30,21 @@ def _nothing() -> list[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
+class Form:
+    """A form of a call, in words, and whether a call has it."""
+
+    says: str
+    has: Callable[[dict[str, Any]], bool]
+
+
+@dataclass(frozen=True)
 class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
 
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases` are
-    those that random draws do not reach, to tell bugs apart. `observe` replaces `observe_call` where results and
+    those that random draws do not reach, to tell bugs apart. `forms` are forms of a call that an implementation may
+    not take, beyond those that every spec has (forms.py). `observe` replaces `observe_call` where results and
     gradients are not what matters; `shown` turns a case into what a report shows. `common` is False where the common
     properties make no sense.
     """
@@ -52,6 +61,7 @@ class Spec:
     others: tuple[str, ...] = ()
     clauses: tuple[str, ...] = ()
     common: bool = True
+    forms: tuple[Form, ...] = ()
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
     special_cases: Callable[[], list[dict[str, Any]]] = _nothing
     observe: Callable[..., dict[str, Any]] | None = None

@@ -12,12 +12,16 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .property import Violation
 from .spec import Spec
+
+if TYPE_CHECKING:
+    from .conventions import Switch
+    from .forms import Form
 
 _EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
@@ -34,6 +38,10 @@ class CannotRunError(Exception):
 
 class MissingError(Exception):
     """A property needs a function or argument that this implementation lacks: the property is skipped."""
+
+
+class NotOfferedError(MissingError):
+    """A call has a form that this implementation does not take, or that a convention decides: the case is left out."""
 
 
 class Subject:
@@ -59,9 +67,13 @@ class Subject:
             )
         self.forward = forward
         self.remembered: dict[str, Any] = {}  # what a spec has found out about it, such as its width
+        self.forms: list[Form] = []  # of calls that it does not take (forms.py)
+        self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions.py)
         self._passing = _plan(forward, self.signature, spec.function)
         self._called = _own_names(forward, self._passing)
         self._backward = getattr(implementation, f"{name}_backward", None) if spec.wrt else None
+        if spec.wrt and self._backward is None:
+            self._backward = getattr(forward, "backward", None)  # of a layer, or by autograd (adapting.py)
         if spec.wrt:
             self._ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
         self.lacks = [
@@ -71,10 +83,29 @@ class Subject:
             self.lacks.append(f"{spec.function}_backward")
         self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
 
+    def place(self) -> str:
+        """FILE:LINE of the forward, where it is known."""
+        with contextlib.suppress(TypeError, OSError):
+            code = inspect.unwrap(self.forward)
+            return f"{inspect.getsourcefile(code)}:{inspect.getsourcelines(code)[1]}"
+        return ""
+
     def fit(self, case: dict[str, Any]) -> dict[str, Any]:
-        """The case, with arguments that the implementation does not take set to their defaults."""
+        """The case as far as it goes: arguments that it does not take at their defaults, conventions kept out of it."""
         parameters = self.signature.parameters
-        return {n: parameters[n].default if n in self.lacks else x for n, x in case.items()}
+        case = {n: parameters[n].default if n in self.lacks else x for n, x in case.items()}
+        for switch in self.conventions:
+            case = switch.avoid(case)
+        return case
+
+    def offers(self, case: dict[str, Any]) -> bool:
+        """Whether it takes a call of this form."""
+        return not self._left_out(case)
+
+    def _left_out(self, given: dict[str, Any]) -> str:
+        """The form that a call has and the implementation does not take, or the convention that decides it; or ""."""
+        every: list[Form | Switch] = [*self.forms, *self.conventions]
+        return next((form.says for form in every if form.has(given)), "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.outputs(*args, **kwargs)[0]
@@ -85,8 +116,11 @@ class Subject:
 
     def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
+        left_out = self._left_out(given)
+        if left_out:
+            raise NotOfferedError(left_out)
         positional, named = [], {}
-        for name, x in given.items():
+        for name, x in self._translated(given).items():
             how = self._passing[name]
             if how == "by position":
                 positional.append(x)
@@ -105,7 +139,15 @@ class Subject:
             raise Violation(f"{self.spec.function} returned nothing")
         if len(found) < wanted:
             found += (None,) * (wanted - len(found))
+        for switch in self.conventions:
+            found = (switch.result(given, found[0]), *found[1:])
         return found[:wanted], found[wanted:]
+
+    def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
+        """The arguments in the implementation's conventions."""
+        for switch in self.conventions:
+            given = switch.given(given)
+        return given
 
     def other(self, name: str) -> Callable[..., Any]:
         """One of the spec's `others`. Raises MissingError if the implementation lacks it."""
@@ -147,7 +189,7 @@ class Subject:
         outputs, extra = self._run(dict(self.signature.bind(**case).arguments))
         whole = self.signature.bind(**case)
         whole.apply_defaults()
-        known = dict(whole.arguments)
+        known = self._translated(dict(whole.arguments))
         known |= {n: x for n, x in zip(self.spec.outputs, outputs, strict=True) if x is not None and n not in known}
         known |= {own: known[n] for own, n in self._called.items() if n in known}  # its own names take precedence
         return known, list(extra)
@@ -192,6 +234,8 @@ class Subject:
             if named[n] is None:
                 raise Violation(f"{self.spec.function}_backward returned None for d{n}")
             _numeric(named[n], f"d{n}")
+        for switch in self.conventions:
+            named = switch.gradients(case, named)
         return {n: named[n] for n in present}
 
 
@@ -206,7 +250,9 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         own = [f for f in frames if not f.filename.startswith(_LIBRARY_FOLDERS)] or frames
         at = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
-        raise Violation(f"{name} raised {type(error).__name__}: {message_of(error)}{at}") from error
+        violation = Violation(f"{name} raised {type(error).__name__}: {message_of(error)}{at}")
+        violation.place = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
+        raise violation from error
 
 
 def message_of(error: BaseException) -> str:

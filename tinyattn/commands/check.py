@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 
@@ -12,7 +13,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "check",
         help="is this attention right? (or softmax, LayerNorm, a causal model, ...)",
         description="Hold an implementation against all that is known of its kind, and name its bug. It runs in a "
-        "process of its own. Exit code: 0 all hold, 1 something fails, 2 it could not be run.",
+        "process of its own. What it does not offer is not looked at, and another convention is no failure; both are "
+        "said. Functions of torch and JAX are called with their own arrays. Exit code: 0 all hold, 1 something fails, "
+        "2 it could not be run.",
     )
     text = "package.module or path/to/file.py, with :OBJECT or without, that has the library's public names"
     command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
@@ -22,6 +25,10 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "seconds for everything (default: 900)"
     command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help=text)
     command.add_argument("--json", action="store_true", help="print JSON")
+    command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that needs nothing else")
+    command.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit's XML, for CI")
+    text = "forms not offered, other conventions, and what holds to rounding only where it should to the bit, are failures"
+    command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="every property of every kind, or of the one given by --as")
     group.add_argument("--contract", metavar="KIND", help="what an implementation of a kind is held to, in sentences")

@@ -90,10 +90,10 @@ class Function:
     also: Callable[[Callable[..., Any]], str] | None = None
 
     def __call__(self, answer: Any) -> Grade:
+        from ..check.report import describe
         from ..check.runner import check_in_process
         from ..check.specs import get_spec
         from ..check.subject import CannotRunError, Subject
-        from ..check.trial import describe
 
         spec = get_spec(self.spec) if isinstance(self.spec, str) else self.spec
         if not callable(answer):

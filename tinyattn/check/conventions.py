@@ -1,0 +1,369 @@
+"""Conventions: choices on which right code differs. They are found out, said, and kept out of the way of the check.
+
+A switch is what an implementation does otherwise than this library. It translates calls and results, so that everything
+else can be checked, and leaves out the calls that it decides. `tinyattn check --strict` knows no conventions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from . import oracles
+from .cases import CaseDrawer
+from .isolation import alarm
+from .property import Violation, rounding
+from .subject import CannotRunError, MissingError, Subject, TooLongError
+
+HUGE = 2.0**40  # logits beyond it show whether a mask is filled with -inf or with a large number
+Case = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Switch:
+    """One convention, followed by an implementation. Each method changes nothing unless a subclass says so."""
+
+    says: str
+
+    def has(self, given: Case) -> bool:
+        """Whether the convention decides this call: then it is left out."""
+        return False
+
+    def avoid(self, case: Case) -> Case:
+        """A like case that the convention does not decide."""
+        return case
+
+    def given(self, given: Case) -> Case:
+        """The arguments as the implementation wants them."""
+        return given
+
+    def result(self, given: Case, y: Any) -> Any:
+        """The first output as the library would give it."""
+        return y
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        """The gradients, by argument, as the library would give them."""
+        return named
+
+
+# what each kind may do otherwise, for `tinyattn check --contract`
+CHOICES = {
+    "mask": "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf",
+    "dead rows": "a query that may look at nothing may get NaN, or look at masked keys, as a finite fill has it",
+    "relu": "the gradient of relu at 0 may be any from 0 to 1",
+    "dropout": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
+    "gelu": "a gelu without `approximate` may compute the tanh form",
+    "layer_norm": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
+}
+
+
+def choices_of(spec: Any) -> list[str]:
+    """The conventions that an implementation of this kind may choose, in sentences."""
+    names = [spec.name] if spec.name in CHOICES else []
+    if "mask" in _parameters(spec):
+        names += ["mask", "dead rows"]
+    if spec.name in ("feed_forward", "block"):
+        names.append("relu")
+    return [CHOICES[name] for name in names]
+
+
+def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
+    """The conventions that `op` follows and the library does not. They are switched on in `op` one after the other."""
+    finders: list[Callable[[Subject], Switch | None]] = [_mask, _dead_rows] if "mask" in _parameters(op.spec) else []
+    finders += _FINDERS.get(op.spec.name, [])
+    for find in finders:
+        try:
+            with alarm(patience):
+                switch = find(op)
+        except (Violation, MissingError, CannotRunError, TooLongError):
+            continue  # it raises here: no convention, and the properties will tell
+        if switch is not None:
+            op.conventions.append(switch)
+    return op.conventions
+
+
+def _parameters(spec: Any) -> Any:
+    import inspect
+
+    return inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
+
+
+# masks
+
+
+@dataclass(frozen=True)
+class MaskMeaning(Switch):
+    translate: Callable[[np.ndarray, Any], np.ndarray] = lambda mask, dtype: mask
+
+    def given(self, given: Case) -> Case:
+        if given.get("mask") is None:
+            return given
+        return given | {"mask": self.translate(given["mask"], _dtype(given))}
+
+
+MEANINGS = (
+    MaskMeaning("a mask that is True where a query may not look", lambda mask, dtype: ~np.asarray(mask)),
+    MaskMeaning(
+        "a mask that is added to the logits, 0 and -inf",
+        lambda mask, dtype: np.where(mask, 0, -np.inf).astype(dtype),
+    ),
+)
+
+
+def _mask(op: Subject) -> Switch | None:
+    """Another meaning of the mask that gives the library's results, where the library's own meaning does not."""
+    if "mask" in op.lacks:
+        return None
+    cases = []
+    for case in _drawn(op):
+        mask = case["mask"]
+        if mask is not None and mask.shape[-1] > 1:
+            places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
+            cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
+    if len(cases) < 2 or any(_agrees(op, case) for case in cases[:4]):
+        return None
+    for meaning in MEANINGS:
+        if all(_agrees(op, case, meaning.given(case)) for case in cases[:4]):
+            return meaning
+    return None
+
+
+@dataclass(frozen=True)
+class DeadRows(Switch):
+    def has(self, given: Case) -> bool:
+        mask = given.get("mask")
+        if mask is None or not np.size(mask):
+            return False
+        return bool(np.any(~np.any(mask, axis=-1))) or _largest(given) >= HUGE
+
+    def avoid(self, case: Case) -> Case:
+        mask = case.get("mask")
+        return case if mask is None else case | {"mask": mask | ~np.any(mask, axis=-1, keepdims=True)}
+
+
+def _dead_rows(op: Subject) -> Switch | None:
+    """What a query gets that may look at nothing, if it is not 0 and the other queries are right."""
+    if "mask" in op.lacks:
+        return None
+    seen = set()
+    for case in _drawn(op):
+        mask = case["mask"]
+        if mask is None or mask.ndim < 2 or mask.shape[-2] < 2:
+            continue
+        mask = np.ones_like(mask)
+        mask[..., 0, :] = False
+        case = _widened(case | {"mask": mask})
+        y, right = (np.asarray(value, np.float64) for value in (op.outputs(**case)[0], _oracle(op, case)))
+        if y.shape != right.shape or not _near(y[..., 1:, :], right[..., 1:, :], case):
+            return None
+        dead = y[..., 0, :]
+        if np.all(np.isnan(dead)):
+            seen.add("a query that may look at nothing gets NaN, not zeros")
+        elif np.all(np.isfinite(dead)) and not _near(dead, right[..., 0, :], case):
+            seen.add(
+                "masked logits are finite, so that a query that may look at nothing looks at masked keys"
+            )
+        elif not np.all(np.isfinite(dead)):
+            return None
+    return DeadRows(seen.pop()) if len(seen) == 1 else None
+
+
+# activations
+
+
+@dataclass(frozen=True)
+class AtTheKink(Switch):
+    """relu'(0) is not 0: calls with a pre-activation of 0 are left out."""
+
+    inner: Callable[[Case], np.ndarray] = lambda given: given["x"]
+
+    def has(self, given: Case) -> bool:
+        return bool(np.any(self.inner(given) == 0))
+
+
+def _kink(op: Subject) -> Switch | None:
+    x = np.array([-1.0, 0.0, 1.0])
+    dx = op.gradients({"x": x}, np.ones(3))["x"]
+    if dx.shape == (3,) and dx[0] == 0 and 0 < dx[1] <= 1 and dx[2] == 1:
+        return AtTheKink(f"the gradient of relu at 0 is {dx[1]:g}, not 0")
+    return None
+
+
+def _inner_kink(op: Subject) -> Switch | None:
+    """Of a feed-forward network: one hidden unit, exactly at 0."""
+    one = np.ones((1, 1))
+    case = {"x": one, "W_1": one, "b_1": -np.ones(1), "W_2": one, "b_2": np.zeros(1)}
+    slope = float(np.ravel(op.gradients(case, one)["x"])[0])
+    if 0 < slope <= 1:
+        return AtTheKink(
+            f"the gradient of relu at 0 is {slope:g}, not 0", lambda given: given["x"] @ given["W_1"] + given["b_1"]
+        )
+    return None
+
+
+class TanhForm(Switch):
+    def has(self, given: Case) -> bool:
+        return not given.get("approximate")
+
+    def avoid(self, case: Case) -> Case:
+        return case | {"approximate": True}
+
+    def given(self, given: Case) -> Case:
+        return given | {"approximate": False}  # the default, so that it may be left out
+
+
+def _tanh_form(op: Subject) -> Switch | None:
+    x = np.linspace(-3, 3, 7)
+    if "approximate" in op.lacks and np.allclose(op(x), oracles.gelu(x, True), rtol=0, atol=1e-6):
+        return TanhForm("it computes the tanh form")
+    return None
+
+
+# dropout
+
+
+class ScaledInEvaluation(Switch):
+    def result(self, given: Case, y: Any) -> Any:
+        return y / (1 - given["rate"])
+
+    def gradients(self, case: Case, named: Case) -> Case:
+        return {name: g / (1 - case["rate"]) for name, g in named.items()}
+
+
+def _scaled_in_evaluation(op: Subject) -> Switch | None:
+    x, keep = np.array([1.0, -2.0, 4.0]), np.array([True, False, True])
+    if np.allclose(op(x, keep, 0.25), x * keep) and np.allclose(op(x, None, 0.25), 0.75 * x):
+        return ScaledInEvaluation("it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training")
+    return None
+
+
+# layer normalisation
+
+
+@dataclass(frozen=True)
+class FixedEps(Switch):
+    value: float = 1e-5
+
+    def has(self, given: Case) -> bool:
+        return given.get("eps", 1e-5) != self.value
+
+    def avoid(self, case: Case) -> Case:
+        return case | {"eps": self.value}
+
+    def given(self, given: Case) -> Case:
+        return given | {"eps": 1e-5}  # the default, so that it may be left out
+
+
+EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
+
+
+def _eps(op: Subject) -> Switch | None:
+    """Where eps stands, and how large it is where it cannot be given. Adding it outside the root changes the spec."""
+    x = np.array([[0.011, 0.013, -0.02, 0.004]])
+    ones, zeros = np.ones(4), np.zeros(4)
+
+    def is_ours(form: Callable[..., Any], eps: float) -> bool:
+        y = op(x, ones, zeros) if "eps" in op.lacks else op(x, ones, zeros, eps)
+        return np.shape(y) == x.shape and np.allclose(y, form(x, ones, zeros, eps)[0], rtol=0, atol=1e-9)
+
+    sizes = (1e-5, *EPS) if "eps" in op.lacks else (1e-3,)
+    for form in (oracles.layer_norm, eps_outside):
+        for eps in sizes:
+            if is_ours(form, eps):
+                return _chosen_eps(op, form, eps)
+    return None
+
+
+def _chosen_eps(op: Subject, form: Callable[..., Any], eps: float) -> Switch | None:
+    outside = form is eps_outside
+    if outside:
+        ours = SimpleNamespace(layer_norm=eps_outside, layer_norm_backward=eps_outside_backward)
+        kept = [p for p in op.spec.properties if p.name in ("mean_zero", "tokens_apart", "gain_and_shift")]
+        op.spec = replace(op.spec, oracle=eps_outside, ours=lambda: ours, properties=kept)
+    where = "eps is added to the standard deviation, not to the variance" if outside else ""
+    if "eps" in op.lacks and (eps != 1e-5 or outside):
+        return FixedEps(f"{where or 'eps'}{', and' if where else ''} is {eps:g}, and cannot be given", eps)
+    return Switch(where) if outside else None
+
+
+def eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
+    """y = γ (x - mean) / (σ + eps) + β."""
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    rstd = 1 / (np.sqrt(np.mean(centred * centred, axis=-1, keepdims=True)) + x.dtype.type(eps))
+    return centred * rstd * gamma + beta, centred * rstd, rstd
+
+
+def eps_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tuple[Any, Any, Any]:
+    """dx = rstd (g - mean(g) - x_hat mean(g x_hat) / (rstd σ)), g = dy γ: of rstd = 1 / (σ + eps), σ moves with x."""
+    _, x_hat, rstd = eps_outside(x, gamma, gamma, eps)
+    sigma = 1 / rstd - x.dtype.type(eps)
+    g = dy * gamma
+    along = np.mean(g * x_hat, axis=-1, keepdims=True) / np.where(sigma > 0, rstd * sigma, 1)
+    dx = rstd * (g - np.mean(g, axis=-1, keepdims=True) - x_hat * along)
+    tokens = (-1, x.shape[-1])
+    return dx, np.sum((dy * x_hat).reshape(tokens), axis=0), np.sum(dy.reshape(tokens), axis=0)
+
+
+_FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
+    "relu": [_kink],
+    "feed_forward": [_inner_kink],
+    "gelu": [_tanh_form],
+    "dropout": [_scaled_in_evaluation],
+    "layer_norm": [_eps],
+}
+
+
+# what finders have in common
+
+
+def _drawn(op: Subject) -> Iterator[Case]:
+    """Cases that `op` takes, with a mask of every kind."""
+    for seed in range(24):
+        case = op.fit(op.spec.case(CaseDrawer.seeded(seed)))
+        if op.offers(case):
+            yield case
+
+
+def _oracle(op: Subject, case: Case) -> Any:
+    assert op.spec.oracle is not None
+    found = op.spec.oracle(**_widened(case))
+    return found[0] if isinstance(found, tuple) else found
+
+
+def _agrees(op: Subject, case: Case, given: Case | None = None) -> bool:
+    """Whether `op` gives for `given` what the oracle gives for `case`. A call that raises does not agree."""
+    try:
+        with np.errstate(all="ignore"):
+            y = np.asarray(op.outputs(**(case if given is None else given))[0])
+    except Violation:
+        return False
+    return y.dtype.kind == "f" and _near(y, _oracle(op, case), case)
+
+
+def _near(y: Any, right: Any, case: Case) -> bool:
+    if np.shape(y) != np.shape(right):
+        return False
+    with np.errstate(all="ignore"):
+        error = np.max(np.abs(np.asarray(y, np.float64) - right), initial=0)
+    return bool(error <= 100 * rounding(np.float32, 64, _largest(case) ** 2))
+
+
+def _largest(given: Case) -> float:
+    return max([1.0, *(float(np.max(np.abs(x))) for x in given.values() if _is_float(x) and x.size)])
+
+
+def _dtype(given: Case) -> Any:
+    return next((x.dtype for x in given.values() if _is_float(x)), np.float64)
+
+
+def _widened(case: Case) -> Case:
+    return {n: x.astype(np.float64) if _is_float(x) else x for n, x in case.items()}
+
+
+def _is_float(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f"

@@ -1,0 +1,116 @@
+"""Forms of a call that an implementation does not take: noticed once, said once, and left out.
+
+The forward is called with a few cases of every form. A form is not offered if the forward raises on every case that has
+it, and on no other for that reason: x without a batch axis, b=None. What it computes where it does return is checked;
+what raises without a form that explains it is a failure.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .cases import CaseDrawer
+from .isolation import alarm
+from .property import Violation
+from .spec import Form, Spec
+from .subject import CannotRunError, MissingError, Subject, TooLongError
+
+LEADS = ((), (2,), (2, 3), (2, 1, 3))
+SEEDS = 8
+_BATCH = {0: "without a batch axis", 1: "with one batch axis", 2: "with two batch axes", 3: "with three batch axes"}
+
+
+def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
+    """The forms that `op` does not take. Raises CannotRunError if it takes none.
+
+    After `limit` seconds, or a call of `patience` seconds, nothing is concluded.
+    """
+    if not op.spec.common:
+        return []
+    cases = [op.fit(case) for case in _cases(op)]
+    raised: list[Violation | None] = []
+    until = time.monotonic() + limit
+    for case in cases:
+        raised.append(None)
+        try:
+            with alarm(patience):
+                op.outputs(**_copied(case))
+        except TooLongError:
+            return []
+        except Violation as violation:
+            raised[-1] = violation if violation.__cause__ is not None else None
+        except (MissingError, CannotRunError):
+            pass
+        if time.monotonic() > until:
+            return []
+    if all(raised):
+        raise CannotRunError(f"nothing could be called: {_commonest(raised)}")
+    found: list[Form] = []
+    left = list(zip(cases, raised, strict=True))
+    while any(violation for _, violation in left):
+        explained = {form: [bool(violation) for case, violation in left if form.has(case)] for form in _forms(op)}
+        sure = [form for form, crashes in explained.items() if len(crashes) > 1 and all(crashes)]
+        if not sure:
+            break
+        best = max(sure, key=lambda form: len(explained[form]))
+        found.append(best)
+        left = [(case, violation) for case, violation in left if not best.has(case)]
+    return found
+
+
+def _cases(op: Subject) -> list[dict[str, Any]]:
+    return [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
+
+
+def _forms(op: Subject) -> list[Form]:
+    """Every form that is looked for: by batch axes, by arguments left out, and the spec's own."""
+    forms = list(op.spec.forms)
+    name, plain = _batched(op)
+    for axes in {np.ndim(case[name]) for case in _cases(op)} if name else ():
+        words = _BATCH[axes - plain] if plain is not None else f"with {axes} axes"
+        forms.append(Form(f"{name} {words}", partial(_has_axes, name, axes)))
+    for argument in op.signature.parameters:
+        if argument not in op.lacks:
+            forms.append(Form(f"{argument}=None", partial(_is_none, argument)))
+    return forms
+
+
+def _has_axes(name: str, axes: int, case: dict[str, Any]) -> bool:
+    return np.ndim(case.get(name, 0)) == axes
+
+
+def _is_none(name: str, case: dict[str, Any]) -> bool:
+    return name in case and case[name] is None
+
+
+def _batched(op: Subject) -> tuple[str, int | None]:
+    """The first argument that gains an axis with a batch, and how many it has without, if these are always as many."""
+    for name in _gaining(op.spec):
+        axes = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(4)}
+        return name, axes.pop() if len(axes) == 1 else None
+    return "", None
+
+
+def _gaining(spec: Spec) -> list[str]:
+    """The arguments that always gain an axis with each batch axis."""
+    pairs = [[spec.case(CaseDrawer.seeded(seed, (lead,))) for lead in ((), (2,))] for seed in range(4)]
+    return [n for n in pairs[0][0] if all(np.ndim(b[n]) == np.ndim(a[n]) + 1 for a, b in pairs if a[n] is not None)]
+
+
+def with_batch(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
+    """The case as a batch of one."""
+    gaining = _gaining(spec)
+    return {n: x[None] if n in gaining and isinstance(x, np.ndarray) else x for n, x in case.items()}
+
+
+def _commonest(raised: list[Violation | None]) -> str:
+    reasons = [str(violation) for violation in raised]
+    return max(reasons, key=reasons.count)
+
+
+def _copied(case: dict[str, Any]) -> dict[str, Any]:
+    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}

@@ -1,0 +1,249 @@
+"""The report of a check: as text, as JSON, as a page and as JUnit's XML."""
+
+from __future__ import annotations
+
+import html
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+from xml.etree import ElementTree
+
+from .property import GRAVITY, STAGES
+from .trial import Finding
+
+_HELD_TO = {
+    "exact": "to the last bit",
+    "rounding": "up to rounding",
+    "approximate": "approximately",
+    "statistical": "up to five standard deviations",
+}
+
+
+@dataclass(frozen=True)
+class Report:
+    """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
+
+    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take, and
+    `conventions` what it does otherwise than this library, each of them no failure.
+    """
+
+    kind: str
+    implementation: str
+    findings: tuple[Finding, ...]
+    lacks: tuple[str, ...] = ()
+    examples: int = 0
+    seed: int = 0
+    diagnosis: Any = None
+    not_run: int = 0  # properties not tried, after a crash or two endless calls
+    problem: str = ""  # why it could not run
+    not_offered: tuple[str, ...] = ()
+    conventions: tuple[str, ...] = ()
+    place: str = ""  # FILE:LINE of the function
+
+    @property
+    def failures(self) -> list[Finding]:
+        """What fails, the gravest first: wrong numbers and crashes, leaks, the contract."""
+        return sorted((f for f in self.findings if f.outcome == "fails"), key=by_gravity)
+
+    @property
+    def notes(self) -> list[Finding]:
+        """Exact properties that hold to rounding only."""
+        return [f for f in self.findings if f.note]
+
+    @property
+    def verdict(self) -> str:
+        """ "right", "contract" (the numbers are right), "wrong", or "not run"."""
+        if self.problem:
+            return "not run"
+        if self.failures:
+            return "contract" if self.failures[0].gravity == "contract" else "wrong"
+        return "right" if self else "not run"
+
+    def __bool__(self) -> bool:
+        return not self.problem and not self.failures and any(f.outcome == "holds" for f in self.findings)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain dictionaries and lists."""
+        whole = asdict(self) | {
+            "holds": bool(self),
+            "verdict": self.verdict,
+            "failures": [f.property for f in self.failures],
+        }
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in whole.items()}
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    __repr__ = __str__
+
+
+def by_gravity(finding: Finding) -> int:
+    """A key to sort failures by: the gravest first, and what is explained by a raised error before what is not."""
+    return list(GRAVITY).index(finding.gravity)
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"{report.implementation} as {report.kind}"
+    for stage in STAGES:
+        found = [f for f in report.findings if f.stage == stage]
+        held, failed = (sum(f.outcome == outcome for f in found) for outcome in ("holds", "fails"))
+        skipped = len(found) - held - failed
+        if found:
+            text = f"{held} of {len(found)} hold"
+            text += f", {failed} FAIL" if failed else ""
+            text += f", {skipped} skipped" if skipped else ""
+            yield f"  {stage:11} {text}"
+    yield from (f"  {line}" for line in remarks(report))
+    failures = report.failures
+    if failures:
+        yield ""
+        if report.verdict == "contract":
+            yield "The numbers are right; the contract is not kept:"
+        yield from describe(failures[0], report.diagnosis)
+        where = problem_line(report)
+        if where:
+            yield where
+        yield from also_fails(failures)
+        if report.not_run:
+            yield f"not run after that: {report.not_run} properties"
+    if report.problem:
+        yield f"could not run: {report.problem}"
+    elif report:
+        tries = sum(f.tries for f in report.findings)
+        yield f"all hold, in {tries:,} tries"
+
+
+def remarks(report: Report) -> Iterator[str]:
+    """What is no failure: not offered, another convention, rounding."""
+    missing = (*report.lacks, *report.not_offered)
+    if missing:
+        yield f"not offered, and so not looked at: {', '.join(missing)}"
+    yield from (f"differs by convention: {says}" for says in report.conventions)
+    yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
+
+
+def describe(first: Finding, diagnosis: Any = None) -> Iterator[str]:
+    """A failure in lines of text: the statement, the smallest counterexample, expected against got, and a hint."""
+    yield f"FAILS  {first.statement}"
+    yield f"       ({first.stage}: {first.property}, {_HELD_TO[first.exactness]})"
+    if first.counterexample:
+        yield "smallest counterexample:"
+        yield from ("    " + line for line in first.counterexample.splitlines())
+    yield f"{first.message}"
+    if first.expected:
+        yield f"    expected  {first.expected}"
+        yield f"    got       {first.got}"
+    if diagnosis:
+        yield str(diagnosis)
+    elif first.hint:
+        yield f"hint: {first.hint}"
+
+
+def also_fails(failures: list[Finding]) -> Iterator[str]:
+    """The failures after the first: those of its cause in one line, then by gravity; the contract a line each."""
+    first, rest = failures[0], failures[1:]
+    same = [f.property for f in rest if first.cause and f.cause == first.cause]
+    rest = [f for f in rest if f.property not in same]
+    if same:
+        yield f"of the same cause ({first.cause.split()[0]}): {', '.join(same)}"
+    for gravity, title in (("numbers", "also fails"), ("leak", "leaks")):
+        names = [f.property for f in rest if f.gravity == gravity]
+        if names:
+            yield f"{title}: {', '.join(names)}"
+    yield from (f"contract: {f.message} ({f.property})" for f in rest if f.gravity == "contract")
+
+
+def problem_line(report: Report) -> str:
+    """FILE:LINE: message, as editors and Git hosts read it, where the line is known."""
+    first = report.failures[0] if report.failures else None
+    place = first.place or report.place if first else ""
+    if first is None or not place:
+        return ""
+    path, _, line = place.rpartition(":")
+    relative = os.path.relpath(path) if path.startswith(os.getcwd()) else path
+    message = first.message.partition(" (line ")[0]
+    return f"{relative}:{line}: {report.kind}: {message}"
+
+
+def junit(reports: Iterable[Report]) -> str:
+    """The reports as JUnit's XML: a suite a report, a case a property."""
+    suites = ElementTree.Element("testsuites")
+    for report in reports:
+        failed, skipped = ([f for f in report.findings if f.outcome == o] for o in ("fails", "skipped"))
+        suite = ElementTree.SubElement(suites, "testsuite", name=f"{report.implementation} as {report.kind}")
+        counts = {"tests": len(report.findings), "failures": len(failed), "skipped": len(skipped)}
+        counts["errors"] = int(bool(report.problem))
+        suite.attrib |= {name: str(n) for name, n in counts.items()}
+        for f in report.findings:
+            case = ElementTree.SubElement(suite, "testcase", classname=f"{report.kind}.{f.stage}", name=f.property)
+            if f.outcome == "fails":
+                said = describe(f, report.diagnosis if f is report.failures[0] else None)
+                ElementTree.SubElement(case, "failure", type=f.gravity, message=_xml(f.message)).text = _xml(
+                    "\n".join(said)
+                )
+            elif f.outcome == "skipped":
+                ElementTree.SubElement(case, "skipped", message=_xml(f.message))
+        if report.problem:
+            case = ElementTree.SubElement(suite, "testcase", classname=report.kind, name="could be run")
+            ElementTree.SubElement(case, "error", message=_xml(report.problem))
+    ElementTree.indent(suites)
+    return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _xml(text: str) -> str:
+    """Without the control characters that XML cannot hold."""
+    return "".join(c if c >= " " or c in "\t\n\r" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+_VERDICTS = {
+    "right": "right: all that was looked at holds",
+    "contract": "right numbers, but the contract is not kept",
+    "wrong": "wrong",
+    "not run": "it could not be run",
+}
+_PAGE = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>tinyattn check</title>
+<style>
+:root {{ color-scheme: light dark }}
+body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem }}
+pre {{ overflow-x: auto; padding: .6rem; border: 1px solid #8888; border-radius: 4px }}
+table {{ border-collapse: collapse }} td, th {{ text-align: left; padding: .1rem .8rem .1rem 0; vertical-align: top }}
+.hint {{ border-left: 4px solid #0072b2; padding-left: .8rem }}
+</style></head><body>
+{body}
+</body></html>
+"""
+
+
+def page(reports: Iterable[Report]) -> str:
+    """The reports as one HTML page that needs nothing else."""
+    return _PAGE.format(body="\n".join("\n".join(_section(report)) for report in reports))
+
+
+def _section(report: Report) -> Iterator[str]:
+    e = html.escape
+    yield f"<h1>{e(report.implementation)} as {e(report.kind)}: {_VERDICTS[report.verdict]}</h1>"
+    if report.problem:
+        yield f"<p>{e(report.problem)}</p>"
+    failures = report.failures
+    if failures:
+        first = failures[0]
+        yield f"<h2>{e(first.statement)}: fails</h2><p>{e(first.message)}</p>"
+        if first.counterexample:
+            yield f"<p>The smallest counterexample:</p><pre>{e(first.counterexample)}</pre>"
+        if first.expected:
+            yield f"<table><tr><th>expected<td><code>{e(first.expected)}</code>"
+            yield f"<tr><th>got<td><code>{e(first.got)}</code></table>"
+        said = str(report.diagnosis) if report.diagnosis else f"hint: {first.hint}" if first.hint else ""
+        if said:
+            yield f'<p class="hint">{e(said).replace(chr(10), "<br>")}</p>'
+        yield from (f"<p>{e(line)}</p>" for line in (problem_line(report), *also_fails(failures)) if line)
+    told = list(remarks(report))
+    if told:
+        yield "<h2>No failures, but to be known</h2><ul>" + "".join(f"<li>{e(line)}" for line in told) + "</ul>"
+    yield "<h2>Every property</h2><table><tr><th>stage<th>property<th>outcome<th>statement"
+    for f in report.findings:
+        yield f"<tr><td>{e(f.stage)}<td>{e(f.property)}<td>{e(f.outcome)}<td>{e(f.statement)}"
+    yield f"</table><p>{report.examples} examples a property, seed {report.seed}.</p>"
