@@ -14,7 +14,10 @@ from typing import Any
 
 SURFACE = Path(__file__).parent / "cupy_surface.json"
 # Functions that are written with **kwargs and take only these.
-BY_HAND = {"einsum": ["args", "dtype", "optimize"]}
+BY_HAND = {
+    "einsum": ["args", "dtype", "optimize"],
+    "pad": ["array", "pad_width", "mode", "constant_values", "end_values", "reflect_type", "stat_length"],
+}
 MODULES = ("", "linalg", "random", "fft")
 
 

@@ -1,7 +1,8 @@
 """An array module that does what CuPy does, with NumPy's numbers, and nothing that CuPy does not.
 
-It refuses NumPy's functions on its arrays, host arrays beside its own, names and keywords that CuPy lacks, iteration
-over rows, boolean-mask indexing, repeated ids in an assignment and writes into a broadcast; it wraps ids out of range
+It refuses NumPy's functions on its arrays; host arrays, lists and tuples beside its own; names, keywords, methods of
+ufuncs and sorting algorithms that CuPy lacks; iteration over rows, boolean-mask indexing, repeated ids in an assignment
+or in a sum narrower than float64, writes into a broadcast, and memory that is not aligned. It wraps ids out of range
 silently, fills `empty` with NaN, adds duplicates in a shuffled order, and counts calls, synchronisations and transfers.
 `backend.register(StrictArray, strict, "strict")` makes it a device.
 """
@@ -57,7 +58,8 @@ def _unwrapped(x: Any, what: str) -> Any:
     if isinstance(x, np.ndarray | np.generic):
         raise StrictError(f"{what}: {_HOST}")
     if isinstance(x, list | tuple):
-        return type(x)(_unwrapped(part, what) for part in x)
+        kind = type(x).__name__
+        raise StrictError(f"{what}: a {kind} among device arrays: CuPy takes none; xp.asarray carries it over")
     return x
 
 
@@ -75,6 +77,11 @@ class StrictArray:
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, host: np.ndarray):
+        if not host.flags.aligned:
+            raise StrictError(
+                f"{host.dtype} that begins between multiples of its size: reading it there is an error that no later "
+                "call of the process survives"
+            )
         self.host = host
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
@@ -169,8 +176,8 @@ class StrictArray:
         parts = key if isinstance(key, tuple) else (key,)
         found, axis = [], 0
         for part in parts:
-            part = _unwrapped(part, "an index")
-            if isinstance(part, list) or (isinstance(part, np.ndarray) and part.dtype == bool):
+            part = part if isinstance(part, list | tuple) else _unwrapped(part, "an index")
+            if isinstance(part, list | tuple) or (isinstance(part, np.ndarray) and part.dtype == bool):
                 raise StrictError("a boolean mask or a list as an index: it must be looked at before anything is done")
             if isinstance(part, np.ndarray) and Ellipsis not in [p for p in parts if p is Ellipsis]:
                 part = _around(part, self.host.shape[axis])
@@ -230,6 +237,30 @@ for _name in [
     setattr(StrictArray, _name, _operator(_name))
 
 
+_WHOLE = {"int32", "int64", "uint32", "uint64"}
+# The dtypes that each ufunc's `at` takes: there is an atomic operation for these.
+_AT = {
+    "add": _WHOLE | {"float16", "float32", "float64"},
+    "subtract": {"int32", "uint32"},
+    "maximum": _WHOLE | {"float32", "float64"},
+    "minimum": _WHOLE | {"float32", "float64"},
+    "bitwise_and": _WHOLE,
+    "bitwise_or": _WHOLE,
+    "bitwise_xor": _WHOLE,
+}
+# The ufuncs that have a method, where not all have it, and what the method takes.
+METHODS = {
+    "at": (_AT.keys(), ["a", "indices", "b"]),
+    "reduce": ({"add", "multiply"}, ["array", "axis", "dtype", "out", "keepdims"]),
+    "accumulate": ({"add", "multiply"}, ["array", "axis", "dtype", "out"]),
+    "reduceat": ({"add"}, ["array", "indices", "axis", "dtype", "out"]),
+}
+
+
+def has_method(ufunc: str, method: str) -> bool:
+    return method in CUPY["of ufuncs"] and ufunc in METHODS.get(method, ({ufunc},))[0]
+
+
 class _Ufunc:
     """A ufunc and the methods that CuPy's have."""
 
@@ -240,7 +271,7 @@ class _Ufunc:
         return _call(self.name, getattr(np, self.name), args, kwargs)
 
     def __getattr__(self, method: str) -> Any:
-        if method not in CUPY["of ufuncs"]:
+        if not has_method(self.name, method):
             raise StrictError(f"CuPy's {self.name} has no {method}")
         if method == "at":
             return self._at
@@ -248,30 +279,58 @@ class _Ufunc:
         return lambda *args, **kwargs: _call(f"{self.name}.{method}", f, args, kwargs)
 
     def _at(self, x: StrictArray, ids: StrictArray, values: Any) -> None:
-        """In any order, as atomic additions are."""
+        """In any order, as atomic additions are. Shapes: ids (N,), values onto (N, ...), for the first axis of x."""
         COUNTS["calls"] += 1
-        where, what = _unwrapped(ids, f"{self.name}.at"), _unwrapped(values, f"{self.name}.at")
+        name = f"{self.name}.at"
+        if str(x.dtype) not in _AT[self.name]:
+            raise StrictError(f"CuPy's {name} takes no {x.dtype}")
+        where, what = _unwrapped(ids, name), _unwrapped(values, name)
         _refuse_broadcast(x)
+        where = _around(where, len(x.host))
+        if self.name == "add" and x.dtype in (np.float16, np.float32) and len(np.unique(where)) < where.size:
+            raise StrictError(f"{name}: {x.dtype} sums of repeated ids differ from run to run: add in float64")
         order = _ORDER.permutation(len(where))
         what = np.broadcast_to(what, (*where.shape, *x.host.shape[1:]))
-        getattr(np, self.name).at(x.host, _around(where[order], len(x.host)), what[order])
+        getattr(np, self.name).at(x.host, where[order], what[order])
 
 
-_SYNCHRONISE = {"flatnonzero", "nonzero", "unique", "argwhere", "array_equal", "extract", "compress", "trim_zeros"}
+# Their result's size is known on the device only, or they look at values before they go on.
+_SYNCHRONISE = {
+    *("argwhere", "array_equal", "bincount", "compress", "delete", "extract", "flatnonzero", "histogram"),
+    *("histogram2d", "histogramdd", "mask_indices", "nanmax", "nanmin", "nonzero", "place", "trim_zeros", "unique"),
+    "unravel_index",
+}
+# Arguments that may be a list or a tuple: of numbers, which say how to compute, or of arrays.
+_SAYS_HOW = {
+    *("axes", "axis", "destination", "dims", "indices_or_sections", "kth", "newshape", "pad_width", "reps", "shape"),
+    *("shift", "source"),
+}
+_OF_ARRAYS = {"arrays", "tup"}
 
 
 def _call(name: str, f: Any, args: Any, kwargs: Any) -> Any:
-    known = CUPY["names"].get(name.split(".")[0], {"arguments": None})
-    if known["arguments"] is not None and "." not in name:
-        unknown = [k for k in kwargs if k not in known["arguments"]]
+    method = name.partition(".")[2]
+    takes = METHODS[method][1] if method in METHODS else CUPY["names"].get(name, {}).get("arguments")
+    if takes is not None:
+        unknown = [k for k in kwargs if k not in takes]
         if unknown:
             raise StrictError(f"CuPy's {name} takes no {unknown[0]}=")
+    places = ["*"] * len(args) if takes is None or "args" in takes else [*takes, *["*"] * len(args)]
     COUNTS["calls"] += 1
-    COUNTS["synchronisations"] += name in _SYNCHRONISE  # the size of the result is known on the device only
-    places = [_unwrapped(x, name) for x in args]
+    COUNTS["synchronisations"] += name in _SYNCHRONISE or (name == "where" and len(args) + len(kwargs) == 1)
     if isinstance(kwargs.get("out"), StrictArray):
         _refuse_broadcast(kwargs["out"])
-    return _wrapped(f(*places, **{k: _unwrapped(x, name) for k, x in kwargs.items()}))
+    given = [_argument(x, place, name) for place, x in zip(places, args, strict=False)]
+    return _wrapped(f(*given, **{k: _argument(x, k, name) for k, x in kwargs.items()}))
+
+
+def _argument(x: Any, place: str, name: str) -> Any:
+    """What NumPy is given for the argument x, whose name is `place`."""
+    if isinstance(x, list | tuple) and place in _SAYS_HOW:
+        return x
+    if isinstance(x, list | tuple) and place in _OF_ARRAYS:
+        return [_unwrapped(part, name) for part in x]
+    return _unwrapped(x, name)
 
 
 def _take(a: Any, indices: Any, axis: Any = None, out: Any = None) -> Any:
@@ -282,7 +341,23 @@ def _take_along_axis(a: Any, indices: Any, axis: Any) -> Any:
     return np.take_along_axis(a, _around(indices, a.shape[axis]), axis)
 
 
-_OTHERWISE = {"take": _take, "take_along_axis": _take_along_axis}
+def _stable(name: str) -> Any:
+    """`sort` or `argsort`: there is one algorithm, which keeps the order of equal values."""
+
+    def apply(a: Any, axis: Any = -1, kind: Any = None) -> Any:
+        if kind not in (None, "stable"):
+            raise StrictError(f'CuPy\'s {name} takes no kind={kind!r}: None, or "stable", which is the same')
+        return getattr(np, name)(a, axis=axis, kind="stable")
+
+    return apply
+
+
+_OTHERWISE = {
+    "take": _take,
+    "take_along_axis": _take_along_axis,
+    "sort": _stable("sort"),
+    "argsort": _stable("argsort"),
+}
 
 
 class _Module:

@@ -20,11 +20,11 @@ from tinyattn import backend, cli, layers, ops
 from tinyattn.check.common import upstream
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
-from tinyattn.data import Sampler, leave_one_out
-from tinyattn.models import Recommender, SASRec, SASRecNetwork
+from tinyattn.data import Sampler, cut, leave_one_out
+from tinyattn.models import MODELS, NeuralRecommender, Recommender, SASRec, SASRecNetwork, neural
 from tinyattn.ops import keep_mask
 from tinyattn.random import Stream, generator
-from tinyattn.training import InterruptedRunError, Learner, Settings, train
+from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
 from tinyattn.tree import flatten, leaves
 
 ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
@@ -126,9 +126,7 @@ def test_a_run_stopped_on_one_device_goes_on_on_another(where, tmp_path):
         with pytest.raises(KeyboardInterrupt):
             SASRec(**SMALL, device=one).fit(SPLIT, progress=False, checkpoint=path, on_epoch=stop)
         gone_on = SASRec(**SMALL, device=other).fit(SPLIT, progress=False, checkpoint=path)
-        for (name, mine), (_, theirs) in zip(
-            leaves(whole.parameters), leaves(gone_on.parameters), strict=True
-        ):
+        for (name, mine), (_, theirs) in zip(leaves(whole.parameters), leaves(gone_on.parameters), strict=True):
             np.testing.assert_allclose(backend.to_numpy(theirs), mine, rtol=0, atol=1e-4, err_msg=name)
 
 
@@ -261,6 +259,50 @@ def test_the_calls_of_a_training_step(form, loss, monkeypatch):
         assert not gradient["synchronisations"] + update["synchronisations"]
         assert gradient["transfers"] + update["transfers"] == 1
         assert gradient["calls"] + update["calls"] == STEPS[form, loss], "say in STEPS what the change buys"
+
+
+@pytest.mark.parametrize("where", ELSEWHERE)
+def test_a_batch_larger_than_a_slice_is_one_piece_there(where, monkeypatch):
+    """The host cuts it, and a device would launch everything anew for each slice. The gradient is the same."""
+    sizes = []
+
+    class Watched(SASRecNetwork):
+        def loss(self, p, batch, rng=None):
+            sizes.append(len(batch.ids))
+            return super().loss(p, batch, rng)
+
+    monkeypatch.setattr(learner, "SLICE_TOKENS", 9)
+    batch = Sampler(SPLIT.train, 6, 20, 0, True).batch(0)
+    network, found = Watched(n_items=SPLIT.train.n_items, maxlen=6, dim=8, dropout=0.2), []
+    for name in ("cpu", where):
+        sizes.clear()
+        COUNTS.clear()
+        learning = Learner(network, Settings(device=name), batch)
+        seen = learning.xp.zeros(2)
+        before = COUNTS["transfers"]
+        with learning.pool(1) as pool:
+            learning.differentiate(batch, 0, seen, pool)
+        assert (sizes == [len(batch.ids)]) == (name != "cpu")
+        assert sum(sizes) == len(batch.ids)
+        assert name != "strict" or COUNTS["transfers"] - before == 1
+        found.append((backend.to_numpy(seen), backend.to_numpy(learning.gradient)))
+    (here, gradient), (there, gradient_there) = found
+    np.testing.assert_allclose(there, here, rtol=1e-5)
+    np.testing.assert_allclose(gradient_there, gradient, rtol=0, atol=1e-5 * np.abs(gradient).max())
+
+
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if issubclass(model, NeuralRecommender)])
+def test_scoring_waits_for_nothing_but_the_scores(name, monkeypatch):
+    """However many slices: each carries over its batch and the numbers of its rows, and none is looked at."""
+    monkeypatch.setattr(neural, "SLICE_TOKENS", 1)
+    model = MODELS[name](**SMALL | {"epochs": 1}, device="strict").fit(SPLIT, progress=False)
+    histories = SPLIT.histories(SPLIT.evaluated, "test")
+    slices = len(cut(np.array([min(len(h), model.maxlen) for h in histories]), 64))
+    assert slices > 3
+    COUNTS.clear()
+    model.score(histories)
+    assert COUNTS["synchronisations"] == 1
+    assert COUNTS["transfers"] == 2 * slices
 
 
 @pytest.mark.parametrize(("epochs", "checkpoint"), [(1, False), (3, False), (3, True)])

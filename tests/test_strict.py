@@ -32,6 +32,25 @@ ELSEWHERE = [name for name in DEVICES if name != "cpu" and name not in MISSING]
         (lambda x: strict.errstate(), "CuPy has no errstate"),
         (lambda x: strict.random.standard_normal(3), "its streams are not NumPy's"),
         (lambda x: strict.add.outer_product(x), "CuPy's add has no outer_product"),
+        (lambda x: strict.maximum.reduce(x), "CuPy's maximum has no reduce"),
+        (lambda x: strict.logical_and.accumulate(x > 1), "CuPy's logical_and has no accumulate"),
+        (lambda x: strict.multiply.at(x, strict.asarray([0]), 2.0), "CuPy's multiply has no at"),
+        (lambda x: strict.add.at(x.astype(np.int16), strict.asarray([0]), 2), "CuPy's add.at takes no int16"),
+        (lambda x: strict.add.at(x.astype(np.float32), strict.asarray([1, 1]), 2.0), "sums of repeated ids differ"),
+        (lambda x: strict.add.at(x.astype(np.float32), strict.asarray([1, 3]), 2.0), "sums of repeated ids differ"),
+        (lambda x: strict.add.at(x.astype(np.float16), strict.asarray([1, -1]), 2.0), "sums of repeated ids differ"),
+        (lambda x: strict.add.reduce(x, where=x > 1), "CuPy's add.reduce takes no where="),
+        (lambda x: strict.sort(x, kind="quicksort"), "CuPy's sort takes no kind='quicksort'"),
+        (lambda x: strict.argsort(x, -1, "heapsort"), "CuPy's argsort takes no kind='heapsort'"),
+        (lambda x: strict.exp([1.0, 2.0]), "exp: a list among device arrays"),
+        (lambda x: strict.exp(x=(1.0, 2.0)), "exp: a tuple among device arrays"),
+        (lambda x: strict.take(x, [0, 1], axis=0), "take: a list among device arrays"),
+        (lambda x: strict.stack([x, [[1.0, 2.0, 3.0]]]), "stack: a list among device arrays"),
+        (lambda x: strict.stack([x, X]), "stack: a host array"),
+        (lambda x: x * (1.0, 2.0, 3.0), "__mul__: a tuple among device arrays"),
+        (lambda x: x.__setitem__(0, [1.0, 2.0, 3.0]), "assignment: a list among device arrays"),
+        (lambda x: x[(0, 1), 0], "a boolean mask or a list as an index"),
+        (lambda x: strict.asarray(np.zeros(20, np.uint8))[4:12].view(float), "float64 that begins between multiples"),
         (lambda x: [row for row in x], "iteration over a device array"),
         (lambda x: x[x > 1], "a boolean mask or a list as an index"),
         (lambda x: x.__setitem__(x > 1, 0.0), "a boolean mask or a list as an index"),
@@ -78,6 +97,15 @@ def test_what_a_device_does_otherwise():
     np.testing.assert_array_equal(total.get(), [11, 0, 4])
 
 
+def test_lists_of_arrays_and_tuples_that_say_how_are_taken():
+    x = strict.asarray(X)
+    np.testing.assert_array_equal(strict.concatenate([x, x[:1]]).get(), X[[0, 1, 0]])
+    np.testing.assert_array_equal(strict.stack((x, x), axis=-1).get(), np.stack((X, X), axis=-1))
+    np.testing.assert_array_equal(strict.sum(strict.broadcast_to(x, (2, 2, 3)), axis=(0, 2)).get(), [6, 24])
+    np.testing.assert_array_equal(strict.transpose(x, (1, 0)).get(), X.T)
+    np.testing.assert_array_equal(strict.zeros([2, 1]).get(), np.zeros((2, 1)))
+
+
 def test_the_order_of_scattered_additions_varies():
     """Large and small numbers: the sum depends on the order, so two runs must differ somewhere."""
     values = strict.asarray(np.random.default_rng(0).standard_normal((500, 4)) * 10.0 ** (np.arange(500)[:, None] % 9))
@@ -103,6 +131,10 @@ def test_calls_synchronisations_and_transfers_are_counted():
     y.item()
     to_numpy(x)
     assert COUNTS["synchronisations"] == 6
+    strict.where(x > 1)
+    strict.bincount(strict.asarray([1, 2]), minlength=4)
+    strict.where(x > 1, x, 0.0)
+    assert COUNTS["synchronisations"] == 8
 
 
 def test_functions_of_the_library_are_run_there_and_what_they_write_comes_back():

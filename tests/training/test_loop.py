@@ -11,7 +11,7 @@ from tinyattn import backend
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.files import FileError
 from tinyattn.models import SASRecNetwork
-from tinyattn.training import DivergedError, InterruptedRunError, Settings, train
+from tinyattn.training import DivergedError, InterruptedRunError, Learner, Settings, train
 from tinyattn.tree import leaves
 
 DATA = leave_one_out(TINY.generate()).train
@@ -173,6 +173,33 @@ def test_early_stopping_keeps_the_best_epoch():
     scores = iter([0.1, 0.5, 0.4, 0.3, 0.2, 0.9])
     _, history = run(Settings(epochs=6, patience=0), validate=validate)
     assert len(history) == 6
+
+
+def test_of_equal_epochs_the_first_is_kept():
+    """An epoch has to be better, to be the best and to be waited for."""
+    scores, seen = iter([0.1, 0.5, 0.5, 0.5, 0.9]), []
+
+    def validate(p):
+        seen.append(flat(p))
+        return next(scores)
+
+    best, history = run(Settings(epochs=5, patience=2), validate=validate)
+    assert [row["valid"] for row in history] == [0.1, 0.5, 0.5, 0.5]
+    assert np.array_equal(best, seen[1])
+
+
+def test_two_steps_of_one_batch_draw_different_masks(device):
+    """The step is a part of the masks' key; asked again, a step draws its own ones."""
+    network = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
+    batch = sampler().batch(0)
+    learner = Learner(getattr(network, "itself", network), Settings(device=device), batch)
+    seen = learner.xp.zeros((3, 2))
+    with learner.pool(1) as pool:
+        for i, step in enumerate((4, 4, 5)):
+            learner.differentiate(batch, step, seen[i], pool)
+    first, again, other = backend.to_numpy(seen)
+    np.testing.assert_allclose(again, first, rtol=1e-6)
+    assert np.all(np.abs(other - first) > 1e-3 * first)
 
 
 def test_dropout_is_on_in_training_and_off_in_evaluation():
