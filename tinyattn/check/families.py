@@ -167,13 +167,13 @@ def normaliser(states: Any, x: str = "x", eps: str = "eps") -> None:
             close(op(**given), expected, tolerance(op.spec, given), "y")
 
 
-def random(states: Any, draw: Callable[[Subject, np.random.Generator, tuple[int, ...]], np.ndarray]) -> None:
-    """Of a function that draws a boolean mask from a generator."""
+def random(states: Any, draw: Callable[..., np.ndarray], rate: str = "rate") -> None:
+    """Of a function that draws boolean masks; `draw(op, generator, shape, rate)` calls it."""
 
     @states("exact", "equal generators draw equal masks, others others, and no two entries of a batch share theirs",
             hint="Compare the masks of two examples of one batch, and of two steps.")  # fmt: skip
     def masks_differ(op: Subject, **case: Any) -> None:
-        masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60))) for seed in (3, 3, 4)]
+        masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60), case[rate])) for seed in (3, 3, 4)]
         demand(masks[0].shape == (3, 4, 60), f"the mask has shape {masks[0].shape}, expected (3, 4, 60)")
         close(masks[0], masks[1], 0, "an equal generator's mask")
         demand(not np.array_equal(masks[0], masks[2]), "two generators drew the same mask")
