@@ -52,7 +52,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
     def shape_and_dtype(op: Subject, **case: Any) -> None:
         for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
             if x is not None:
-                _like(x, np.shape(y), _dtype(case), name)
+                _like(x, np.shape(y), dtype_of(case), name)
 
     @states(
         "exact",
@@ -110,7 +110,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
             other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in case.items()}
             for name, x, y in zip(spec.outputs, outputs, op.outputs(**other), strict=True):
                 if x is not None:
-                    close(y, x, _tolerance(spec, case, x), f"with {how} inputs, {name}")
+                    close(y, x, tolerance(spec, case), f"with {how} inputs, {name}")
 
     @states(
         "exact",
@@ -125,7 +125,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
             return
         for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
             if x is not None and np.shape(y):
-                _like(x, np.shape(y), _dtype(case), name)
+                _like(x, np.shape(y), dtype_of(case), name)
 
 
 def _oracle(states: Any, spec: Spec, f: str) -> None:
@@ -138,7 +138,7 @@ def _oracle(states: Any, spec: Spec, f: str) -> None:
     def oracle(op: Subject, **case: Any) -> None:
         for name, x, y in zip(spec.outputs, op.outputs(**case), _by_loops(spec, case), strict=True):
             if x is not None:
-                close(x, y, _tolerance(spec, case, x), name)
+                close(x, y, tolerance(spec, case), name)
 
 
 def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
@@ -151,9 +151,9 @@ def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
         wide=True,
     )
     def large_sizes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, _widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, widened(case)), strict=True):
             if x is not None:
-                close(x, y, _tolerance(spec, case, x), name)
+                close(x, y, tolerance(spec, case), name)
 
     @states(
         "rounding",
@@ -163,9 +163,9 @@ def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
         leads=((2, 3), (2, 1, 3)),
     )
     def several_axes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, _widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, widened(case)), strict=True):
             if x is not None:
-                close(x, y, _tolerance(spec, case, x), name)
+                close(x, y, tolerance(spec, case), name)
         if spec.wrt and f"{f}_backward" not in op.lacks:
             _exact_gradients(op, spec, case)
 
@@ -254,7 +254,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         "Write out one entry of the output as a sum, and differentiate it by one entry of the input.",
     )
     def derivative(op: Subject, **case: Any) -> None:
-        case = _widened(case)
+        case = widened(case)
         _derivative(op, spec, case)
 
     @states(
@@ -278,7 +278,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
         first, second, mixed = (op.gradients(case, *dy) for dy in (one, two, both))
         for name, g in mixed.items():
             scale = spec.scale(case) * largest(first[name], second[name]) * 5
-            atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
+            atol = 10 * rounding(dtype_of(case), max(_length(case), np.size(g)), scale)
             close(g, _times(2, first[name]) - _times(3, second[name]), atol, f"d{name}")
 
     @states(
@@ -295,7 +295,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
             other = {n: _rearranged(x, how) if isinstance(x, np.ndarray) else x for n, x in given.items()}
             for name, g in op.name_gradients(case, op.backward(other)).items():
                 scale = spec.scale(case) * largest(first[name])
-                atol = 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale)
+                atol = 10 * rounding(dtype_of(case), max(_length(case), np.size(g)), scale)
                 close(g, first[name], atol, f"with {how} inputs, d{name}")
 
     @states(
@@ -318,13 +318,13 @@ def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]
     """A random upstream gradient of the first output: its shape, the inputs' dtype; a float for a loss."""
     rng = np.random.default_rng(seed)
     shape = np.shape(_ours(spec, case)[0])
-    return (np.asarray(rng.standard_normal(shape), _dtype(case)) if shape else float(rng.standard_normal()),)
+    return (np.asarray(rng.standard_normal(shape), dtype_of(case)) if shape else float(rng.standard_normal()),)
 
 
 def _by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The outputs by plain loops, in float64."""
     assert spec.oracle is not None
-    return _tuple(spec.oracle(**_widened(case)))
+    return _tuple(spec.oracle(**widened(case)))
 
 
 def _ours(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
@@ -341,10 +341,10 @@ def _exact_gradients(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
     """Compare with the library's gradients in float64, which central differences and two other libraries confirm."""
     ours = Subject(spec.ours(), spec)
     dy = upstream(spec, case)
-    wide = ours.gradients(op.fit(_widened(case)), *(_wide(d) for d in dy))
+    wide = ours.gradients(op.fit(widened(case)), *(_wide(d) for d in dy))
     for name, g in op.gradients(case, *dy).items():
         scale = spec.scale(case) * largest(wide[name])
-        close(g, wide[name], 10 * rounding(_dtype(case), max(_length(case), np.size(g)), scale), f"d{name}")
+        close(g, wide[name], 10 * rounding(dtype_of(case), max(_length(case), np.size(g)), scale), f"d{name}")
 
 
 def _derivative(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
@@ -413,8 +413,9 @@ def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
         raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)), "contract")
 
 
-def _tolerance(spec: Spec, case: dict[str, Any], result: Any) -> float:
-    return rounding(_dtype(case), _length(case), spec.scale(case))
+def tolerance(spec: Spec, case: dict[str, Any]) -> float:
+    """The rounding error allowed in the outputs of this case: of sums as long as its largest input."""
+    return rounding(dtype_of(case), _length(case), spec.scale(case))
 
 
 def _length(case: dict[str, Any]) -> int:
@@ -422,7 +423,8 @@ def _length(case: dict[str, Any]) -> int:
     return max((x.size for x in _arrays(case).values()), default=1)
 
 
-def _dtype(case: dict[str, Any]) -> Any:
+def dtype_of(case: dict[str, Any]) -> Any:
+    """The dtype of the case's numbers."""
     return next(x.dtype for x in _arrays(case).values() if x.dtype.kind == "f")
 
 
@@ -449,7 +451,7 @@ def _times(factor: int, x: Any) -> Any:
     return x.dtype.type(factor) * x if hasattr(x, "dtype") else factor * x
 
 
-def _widened(case: dict[str, Any]) -> dict[str, Any]:
+def widened(case: dict[str, Any]) -> dict[str, Any]:
     """In float64, in new memory, so that differences can be taken."""
     return {
         n: x.astype(np.float64) if isinstance(x, np.ndarray) and x.dtype.kind == "f" else x for n, x in case.items()

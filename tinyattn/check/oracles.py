@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Array
+from ..ops import Mask, as_mask
 
 
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
@@ -54,6 +55,12 @@ def attention(
     return out, weights
 
 
+def fused_attention(
+    q: Array, k: Array, v: Array, mask: Mask | Array | None = None, scale: float | None = None
+) -> Array:
+    return attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)[0]
+
+
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:
     y, x_hat = np.zeros(x.shape), np.zeros(x.shape)
     rstd = np.zeros((*x.shape[:-1], 1))
@@ -66,6 +73,23 @@ def layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> tuple[
             x_hat[token][i] = (x[token][i] - mean) * rstd[token][0]
             y[token][i] = x_hat[token][i] * gamma[i] + beta[i]
     return y, x_hat, rstd
+
+
+def rms_norm(x: Array, gamma: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:
+    y, x_hat, r = np.zeros(x.shape), np.zeros(x.shape), np.zeros((*x.shape[:-1], 1))
+    for token in np.ndindex(x.shape[:-1]):
+        r[token][0] = 1 / math.sqrt(sum(value * value for value in x[token]) / x.shape[-1] + eps)
+        for i in range(x.shape[-1]):
+            x_hat[token][i] = x[token][i] * r[token][0]
+            y[token][i] = x_hat[token][i] * gamma[i]
+    return y, x_hat, r
+
+
+def norm_linear(
+    x: Array, gamma: Array, beta: Array, W: Array, b: Array | None = None, eps: float = 1e-5
+) -> tuple[Array, Array, Array]:
+    h, x_hat, rstd = layer_norm(x, gamma, beta, eps)
+    return linear(h, W, b), x_hat, rstd
 
 
 def gelu(x: Array, approximate: bool = False) -> Array:

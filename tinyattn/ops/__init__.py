@@ -19,6 +19,7 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .rms_norm import rms_norm, rms_norm_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
@@ -56,6 +57,8 @@ __all__ = [
     "norm_linear_backward",
     "relu",
     "relu_backward",
+    "rms_norm",
+    "rms_norm_backward",
     "sigmoid",
     "softmax",
     "softmax_backward",

@@ -10,6 +10,7 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import causal, linear_in, onto_itself
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
 from ..spec import Spec
 from ..subject import MissingError, Subject
@@ -168,13 +169,7 @@ def rotation(op: Subject, **case: Any) -> None:
     close(op(**case | {"q": case["q"] @ turn, "k": case["k"] @ turn}), op(**case), _tolerance(case, 30), "out")
 
 
-@states("rounding", "the output is linear in the values", hint="The weights must not depend on v.")
-def linear_in_values(op: Subject, **case: Any) -> None:
-    case = _plain(case)
-    v, w = case["v"], np.cos(case["v"])
-    mixed = op(**case | {"v": case["v"].dtype.type(2) * v - case["v"].dtype.type(3) * w})
-    two, three = op(**case), op(**case | {"v": w})
-    close(mixed, 2 * np.asarray(two, float) - 3 * np.asarray(three, float), _tolerance(case), "out")
+linear_in(states, "v", of=lambda case: _plain(case), name="linear_in_values", hint="The weights must not depend on v.")
 
 
 @states("rounding", "a masked key might as well not be there", hint="Delete the masked keys and compare.")
@@ -226,17 +221,7 @@ def key_gradients_cancel(op: Subject, **case: Any) -> None:
     close(np.sum(dk, axis=-2), np.zeros_like(dk[..., 0, :]), 10 * _tolerance(case), "the sum of dk over keys ")
 
 
-@states("exact", "with a causal mask, later keys and values move no earlier output, to the last bit",
-        hint="Change the last token: which outputs moved?")
-def causal(op: Subject, **case: Any) -> None:
-    n = min(case["q"].shape[-2], case["k"].shape[-2])
-    short = {name: case[name][..., :n, :] for name in "qkv"}
-    case = _arguments(**short, mask=np.tri(n, dtype=bool), scale=case["scale"])
-    out = op(**case)
-    k, v = short["k"].copy(), short["v"].copy()
-    k[..., -1, :] += 5
-    v[..., -1, :] -= 7
-    same_bits(op(**case | {"k": k, "v": v})[..., :-1, :], out[..., :-1, :], "an earlier output ")
+causal(states, "k", "v", of=lambda case: _causal(case), hint="Change the last token: which outputs moved?")
 
 
 @states("rounding", "a single key takes all the weight: the output is its value", hint="softmax of one number is 1.")
@@ -304,6 +289,11 @@ def far_below(op: Subject, **case: Any) -> None:
 def _plain(case: dict[str, Any]) -> dict[str, Any]:
     """The case without dropout: what holds of attention itself."""
     return {name: case[name] for name in ("q", "k", "v", "mask", "bias", "scale")}
+
+
+def _causal(case: dict[str, Any]) -> dict[str, Any]:
+    case = onto_itself(_plain(case))
+    return case | {"mask": np.tri(case["q"].shape[-2], dtype=bool), "bias": None}
 
 
 def _last_key_masked(case: dict[str, Any]) -> dict[str, Any]:

@@ -8,13 +8,16 @@ import numpy as np
 
 from .. import adapters, oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..families import batch_apart, causal
+from ..property import Property, close, demand, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 from .feed_forward import off_the_kink
 
 PROPERTIES: list[Property] = []
 states = stating("block", PROPERTIES)
+batch_apart(states)
+causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)}, hint="Only attention mixes positions, and only where the mask allows.")
 ARRAYS = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
 EPS = 1e-3
 
@@ -68,23 +71,6 @@ def in_sequence(op: Subject, **case: Any) -> None:
     first = op(**case | {name: np.zeros_like(case[name]) for name in ("W_2", "b_2")})
     second = op(**case | {"W_o": np.zeros_like(case["W_o"]), "x": first})
     close(second, op(**case), 10 * _tolerance(case), "y")
-
-
-@states("exact", "with a causal mask, changing the last token moves no earlier output, to the last bit",
-        hint="Only attention mixes positions, and only where the mask allows.")
-def causal(op: Subject, **case: Any) -> None:
-    case |= {"mask": np.tri(case["x"].shape[-2], dtype=bool)}
-    x = case["x"].copy()
-    x[..., -1, :] += np.arange(x.shape[-1], dtype=x.dtype)
-    same_bits(op(**case | {"x": x})[..., :-1, :], op(**case)[..., :-1, :], "an earlier output")
-
-
-@states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each mean run over?")
-def batch_apart(op: Subject, **case: Any) -> None:
-    x = np.stack([case["x"].reshape(-1, *case["x"].shape[-2:])[0]] * 2)
-    other = x.copy()
-    other[1] = other[1] * 2 + 1
-    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first entry")
 
 
 @states("rounding", "a token of equal numbers is finite, forward and backward", "extremes", hint="Feed a constant row.")

@@ -9,6 +9,7 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import random
 from ..observing import observe_call
 from ..property import Property, Violation, close, demand, rounding, stating
 from ..spec import Spec
@@ -68,19 +69,7 @@ def rate_of_mask(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> N
     close(1 - np.mean(drawn), rate, 5 * np.sqrt(rate * (1 - rate) / n) + 1e-12, "the fraction dropped")
 
 
-@states("exact", "equal generators draw equal masks, another one another, and no two entries of a batch share theirs",
-        hint="Compare the masks of two examples of one batch, and of two steps.")
-def masks_differ(op: Subject, x: np.ndarray, keep: np.ndarray, rate: float) -> None:
-    draw = op.other("keep_mask")
-    rate = rate or 0.5
-    masks = [np.asarray(draw(np.random.default_rng(seed), (3, 4, 60), rate)) for seed in (3, 3, 4)]
-    demand(masks[0].shape == (3, 4, 60), f"the mask has shape {masks[0].shape}, expected (3, 4, 60)")
-    close(masks[0], masks[1], 0, "an equal generator's mask")
-    demand(not np.array_equal(masks[0], masks[2]), "two generators drew the same mask")
-    rows = list(masks[0].reshape(12, 60))
-    demand(len({row.tobytes() for row in rows}) == len(rows), "two rows of a mask are alike")
-    columns = np.moveaxis(masks[0], -1, 0).reshape(60, 12)
-    demand(np.any(columns != columns[:1]), "all columns of a mask are alike")
+random(states, lambda op, rng, shape, rate: op.other("keep_mask")(rng, shape, rate or 0.5))
 
 
 @states("statistical", "entries of a mask are drawn independently: neighbours agree as often as chance has it",

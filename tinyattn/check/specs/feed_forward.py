@@ -8,12 +8,14 @@ import numpy as np
 
 from .. import adapters, oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, largest, rounding, same_bits, stating
+from ..families import tokens_apart
+from ..property import Property, close, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("feed_forward", PROPERTIES)
+tokens_apart(states, name="positions_apart")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -30,18 +32,6 @@ def off_the_kink(draw: CaseDrawer, u: np.ndarray) -> np.ndarray:
     tries = np.round(draw.rng.uniform(-2, 2, (200, u.shape[-1])), 3)
     gaps = np.min(np.abs(flat[None] + tries[:, None]), axis=1, initial=9)  # (200, H)
     return np.asarray(tries[np.argmax(np.minimum(gaps, 0.05), axis=0), np.arange(u.shape[-1])], draw.dtype)
-
-
-@states("exact", "every position is worked on alone, and all of them alike", hint="Does a token see its neighbour?")
-def positions_apart(op: Subject, **case: Any) -> None:
-    D = case["x"].shape[-1]
-    x = np.concatenate([case["x"].reshape(-1, D)[:1], np.ones((3, D), case["x"].dtype)])
-    other = x.copy()
-    other[1:] *= 3
-    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first position")
-    twin = np.concatenate([x[:1], x[:1]])
-    y = op(**case | {"x": twin})
-    close(y[1], y[0], _tolerance(case), "the second of two equal positions")
 
 
 @states("rounding", "doubling x, b_1 and b_2 doubles the output: ReLU bends at 0 and nowhere else",

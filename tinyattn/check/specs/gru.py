@@ -9,12 +9,14 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import causal
 from ..property import Property, close, demand, rounding, same_bits, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("gru", PROPERTIES)
+causal(states, "x", hint="Which state goes into which step?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -22,15 +24,6 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     x, W, U = draw.array(*draw.lead, n, i), draw.array(i, 3 * H, size=0.5), draw.array(H, 3 * H, size=0.5)
     h0 = draw.array(*draw.lead, H) if draw.flag() else None
     return {"x": x, "W": W, "U": U, "b": draw.array(3 * H), "c": draw.array(3 * H), "h0": h0}
-
-
-@states("exact", "no later token moves a state by a single bit", hint="Which state goes into which step?")
-def causal(op: Subject, **case: Any) -> None:
-    h = op(**case)
-    for t in range(1, h.shape[-2]):
-        moved = case["x"].copy()
-        moved[..., t:, :] += 1
-        same_bits(op(**case | {"x": moved})[..., :t, :], h[..., :t, :], f"with tokens from {t} on changed, the state")
 
 
 @states("exact", "with an update gate of 1 a state is copied, to the last bit", "extremes",

@@ -9,12 +9,14 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..families import normaliser
+from ..property import Property, close, demand, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("layer_norm", PROPERTIES)
+normaliser(states)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -57,20 +59,6 @@ def variance_one(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray
     y = _plain(op, x, eps).astype(float)
     variance = np.var(x.astype(np.float64), axis=-1)
     close(np.mean(y * y, axis=-1), variance / (variance + eps), 10 * _tolerance(x, eps), "the mean square of token ")
-
-
-@states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
-def scaling(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    y = op(x, gamma, beta, eps)
-    close(op(4 * x, gamma, beta, 16 * eps), y, _tolerance(x, eps) * largest(gamma, beta), "y")
-
-
-@states("exact", "a token's result does not depend on any other token", hint="Does one token change with its neighbour?")
-def tokens_apart(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    rows = np.concatenate([x.reshape(-1, x.shape[-1])[:3], np.ones((2, x.shape[-1]), x.dtype)])
-    other = rows.copy()
-    other[1:] = other[1:] * 3 + np.arange(x.shape[-1], dtype=x.dtype)
-    same_bits(op(other, gamma, beta, eps)[:1], op(rows, gamma, beta, eps)[:1], "the first token")
 
 
 @states("rounding", "y is x_hat ⊙ γ + β: with γ = 0 it is β, with γ = 1 and β = 0 it is x_hat",
@@ -116,17 +104,6 @@ def constant_token(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarr
     y = op(np.full_like(x, 2.0), gamma, beta, eps)
     demand(np.all(np.isfinite(y)), "y is not finite")
     close(y, np.broadcast_to(beta, x.shape), rounding(x.dtype, 1, 2 * 300 * largest(gamma, beta)), "y")
-
-
-@states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
-        hint="Is eps added to the variance, and is it the one that was given?")
-def large_and_small(op: Subject, x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float) -> None:
-    whole = np.round(8 * np.cos(np.arange(x.size))).reshape(x.shape)
-    for size in (2.0**20, 2.0**-20):
-        given = (whole * size).astype(x.dtype)
-        x_hat, rstd = _exact(given, eps)
-        atol = rounding(x.dtype, x.shape[-1], largest(40.0, largest(given) * rstd) * largest(gamma, beta))
-        close(op(given, gamma, beta, eps), x_hat * gamma + beta, atol, "y")
 
 
 def _plain(op: Subject, x: np.ndarray, eps: float) -> np.ndarray:

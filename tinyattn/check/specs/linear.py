@@ -9,12 +9,15 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import linear_in
 from ..property import Property, close, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("linear", PROPERTIES)
+linear_in(states, "x", of=lambda case: case | {"b": None}, name="additive", says="without b it is linear in x",
+          hint="Is anything added, or bent, that should not be?")  # fmt: skip
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -22,13 +25,6 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     o = draw.size_like(i)
     x = draw.array(*draw.lead, i) if draw.flag() else draw.array(*draw.lead, draw.size_like(o), i)
     return {"x": x, "W": draw.array(i, o), "b": draw.array(o) if draw.flag() else None}
-
-
-@states("rounding", "without b it is linear: the map of a sum is the sum of the maps",
-        hint="Is anything added, or bent, that should not be?")
-def additive(op: Subject, x: np.ndarray, W: np.ndarray, b: np.ndarray | None) -> None:
-    other = np.cos(x)
-    close(op(x + other, W), op(x, W) + op(other, W), _tolerance(x, W), "y")
 
 
 @states("rounding", "every token is mapped alike, whatever stands beside it", hint="Does a token see its neighbour?")

@@ -9,13 +9,24 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, rounding, same_bits, stating
+from ..families import averages, causal, onto_itself
+from ..property import Property, close, rounding, stating
 from ..spec import Spec
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
 states = stating("linear_attention", PROPERTIES)
 FORMS = ("chunked", "parallel", "recurrent")
+
+
+def seen(case: dict[str, Any]) -> np.ndarray:
+    n, m = case["q"].shape[-2], case["k"].shape[-2]
+    mask = np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool)
+    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+
+
+averages(states, seen)
+causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "keys": None}, hint="Where does the sum over keys end?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -38,31 +49,6 @@ def forms(op: Subject, **case: Any) -> None:
     first = op(**case)
     for form in FORMS:
         close(op(**case | {"form": form}), first, _tolerance(case), f"{form}: out")
-
-
-@states("exact", "causal, no later token moves an output by a single bit", hint="Where does the sum over keys end?")
-def causal(op: Subject, **case: Any) -> None:
-    n = case["q"].shape[-2]
-    case = case | {name: case[name][..., :n, :] for name in ("k", "v")} | {"causal": True, "keys": None}
-    if case["k"].shape[-2] < n:
-        case["q"] = case["q"][..., : case["k"].shape[-2], :]
-    out, n = op(**case), case["q"].shape[-2]
-    for t in range(1, n):
-        moved = {name: case[name].copy() for name in ("q", "k", "v")}
-        for x in moved.values():
-            x[..., t:, :] += 1
-        same_bits(op(**case | moved)[..., :t, :], out[..., :t, :], f"with tokens from {t} on changed, the output")
-
-
-@states("rounding", "equal values come out as they are, where anything may be looked at",
-        hint="The weights of a query sum to 1: divide by the sum of the same weights.")
-def constant_values(op: Subject, **case: Any) -> None:
-    n, m = case["q"].shape[-2], case["k"].shape[-2]
-    seen = np.tri(n, m, dtype=bool) if case["causal"] else np.ones((n, m), bool)
-    if case["keys"] is not None:
-        seen = seen & case["keys"][..., None, :]
-    out = op(**case | {"v": np.ones_like(case["v"])})
-    close(out, np.broadcast_to(np.any(seen, axis=-1)[..., None], out.shape).astype(float), _tolerance(case), "out")
 
 
 def _tolerance(case: dict[str, Any]) -> float:

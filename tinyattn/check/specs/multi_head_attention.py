@@ -8,12 +8,15 @@ import numpy as np
 
 from .. import adapters, oracles
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating
+from ..families import batch_apart, causal
+from ..property import Property, close, demand, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("multi_head_attention", PROPERTIES)
+batch_apart(states)
+causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], dtype=bool)})
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
@@ -84,24 +87,6 @@ def single_token(op: Subject, **case: Any) -> None:
 @states("exact", "W_o = 0 silences everything", hint="Is the output projected at all, and last?")
 def no_output(op: Subject, **case: Any) -> None:
     demand(not np.any(op(**case | {"W_o": np.zeros_like(case["W_o"])})), "with W_o = 0 an output is not 0")
-
-
-@states("exact", "with a causal mask, changing the last token moves no earlier output, to the last bit",
-        hint="mask[i, j] = may query i look at key j: rows are queries.")
-def causal(op: Subject, **case: Any) -> None:
-    case |= {"mask": np.tri(case["x"].shape[-2], dtype=bool)}
-    x = case["x"].copy()
-    x[..., -1, :] += 3
-    same_bits(op(**case | {"x": x})[..., :-1, :], op(**case)[..., :-1, :], "an earlier output")
-
-
-@states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each sum run over?")
-def batch_apart(op: Subject, **case: Any) -> None:
-    x = np.stack([case["x"].reshape(-1, *case["x"].shape[-2:])[0]] * 2)
-    x[1] *= 2
-    other = x.copy()
-    other[1] += 1
-    same_bits(op(**case | {"x": other})[:1], op(**case | {"x": x})[:1], "the first entry")
 
 
 @states("exact", "a query that may look at nothing gets zeros", "extremes",

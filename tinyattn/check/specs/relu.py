@@ -9,12 +9,14 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import elementwise
 from ..property import Property, close, demand, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("relu", PROPERTIES)
+elementwise(states)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:

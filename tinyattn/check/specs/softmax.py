@@ -9,6 +9,7 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import softmax_like
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
 from ..spec import Spec
 from ..subject import Subject
@@ -40,19 +41,11 @@ def special_cases() -> list[dict[str, Any]]:
     ]
 
 
-@states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
-def rows_sum_to_one(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    p = op(s, mask)
-    expected = np.any(_allowed(s, mask), axis=-1).astype(s.dtype)
-    close(np.sum(p, axis=-1), expected, rounding(s.dtype, s.shape[-1], 1.0), "the sum of row ")
+def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
+    return np.broadcast_to(True if mask is None else mask, s.shape)
 
 
-@states("exact", "weights are never negative, and exactly 0 where the mask forbids",
-        hint="exp of a large negative number is small; only exp(-inf) is 0.")
-def zero_where_masked(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    p = op(s, mask)
-    demand(np.all(p >= 0), "a weight is negative or NaN")
-    demand(np.all(p[~_allowed(s, mask)] == 0), "an entry that the mask forbids has weight")
+softmax_like(states, lambda case: _allowed(**case))
 
 
 @states("rounding", "a mask of any shape forbids what it forbids when it is written out in full",
@@ -65,12 +58,6 @@ def mask_shapes(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
         part = rng.random(shape) < 0.6
         full = np.broadcast_to(part, both.shape).copy()
         close(op(both, part), op(both, full), rounding(s.dtype, m, 1.0), f"with a mask {shape}, p")
-
-
-@states("rounding", "adding one number to a whole row of logits changes nothing",
-        hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")
-def shift(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
-    close(op(s + s.dtype.type(3), mask), op(s, mask), rounding(s.dtype, s.shape[-1], 20.0), "the weight ")
 
 
 @states("exact", "of two allowed logits the larger never has the smaller weight", hint="Which axis is a row?")
@@ -141,10 +128,6 @@ def far_below(op: Subject, s: np.ndarray, mask: np.ndarray | None) -> None:
     p = op(np.where(allowed, -(2.0**100), 100.0 * np.ones_like(s)).astype(s.dtype), allowed)
     close(p, np.broadcast_to(allowed.astype(float), s.shape), rounding(s.dtype, s.shape[-1], 1.0), "the weight ")
     demand(np.all(p[..., ~allowed] == 0), "an entry that the mask forbids has weight")
-
-
-def _allowed(s: np.ndarray, mask: np.ndarray | None) -> np.ndarray:
-    return np.broadcast_to(True if mask is None else mask, s.shape)
 
 
 SPEC = Spec(

@@ -9,6 +9,7 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
+from ..families import averages
 from ..property import Property, close, rounding, same_bits, stating
 from ..spec import Spec
 from ..subject import Subject
@@ -24,6 +25,15 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     window = draw.choose((1, 2, 3, 5, n, n + 3))
     return {"q": q, "k": k, "v": v, "window": window, "causal": draw.choose((True, False)), "keys": keys,
             "scale": draw.choose((None, 0.7))}  # fmt: skip
+
+
+def seen(case: dict[str, Any]) -> np.ndarray:
+    back = np.arange(case["q"].shape[-2])[:, None] - np.arange(case["k"].shape[-2])
+    mask = (back < case["window"]) & (back >= 0 if case["causal"] else back > -case["window"])
+    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+
+
+averages(states, seen)
 
 
 @states("exact", "a token moves the outputs of those who may see it through the window, and no other by a single bit",

@@ -12,6 +12,8 @@ BUGS = [
     Bug("only_v_corrected", "only v is corrected", "Feed a constant gradient: the step at t = 2?"),
     Bug("t_from_0", "the correction's count of steps is off by one", "1 - β⁰? What is the size of the very first step?",
         also=("t_plus_1",)),
+    Bug("t_constant", "both moments are corrected as at the first step, at every step",
+        "Feed a constant gradient: how large are the steps at t = 1, 2 and 100?"),
     Bug("v_no_square", "v averages |g|, not g²", "Units of v?"),
     Bug("v_of_m", "v averages m², not g²", "Whose square is averaged?"),
     Bug("eps_inside", "eps stands inside the root", "Multiply all gradients by 1e-3."),
@@ -64,7 +66,7 @@ def make(bugs=frozenset()):
         new_v = beta2 * v + (1.0 if "no_one_minus" in bugs else 1 - beta2) * square
         if "amsgrad" in bugs:
             new_v = np.maximum(new_v, v)
-        t = step - 1 if "t_from_0" in bugs else step + 1 if "t_plus_1" in bugs else step
+        t = step - 1 if "t_from_0" in bugs else step + 1 if "t_plus_1" in bugs else 1 if "t_constant" in bugs else step
         up_m = 1.0 if {"no_bias_corr", "only_v_corrected"} & set(bugs) else 1 - beta1**t
         up_v = 1.0 if {"no_bias_corr", "one_correction"} & set(bugs) else 1 - beta2**t
         direction = old if "old_m" in bugs else g * up_m if "gradient_only" in bugs else new_m

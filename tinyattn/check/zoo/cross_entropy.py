@@ -12,6 +12,9 @@ BUGS = [
     Bug("log_softmax_naive", "it takes the logarithm of softmax, which underflows", "log of an underflowed 0?"),
     Bug("eps_log", "1e-12 is added inside the logarithm", "log(1e-12) caps the loss at 27.6: why is that bad for gradients?"),
     Bug("eps_log_small", "1e-24 is added inside the logarithm", "1e-24 caps the loss at 55: why is that bad for gradients?"),
+    Bug("log_of_p_plus_eps", "a number of 1e-8 to 1e-16 is added inside the logarithm",
+        "Two logits, 0 and 100, the target is the first: what is the loss on paper, and what is yours?",
+        also=("eps_log_1e-8", "eps_log_1e-10", "eps_log_1e-15")),
     Bug("clipped", "probabilities are cut at 1e-7", "That caps the loss at 16: why is that bad for gradients?"),
     Bug("div_all", "it divides by the number of positions, not by the sum of weights", "With all-zero logits, what is the loss?"),
     Bug("div_batch", "it divides by the length of the first axis", "With all-zero logits, what is the loss?"),
@@ -30,6 +33,9 @@ BUGS = [
     Bug("logit_only", "it is the mean of -logit[target], without the normaliser", "Add 4 to all logits: what happens?"),
     Bug("target_off_by_one", "the class before the target is looked up", "Which class is id 0?"),
     Bug("argmax_target", "the likeliest class is looked up instead of the target", "Does the loss depend on the target?"),
+    Bug("target_by_value", "the target is found by its logit's value: equal logits are targets, too",
+        "What do you get where two classes have the same logit?",
+        also=("target_by_value_backward", "target_by_value_in_batch", "one_hot_by_value")),
     Bug("zero_ignored", "targets of 0 are taken for padding", "Who says that class 0 does not count?"),
     Bug("smoothing", "targets are smoothed by 0.1", "With a sure and right prediction, is the loss 0?"),
     Bug("changes_input", "it writes into the logits", "Print the logits before and after."),
@@ -49,6 +55,10 @@ BUGS = [
 ]  # fmt: skip
 
 
+EPS = {"eps_log": 1e-12, "eps_log_small": 1e-24, "log_of_p_plus_eps": 2.0**-52, "eps_log_1e-8": 1e-8, "eps_log_1e-10": 1e-10,
+       "eps_log_1e-15": 1e-15}  # fmt: skip
+
+
 def make(bugs=frozenset()):
     """-> cross_entropy and cross_entropy_backward with these bugs."""
 
@@ -64,14 +74,14 @@ def make(bugs=frozenset()):
             axis = -2 if "softmax_axis" in bugs else 0
             top = np.max(z, axis=axis, keepdims=True, initial=-np.inf)
             log_p = z - top - np.log(np.sum(np.exp(z - top), axis=axis, keepdims=True))
-        elif {"no_max", "log_softmax_naive", "eps_log", "eps_log_small", "clipped", "global_max"} & set(bugs):
+        elif {"no_max", "log_softmax_naive", "clipped", "global_max", *EPS} & set(bugs):
             top = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
             top = np.max(z, initial=-np.inf) if "global_max" in bugs else 0 * top if "no_max" in bugs else top
             e = np.exp(z - top)
             p = e / np.sum(e, axis=-1, keepdims=True)
             if "clipped" in bugs:
                 p = np.clip(p, 1e-7, 1)
-            log_p = np.log(p + dtype.type(1e-12 if "eps_log" in bugs else 1e-24 if "eps_log_small" in bugs else 0))
+            log_p = np.log(p + dtype.type(next((eps for name, eps in EPS.items() if name in bugs), 0)))
         else:
             top = np.max(z, axis=-1, keepdims=True, initial=-np.inf)
             log_p = z - top - np.log(np.sum(np.exp(z - top), axis=-1, keepdims=True))
@@ -80,6 +90,8 @@ def make(bugs=frozenset()):
         at = targets - 1 if "target_off_by_one" in bugs else targets
         at = np.argmax(z, axis=-1) if "argmax_target" in bugs else at
         nll = -np.take_along_axis(log_p, at[..., None].astype(np.int64), axis=-1)[..., 0]
+        if "target_by_value" in bugs:
+            nll = -np.sum(log_p * _equal_logits(logits, targets), axis=-1)
         if "smoothing" in bugs:
             nll = dtype.type(0.9) * nll - dtype.type(0.1) * np.mean(log_p, axis=-1)
         if "zero_ignored" in bugs:
@@ -117,6 +129,14 @@ def make(bugs=frozenset()):
         one_hot = (np.arange(logits.shape[-1]) == at[..., None]).astype(dtype)
         p = softmax(p) if "softmax_of_softmax" in bugs else p
         d = p - one_hot
+        if {"target_by_value", "target_by_value_backward"} & set(bugs):
+            same = _equal_logits(logits, targets)
+            d = p * np.sum(same, axis=-1, keepdims=True, dtype=dtype) - same
+        if "target_by_value_in_batch" in bugs:
+            same = np.isin(logits, np.take_along_axis(logits, targets[..., None].astype(np.int64), axis=-1))
+            d = p * np.sum(same, axis=-1, keepdims=True, dtype=dtype) - same
+        if "one_hot_by_value" in bugs:
+            d = p - _equal_logits(logits, targets)
         if "onehot_missing" in bugs:
             d = p
         if "onehot_only" in bugs:
@@ -136,5 +156,8 @@ def make(bugs=frozenset()):
         if "inplace" in bugs and logits.flags.writeable:
             logits -= 0.5
         return (-d if "backward_sign" in bugs else d) * share[..., None]
+
+    def _equal_logits(logits, targets):
+        return logits == np.take_along_axis(logits, targets[..., None].astype(np.int64), axis=-1)
 
     return SimpleNamespace(cross_entropy=cross_entropy, cross_entropy_backward=cross_entropy_backward)

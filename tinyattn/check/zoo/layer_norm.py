@@ -39,6 +39,8 @@ BUGS = [
     Bug("changes_input", "it writes into x", "Print x before and after."),
     Bug("double_out", "the result is float64 whatever went in", "Print y.dtype for float32 inputs."),
     Bug("gamma_missing", "γ is missing in dx", "γ stands between dy and x_hat."),
+    Bug("gamma_outside", "γ multiplies dx after the projection, where it belongs before: g = dy γ",
+        "Try γ = (-1, 1, 3): does dx still sum to 0?"),
     Bug("no_mean", "the mean of g is not subtracted in dx", "Shifting x changes nothing, so dx must sum to 0."),
     Bug("no_xhat", "the part along x_hat is not subtracted in dx", "Scaling x changes nothing, so dx·x_hat must be ~0."),
     Bug("only_direct", "dx is only γ dy rstd: mean and variance are taken as constants", "x moves the mean and the variance too."),
@@ -51,6 +53,8 @@ BUGS = [
     Bug("dgamma_lastbatch", "dγ is that of the last batch entry", "γ is used by every token of every batch.", also=("dgamma_last_token",)),
     Bug("dbeta_lastbatch", "dβ is that of the last batch entry", "β is used by every token of every batch.", also=("dbeta_last_token",)),
     Bug("dgamma_x", "dγ sums dy, without x_hat", "γ multiplies x_hat."),
+    Bug("centred_for_x_hat", "the backward uses x - mean where x_hat belongs", "Double x: does the part that you take out double, too?",
+        also=("dx_of_centred", "dgamma_of_centred")),
     Bug("dgamma_y", "dγ sums dy · y, with the gain in it", "γ multiplies x_hat."),
     Bug("dgamma_mean", "dγ is averaged over tokens", "A shared parameter sums its gradients."),
     Bug("dbeta_mean", "dβ is averaged over tokens", "A shared parameter sums its gradients."),
@@ -118,7 +122,10 @@ def make(bugs=frozenset()):
         return y, y if "x_hat_is_y" in bugs else x_hat, 1 / rstd if "rstd_is_std" in bugs else rstd
 
     def layer_norm_backward(dy, x_hat, rstd, gamma):
-        g = dy if "gamma_missing" in bugs else dy * gamma
+        g = dy if {"gamma_missing", "gamma_outside"} & set(bugs) else dy * gamma
+        saved, centred = x_hat, x_hat / rstd
+        if {"centred_for_x_hat", "dx_of_centred"} & set(bugs):
+            x_hat = centred
         reduce = np.sum if "sum_not_mean" in bugs else np.mean
         mean = reduce(dy if "mean_of_dy" in bugs else g, axis=-1, keepdims=True)
         along = reduce((dy if "xhat_mean_of_dy" in bugs else g) * x_hat, axis=-1, keepdims=True)
@@ -128,6 +135,9 @@ def make(bugs=frozenset()):
         if {"no_xhat", "only_direct"} & set(bugs):
             along = 0 * along
         dx = g - mean - x_hat * along
+        if "gamma_outside" in bugs:
+            dx = dx * gamma
+        x_hat = centred if {"centred_for_x_hat", "dgamma_of_centred"} & set(bugs) else saved
         if "r_missing" not in bugs:
             dx = dx / rstd if "r_inverted" in bugs else dx * rstd
         tokens = dy.reshape(-1, dy.shape[-1])
@@ -161,8 +171,8 @@ def make(bugs=frozenset()):
             dgamma, dbeta = dbeta, dgamma
         if "backward_inplace" in bugs and dy.flags.writeable:
             dy *= gamma
-        if "backward_changes_x_hat" in bugs and x_hat.flags.writeable:
-            x_hat *= 0.5
+        if "backward_changes_x_hat" in bugs and saved.flags.writeable:
+            saved *= 0.5
         return dx, dgamma, dbeta
 
     return SimpleNamespace(layer_norm=layer_norm, layer_norm_backward=layer_norm_backward)

@@ -22,6 +22,8 @@ BUGS = [
     Bug("dW_last", "dW is that of the last batch entry", "Every example used W.", also=("dW_last_of_first", "dW_last_token", "dW_last_matrix")),
     Bug("dW_first", "dW is that of the first batch entry", "Every example used W."),
     Bug("dW_mean", "dW is averaged over tokens", "A shared parameter sums its gradients."),
+    Bug("dW_div_batch", "dW is divided by the batch size", "Who divides by the batch size: the loss, or every layer once more?",
+        also=("dW_db_div_batch",)),
     Bug("dW_transposed", "dW is transposed", "dW_io = Σ x_i dy_o: which index comes first?"),
     Bug("dW_batch", "dW keeps the batch axis", "Gradient shape must equal parameter shape.", also=("dW_each_token",)),
     Bug("db_mean", "db is averaged over tokens", "A shared parameter sums its gradients."),
@@ -81,6 +83,9 @@ def make(bugs=frozenset()):
         dW = used.T @ given
         if "dW_mean" in bugs:
             dW = dW / dW.dtype.type(count)
+        batch = dy.dtype.type(max(len(x), 1) if x.ndim > 1 else 1)
+        if {"dW_div_batch", "dW_db_div_batch"} & set(bugs):
+            dW = dW / batch
         if "dW_transposed" in bugs:
             dW = dW.T.copy()
         if "dW_batch" in bugs and x.ndim > 2:
@@ -90,6 +95,8 @@ def make(bugs=frozenset()):
             db = db / db.dtype.type(count)
         if "db_batch" in bugs and dy.ndim > 2:
             db = np.sum(dy, axis=-2)
+        if "dW_db_div_batch" in bugs:
+            db = db / batch
         if "dW_each_token" in bugs:
             dW = x[..., :, None] * dy[..., None, :]
         if "db_each_token" in bugs:

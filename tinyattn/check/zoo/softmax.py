@@ -43,6 +43,8 @@ BUGS = [
     Bug("backward_of_p", "sum(dp) is subtracted instead of sum(dp · p)", "Which weights does each dp reach its row with?"),
     Bug("backward_sum_flat", "one sum over the whole matrix is subtracted", "The normaliser was per row."),
     Bug("backward_mean", "the mean of dp · p is subtracted instead of the sum", "Write out the quotient rule for one row."),
+    Bug("backward_div_batch", "the gradient is divided by the length of the first axis",
+        "Stack the same logits twice: should each copy's gradient change?", also=("backward_div_rows",)),
     Bug("backward_sign", "the row sum is added, not subtracted", "Do your rows of ds sum to 0?"),
     Bug("backward_no_p", "dp minus its row sum is not multiplied by p", "A weight of 0 passes no gradient on: does yours?"),
     Bug("backward_inplace", "the backward writes into dp", "Call backward twice."),
@@ -107,6 +109,10 @@ def make(bugs=frozenset()):
         return p.astype(float if "double_out" in bugs else dtype)
 
     def softmax_backward(dp, p):
+        if "backward_div_batch" in bugs and p.ndim > 1:
+            dp = dp / dp.dtype.type(max(len(p), 1))
+        if "backward_div_rows" in bugs:
+            dp = dp / dp.dtype.type(max(p[..., 0].size, 1))
         inner = dp * p
         axis = -2 if "backward_sum_axis" in bugs and p.ndim > 1 else -1
         if "backward_sum_flat" in bugs and p.ndim > 1:

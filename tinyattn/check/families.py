@@ -1,0 +1,183 @@
+"""Properties that many kinds share: a spec asks for them in a line each.
+
+    states = stating("rms_norm", PROPERTIES)
+    normaliser(states)
+
+A family takes the decorator that `stating` made, and what differs from kind to kind: the arguments' names, `of`, which
+turns a drawn case into one that the property speaks of, `name`, where a kind has two properties of a family. What is
+expected comes from the spec's oracle, what is allowed for rounding from its `scale`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .common import tolerance, widened
+from .property import close, demand, same_bits
+from .subject import Subject
+
+Case = dict[str, Any]
+
+
+def _as_drawn(case: Case) -> Case:
+    return case
+
+
+def elementwise(states: Any, x: str = "x") -> None:
+    """Of a function that works on each entry of `x` alone."""
+
+    @states("rounding", "every entry is worked on alone, and all alike", hint="Which axis does your code know of?")
+    def entry_by_entry(op: Subject, **case: Any) -> None:
+        turned = case[x].reshape(-1)[::-1].copy()
+        y = op(**case | {x: turned})[::-1].reshape(case[x].shape)
+        close(op(**case), y, tolerance(op.spec, case), "y ")
+
+
+def linear_in(
+    states: Any, argument: str, of: Callable[[Case], Case] = _as_drawn, name: str = "", says: str = "", hint: str = ""
+) -> None:
+    """Of a function whose first output is linear in `argument`."""
+
+    def linear(op: Subject, **case: Any) -> None:
+        case = of(case)
+        x, two, three = case[argument], *(case[argument].dtype.type(c) for c in (2, 3))
+        other = np.cos(x)
+        mixed = op(**case | {argument: two * x - three * other})
+        expected = 2 * np.asarray(op(**case), float) - 3 * np.asarray(op(**case | {argument: other}), float)
+        close(mixed, expected, 5 * tolerance(op.spec, case), "the result for 2 a - 3 b: entry ")
+
+    linear.__name__ = name or f"linear_in_{argument}"
+    states(
+        "rounding",
+        says or f"the result is linear in {argument}",
+        hint=hint or f"Is anything added, or bent, or does what {argument} is multiplied by depend on it?",
+    )(linear)
+
+
+def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
+    """Of a function of tokens (..., d) in which none sees another."""
+
+    def apart(op: Subject, **case: Any) -> None:
+        d = case[x].shape[-1]
+        rows = np.concatenate([case[x].reshape(-1, d)[:3], np.ones((3, d), case[x].dtype)])
+        other = rows.copy()
+        other[1:] = other[1:] * 3 + np.arange(d, dtype=rows.dtype)
+        first = op(**case | {x: rows})
+        same_bits(op(**case | {x: other})[:1], first[:1], "the first token's result")
+        close(op(**case | {x: rows[[0, 0]]})[1], first[0], tolerance(op.spec, case), "the second of two equal tokens ")
+
+    apart.__name__ = name
+    states(
+        "exact",
+        "a token's result does not depend on any other token, and equal tokens have equal results",
+        hint="Does one token change with its neighbour?",
+    )(apart)
+
+
+def batch_apart(states: Any, x: str = "x") -> None:
+    """Of a function of sequences (..., n, d) in which tokens of one may see each other."""
+
+    @states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each sum run over?")
+    def batch_apart(op: Subject, **case: Any) -> None:
+        first = case[x].reshape(-1, *case[x].shape[-2:])[0]
+        one, other = np.stack([first, 2 * first]), np.stack([first, 3 * first + 1])
+        same_bits(op(**case | {x: other})[:1], op(**case | {x: one})[:1], "the first entry")
+
+
+def onto_itself(case: Case) -> Case:
+    """An attention's case with as many keys as queries."""
+    n = min(case["q"].shape[-2], case["k"].shape[-2])
+    return case | {name: case[name][..., :n, :].copy() for name in "qkv"}
+
+
+def causal(states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hint: str = "") -> None:
+    """Of a function of sequences in which no output sees a later token; `moved` are the arguments with tokens."""
+
+    @states(
+        "exact",
+        "without a look ahead, no later token moves an earlier output by a single bit",
+        hint=hint or "mask[i, j] = may query i look at key j: rows are queries.",
+    )
+    def causal(op: Subject, **case: Any) -> None:
+        case = of(case)
+        y = op(**case)
+        for t in range(1, y.shape[-2]):
+            later = {name: case[name].copy() for name in moved}
+            for x in later.values():
+                x[..., t:, :] += np.arange(1, x.shape[-1] + 1, dtype=x.dtype)
+            same_bits(op(**case | later)[..., :t, :], y[..., :t, :], f"with tokens from {t} on changed, the output ")
+
+
+def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v") -> None:
+    """Of a function whose outputs are weighted means of values; `seen` says which ones, onto (..., n, m)."""
+
+    @states("rounding", "equal values come out as they are where anything may be looked at, and as 0 elsewhere",
+            hint="The weights of a query sum to 1: divide by the sum of the same weights.")  # fmt: skip
+    def constant_values(op: Subject, **case: Any) -> None:
+        out = op(**case | {values: np.ones_like(case[values])})
+        some = np.any(seen(case), axis=-1)[..., None].astype(float)
+        close(out, np.broadcast_to(some, out.shape), tolerance(op.spec, case), "out")
+
+    linear_in(states, values, name="linear_in_values", hint="The weights must not depend on the values.")
+
+
+def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s") -> None:
+    """Of a function that makes weights of each row of `s`; `allowed` says of which entries, of the shape of `s`."""
+
+    @states("rounding", "the weights of a row that may look at something sum to 1", hint="Sum a row of your weights.")
+    def rows_sum_to_one(op: Subject, **case: Any) -> None:
+        expected = np.any(allowed(case), axis=-1).astype(case[s].dtype)
+        close(np.sum(op(**case), axis=-1), expected, tolerance(op.spec, case), "the sum of row ")
+
+    @states("exact", "weights are never negative, and exactly 0 where the mask forbids",
+            hint="exp of a large negative number is small; only exp(-inf) is 0.")  # fmt: skip
+    def zero_where_masked(op: Subject, **case: Any) -> None:
+        p = op(**case)
+        demand(np.all(p >= 0), "a weight is negative or NaN")
+        demand(np.all(p[~allowed(case)] == 0), "an entry that the mask forbids has weight")
+
+    @states("rounding", "adding one number to a whole row of logits changes nothing",
+            hint="exp(s + c) = exp(s) exp(c): numerator and denominator share the factor.")  # fmt: skip
+    def shift(op: Subject, **case: Any) -> None:
+        moved = case[s] + case[s].dtype.type(3)
+        close(op(**case | {s: moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
+
+
+def normaliser(states: Any, x: str = "x", eps: str = "eps") -> None:
+    """Of a function that divides each token by its size, with `eps` added to the square."""
+    tokens_apart(states, x)
+
+    @states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
+    def scaling(op: Subject, **case: Any) -> None:
+        y = op(**case)
+        close(op(**case | {x: 4 * case[x], eps: 16 * case[eps]}), y, tolerance(op.spec, case), "y")
+
+    @states("rounding", "tokens of size 1,000,000 and of size 1e-6 are normalised alike, but for eps", "extremes",
+            hint="Is eps added to the mean square, and is it the one that was given?")  # fmt: skip
+    def large_and_small(op: Subject, **case: Any) -> None:
+        assert op.spec.oracle is not None
+        whole = np.round(8 * np.cos(np.arange(case[x].size))).reshape(case[x].shape)
+        for size in (2.0**20, 2.0**-20):
+            given = case | {x: (whole * size).astype(case[x].dtype)}
+            expected = op.spec.oracle(**widened(given))
+            expected = expected[0] if isinstance(expected, tuple) else expected
+            close(op(**given), expected, tolerance(op.spec, given), "y")
+
+
+def random(states: Any, draw: Callable[..., np.ndarray], rate: str = "rate") -> None:
+    """Of a function that draws boolean masks; `draw(op, generator, shape, rate)` calls it."""
+
+    @states("exact", "equal generators draw equal masks, others others, and no two entries of a batch share theirs",
+            hint="Compare the masks of two examples of one batch, and of two steps.")  # fmt: skip
+    def masks_differ(op: Subject, **case: Any) -> None:
+        masks = [np.asarray(draw(op, np.random.default_rng(seed), (3, 4, 60), case[rate])) for seed in (3, 3, 4)]
+        demand(masks[0].shape == (3, 4, 60), f"the mask has shape {masks[0].shape}, expected (3, 4, 60)")
+        close(masks[0], masks[1], 0, "an equal generator's mask")
+        demand(not np.array_equal(masks[0], masks[2]), "two generators drew the same mask")
+        rows = list(masks[0].reshape(12, 60))
+        demand(len({row.tobytes() for row in rows}) == len(rows), "two rows of a mask are alike")
+        columns = np.moveaxis(masks[0], -1, 0).reshape(60, 12)
+        demand(np.any(columns != columns[:1]), "all columns of a mask are alike")
