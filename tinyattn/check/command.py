@@ -12,7 +12,6 @@ from typing import Any
 from tqdm import tqdm
 
 from ..files import write_atomically
-
 from .conventions import choices_of
 from .isolation import CheckerFailedError
 from .measure import catalogue, measure, summary, table

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .common import tolerance, widened
-from .property import close, demand, same_bits
+from .property import close, demand, largest, same_bits
 from .subject import Subject
 
 Case = dict[str, Any]
@@ -66,7 +66,8 @@ def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
         other = rows.copy()
         other[1:] = other[1:] * 3 + np.arange(d, dtype=rows.dtype)
         first = op(**case | {x: rows})
-        same_bits(op(**case | {x: other})[:1], first[:1], "the first token's result")
+        moved = op(**case | {x: other})
+        same_bits(moved[:1], first[:1], "the first token's result", largest(moved))
         close(op(**case | {x: rows[[0, 0]]})[1], first[0], tolerance(op.spec, case), "the second of two equal tokens ")
 
     apart.__name__ = name
@@ -74,17 +75,20 @@ def tokens_apart(states: Any, x: str = "x", name: str = "tokens_apart") -> None:
         "exact",
         "a token's result does not depend on any other token, and equal tokens have equal results",
         hint="Does one token change with its neighbour?",
+        gravity="leak",
     )(apart)
 
 
 def batch_apart(states: Any, x: str = "x") -> None:
     """Of a function of sequences (..., n, d) in which tokens of one may see each other."""
 
-    @states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each sum run over?")
+    @states("exact", "an entry of the batch does not depend on the others", hint="Which axes does each sum run over?",
+        gravity="leak")
     def batch_apart(op: Subject, **case: Any) -> None:
         first = case[x].reshape(-1, *case[x].shape[-2:])[0]
         one, other = np.stack([first, 2 * first]), np.stack([first, 3 * first + 1])
-        same_bits(op(**case | {x: other})[:1], op(**case | {x: one})[:1], "the first entry")
+        moved = op(**case | {x: other})
+        same_bits(moved[:1], op(**case | {x: one})[:1], "the first entry", largest(moved))
 
 
 def onto_itself(case: Case) -> Case:
@@ -100,6 +104,7 @@ def causal(states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hin
         "exact",
         "without a look ahead, no later token moves an earlier output by a single bit",
         hint=hint or "mask[i, j] = may query i look at key j: rows are queries.",
+        gravity="leak",
     )
     def causal(op: Subject, **case: Any) -> None:
         case = of(case)
@@ -108,7 +113,9 @@ def causal(states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hin
             later = {name: case[name].copy() for name in moved}
             for x in later.values():
                 x[..., t:, :] += np.arange(1, x.shape[-1] + 1, dtype=x.dtype)
-            same_bits(op(**case | later)[..., :t, :], y[..., :t, :], f"with tokens from {t} on changed, the output ")
+            other = op(**case | later)
+            what = f"with tokens from {t} on changed, the output "
+            same_bits(other[..., :t, :], y[..., :t, :], what, largest(other))
 
 
 def averages(states: Any, seen: Callable[[Case], np.ndarray], values: str = "v") -> None:
@@ -133,7 +140,7 @@ def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s
         close(np.sum(op(**case), axis=-1), expected, tolerance(op.spec, case), "the sum of row ")
 
     @states("exact", "weights are never negative, and exactly 0 where the mask forbids",
-            hint="exp of a large negative number is small; only exp(-inf) is 0.")  # fmt: skip
+            hint="exp of a large negative number is small; only exp(-inf) is 0.", gravity="leak")  # fmt: skip
     def zero_where_masked(op: Subject, **case: Any) -> None:
         p = op(**case)
         demand(np.all(p >= 0), "a weight is negative or NaN")

@@ -71,7 +71,7 @@ def _forms(op: Subject) -> list[Form]:
     forms = list(op.spec.forms)
     name, plain = _batched(op)
     for axes in {np.ndim(case[name]) for case in _cases(op)} if name else ():
-        words = _BATCH[axes - plain] if plain is not None else f"with {axes} axes"
+        words = f"with {axes} axes" if plain is None else _BATCH.get(axes - plain, f"with {axes} axes")
         forms.append(Form(f"{name} {words}", partial(_has_axes, name, axes)))
     for argument in op.signature.parameters:
         if argument not in op.lacks:
@@ -90,7 +90,7 @@ def _is_none(name: str, case: dict[str, Any]) -> bool:
 def _batched(op: Subject) -> tuple[str, int | None]:
     """The first argument that gains an axis with a batch, and how many it has without, if these are always as many."""
     for name in _gaining(op.spec):
-        axes = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(4)}
+        axes = {np.ndim(op.spec.case(CaseDrawer.seeded(seed, ((),)))[name]) for seed in range(SEEDS)}
         return name, axes.pop() if len(axes) == 1 else None
     return "", None
 

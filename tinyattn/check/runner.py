@@ -134,7 +134,6 @@ def _check_in_child(
 
 def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, Any], limit: float) -> None:
     """Find out which forms and conventions it has, and send them. Raises CannotRunError if every call raises."""
-    send("place", op.place())
     if options["strict"]:
         return
     op.forms = find_forms(op, limit / 10, options["patience"])
@@ -170,6 +169,7 @@ def _try_all(
         if again.failed:
             first = again
             send("finding", again.finding())
+    send("place", op.place(backward=first.prop.stage == "gradients"))
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [found.property for _, found in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))

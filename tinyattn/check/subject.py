@@ -65,6 +65,9 @@ class Subject:
                 f"there is no `{spec.function}` in it, only {', '.join(public[:12]) or 'nothing that can be called'}; "
                 f"give MODULE:OBJECT for a function of another name, or an adapter with the name `{spec.function}`"
             )
+        if inspect.isclass(forward):
+            says = f"`{name}` is a class, expected a function: make an object, or adapt it with tinyattn.check.layer"
+            raise CannotRunError(says)
         self.forward = forward
         self.remembered: dict[str, Any] = {}  # what a spec has found out about it, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
@@ -83,10 +86,10 @@ class Subject:
             self.lacks.append(f"{spec.function}_backward")
         self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
 
-    def place(self) -> str:
-        """FILE:LINE of the forward, where it is known."""
+    def place(self, backward: bool) -> str:
+        """FILE:LINE of the forward, or of the backward, where it is known."""
         with contextlib.suppress(TypeError, OSError):
-            code = inspect.unwrap(self.forward)
+            code = inspect.unwrap(self._backward if backward and self._backward else self.forward)
             return f"{inspect.getsourcefile(code)}:{inspect.getsourcelines(code)[1]}"
         return ""
 
@@ -241,9 +244,13 @@ class Subject:
 
 def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
     """Call f; any exception becomes a Violation that names file and line."""
+    process = os.getpid()
     try:
         with np.errstate(all="ignore"):
-            return f(*args, **kwargs)
+            y = f(*args, **kwargs)
+        if os.getpid() != process:
+            os._exit(0)  # it forked: one checker is enough
+        return y
     except (TooLongError, KeyboardInterrupt):
         raise
     except BaseException as error:

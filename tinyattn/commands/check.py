@@ -27,7 +27,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--json", action="store_true", help="print JSON")
     command.add_argument("--html", type=Path, metavar="FILE", help="write the report as a page that needs nothing else")
     command.add_argument("--junit", type=Path, metavar="FILE", help="write the report as JUnit's XML, for CI")
-    text = "forms not offered, other conventions, and what holds to rounding only where it should to the bit, are failures"
+    text = "failures, too: forms not offered, other conventions, rounding where a property is exact"
     command.add_argument("--strict", action="store_true", help=text)
     group = command.add_argument_group("instead of checking").add_mutually_exclusive_group()
     group.add_argument("--list", action="store_true", help="every property of every kind, or of the one given by --as")

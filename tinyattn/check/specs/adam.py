@@ -34,7 +34,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 @states("exact", "vector and moments are written in place, in their dtype; the gradient is left as it was", "shapes",
-        hint="vector -= ... changes the caller's array; vector = vector - ... does not.")
+        hint="vector -= ... changes the caller's array; vector = vector - ... does not.", gravity="contract")
 def in_place(op: Subject, **case: Any) -> None:
     given = _copy(case)
     op(**given)
@@ -57,7 +57,8 @@ def in_place(op: Subject, **case: Any) -> None:
     close(apart["moments"][0], given["moments"][0], rounding(m_dtype(case), 1, largest(case["gradient"], case["moments"][0])), "a strided m")
 
 
-@states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered between calls?")
+@states("exact", "equal steps give equal results", "shapes", hint="Is anything remembered between calls?",
+        gravity="contract")
 def repeatable(op: Subject, **case: Any) -> None:
     first, second = _copy(case), _copy(case)
     op(**first)

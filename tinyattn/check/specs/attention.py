@@ -182,7 +182,7 @@ def masked_is_deleted(op: Subject, **case: Any) -> None:
 
 
 @states("exact", "what a masked key and its value hold moves no output",
-        hint="A weight that is small but not 0 lets the masked value through.")
+        hint="A weight that is small but not 0 lets the masked value through.", gravity="leak")
 def masked_content(op: Subject, **case: Any) -> None:
     case = _last_key_masked(case)
     k, v = case["k"].copy(), case["v"].copy()
@@ -191,7 +191,7 @@ def masked_content(op: Subject, **case: Any) -> None:
 
 
 @states("exact", "four gradients are returned whether there is a bias or not; without one the fourth is None", "gradients",
-        hint="dq, dk, dv, dbias: always as many, so that the caller can unpack them.")
+        hint="dq, dk, dv, dbias: always as many, so that the caller can unpack them.", gravity="contract")
 def four_gradients(op: Subject, **case: Any) -> None:
     if "bias" in op.lacks:
         raise MissingError("attention takes no `bias`")
@@ -203,7 +203,7 @@ def four_gradients(op: Subject, **case: Any) -> None:
 
 
 @states("exact", "a masked key and its value receive no gradient", "gradients",
-        hint="The weight is 0, so whatever is multiplied by it is 0.")
+        hint="The weight is 0, so whatever is multiplied by it is 0.", gravity="leak")
 def masked_gradient(op: Subject, **case: Any) -> None:
     case = _last_key_masked(case)
     found = op.gradients(case, np.ones((*case["q"].shape[:-1], case["v"].shape[-1]), case["q"].dtype))

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import adapters
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, rounding, same_bits, stating
+from ..property import Property, close, demand, largest, rounding, same_bits, stating, untouched
 from ..spec import Spec
 from ..subject import MissingError, Subject, called
 
@@ -38,7 +38,7 @@ def positions_kept(op: Subject, x: np.ndarray) -> None:
 
 
 @states("exact", "equal calls give equal results, and earlier results survive later calls", "shapes",
-        hint="Is a buffer, a cache or a generator kept between calls?")
+        hint="Is a buffer, a cache or a generator kept between calls?", gravity="contract")
 def repeatable(op: Subject, x: np.ndarray) -> None:
     given = _input(op, x)
     y = _forward(op, given)
@@ -46,19 +46,21 @@ def repeatable(op: Subject, x: np.ndarray) -> None:
     first = first[0] if isinstance(first, tuple) else first
     same_bits(first, y, "an equal call's y")
     _forward(op, _changed(op, given, 0, all_after=True))
-    same_bits(first, y, "after another call, the first y")
+    untouched(first, y, "after another call, the first y")
 
 
 @states("exact", "changing what stands at position t moves no output before t, to the last bit",
-        hint="Change the last token; which outputs moved?")
+        hint="Change the last token; which outputs moved?", gravity="leak")
 def causal(op: Subject, x: np.ndarray) -> None:
     given = _input(op, x)
     y = _forward(op, given)
     for t in range(1, given.shape[1]):
         moved = _forward(op, _changed(op, given, t))
-        same_bits(moved[:, :t], y[:, :t], f"after a change at position {t}, y of an earlier position: entry ")
+        what = f"after a change at position {t}, y of an earlier position: entry "
+        same_bits(moved[:, :t], y[:, :t], what, largest(moved))
         everything = _forward(op, _changed(op, given, t, all_after=True, size=100.0))
-        same_bits(everything[:, :t], y[:, :t], f"after large changes from position {t} on, y of an earlier position: ")
+        what = f"after large changes from position {t} on, y of an earlier position: "
+        same_bits(everything[:, :t], y[:, :t], what, largest(everything))
 
 
 @states("exact", "the output at a position depends on its own token, and on the first one",
@@ -75,18 +77,19 @@ def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
 
 
 @states("exact", "the outputs of one entry of a batch do not depend on the other entries",
-        hint="Which axes does each mean, maximum or norm run over?")
+        hint="Which axes does each mean, maximum or norm run over?", gravity="leak")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
     given = _input(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
     other = given.copy()
     other[1:] = _input(op, np.concatenate([x[:1] * 5 + 2, x[:1] * 11 + 4]))
     if other.dtype.kind == "f":
         other[1:] *= 50
-    same_bits(_forward(op, other)[:1], _forward(op, given)[:1], "the first entry's y ")
+    moved = _forward(op, other)
+    same_bits(moved[:1], _forward(op, given)[:1], "the first entry's y ", largest(moved))
 
 
 @states("rounding", "the outputs of a prefix are those of the whole sequence there",
-        hint="Which part of the model depends on how long the sequence is?")
+        hint="Which part of the model depends on how long the sequence is?", gravity="leak")
 def prefix(op: Subject, x: np.ndarray) -> None:
     if getattr(op.implementation, "from_the_end", False):
         raise MissingError("its positions are counted from the end (it says from_the_end)")
@@ -98,19 +101,21 @@ def prefix(op: Subject, x: np.ndarray) -> None:
 
 
 @states("exact", "it is causal over long sequences too: 40 positions, or `maxlen` of them", "extremes", once=True,
-        hint="Is there a window, a block or a cache with an end?")
+        hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = _longest(op, 40)
     given = _input(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
     y = _forward(op, given)
     for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
         moved = _forward(op, _changed(op, given, t))
-        same_bits(moved[:, :t], y[:, :t], f"after a change at position {t} of {length}, y of an earlier position: entry ")
+        what = f"after a change at position {t} of {length}, y of an earlier position: entry "
+        same_bits(moved[:, :t], y[:, :t], what, largest(moved))
         demand(_differs(moved[:, t], y[:, t]), f"y of position {t} of {length} does not depend on x of position {t}")
 
 
 @states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: whoever beats chance has "
-        "seen the answer", "extremes", hint="Nothing can be known of the next token. Where does your model see it?", once=True)
+        "seen the answer", "extremes", hint="Nothing can be known of the next token. Where does your model see it?", once=True,
+        gravity="leak")
 def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     fit, vocabulary = op.other("fit"), getattr(op.implementation, "vocabulary", None)
     log_probs = op.other("log_probs")

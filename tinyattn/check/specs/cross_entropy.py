@@ -53,7 +53,8 @@ def shift(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndar
     close(op(moved, targets, weights), op(logits, targets, weights), _tolerance(logits), "the loss")
 
 
-@states("exact", "what stands at a position of weight 0 does not matter", hint="Change a padding target: does the loss move?")
+@states("exact", "what stands at a position of weight 0 does not matter", hint="Change a padding target: does the loss move?",
+        gravity="leak")
 def weight_zero(op: Subject, logits: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
     z, t = np.concatenate([logits, logits]), np.concatenate([targets, targets])
     w = np.concatenate([_ones(targets, logits), np.zeros(targets.shape, logits.dtype)])

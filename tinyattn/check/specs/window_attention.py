@@ -37,7 +37,7 @@ averages(states, seen)
 
 
 @states("exact", "a token moves the outputs of those who may see it through the window, and no other by a single bit",
-        hint="A window of W is the query itself and W - 1 tokens before it: count them.")
+        hint="A window of W is the query itself and W - 1 tokens before it: count them.", gravity="leak")
 def reach(op: Subject, **case: Any) -> None:
     n, window = case["q"].shape[-2], case["window"]
     out = op(**case)

@@ -1,0 +1,330 @@
+"""Right code that is written otherwise is not accused, and wrong code is told of its bug and of nothing else."""
+
+import json
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from tinyattn import cli, ops
+from tinyattn.check import check_implementation, check_in_process
+from tinyattn.check.property import RoundingViolation, Violation, close, same_bits
+from tinyattn.check.specs import SPECS
+
+
+def check(implementation, spec, **options):
+    return check_in_process(implementation, spec, **{"examples": 12} | options)
+
+
+class Mine:
+    """An implementation with these functions, by name."""
+
+    def __init__(self, **functions):
+        self.__dict__ |= functions
+
+
+# what is not offered
+
+
+def batched_layer_norm(x, gamma, beta, eps=1e-5):
+    _batch, _n, _d = x.shape
+    return ops.layer_norm(x, gamma, beta, eps)
+
+
+def batched_layer_norm_backward(dy, x, gamma, eps=1e-5):
+    _, x_hat, rstd = ops.layer_norm(x, gamma, gamma, eps)
+    return ops.layer_norm_backward(dy, x_hat, rstd, gamma)
+
+
+def test_a_form_that_is_not_taken_is_said_once_and_the_rest_is_checked():
+    mine = Mine(layer_norm=batched_layer_norm, layer_norm_backward=batched_layer_norm_backward)
+    report = check(mine, "layer_norm")
+    assert report, report
+    assert all(says.startswith("x with ") for says in report.not_offered)
+    assert "x with 3 axes" not in report.not_offered
+    assert sum(f.outcome == "holds" for f in report.findings) > 15
+
+
+def test_its_bug_is_found_behind_what_it_does_not_take():
+    def backward(dy, x, gamma, eps=1e-5):
+        dx, dgamma, dbeta = batched_layer_norm_backward(dy, x, gamma, eps)
+        return dx, dgamma / len(x), dbeta
+
+    report = check(Mine(layer_norm=batched_layer_norm, layer_norm_backward=backward), "layer_norm")
+    assert report.verdict == "wrong"
+    assert "dgamma" in report.failures[0].message
+    assert " raised " not in report.failures[0].message
+
+
+def test_a_required_bias_is_no_fault():
+    report = check(lambda x, W, b: x @ W + b, "linear")
+    assert report, report
+    assert report.not_offered == ("b=None",)
+
+
+def test_a_crash_that_no_form_explains_is_a_failure():
+    def softmax(s):
+        assert s.shape[-1] != 3
+        return ops.softmax(s)
+
+    report = check(softmax, "softmax")
+    assert report.failures[0].cause.startswith("AssertionError")
+    assert report.verdict == "wrong"
+    assert "of the same cause (AssertionError)" in str(report)
+
+
+def test_a_crash_of_the_backward_alone_is_a_failure():
+    """The forward takes the form, so it is offered."""
+
+    def backward(dp, p):
+        assert p.ndim == 2
+        return ops.softmax_backward(dp, p)
+
+    assert check(Mine(softmax=ops.softmax, softmax_backward=backward), "softmax").verdict == "wrong"
+
+
+# conventions
+
+
+def filled(fill):
+    def softmax(s, mask=None):
+        s = s if mask is None else np.where(mask, s, s.dtype.type(fill))
+        e = np.exp(s - np.max(s, axis=-1, keepdims=True, initial=-np.inf))
+        return e / np.sum(e, axis=-1, keepdims=True)
+
+    return Mine(softmax=softmax, softmax_backward=ops.softmax_backward)
+
+
+def dropout_of_test_time(x, keep, rate):
+    return x * x.dtype.type(1 - rate) if keep is None else x * keep
+
+
+def std_layer_norm(x, gamma, beta, eps=1e-5):
+    std = np.std(x, axis=-1, keepdims=True)
+    return gamma * (x - np.mean(x, axis=-1, keepdims=True)) / (std + x.dtype.type(eps)) + beta
+
+
+def fixed_layer_norm(x, gamma, beta):
+    return ops.layer_norm(x, gamma, beta, 1e-6)[0]
+
+
+CONVENTIONS = [
+    ("softmax", filled(-1e9), "masked logits are finite"),
+    ("softmax", filled(-np.inf), "gets NaN, not zeros"),
+    ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else ~mask), "where a query may not look"),
+    ("attention", lambda q, k, v, mask=None: ops.softmax(
+        q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1])) + (0 if mask is None else mask)) @ v,
+        "added to the logits"),
+    ("relu", Mine(relu=ops.relu, relu_backward=lambda dy, x: dy * (x >= 0)), "the gradient of relu at 0 is 1"),
+    ("dropout", dropout_of_test_time, "scales by 1 - rate in evaluation"),
+    ("gelu", lambda x: ops.gelu(x, True), "it computes the tanh form"),
+    ("layer_norm", std_layer_norm, "eps is added to the standard deviation"),
+    ("layer_norm", fixed_layer_norm, "eps is 1e-06, and cannot be given"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("spec", "mine", "says"), CONVENTIONS, ids=[says for _, _, says in CONVENTIONS])
+def test_another_convention_is_said_and_is_a_failure_only_where_it_is_asked_for(spec, mine, says):
+    report = check(mine, spec)
+    assert report, report
+    assert any(says in said for said in report.conventions), report
+    assert f"differs by convention: {report.conventions[0]}" in str(report)
+    strict = check(mine, spec, strict=True, stages=("oracle", "properties", "gradients", "extremes"))
+    assert not strict
+    assert not strict.conventions
+
+
+def test_the_library_differs_by_no_convention_and_offers_every_form():
+    for name in ("softmax", "attention", "relu", "dropout", "gelu", "layer_norm", "feed_forward"):
+        report = check(SPECS[name].ours(), name, examples=2, stages=("shapes",))
+        assert report.conventions == report.not_offered == ()
+
+
+def test_a_bug_behind_a_convention_is_named():
+    def softmax(s, mask=None):
+        p = filled(-1e9).softmax(s, mask)
+        return p
+
+    mine = Mine(softmax=softmax, softmax_backward=lambda dp, p: p * (1 - p) * dp)
+    report = check(mine, "softmax")
+    assert report.conventions
+    assert report.diagnosis.names == ("backward_diag",)
+
+
+def test_a_small_fill_is_a_bug_and_no_convention():
+    report = check(filled(-30.0), "softmax")
+    assert report.verdict == "wrong"
+    assert "fill_-30" in report.diagnosis.names
+
+
+def test_the_contract_lists_the_conventions(capsys):
+    assert cli.main(["check", "--contract", "softmax"]) == 0
+    out = capsys.readouterr().out
+    assert "conventions: no failure unless --strict is given" in out
+    assert "True = may not look" in out
+
+
+# gravity
+
+
+def test_wrong_numbers_come_before_the_contract():
+    """It widens float32, and its gradient is wrong: the gradient is the headline, and is named."""
+
+    def softmax(s, mask=None):
+        return ops.softmax(s.astype(float), mask)
+
+    mine = Mine(softmax=softmax, softmax_backward=lambda dp, p: p * dp)
+    report = check(mine, "softmax")
+    assert report.verdict == "wrong"
+    assert report.failures[0].stage == "gradients"
+    assert report.diagnosis.names == ("backward_no_sum",)
+    lines = str(report).splitlines()
+    assert any(line.startswith("contract: p has the wrong dtype (shape_and_dtype)") for line in lines)
+
+
+def test_right_numbers_that_break_the_contract_are_said_to_be_right():
+    report = check(lambda s, mask=None: ops.softmax(s.astype(float), mask), "softmax")
+    assert not report
+    assert report.verdict == "contract"
+    assert "The numbers are right; the contract is not kept:" in str(report)
+
+
+def test_one_nan_is_one_finding():
+    def attention(q, k, v, mask=None, scale=None):
+        out, weights = ops.attention(q, k, v, mask, scale=scale)
+        return np.where(np.arange(out.shape[-1]) == 0, np.nan, out), weights
+
+    report = check(attention, "attention", stages=("oracle", "properties"))
+    assert report.failures[0].cause == "NaN"
+    said = str(report)
+    assert "of the same cause (NaN): " in said
+    assert "also fails" not in said.partition("of the same cause")[0]
+
+
+def test_a_bug_is_named_only_if_it_explains_what_is_shown():
+    """cross-entropy that finds its target by value: not the bug that the numbers of other cases may look like."""
+
+    def backward(dloss, logits, targets):
+        p = ops.softmax(logits)
+        picked = np.take_along_axis(logits, targets[..., None], axis=-1)
+        return dloss * (p - np.isin(logits, picked)) / max(targets.size, 1)
+
+    def forward(logits, targets):
+        return ops.cross_entropy(logits, targets)
+
+    report = check(Mine(cross_entropy=forward, cross_entropy_backward=backward), "cross_entropy")
+    assert report.verdict == "wrong"
+    assert set(report.diagnosis.names) <= {"target_by_value"}
+
+
+# rounding
+
+
+def test_rounding_is_a_note_where_the_bit_was_asked_for():
+    ones = np.ones(3)
+    with pytest.raises(RoundingViolation):
+        same_bits(ones * (1 + 2e-16), ones)
+    with pytest.raises(RoundingViolation):
+        close(ones * (1 + 2e-16), ones, 0)
+    with pytest.raises(Violation) as found:
+        same_bits(ones * (1 + 1e-13), ones)
+    assert not isinstance(found.value, RoundingViolation)
+    with pytest.raises(Violation) as found:
+        same_bits(np.array([1.0, np.nan]), np.ones(2))
+    assert not isinstance(found.value, RoundingViolation)
+    same_bits(np.zeros(2), -np.zeros(2))
+
+
+def test_a_causal_convolution_by_fft_is_no_leak():
+    def forward(x):
+        n = x.shape[1]
+        kernel = np.fft.rfft(0.5 ** np.arange(n), 2 * n)
+        return np.fft.irfft(np.fft.rfft(x, 2 * n, axis=1) * kernel[:, None], axis=1)[:, :n]
+
+    model = Mine(forward=forward, dim=4)
+    report = check(model, "causal_model")
+    assert report, report
+    assert any(f.property == "causal" for f in report.notes)
+    assert "holds to rounding, not to the bit: causal (" in str(report)
+    assert check(model, "causal_model", strict=True, stages=("properties",)).failures[0].gravity == "leak"
+
+
+def test_all_digits_of_numbers_that_differ_are_shown():
+    report = check(lambda z, targets: ops.bce_with_logits(z, targets) + 3e-12, "bce", stages=("oracle",))
+    first = report.failures[0]
+    assert first.expected != first.got
+    assert len(first.expected) > 12
+
+
+# how it is handed in
+
+
+WRONG = """
+import numpy as np
+
+def softmax(s):
+    e = np.exp(s - np.max(s, axis=-2, keepdims=True))
+    return e / np.sum(e, axis=-2, keepdims=True)
+"""
+
+
+def test_the_report_as_a_page_and_for_ci(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(WRONG)
+    files = ["--html", "out/report.html", "--junit", "junit.xml", "--examples", "8"]
+    assert cli.main(["check", "mine.py", "--as", "softmax", *files]) == 1
+    out = capsys.readouterr().out
+    assert "\nmine.py:4: softmax: " in out
+    html = (tmp_path / "out/report.html").read_text()
+    assert "it normalises over the second last axis" in html
+    assert "s = [[" in html
+    assert "http" not in html
+    root = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    suite = root.find("testsuite")
+    failed = [case for case in suite if case.find("failure") is not None]
+    assert int(suite.attrib["failures"]) == len(failed) > 0
+    assert int(suite.attrib["tests"]) == len(list(suite))
+
+
+def test_what_could_not_be_run_is_an_error_for_ci_and_hostile_names_stay_text(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("def softmax(s, mask=None):\n    raise ValueError('<script>\\x00</script>')\n")
+    page, junit = tmp_path / "a.html", tmp_path / "a.xml"
+    files = ["--html", str(page), "--junit", str(junit)]
+    assert cli.main(["check", str(path), "--as", "softmax", *files]) == 2
+    assert "<script>" not in page.read_text()
+    assert ElementTree.parse(junit).getroot().find("testsuite").attrib["errors"] == "1"
+
+
+def test_a_report_that_cannot_be_written_is_refused_before_anything_is_checked(tmp_path, capsys):
+    assert cli.main(["check", "tinyattn.ops", "--as", "relu", "--html", str(tmp_path)]) == 2
+    assert "cannot be written" in capsys.readouterr().err
+
+
+def test_strict_is_a_flag(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("from tinyattn import ops\ndef gelu(x):\n    return ops.gelu(x, True)\n")
+    command = ["check", str(path), "--as", "gelu", "--examples", "4", "--json"]
+    assert cli.main(command) == 0
+    assert json.loads(capsys.readouterr().out)["conventions"] == ["it computes the tanh form"]
+    assert cli.main([*command, "--strict"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("import os\ndef softmax(s, mask=None):\n    os._exit(0)", "wrong"),
+        ("import os\nfrom tinyattn import ops\ndef softmax(s):\n    os.fork()\n    return ops.softmax(s)", "right"),
+        ("print('x')\nfrom tinyattn.ops import softmax", "right"),
+        ("class softmax:\n    def __call__(self, s, mask=None):\n        from tinyattn import ops\n"
+         "        return ops.softmax(s, mask)", "not run"),
+        ("def softmax(s, mask=None):\n    return [[0.0]]", "wrong"),
+    ],
+    ids=["exits", "forks", "prints", "a class", "a list"],
+)  # fmt: skip
+def test_what_a_hostile_or_odd_implementation_does_ends_in_a_report(text, outcome, tmp_path):
+    path = tmp_path / "mine.py"
+    path.write_text(text + "\n")
+    report = check_implementation(str(path), "softmax", examples=3, patience=2.0, time_limit=60.0)
+    assert report.verdict == outcome, report

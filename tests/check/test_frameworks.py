@@ -1,0 +1,143 @@
+"""Functions of torch and JAX, and classes that keep their gradients, checked as they are."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check import check_implementation, check_in_process, layer
+from tinyattn.check.frameworks import subject_of
+from tinyattn.check.specs import SPECS
+
+KINDS = ["softmax", "layer_norm", "rms_norm", "linear", "gelu", "relu", "cross_entropy", "embedding"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_torch_has_is_right_by_its_name_alone(kind):
+    pytest.importorskip("torch")
+    report = check_in_process(pytest.importorskip("torch.nn.functional"), kind, examples=6)
+    assert report.verdict in ("right", "contract"), report
+    assert not any("_backward" in name for name in report.lacks)
+    assert any(f.outcome == "holds" and f.stage == "gradients" for f in report.findings)
+
+
+def test_attention_of_torch_and_its_masks():
+    functional = pytest.importorskip("torch.nn.functional")
+    report = check_in_process(functional.scaled_dot_product_attention, "attention", examples=6)
+    assert report.verdict in ("right", "contract"), report
+
+
+def test_a_wrong_function_of_tensors_is_found_through_autograd():
+    torch = pytest.importorskip("torch")
+
+    def softmax(s):
+        e = torch.exp(s - s.max())
+        return e / e.sum(-1, keepdim=True)
+
+    report = check_in_process(softmax, "softmax", examples=10)
+    assert report.verdict == "wrong"
+    assert "global_max" in report.diagnosis.names
+
+
+def test_a_module_of_torch_is_called_with_tensors():
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        dim = 4
+
+        def forward(self, x):
+            return torch.cumsum(x, 1)
+
+    assert check_in_process(Model(), "causal_model", examples=4)
+    assert not check_in_process(torch.nn.Softmax(1), "softmax", examples=10)
+
+
+def test_a_string_of_the_command_line_names_a_function_of_torch():
+    pytest.importorskip("torch")
+    assert check_implementation("torch.nn.functional:gelu", "gelu", examples=4)
+
+
+def test_functions_of_jax():
+    jax = pytest.importorskip("jax")
+    assert check_in_process(jax.nn.gelu, "gelu", examples=4)
+
+
+def test_an_adapter_of_arrays_stays_one_where_torch_is_loaded():
+    pytest.importorskip("torch")
+    op = subject_of(ops, SPECS["softmax"])
+    assert op.forward is ops.softmax
+
+
+# classes
+
+
+class Dense:
+    """As numpy-ml and many a course have it: weights (outputs, inputs), gradients in a dictionary."""
+
+    def __init__(self, bias=True):
+        self.parameters = {"W": None, "b": None}
+        self.gradients = {}
+
+    def forward(self, x):
+        self.x = x
+        return x @ self.parameters["W"].T + self.parameters["b"]
+
+    def backward(self, dy):
+        x, dy_flat = self.x.reshape(-1, self.x.shape[-1]), dy.reshape(-1, dy.shape[-1])
+        self.gradients = {"W": dy_flat.T @ x, "b": dy_flat.sum(axis=0)}
+        return dy @ self.parameters["W"]
+
+
+def dense(make=Dense):
+    paths = {"W": "parameters.W.T", "b": "parameters.b"}
+    return layer(make, params=paths, grads={"W": "gradients.W.T", "b": "gradients.b"})
+
+
+def test_a_class_is_adapted_in_a_line():
+    report = check_in_process(dense(), "linear", examples=10)
+    assert report, report
+    assert report.not_offered == ("b=None",)
+    assert report.lacks == ()
+
+
+def test_a_wrong_class_is_found_and_named():
+    class Averaged(Dense):
+        def backward(self, dy):
+            dx = super().backward(dy)
+            self.gradients["b"] = self.gradients["b"] / dy.size * dy.shape[-1]
+            return dx
+
+    report = check_in_process(dense(Averaged), "linear", examples=10)
+    assert report.verdict == "wrong"
+    assert "db" in report.failures[0].message
+
+
+def test_options_and_sizes_reach_the_one_who_makes_the_object():
+    class Norm:
+        def __init__(self, size, eps):
+            self.gamma, self.beta, self.eps = np.ones(size), np.zeros(size), eps
+
+        def forward(self, x):
+            self.seen = ops.layer_norm(x, self.gamma, self.beta, self.eps)
+            return self.seen[0]
+
+        def backward(self, dy):
+            dx, self.dgamma, self.dbeta = ops.layer_norm_backward(dy, *self.seen[1:], self.gamma)
+            return dx
+
+    def make(x, eps=1e-5):
+        return Norm(x.shape[-1], eps)
+
+    mine = layer(make, params={"gamma": "gamma", "beta": "beta"}, grads={"gamma": "dgamma", "beta": "dbeta"})
+    assert check_in_process(mine, "layer_norm", examples=10)
+
+
+def test_bad_adapters_are_refused_in_a_sentence():
+    with pytest.raises(TypeError, match="make is 3, expected a class"):
+        layer(3)
+    with pytest.raises(TypeError, match="no path"):
+        layer(Dense, params={"W": 1})
+    mine = SimpleNamespace(linear=lambda x, W, b=None: [x.tolist()])
+    report = check_implementation(mine, "linear", examples=2)
+    assert "is a list, expected an array of numbers" in report.failures[0].message
