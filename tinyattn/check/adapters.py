@@ -207,9 +207,9 @@ class SASRecTokens:
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))
         self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
 
-    def forward(self, ids: Array) -> Array:
+    def forward(self, x: Array) -> Array:
         """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
-        return self.log_probs(ids)
+        return self.log_probs(x)
 
     def fit(self, ids: Array) -> None:
         """Train on (N, T) tokens, by cross-entropy at every position."""

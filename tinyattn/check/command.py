@@ -15,11 +15,11 @@ from .runner import check_implementation
 from .specs import SPECS, get_spec, properties_of
 from .zoo import ZOO
 
-OURS = {  # the library's implementation of each spec
-    **dict.fromkeys(SPECS, "tinyattn.ops"),
-    **dict.fromkeys(("multi_head_attention", "feed_forward", "block", "adam", "ranking"), "tinyattn.check.adapters"),
-    "causal_model": "tinyattn.check.adapters:SASRecTokens",
-}
+
+def ours(name: str) -> str:
+    """The place of the library's own implementation: its module, or MODULE:CLASS."""
+    found = SPECS[name].ours()
+    return getattr(found, "__name__", None) or f"{type(found).__module__}:{type(found).__name__}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
         return _print(options, clauses, [f"- {clause}" for clause in clauses])
     if options.zoo:
         return _zoo(options, chosen)
-    targets = {name: OURS[name] for name in chosen} if options.self else _target(options)
+    targets = {name: ours(name) for name in chosen} if options.self else _target(options)
     reports = []
     for name, target in targets.items():
         with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
