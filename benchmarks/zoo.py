@@ -25,7 +25,6 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.machine import RESULTS, describe, write_readme
-from tinyattn.check.adapters import SASRecTokens
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
@@ -162,8 +161,7 @@ def sound(examples: int) -> dict[str, Any]:
     for name in tqdm(ZOO, unit="kind"):
         spec = SPECS[name]
         module = importlib.import_module(f"tests.check.variants.{name}")
-        ours = SASRecTokens() if name == "causal_model" else spec.ours()
-        for title, implementation in [("the library", ours), *((s, module.make(s)) for s in module.STYLES)]:
+        for title, implementation in [("the library", spec.ours()), *((s, module.make(s)) for s in module.STYLES)]:
             op = Subject(implementation, spec)
             count += 1
             for prop in properties_of(spec):

@@ -1,6 +1,5 @@
 """Every device: each op's properties, the same seed, models that move, and how much a training step may ask for."""
 
-import inspect
 import json
 import os
 import signal
@@ -11,13 +10,13 @@ import numpy as np
 import pytest
 
 from tests.check.test_specs import accused_by
+from tests.count_calls import CALLS, COUNTED, count
 from tests.devices import DEVICES, MISSING, On
 from tests.models.worlds import TINY, uneven
-from tests.ops.test_oracles import cases
 from tests.strict import COUNTS, strict
 from tests.training.test_learner import DATA as LARGE
 from tinyattn import backend, cli, layers, ops
-from tinyattn.check.common import upstream
+from tinyattn.check import adapters
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.data import Sampler, cut, leave_one_out
@@ -34,8 +33,6 @@ SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "patience": 0}
 ALSO = {
     "causal_mask": "ops/test_edges.py",
     "sigmoid": "ops/test_edges.py",
-    "fused_attention": "ops/test_oracles.py",
-    "norm_linear": "ops/test_oracles.py",
     "causal_sum": "inside linear_attention",
     "linear_weights": "ops/test_linear_attention.py",
     "window_shape": "ops/test_window_attention.py",
@@ -50,9 +47,10 @@ ALSO = {
     "paired": "layers/test_pairs.py",
 }
 ON_THE_HOST = {"glorot"}  # no arithmetic of an op
+COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapters) and name != "ranking"]
 
 
-@pytest.mark.parametrize("name", [name for name in SPECS if name not in ("ranking", "causal_model")])
+@pytest.mark.parametrize("name", COMPUTED)
 @pytest.mark.parametrize("where", ELSEWHERE)
 def test_every_property_of_every_op_holds_there(where, name):
     spec = SPECS[name]
@@ -196,44 +194,23 @@ def test_a_wrong_id_is_refused_before_it_travels(where):
 
 
 # --- what a step may ask for --------------------------------------------------------------------------------
-# Calls of the array module, each a launch on a device: of an op's case in ops/test_oracles.py (which one), forward and
-# backward, and of whole training steps of two blocks. A change that raises one costs every GPU user time at every
-# step: say here what it buys.
+# Calls of the array module, each a launch on a device: of an op (calls.json), and of training steps of two blocks. A
+# change that raises one costs every GPU user time at every step: say here, or in its commit, what it buys.
 
-CALLS = {  #             case, forward, backward
-    "linear": (0, 2, 3),
-    "relu": (0, 1, 2),
-    "gelu": (0, 95, 102),
-    "softmax": (1, 10, 4),
-    "layer_norm": (0, 12, 12),
-    "dropout": (0, 3, 3),
-    "embedding": (0, 1, 3),  # adds in float64, so that the order is hardly seen
-    "attention": (2, 17, 17),  # with mask, bias and dropout
-    "cross_entropy": (1, 14, 19),
-    "bce_with_logits": (1, 14, 14),
-}
 # Of a step, about sixty make the masks, each numbered by row, place and feature: the same ones however a batch is cut.
 # "pre" copies gradients of q, k and v side by side, and scales weights rather than queries: less work on the host.
 # Each block makes its own causal mask. `sasrec` scales its embeddings and has biases in its projections.
 STEPS = {("pre", "bce"): 469, ("pre", "ce"): 468, ("post", "bce"): 435, ("sasrec", "bce"): 509}
 
 
-@pytest.mark.parametrize("name", CALLS)
-def test_the_calls_of_an_op(name, rng):
-    spec = next(k for k in SPECS.values() if k.function == name)
-    which, *expected = CALLS[name]
-    case = inspect.signature(getattr(ops, name)).bind(*cases((3,), rng)[name][which]).arguments
-    takes = Subject(ops, spec).prepared(case, upstream(spec, case))
-    on = On("strict")
-    case, takes = on.there(case), on.there(takes)
-    counted = []
-    for f, arguments in ((getattr(ops, name), case), (getattr(ops, f"{name}_backward"), takes)):
-        COUNTS.clear()
-        f(**arguments)
-        counted.append(COUNTS["calls"])
-        assert not COUNTS["synchronisations"], "an op waits for the device"
-        assert not COUNTS["transfers"], "an op carries something over"
-    assert counted == expected, f"{name} now makes {counted} calls: say so in CALLS, and why"
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_calls_of_an_op(name):
+    counted = count(name)
+    assert not counted["waits"], "an op waits for the device"
+    assert not counted["transfers"], "an op carries something over"
+    known = json.loads(CALLS.read_text()).get(name)
+    now = [counted["forward"], counted["backward"]]
+    assert now == known, f"{name} makes {now} calls, calls.json says {known}: `python -m tests.count_calls` writes it"
 
 
 @pytest.mark.parametrize(("form", "loss"), STEPS)

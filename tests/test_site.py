@@ -19,7 +19,6 @@ from tinyattn.options import option
 
 ROOT = Path(__file__).parent.parent
 FRONT = (ROOT / "website/index.md").read_text()
-OPS = (ROOT / "website/api/ops.md").read_text()
 PACKAGES = [f"tinyattn.{path.parent.name}" for path in sorted(ROOT.glob("tinyattn/*/__init__.py"))]
 PACKAGES.remove("tinyattn.commands")  # for the command line alone
 ALIASES = {"data.Truth"}  # other names of types
@@ -45,7 +44,12 @@ def test_the_front_pages_commands_are_real():
 
 
 def test_every_op_shows_forward_and_backward_beside_each_other():
-    sections = re.split(r"^## ", OPS, flags=re.M)
+    """Set by hand on the page, or from its docstrings, which then begin with the equation and nothing else."""
+    pytest.importorskip("sphinx")
+    from website.extensions.ops_page import sections as generated
+
+    page = (ROOT / "website/api/ops.md").read_text()
+    sections = re.split(r"^## ", page + generated(page), flags=re.M)
     both_ways = [name for name in ops.__all__ if f"{name}_backward" in ops.__all__]
     assert len(both_ways) > 10
     for name in both_ways:
@@ -53,6 +57,26 @@ def test_every_op_shows_forward_and_backward_beside_each_other():
         halves = section.split("{container} pair")[1].split("{container} half")[1:]
         assert len(halves) == 2, name
         assert all("$$" in half for half in halves), name
+
+
+def test_a_section_is_set_from_docstrings():
+    pytest.importorskip("sphinx")
+    from website.extensions.ops_page import aligned, sections
+
+    page = (ROOT / "website/api/ops.md").read_text()
+    made = sections(page)
+    assert made.startswith("## Root-mean-square normalisation\n")
+    assert "::: linear" not in made
+    assert sections(page + made) == ""
+    assert aligned("y = x_hat ⊙ γ, with x_hat = x / √(mean(x²) + eps). And so on.\n\nMore.") == (
+        r"\begin{aligned} y &= \hat x \odot  \gamma  \\ \hat x &= x / \sqrt{\operatorname{mean}(x^2) + \varepsilon } "
+        r"\end{aligned}"
+    )
+    assert aligned("dW = xᵀ dy over tokens.") == (
+        r"\begin{aligned} dW &= x^\top  dy \quad \text{over tokens} \end{aligned}"
+    )
+    for prose in ("The map of every token.", "y = x, the same for every token.", "c = `scale` or 1."):
+        assert aligned(prose) == ""
 
 
 def test_what_the_errata_name_is_where_they_say():

@@ -18,7 +18,7 @@ author = "The tinyattn authors"
 copyright = author
 version = release = tinyattn.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "pictures", "sources"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "ops_page", "pictures", "sources"]
 root_doc = "website/index"
 include_patterns = [
     "website/**.md",

@@ -75,6 +75,12 @@ def torch_peer():
     def layer_norm(x, gamma, beta, eps=1e-5):
         return F.layer_norm(x, x.shape[-1:], gamma, beta, eps)
 
+    def rms_norm(x, gamma, eps=1e-5):
+        return F.rms_norm(x, x.shape[-1:], gamma, eps)
+
+    def gelu_feed_forward(x, W_1, b_1, W_2, b_2, approximate=False):
+        return F.linear(F.gelu(F.linear(x, W_1.T, b_1), approximate="tanh" if approximate else "none"), W_2.T, b_2)
+
     def embedding(ids, E):
         return F.embedding(ids.long(), E)
 
@@ -109,10 +115,21 @@ def torch_peer():
         )  # fmt: skip
         return y.transpose(0, 1).reshape(x.shape)
 
+    def grouped_query_attention(x, W_q, W_k, W_v, W_o, heads, kv_heads, mask=None):
+        def split(y, h):
+            return y.unflatten(-1, (h, y.shape[-1] // h)).transpose(-2, -3)
+
+        q, k, v = split(x @ W_q, heads), split(x @ W_k, kv_heads), split(x @ W_v, kv_heads)
+        allowed = None if mask is None else mask.expand(x.shape[-2], x.shape[-2])
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=allowed, enable_gqa=True)
+        return out.transpose(-2, -3).reshape(x.shape) @ W_o
+
     wrt = {
         softmax: ("s",), linear: ("x", "W", "b"), relu: ("x",), gelu: ("x",), layer_norm: ("x", "gamma", "beta"),
         embedding: ("E",), attention: ("q", "k", "v", "bias"), cross_entropy: ("logits",), bce_with_logits: ("z",),
-        multi_head_attention: ("x", "W_q", "W_k", "W_v", "W_o"),
+        multi_head_attention: ("x", "W_q", "W_k", "W_v", "W_o"), rms_norm: ("x", "gamma"),
+        gelu_feed_forward: ("x", "W_1", "b_1", "W_2", "b_2"),
+        grouped_query_attention: ("x", "W_q", "W_k", "W_v", "W_o"),
     }  # fmt: skip
     peer = {}
     for forward, names in wrt.items():

@@ -16,7 +16,8 @@ torch = pytest.param("torch_peer", marks=pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="PyTorch is not installed: pip install torch"))  # fmt: skip
 PEERS = [torch, "autograd_peer"]
 BOTH = ["softmax", "linear", "layer_norm", "attention", "cross_entropy"]
-TORCH_TOO = ["relu", "gelu", "embedding", "bce", "multi_head_attention"]
+TORCH_TOO = ["relu", "gelu", "embedding", "bce", "multi_head_attention", "rms_norm", "gelu_feed_forward"]
+TORCH_TOO += ["grouped_query_attention"]
 HELD = [pytest.param("autograd_peer", spec, id=f"autograd-{spec}") for spec in BOTH]
 HELD += [pytest.param(*torch.values, spec, marks=torch.marks, id=f"torch-{spec}") for spec in BOTH + TORCH_TOO]
 

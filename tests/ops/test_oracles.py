@@ -1,58 +1,37 @@
-"""Every op against plain loops, on sizes that all differ, in both dtypes, with and without leading axes."""
+"""Every kind against plain loops on its spec's cases; and what no spec draws: large sizes, and two ops against one."""
 
 import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.check import gradcheck, oracles
+from tinyattn.check import adapters, gradcheck, oracles
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.common import tolerance, widened
+from tinyattn.check.specs import SPECS
 
 LEADS = [(), (3,), (2, 3)]
 
 
-def cases(lead, rng):
-    def normal(*shape):
-        return rng.standard_normal(shape)
-
-    n, m, d, e = 4, 5, 6, 7
-    mask = rng.random((n, m)) < 0.6
-    mask[1] = False  # a query that may look at nothing
-    keep = rng.random((*lead, n, m)) < 0.7
-    q, k, v = normal(*lead, n, d), normal(*lead, m, d), normal(*lead, m, e)
-    ids = rng.integers(0, 5, (*lead, n))
-    return {
-        "linear": [(normal(*lead, n, d), normal(d, e), normal(e)), (normal(*lead, n, d), normal(d, e))],
-        "relu": [(normal(*lead, n, d),)],
-        "gelu": [(normal(*lead, n, d),), (normal(*lead, n, d), True)],
-        "softmax": [(normal(*lead, n, m),), (normal(*lead, n, m), mask)],
-        "layer_norm": [(normal(*lead, n, d) + 3, normal(d), normal(d)),
-                       (normal(*lead, n, d), normal(d), normal(d), 0.1)],
-        "dropout": [(normal(*lead, n, m), keep, 0.3)],
-        "embedding": [(ids, normal(5, d))],
-        "attention": [
-            (q, k, v),
-            (q, k, v, mask),
-            (q, k, v, mask, normal(n, m), keep, 0.3),
-            (q, k, v, None, normal(m), None, 0.0, 0.9),
-        ],
-        "cross_entropy": [(normal(*lead, n, m), rng.integers(0, m, (*lead, n))),
-                          (normal(*lead, n, m), rng.integers(0, m, (*lead, n)), rng.random((*lead, n)))],
-        "bce_with_logits": [(normal(*lead, n), rng.random((*lead, n))),
-                            (normal(*lead, n), rng.random((*lead, n)), rng.random((*lead, n)))],
-    }  # fmt: skip
+def cases(spec):
+    """The extremes that a spec names, and what it draws: without, with one and with several leading axes."""
+    drawn = (spec.case(CaseDrawer.seeded(seed, (lead,))) for lead in LEADS for seed in range(6))
+    return [*spec.special_cases(), *drawn]
 
 
-@pytest.mark.parametrize("lead", LEADS, ids=str)
-@pytest.mark.parametrize("op", list(cases((), np.random.default_rng(0))))
-@pytest.mark.parametrize(("dtype", "atol"), [(np.float64, 1e-12), (np.float32, 2e-5)])
-def test_forward(op, lead, dtype, atol, rng):
-    for args in cases(lead, rng)[op]:
-        exact = getattr(oracles, op)(*args)
-        cast = [a.astype(dtype) if isinstance(a, np.ndarray) and a.dtype.kind == "f" else a for a in args]
-        got = getattr(ops, op)(*cast)
-        for mine, theirs in zip(got if type(got) is tuple else (got,), exact if type(exact) is tuple else (exact,),
-                                strict=True):  # fmt: skip
+@pytest.mark.parametrize("name", [spec.name for spec in SPECS.values() if spec.common and spec.oracle])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_forward(name, dtype):
+    """Every kind against plain loops, on every device."""
+    spec = SPECS[name]
+    library = {"tinyattn.ops": ops, "tinyattn.check.adapters": adapters}[spec.ours().__name__]
+    for case in cases(spec):
+        cast = {n: x.astype(dtype) if getattr(x, "dtype", np.dtype("i")).kind == "f" else x for n, x in case.items()}
+        exact = spec.oracle(**widened(cast))
+        got = getattr(library, spec.function)(**cast)
+        pairs = zip(*(x if isinstance(x, tuple) else (x,) for x in (got, exact)), strict=False)
+        for mine, theirs in pairs:
             assert mine.dtype == dtype
-            np.testing.assert_allclose(mine, theirs, rtol=0, atol=atol)
+            np.testing.assert_allclose(mine, theirs, rtol=0, atol=tolerance(spec, cast))
 
 
 def masks(n, m, rng):

@@ -13,7 +13,9 @@ from tests.layers.forms import FORMS, made_of
 from tests.models.worlds import uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
+from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.gradcheck import asked_of, bind
+from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler
 from tinyattn.layers import Block
 from tinyattn.models import SASRecNetwork
@@ -35,27 +37,24 @@ KEEP = R.random((2, 3, 4)) < 0.7
 LONG = np.random.default_rng(5).standard_normal((70, 3))  # of several chunks
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
 
-# What every op and layer is called with; one that is missing here fails the test below.
-CALLS = {
-    "attention": ((Q, K, V, MASK, R.standard_normal((3, 5))), {"keep": R.random((3, 5)) < 0.8, "rate": 0.2}),
-    "bce_with_logits": ((X, (X > 0).astype(float), X**2), {}),
+
+
+def richest(spec):
+    """Of the cases in float64 that a spec draws, the one with the most arguments."""
+    draws = [CaseDrawer.seeded(seed, ((2,),)) for seed in range(20)]
+    cases = [spec.case(draw) for draw in draws if draw.dtype == np.float64]
+    return max(cases, key=lambda case: sum(x is not None for x in case.values()))
+
+
+# What every op and layer is called with: what its spec draws, and where there is none, or cases must be long, what
+# stands here; one that is missing fails the test below.
+CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.ours() is ops} | {
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
-    "cross_entropy": ((X, IDS % 4, X[..., 0] ** 2), {}),
-    "dropout": ((X, KEEP, 0.3), {}),
-    "embedding": ((IDS, R.standard_normal((5, 2))), {}),
-    "fused_attention": ((Q, K, V, MASK), {}),
-    "gelu": ((X,), {}),
-    "gru": ((X, *R.standard_normal((2, 4, 12)), *R.standard_normal((2, 12))), {"h0": X[:, 0] ** 2}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
-    "layer_norm": ((X, R.standard_normal(4), R.standard_normal(4)), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
-    "linear": ((X, R.standard_normal((4, 5)), R.standard_normal(5)), {}),
-    "norm_linear": ((X, *R.standard_normal((2, 4)), R.standard_normal((4, 5)), R.standard_normal(5)), {}),
-    "relu": ((X,), {}),
     "sigmoid": ((X,), {}),
-    "softmax": ((X, MASK[:, :4]), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
     "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(70) < 0.7}),
     "window_weights": ((R.random((2, 5, 5)), 8), {}),

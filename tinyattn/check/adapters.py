@@ -14,24 +14,37 @@ from typing import Any
 
 import numpy as np
 
-from .. import layers
-from ..backend import Array
+from .. import layers, ops
+from ..backend import Array, get_xp
 from ..evaluation import ranking
 from ..training import adam
 
 __all__ = [
+    "CachedAttention",
+    "PaddedBlock",
     "SASRecTokens",
     "adam",
+    "biased_multi_head_attention",
+    "biased_multi_head_attention_backward",
     "block",
     "block_backward",
+    "cross_attention",
+    "cross_attention_backward",
     "feed_forward",
     "feed_forward_backward",
+    "gelu_feed_forward",
+    "gelu_feed_forward_backward",
+    "grouped_query_attention",
+    "grouped_query_attention_backward",
     "hit_rate",
     "multi_head_attention",
     "multi_head_attention_backward",
     "ndcg",
+    "post_ln_block",
+    "post_ln_block_backward",
 ]
 
+PROJECTIONS = ("query", "key", "value", "output")
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
 
 
@@ -48,7 +61,60 @@ def multi_head_attention_backward(
     p = _heads(W_q, W_k, W_v, W_o)
     _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
     dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
-    return dx + dmemory, *(grads[name]["W"] for name in ("query", "key", "value", "output"))
+    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+
+
+def cross_attention(
+    x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
+) -> Array:
+    return layers.multi_head_attention(_heads(W_q, W_k, W_v, W_o), x, memory, heads=heads, mask=mask)[0]
+
+
+def cross_attention_backward(
+    dy: Array, x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int,
+    mask: Array | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    p = _heads(W_q, W_k, W_v, W_o)
+    _, cache = layers.multi_head_attention(p, x, memory, heads=heads, mask=mask)
+    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+    return dx, dmemory, *(grads[name]["W"] for name in PROJECTIONS)
+
+
+def biased_multi_head_attention(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array, b_o: Array,
+    heads: int, mask: Array | None = None,
+) -> Array:  # fmt: skip
+    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
+    return layers.multi_head_attention(p, x, x, heads=heads, mask=mask)[0]
+
+
+def biased_multi_head_attention_backward(
+    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array,
+    b_o: Array, heads: int, mask: Array | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    p = _heads(W_q, W_k, W_v, W_o, b_q, b_k, b_v, b_o)
+    _, cache = layers.multi_head_attention(p, x, x, heads=heads, mask=mask)
+    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+    return dx + dmemory, *(grads[name][kind] for kind in "Wb" for name in PROJECTIONS)
+
+
+def grouped_query_attention(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
+) -> Array:
+    W_k, W_v = (_for_each_head(W, heads, kv_heads) for W in (W_k, W_v))
+    return multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask)
+
+
+def grouped_query_attention_backward(
+    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int,
+    mask: Array | None = None,
+) -> tuple[Array, ...]:  # fmt: skip
+    """What is shared by the heads of a group receives the sum of their gradients."""
+    each_k, each_v = (_for_each_head(W, heads, kv_heads) for W in (W_k, W_v))
+    dx, dW_q, *each, dW_o = multi_head_attention_backward(dy, x, W_q, each_k, each_v, W_o, heads, mask)
+    grouped = (x.shape[-1], kv_heads, heads // kv_heads, -1)
+    dW_k, dW_v = (get_xp(dy).sum(dW.reshape(grouped), axis=2).reshape(W_k.shape) for dW in each)
+    return dx, dW_q, dW_k, dW_v, dW_o
 
 
 def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
@@ -61,6 +127,21 @@ def feed_forward_backward(dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Arra
     dx, grads = layers.feed_forward_backward(p, dy, cache)
     inner, outer = grads["inner"], grads["outer"]
     return dx, inner["W"], inner["b"], outer["W"], outer["b"]
+
+
+def gelu_feed_forward(
+    x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
+) -> Array:
+    return ops.linear(ops.gelu(ops.linear(x, W_1, b_1), approximate), W_2, b_2)
+
+
+def gelu_feed_forward_backward(
+    dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
+) -> tuple[Array, ...]:
+    u = ops.linear(x, W_1, b_1)
+    dh, dW_2, db_2 = ops.linear_backward(dy, ops.gelu(u, approximate), W_2)
+    dx, dW_1, db_1 = ops.linear_backward(ops.gelu_backward(dh, u, approximate), x, W_1)
+    return dx, dW_1, db_1, dW_2, db_2
 
 
 def block(
@@ -81,6 +162,26 @@ def block_backward(
     _, cache = _block(heads, eps).forward(p, x, mask=mask)
     dx, grads = _block(heads, eps).backward(p, dy, cache)
     return dx, *flat_gradients(grads)
+
+
+def post_ln_block(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array, b_1: Array,
+    W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
+) -> Array:  # fmt: skip
+    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
+    return _block(heads, eps, "post").forward(p, x, mask=mask)[0]
+
+
+def post_ln_block_backward(
+    dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array,
+    b_1: Array, W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None,
+    eps: float = 1e-5,
+) -> tuple[Array, ...]:  # fmt: skip
+    p = parameters(gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2)
+    _, cache = _block(heads, eps, "post").forward(p, x, mask=mask)
+    dx, grads = _block(heads, eps, "post").backward(p, dy, cache)
+    flat = tuple(flat_gradients(grads))
+    return dx, *flat[2:6], *flat[:2], *flat[8:], *flat[6:8]
 
 
 def hit_rate(scores: Array, target: int, k: int) -> float:
@@ -106,9 +207,9 @@ class SASRecTokens:
         self.parameters: Any = self.network.init(generator(0, Stream.INIT))
         self.numbers = np.arange(1, self.vocabulary + 1)  # of token 0, 1, 2, ... in the item table
 
-    def forward(self, ids: Array) -> Array:
+    def forward(self, x: Array) -> Array:
         """log_probs: (B, T) tokens -> (B, T, vocabulary)."""
-        return self.log_probs(ids)
+        return self.log_probs(x)
 
     def fit(self, ids: Array) -> None:
         """Train on (N, T) tokens, by cross-entropy at every position."""
@@ -129,17 +230,63 @@ class SASRecTokens:
         return logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
 
 
+class PaddedBlock:
+    """A block that looks both ways and not at padding; its parameters are random."""
+
+    dim = 8
+
+    def __init__(self) -> None:
+        self.block = layers.Block(layers.MultiHead(2))
+        self.p = self.block.init(np.random.default_rng(0), self.dim)
+
+    def forward(self, x: Array, lengths: Array) -> Array:
+        """Shapes: x (B, T, 8), lengths (B,) -> y (B, T, 8)."""
+        return self.block.forward(self.p, x, mask=ops.Mask(lengths=lengths))[0]
+
+
+class CachedAttention:
+    """Causal attention of vectors, all at once or token by token; its parameters are random."""
+
+    dim = 8
+
+    def __init__(self) -> None:
+        self.W_q, self.W_k, self.W_v = np.random.default_rng(0).standard_normal((3, self.dim, self.dim))
+
+    def forward(self, x: Array) -> Array:
+        """Shapes: x (B, T, 8) -> y (B, T, 8)."""
+        mask = ops.causal_mask(x.shape[1], like=x)
+        return ops.attention(x @ self.W_q, x @ self.W_k, x @ self.W_v, mask)[0]
+
+    def step(self, x: Array, cache: Any = None) -> tuple[Array, Any]:
+        """The next token of each sequence. Shapes: x (B, 8) -> y (B, 8), cache: keys and values up to here."""
+        x = x[:, None]
+        k, v = x @ self.W_k, x @ self.W_v
+        if cache is not None:
+            k, v = (np.concatenate(pair, axis=1) for pair in zip(cache, (k, v), strict=True))
+        return ops.attention(x @ self.W_q, k, v)[0][:, 0], (k, v)
+
+
 def _rank(scores: Array, target: int) -> Array:
     return ranking.ranks(np.asarray(scores)[None], np.array([target]))
 
 
-def _block(heads: int, eps: float) -> layers.Block:
-    """The pre-LN block as it reads."""
-    return layers.Block(layers.MultiHead(heads), norm=layers.LayerNorm(eps), fast=False)
+def _block(heads: int, eps: float, form: str = "pre") -> layers.Block:
+    """The block as it reads."""
+    return layers.Block(layers.MultiHead(heads), form, norm=layers.LayerNorm(eps), fast=False)
 
 
-def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array) -> Params:
-    return {name: {"W": W} for name, W in zip(("query", "key", "value", "output"), (W_q, W_k, W_v, W_o), strict=True)}
+def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Params:
+    p: Params = {name: {"W": W} for name, W in zip(PROJECTIONS, (W_q, W_k, W_v, W_o), strict=True)}
+    for name, b in zip(PROJECTIONS, biases, strict=False):
+        p[name]["b"] = b
+    return p
+
+
+def _for_each_head(W: Array, heads: int, kv_heads: int) -> Array:
+    """W_k or W_v with a copy of its columns for each head of the group that shares them."""
+    shared = W.reshape(W.shape[0], kv_heads, 1, -1)
+    shape = (W.shape[0], kv_heads, heads // kv_heads, shared.shape[-1])
+    return get_xp(W).broadcast_to(shared, shape).reshape(W.shape[0], -1)
 
 
 def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:
@@ -162,7 +309,7 @@ def flat_gradients(grads: Params) -> Iterator[Array]:
     """A block's gradients in the order of the flat arguments."""
     for name in ("gamma", "beta"):
         yield grads["norm_1"][name]
-    for name in ("query", "key", "value", "output"):
+    for name in PROJECTIONS:
         yield grads["attention"][name]["W"]
     for name in ("gamma", "beta"):
         yield grads["norm_2"][name]

@@ -20,11 +20,11 @@ from .runner import check_implementation
 from .specs import SPECS, get_spec, properties_of
 from .zoo import ZOO
 
-OURS = {  # the library's implementation of each spec
-    **dict.fromkeys(SPECS, "tinyattn.ops"),
-    **dict.fromkeys(("multi_head_attention", "feed_forward", "block", "adam", "ranking"), "tinyattn.check.adapters"),
-    "causal_model": "tinyattn.check.adapters:SASRecTokens",
-}
+
+def ours(name: str) -> str:
+    """The place of the library's own implementation: its module, or MODULE:CLASS."""
+    found = SPECS[name].ours()
+    return getattr(found, "__name__", None) or f"{type(found).__module__}:{type(found).__name__}"
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
         return _print(options, clauses + choices, lines)
     if options.zoo:
         return _zoo(options, chosen)
-    targets = {name: OURS[name] for name in chosen} if options.self else _target(options)
+    targets = {name: ours(name) for name in chosen} if options.self else _target(options)
     for path in (options.html, options.junit):
         if path is not None and (path.is_dir() or not os.access(_existing(path), os.W_OK)):
             raise ValueError(f"{path} cannot be written: expected a file in a folder that is writable")

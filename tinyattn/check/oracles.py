@@ -152,16 +152,47 @@ def _minus_log_sigmoid(z: float) -> float:
 def multi_head_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
 ) -> Array:
-    """A loop over heads, each with its own columns."""
-    q, k, v = linear(x, W_q), linear(x, W_k), linear(x, W_v)
-    d = x.shape[-1] // heads
-    columns = [slice(h * d, (h + 1) * d) for h in range(heads)]
-    joined = np.concatenate([attention(q[..., c], k[..., c], v[..., c], mask)[0] for c in columns], axis=-1)
-    return linear(joined, W_o)
+    return cross_attention(x, x, W_q, W_k, W_v, W_o, heads, mask)
+
+
+def cross_attention(
+    x: Array, memory: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, mask: Array | None = None
+) -> Array:
+    return linear(_side_by_side(linear(x, W_q), linear(memory, W_k), linear(memory, W_v), heads, heads, mask), W_o)
+
+
+def biased_multi_head_attention(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, b_q: Array, b_k: Array, b_v: Array, b_o: Array,
+    heads: int, mask: Array | None = None,
+) -> Array:  # fmt: skip
+    q, k, v = linear(x, W_q, b_q), linear(x, W_k, b_k), linear(x, W_v, b_v)
+    return linear(_side_by_side(q, k, v, heads, heads, mask), W_o, b_o)
+
+
+def grouped_query_attention(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
+) -> Array:
+    return linear(_side_by_side(linear(x, W_q), linear(x, W_k), linear(x, W_v), heads, kv_heads, mask), W_o)
+
+
+def _side_by_side(q: Array, k: Array, v: Array, heads: int, kv_heads: int, mask: Array | None) -> Array:
+    """A loop over heads, each with its own columns of q; heads // kv_heads of them in a row share those of k and v."""
+    d, outputs = q.shape[-1] // heads, []
+    for h in range(heads):
+        own, g = slice(h * d, (h + 1) * d), h // (heads // kv_heads)
+        shared = slice(g * d, (g + 1) * d)
+        outputs.append(attention(q[..., own], k[..., shared], v[..., shared], mask)[0])
+    return np.concatenate(outputs, axis=-1)
 
 
 def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
     return linear(relu(linear(x, W_1, b_1)), W_2, b_2)
+
+
+def gelu_feed_forward(
+    x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
+) -> Array:
+    return linear(gelu(linear(x, W_1, b_1), approximate), W_2, b_2)
 
 
 def block(
@@ -171,6 +202,14 @@ def block(
 ) -> Array:  # fmt: skip
     x = x + multi_head_attention(layer_norm(x, gamma_1, beta_1, eps)[0], W_q, W_k, W_v, W_o, heads, mask)
     return x + feed_forward(layer_norm(x, gamma_2, beta_2, eps)[0], W_1, b_1, W_2, b_2)
+
+
+def post_ln_block(
+    x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, gamma_1: Array, beta_1: Array, W_1: Array, b_1: Array,
+    W_2: Array, b_2: Array, gamma_2: Array, beta_2: Array, heads: int, mask: Array | None = None, eps: float = 1e-5,
+) -> Array:  # fmt: skip
+    x = layer_norm(x + multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask), gamma_1, beta_1, eps)[0]
+    return layer_norm(x + feed_forward(x, W_1, b_1, W_2, b_2), gamma_2, beta_2, eps)[0]
 
 
 def rank(scores: Array, target: int) -> float:

@@ -79,7 +79,7 @@ def constant_tokens(op: Subject, **case: Any) -> None:
     demand(np.all(np.isfinite(op(**flat))), "an output is not finite")
 
 
-def _scale(case: dict[str, Any]) -> float:
+def scale(case: dict[str, Any]) -> float:
     D, H = case["W_1"].shape
     rstd = 1 / np.sqrt(EPS + float(np.min(np.var(case["x"].astype(float), axis=-1), initial=1.0)))
     normed = largest(case["gamma_1"], case["gamma_2"]) * np.sqrt(D) + largest(case["beta_1"], case["beta_2"])
@@ -89,7 +89,7 @@ def _scale(case: dict[str, Any]) -> float:
 
 
 def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+    return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
 SPEC = Spec(
@@ -107,5 +107,5 @@ SPEC = Spec(
         "W_1 (D, H), W_2 (H, D); ReLU; head i owns columns i D/h .. (i + 1) D/h",
         "the mask is boolean, True = may look, and broadcasts to (n, n); a query that may look at nothing gets zeros",
     ),
-    scale=_scale,
+    scale=scale,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from types import SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
 @states("exact", "forward(x) -> y keeps the first two axes of x, batch and positions, and every bit of x",
         "shapes", hint="x (B, T, D) or tokens (B, T) -> y (B, T, ...).")
 def positions_kept(op: Subject, x: np.ndarray) -> None:
-    given = _input(op, x)
+    given = input_of(op, x)
     kept = given.copy()
-    y = _forward(op, given)
+    y = forward_of(op, given)
     demand(y.ndim >= 2 and y.shape[:2] == given.shape[:2], f"y has shape {y.shape} for x of shape {given.shape}")
     demand(np.all(np.isfinite(y)), "an output is not finite")
     same_bits(given, kept, "the x that was given")
@@ -40,25 +40,25 @@ def positions_kept(op: Subject, x: np.ndarray) -> None:
 @states("exact", "equal calls give equal results, and earlier results survive later calls", "shapes",
         hint="Is a buffer, a cache or a generator kept between calls?", gravity="contract")
 def repeatable(op: Subject, x: np.ndarray) -> None:
-    given = _input(op, x)
-    y = _forward(op, given)
+    given = input_of(op, x)
+    y = forward_of(op, given)
     first = called(op.forward, "forward", given)
     first = first[0] if isinstance(first, tuple) else first
     same_bits(first, y, "an equal call's y")
-    _forward(op, _changed(op, given, 0, all_after=True))
+    forward_of(op, _changed(op, given, 0, all_after=True))
     untouched(first, y, "after another call, the first y")
 
 
 @states("exact", "changing what stands at position t moves no output before t, to the last bit",
         hint="Change the last token; which outputs moved?", gravity="leak")
 def causal(op: Subject, x: np.ndarray) -> None:
-    given = _input(op, x)
-    y = _forward(op, given)
+    given = input_of(op, x)
+    y = forward_of(op, given)
     for t in range(1, given.shape[1]):
-        moved = _forward(op, _changed(op, given, t))
+        moved = forward_of(op, _changed(op, given, t))
         what = f"after a change at position {t}, y of an earlier position: entry "
         same_bits(moved[:, :t], y[:, :t], what, largest(moved))
-        everything = _forward(op, _changed(op, given, t, all_after=True, size=100.0))
+        everything = forward_of(op, _changed(op, given, t, all_after=True, size=100.0))
         what = f"after large changes from position {t} on, y of an earlier position: "
         same_bits(everything[:, :t], y[:, :t], what, largest(everything))
 
@@ -66,26 +66,26 @@ def causal(op: Subject, x: np.ndarray) -> None:
 @states("exact", "the output at a position depends on its own token, and on the first one",
         hint="Can a token see itself? Is the mask's diagonal there?")
 def sees_itself_and_the_past(op: Subject, x: np.ndarray) -> None:
-    given = _input(op, x)
-    y = _forward(op, given)
+    given = input_of(op, x)
+    y = forward_of(op, given)
     for t in range(given.shape[1]):
-        moved = _forward(op, _changed(op, given, t))
-        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
-    moved = _forward(op, _changed(op, given, 0))
+        moved = forward_of(op, _changed(op, given, t))
+        demand(differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on x of position {t}")
+    moved = forward_of(op, _changed(op, given, 0))
     for t in range(1, given.shape[1]):
-        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on the first token")
+        demand(differs(moved[:, t], y[:, t]), f"y of position {t} does not depend on the first token")
 
 
 @states("exact", "the outputs of one entry of a batch do not depend on the other entries",
         hint="Which axes does each mean, maximum or norm run over?", gravity="leak")
 def entries_apart(op: Subject, x: np.ndarray) -> None:
-    given = _input(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
+    given = input_of(op, np.concatenate([x[:1], x[:1] + 3, x[:1] * 7 + 1]))
     other = given.copy()
-    other[1:] = _input(op, np.concatenate([x[:1] * 5 + 2, x[:1] * 11 + 4]))
+    other[1:] = input_of(op, np.concatenate([x[:1] * 5 + 2, x[:1] * 11 + 4]))
     if other.dtype.kind == "f":
         other[1:] *= 50
-    moved = _forward(op, other)
-    same_bits(moved[:1], _forward(op, given)[:1], "the first entry's y ", largest(moved))
+    moved = forward_of(op, other)
+    same_bits(moved[:1], forward_of(op, given)[:1], "the first entry's y ", largest(moved))
 
 
 @states("rounding", "the outputs of a prefix are those of the whole sequence there",
@@ -93,24 +93,24 @@ def entries_apart(op: Subject, x: np.ndarray) -> None:
 def prefix(op: Subject, x: np.ndarray) -> None:
     if getattr(op.implementation, "from_the_end", False):
         raise MissingError("its positions are counted from the end (it says from_the_end)")
-    given = _input(op, x)
-    y = _forward(op, given)
+    given = input_of(op, x)
+    y = forward_of(op, given)
     for t in range(1, given.shape[1]):
         scale = 1e4 * max(1.0, float(np.max(np.abs(y))))
-        close(_forward(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
+        close(forward_of(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
 @states("exact", "it is causal over long sequences too: 40 positions, or `maxlen` of them", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
     length = _longest(op, 40)
-    given = _input(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
-    y = _forward(op, given)
+    given = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
+    y = forward_of(op, given)
     for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
-        moved = _forward(op, _changed(op, given, t))
+        moved = forward_of(op, _changed(op, given, t))
         what = f"after a change at position {t} of {length}, y of an earlier position: entry "
         same_bits(moved[:, :t], y[:, :t], what, largest(moved))
-        demand(_differs(moved[:, t], y[:, t]), f"y of position {t} of {length} does not depend on x of position {t}")
+        demand(differs(moved[:, t], y[:, t]), f"y of position {t} of {length} does not depend on x of position {t}")
 
 
 @states("statistical", "trained on uniform noise, it predicts fresh noise no better than ln V: whoever beats chance has "
@@ -142,25 +142,25 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Which inputs influence which outputs: by position, by entry of the batch; and whether the length matters."""
     seen: dict[str, Any] = {}
     try:
-        x = _input(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
+        x = input_of(op, np.concatenate([case["x"][:1], case["x"][:1] * 3 + 1]))
         given = x.copy()
-        y = _forward(op, given)
+        y = forward_of(op, given)
         seen["changed"] = not np.array_equal(given, x)
-        seen["repeats"] = np.array_equal(_forward(op, x.copy()), y)
+        seen["repeats"] = np.array_equal(forward_of(op, x.copy()), y)
         if seen["changed"] or not seen["repeats"]:
             return seen                                                  # influence between positions cannot be measured
         moved = []
         for s in range(x.shape[1]):
             first = x.copy()
             first[:1] = _changed(op, x, s)[:1]
-            moved.append(_forward(op, first))
-        seen["moves"] = np.array([[_differs(m[:1, t], y[:1, t]) for t in range(x.shape[1])] for m in moved])
+            moved.append(forward_of(op, first))
+        seen["moves"] = np.array([[differs(m[:1, t], y[:1, t]) for t in range(x.shape[1])] for m in moved])
         other = x.copy()
         other[1:] = _changed(op, x, 0, all_after=True)[1:]
-        seen["other entries"] = not np.array_equal(_forward(op, other)[:1], y[:1])
+        seen["other entries"] = not np.array_equal(forward_of(op, other)[:1], y[:1])
         from_the_end = getattr(op.implementation, "from_the_end", False)
         if np.array_equal(seen["moves"], np.triu(seen["moves"])) and not from_the_end:   # does the length matter?
-            short = _forward(op, x[:, :-1])
+            short = forward_of(op, x[:, :-1])
             seen["length"] = not np.allclose(short, y[:, :-1], rtol=0, atol=1e-8 * max(1.0, float(np.max(np.abs(y)))))
     except AssertionError as error:
         seen["forward"] = str(error)
@@ -174,7 +174,7 @@ def _longest(op: Subject, wanted: int) -> int:
         return min(wanted, int(said))
     for length in (wanted, wanted // 2, wanted // 4):
         try:
-            _forward(op, _input(op, np.arange(length)[None]))
+            forward_of(op, input_of(op, np.arange(length)[None]))
         except AssertionError:
             continue
         return length
@@ -184,12 +184,25 @@ def _longest(op: Subject, wanted: int) -> int:
 def shown(op: Subject, case: dict[str, Any]) -> dict[str, Any]:
     """The input of forward."""
     try:
-        return {"x": _input(op, case["x"])}
+        return {"x": input_of(op, case["x"])}
     except AssertionError:
         return case
 
 
-def _input(op: Subject, numbers: np.ndarray) -> np.ndarray:
+def forward_of(op: Subject, x: np.ndarray) -> np.ndarray:
+    return array_of(called(op.forward, "forward", x))
+
+
+def array_of(y: Any) -> np.ndarray:
+    """What a forward has returned, or the first of what it has, copied. Raises Violation if that is no array."""
+    y = y[0] if isinstance(y, tuple) else y
+    demand(isinstance(y, np.ndarray), f"forward returned a {type(y).__name__}, expected an array")
+    return np.array(y)
+
+
+def input_of(
+    op: Subject, numbers: np.ndarray, forward: Callable[[Subject, np.ndarray], np.ndarray] = forward_of
+) -> np.ndarray:
     """Tokens where the model says its `vocabulary`, vectors where it says its width (`dim`), or else what it takes."""
     vocabulary = getattr(op.implementation, "vocabulary", None) or op.remembered.get("vocabulary")
     width = getattr(op.implementation, "dim", None) or op.remembered.get("width")
@@ -198,7 +211,7 @@ def _input(op: Subject, numbers: np.ndarray) -> np.ndarray:
     tries = [("width", w, _vectors(numbers, w)) for w in WIDTHS]
     for what, value, x in tries + [("vocabulary", v, _tokens(numbers, v)) for v in (16, 8, 4, 2)]:
         with contextlib.suppress(AssertionError):
-            _forward(op, x)
+            forward(op, x)
             op.remembered[what] = value
             return x
     raise AssertionError("forward raises for inputs (B, T, D) of every width D tried, and for tokens; say `dim` or `vocabulary`")
@@ -224,20 +237,9 @@ def _changed(op: Subject, x: np.ndarray, t: int, all_after: bool = False, size: 
     return x
 
 
-def _forward(op: Subject, x: np.ndarray) -> np.ndarray:
-    y = called(op.forward, "forward", x)
-    y = y[0] if isinstance(y, tuple) else y
-    demand(isinstance(y, np.ndarray), f"forward returned a {type(y).__name__}, expected an array")
-    return np.array(y)
-
-
-def _differs(a: np.ndarray, b: np.ndarray) -> bool:
+def differs(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether a and b differ in every entry of the batch."""
     return bool(np.all(np.max(np.abs(a - b).reshape(len(a), -1), axis=1) > 1e-9))
-
-
-def _forward_of_ours(x: np.ndarray) -> np.ndarray:
-    return adapters.SASRecTokens().forward(x)
 
 
 SPEC = Spec(
@@ -245,7 +247,7 @@ SPEC = Spec(
     says="y[:, :t] depends on x[:, :t] alone, of its own entry of the batch",
     function="forward",
     case=case,
-    ours=lambda: SimpleNamespace(forward=_forward_of_ours),
+    ours=adapters.SASRecTokens,
     properties=PROPERTIES,
     outputs=("y",),
     others=("fit", "log_probs"),

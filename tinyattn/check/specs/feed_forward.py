@@ -54,13 +54,13 @@ def all_off(op: Subject, **case: Any) -> None:
     close(op(**case | {"b_1": b_1}), np.broadcast_to(case["b_2"], case["x"].shape), 0, "y")
 
 
-def _scale(case: dict[str, Any]) -> float:
+def scale(case: dict[str, Any]) -> float:
     D, H = case["W_1"].shape
     return (largest(case["x"]) * largest(case["W_1"]) * D + largest(case["b_1"])) * largest(case["W_2"]) * H
 
 
 def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+    return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
 SPEC = Spec(
@@ -74,5 +74,5 @@ SPEC = Spec(
     oracle=oracles.feed_forward,
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
     clauses=("feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",),
-    scale=_scale,
+    scale=scale,
 )

@@ -112,7 +112,7 @@ def large_scores(op: Subject, **case: Any) -> None:
 ARRAYS = ("x", "W_q", "W_k", "W_v", "W_o")
 
 
-def _scale(case: dict[str, Any]) -> float:
+def scale(case: dict[str, Any]) -> float:
     D = case["x"].shape[-1]
     x, W = largest(case["x"]), largest(*(case[name] for name in ARRAYS[1:]))
     scores = D * (x * W * D) ** 2 / np.sqrt(D / case["heads"])           # what rounding is multiplied by in softmax
@@ -120,7 +120,7 @@ def _scale(case: dict[str, Any]) -> float:
 
 
 def _tolerance(case: dict[str, Any]) -> float:
-    return rounding(case["x"].dtype, case["x"].size, _scale(case))
+    return rounding(case["x"].dtype, case["x"].size, scale(case))
 
 
 SPEC = Spec(
@@ -139,6 +139,6 @@ SPEC = Spec(
         "the mask is boolean, True = may look, and broadcasts to (n, n); scores are divided by √(D/h)",
         "a query that may look at nothing gets zeros",
     ),
-    scale=_scale,
+    scale=scale,
     special_cases=special_cases,
 )
