@@ -311,6 +311,18 @@ def test_one_transfer_carries_a_whole_batch():
     assert bare.negatives is None
 
 
+def test_arrays_of_every_size_travel_together():
+    """Each begins at a multiple of its item size, whatever stands before it."""
+    sizes = ((3, np.uint8), (5, np.float32), ((2, 3), np.float64), (7, bool), (1, np.int64), ((0, 4), np.float64))
+    arrays = [np.full(shape, i + 1, dtype) for i, (shape, dtype) in enumerate(sizes)]
+    COUNTS.clear()
+    there = backend.transfer(arrays, strict)
+    assert COUNTS["transfers"] == 1
+    for mine, theirs in zip(arrays, there, strict=True):
+        assert theirs.dtype == mine.dtype
+        np.testing.assert_array_equal(theirs.get(), mine)
+
+
 def test_initial_weights_are_drawn_on_the_host():
     p = SASRecNetwork(n_items=5, maxlen=3, dim=2).init(generator(0, Stream.INIT))
     vector, there = flatten(p, np.float32, strict)
