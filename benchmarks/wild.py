@@ -1,0 +1,304 @@
+"""`tinyattn check` against public code: is it fair to people who did not write it, and what does it find?
+
+    python benchmarks/wild.py --repos DIR                     writes benchmarks/results/wild.json and the page beside it
+    python benchmarks/wild.py --repos DIR --only softmax      these kinds, repositories or files alone
+    python benchmarks/wild.py --repos DIR --out FILE.json     into another file, without a page
+
+DIR holds checkouts named OWNER__NAME, at the commits of benchmarks/wild/cases.toml; those that are not there, or at
+another commit, are skipped. Adapters are ours, in benchmarks/wild/; no code of the repositories is here. Torch is
+needed by some of them. What is true of a case does not come from the checker: benchmarks/wild/reference.py measures it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+from tqdm import tqdm
+
+from benchmarks.machine import RESULTS, ROOT, describe_code
+from tinyattn.check import SPECS, Report, check_implementation
+from tinyattn.check.isolation import in_child, load
+
+RESULT, PAGE = RESULTS / "wild.json", RESULTS / "wild.md"
+ADAPTERS = Path(__file__).parent / "wild"
+TRUTHS = ("right", "bug", "convention", "contract", "minor")
+# What a right implementation may lack without being wrong about a number: these never are the point of a bug.
+CONTRACT = {
+    "shape_and_dtype", "gradient_shapes", "inputs_unchanged", "backward_inputs_unchanged", "own_memory", "in_place",
+    "memory_layout", "backward_memory_layout", "batch_of_nothing", "gradients_of_nothing",
+}  # fmt: skip
+DEAD_ROWS = {"empty_row", "nothing_to_look_at", "nothing_to_pass_on"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One adapter, and what is true of the code it calls."""
+
+    repository: str
+    commit: str
+    file: str
+    object: str
+    kind: str
+    truth: str
+    convention: str = ""
+    contract: str = ""
+    names: tuple[str, ...] = ()
+    lead: tuple[int, ...] = (2,)
+
+    @property
+    def target(self) -> str:
+        return f"{(ADAPTERS / self.file).relative_to(ROOT)}:{self.object}"
+
+    @property
+    def truly(self) -> str:
+        """One of TRUTHS."""
+        return self.truth.split(":")[0]
+
+
+def cases() -> list[Case]:
+    """The table. Raises ValueError for an unknown truth or kind."""
+    found = []
+    for repository in tomllib.loads((ADAPTERS / "cases.toml").read_text())["repository"]:
+        of_all = {"repository": repository["name"], "commit": repository["commit"], "file": repository["file"]}
+        for row in repository["case"]:
+            lists = {name: tuple(row[name]) for name in ("names", "lead") if name in row}
+            found.append(Case(**of_all | row | lists))
+    for case in found:
+        if case.truly not in TRUTHS or case.kind not in SPECS:
+            raise ValueError(f"{case.target}: the truth is {case.truth!r}, the kind {case.kind!r}")
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repos", type=Path, metavar="DIR", help="the folder of the checkouts, OWNER__NAME each")
+    parser.add_argument("--only", nargs="*", metavar="WORD", help="cases of this repository, file, object or kind")
+    parser.add_argument("--out", type=Path, default=RESULT, metavar="FILE", help="the results file")
+    parser.add_argument("--examples", type=int, default=50, help="cases a property")
+    options = parser.parse_args()
+    table = cases()
+    if options.repos is None:
+        print(needed(table))
+        return
+    os.environ["WILD_REPOS"] = str(options.repos.resolve())
+    out = options.out.resolve()
+    os.chdir(ROOT)
+    skipped = {case.repository: why for case in table if (why := missing(case, options.repos))}
+    chosen = [case for case in table if case.repository not in skipped and asked_for(case, options.only)]
+    rows = [looked_at(case, options.examples) for case in tqdm(chosen, unit="case")]
+    machine = describe_code("tinyattn/check")
+    result = {"machine": machine, "examples": options.examples, "skipped": skipped, "cases": rows}
+    out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    if out == RESULT:
+        PAGE.write_text(page(result))
+    print(page(result))
+
+
+def needed(table: list[Case]) -> str:
+    """What to get before there is something to do."""
+    commits = dict.fromkeys((case.repository, case.commit) for case in table)
+    lines = [f"git clone https://github.com/{name} {folder(name)} && git -C {folder(name)} checkout {commit[:7]}"
+             for name, commit in commits]  # fmt: skip
+    return "\n".join(["say where the checkouts are, --repos DIR; they can be had by", "", *lines])
+
+
+def folder(repository: str) -> str:
+    return repository.replace("/", "__")
+
+
+def asked_for(case: Case, words: list[str] | None) -> bool:
+    return words is None or not {case.repository, case.file, case.object, case.kind}.isdisjoint(words)
+
+
+def missing(case: Case, repos: Path) -> str:
+    """Why a case cannot be looked at, or ""."""
+    path = repos / folder(case.repository)
+    if not path.is_dir():
+        return "not there"
+    at = subprocess.run(["git", "-C", path, "rev-parse", "HEAD"], capture_output=True, text=True).stdout.strip()
+    return "" if at == case.commit else f"at {at[:7] or 'no commit'}, not at {case.commit[:7]}"
+
+
+def looked_at(case: Case, examples: int) -> dict[str, Any]:
+    """Everything about one case: what is true, what the checker says, and how the two agree."""
+    row: dict[str, Any] = {
+        "repository": case.repository, "commit": case.commit[:7], "target": case.target, "kind": case.kind,
+        "truth": case.truth, "convention": case.convention, "contract": case.contract, "names": list(case.names),
+        "off in float64": in_a_child(measured, case.target, case.kind, case.lead),
+    }  # fmt: skip
+    start = time.perf_counter()
+    report = check_implementation(case.target, case.kind, examples=examples)
+    row["seconds"] = round(time.perf_counter() - start, 1)
+    row |= told(report, in_paths(case.repository))
+    shown = parsed(row.get("counterexample", ""))
+    if shown and SPECS[case.kind].oracle:
+        row["counterexample in float64"] = in_a_child(tried_again, case.target, case.kind, shown)
+    return row | judged(row)
+
+
+def in_a_child(work: Callable[..., Any], *args: Any) -> Any:
+    """work(*args) in a process of its own: torch and the repositories' modules stay out of this one."""
+    for what, value in in_child(_send, work, args, limit=120.0):
+        if what == "result":
+            return value
+    return {"forward": "the process ended"}
+
+
+def _send(send: Callable[[str, Any], None], work: Callable[..., Any], args: tuple[Any, ...]) -> None:
+    send("result", work(*args))
+
+
+def measured(target: str, kind: str, lead: tuple[int, ...]) -> dict[str, float | str]:
+    sys.path.insert(0, str(ADAPTERS))
+    import reference
+
+    return reference.measure(load(target), kind, lead)
+
+
+def tried_again(target: str, kind: str, given: dict[str, Any]) -> dict[str, float | str]:
+    """What is off for the arguments that a report shows, all in float64: against the kind's plain loops."""
+    sys.path.insert(0, str(ADAPTERS))
+    import reference
+
+    spec = SPECS[kind]
+    assert spec.oracle is not None
+
+    def formula(**given: Any) -> Any:
+        y = spec.oracle(**given)
+        return y[0] if isinstance(y, tuple) else y
+
+    given = {name: None for name in inspect.signature(spec.oracle).parameters} | given  # None is not printed
+    found: dict[str, float | str] = {}
+    reference.compare(found, load(target), spec.function, formula, given, spec.wrt, np.random.default_rng(0))
+    return found
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """The arguments of a counterexample as it is printed, floats in float64; none where it was too long to print."""
+    if "..." in text:
+        return {}
+    given = {}
+    names = {"array": np.array, "nan": np.nan, "inf": np.inf}
+    for part in re.split(r"\n(?=\w+ = )", text):
+        name, equals, value = part.partition(" = ")
+        array = re.fullmatch(r"(.*)   (\w+) (\([\d, ]*\))", value, re.DOTALL)
+        try:
+            if array:
+                dtype = np.dtype(array[2])
+                x = np.array(eval(array[1], {"__builtins__": {}}, names), np.float64 if dtype.kind == "f" else dtype)
+                given[name] = x.reshape(eval(array[3], {"__builtins__": {}}, {}))
+            elif equals:
+                given[name] = eval(value, {"__builtins__": {}}, names)
+        except (NameError, SyntaxError, ValueError):
+            return {}
+    return given
+
+
+def in_paths(repository: str) -> Callable[[str], str]:
+    """Shortens the paths of a message: those of the checkout, of this project, and of installed packages."""
+    here = [f"{os.environ['WILD_REPOS']}/{folder(repository)}/", f"{ROOT}/"]
+    return lambda text: re.sub(r"/\S*/site-packages/", "", functools.reduce(_without, here, text))
+
+
+def _without(text: str, part: str) -> str:
+    return text.replace(part, "")
+
+
+def told(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
+    """What a report says: the verdict, its headline, the name of the bug, and further remarks where there are any."""
+    bugs = report.diagnosis.bugs if report.diagnosis else ()
+    row: dict[str, Any] = {
+        "verdict": "not run" if report.problem else "holds" if report else "fails",
+        "named": [[bug.name for bug in equals] for equals in bugs],
+        "failures": {finding.property: short(finding.message) for finding in report.failures},
+    }
+    if report.problem:
+        row["problem"] = short(report.problem)
+    if report.failures:
+        first = report.failures[0]
+        row |= {"headline": first.property, "statement": first.statement, "message": short(first.message)}
+        row |= {"counterexample": first.counterexample, "expected": first.expected, "got": first.got}
+    whole = report.to_json()
+    for name in ("lacks", "not_offered", "conventions", "notes"):
+        if whole.get(name):
+            row[name] = whole[name]
+    return row
+
+
+def judged(row: dict[str, Any]) -> dict[str, str]:
+    """How a report agrees with the truth, and the name it gives with the names that would be right.
+
+    "accused": something that is no bug fails for its numbers, or crashes; "misled": what is shown first is no part of
+    the bug that is there.
+    """
+    truly, fails = row["truth"].split(":")[0], row["verdict"] == "fails"
+    grave = {name for name, message in row["failures"].items() if name not in CONTRACT or "raised" in message}
+    in_contract = "refused for its contract" if truly == "contract" or row["contract"] else "accused"
+    outcome = {
+        "right": "accused" if fails else "held",
+        "convention": "accused" if grave else in_contract if fails else "held",
+        "contract": "accused" if grave else in_contract if fails else "held",
+        "minor": "refused" if grave else in_contract if fails else "held",
+        "bug": "missed",
+    }[truly]
+    if truly == "bug" and fails:
+        outcome = "refused" if row["headline"] in grave - DEAD_ROWS else "misled"
+    if row["verdict"] == "not run":
+        outcome = "not run"
+    first = set(row["named"][0]) if row["named"] else set()
+    naming = "none" if not first else "right" if first & set(row["names"]) else "wrong"
+    return {"outcome": outcome, "naming": naming}
+
+
+def counts(rows: list[dict[str, Any]]) -> dict[str, int]:
+    """How often each outcome, and each naming, came out."""
+    bugs = [row for row in rows if row["truth"].startswith("bug")]
+    outcomes = [row["outcome"] for row in rows]
+    return {
+        "cases": len(rows),
+        "repositories": len({row["repository"] for row in rows}),
+        "bugs": len(bugs),
+        "refused": sum(row["outcome"] in ("refused", "misled") for row in bugs),
+        "misled": sum(row["outcome"] == "misled" for row in bugs),
+        "missed": outcomes.count("missed"),
+        "right": len(rows) - len(bugs),
+        "accused": outcomes.count("accused"),
+        "not run": outcomes.count("not run"),
+        "named rightly": sum(row["naming"] == "right" for row in rows),
+        "named wrongly": sum(row["naming"] == "wrong" for row in rows),
+    }
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    rows = result["cases"]
+    lines = ["# `tinyattn check` on public code", ""]
+    lines += [f"{name}: {value}" for name, value in counts(rows).items()]
+    lines += ["", "| repository | kind | truth | verdict | headline | outcome | named |", "|---" * 7 + "|"]
+    lines += [
+        f"| {r['repository']} | {r['kind']} | {r['truth'].split(',')[0]} | {r['verdict']} | {r.get('headline', '')} | "
+        f"{r['outcome']} | {r['named']} {r['naming']} |"
+        for r in rows
+    ]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main()

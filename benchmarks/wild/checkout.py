@@ -1,0 +1,127 @@
+"""What the adapters beside this file share: where the checkouts lie, stand-ins for imports, shapes, and autograd.
+
+WILD_REPOS names the folder of the checkouts, OWNER__NAME each; `python benchmarks/wild.py --repos DIR` sets it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+VARIABLE = "WILD_REPOS"
+
+
+def checkout(repository: str) -> Path:
+    """The folder of "OWNER/NAME". Raises LookupError, saying what to set, if it is not there."""
+    if VARIABLE not in os.environ:
+        raise LookupError(f"set {VARIABLE} to the folder that holds the checkout of {repository}")
+    folder = Path(os.environ[VARIABLE]) / repository.replace("/", "__")
+    if not folder.is_dir():
+        raise LookupError(f"there is no {folder}")
+    return folder
+
+
+def importable(folder: Path) -> None:
+    """Let `import` find what lies in this folder, before anything of that name that is installed."""
+    sys.path.insert(0, str(folder))
+
+
+def stand_in(name: str, **names: Any) -> None:
+    """A module of that name with nothing but `names`, for an import that the code at hand does not use."""
+    module = ModuleType(name)
+    vars(module).update(names)
+    sys.modules[name] = module
+
+
+def bare_package(name: str, folder: Path) -> None:
+    """A package whose modules can be imported without what its __init__ would import."""
+    package = ModuleType(name)
+    package.__path__ = [str(folder)]
+    sys.modules[name] = package
+
+
+def one_batch(x: np.ndarray, axes: int = 2) -> np.ndarray:
+    """(..., the last `axes`) -> (B, the last `axes`): where a layer is documented for one batch axis."""
+    lead, rest = x.shape[: x.ndim - axes], x.shape[x.ndim - axes :]
+    return x.reshape(math.prod(lead), *rest)
+
+
+@contextlib.contextmanager
+def drawn(keep: np.ndarray | None) -> Iterator[None]:
+    """Whatever is drawn from np.random for a dropout mask comes out as `keep`; None: nothing should be drawn."""
+
+    def uniform(*shape: int, size: Any = None) -> np.ndarray:
+        """Above every rate where kept, below every rate where not."""
+        return np.broadcast_to(np.where(keep, 2.0, -1.0), shape if size is None else size)
+
+    def binomial(n: int, p: float, size: Any) -> np.ndarray:
+        return np.broadcast_to(np.where(keep, 1, 0), size)
+
+    if keep is None:
+        yield
+        return
+    drawing = {"rand": uniform, "random": uniform, "uniform": uniform, "binomial": binomial}
+    with mock.patch.multiple(np.random, **drawing):
+        yield
+
+
+def tensor(x: Any) -> Any:
+    """A torch tensor over the same memory where torch can share it; what is no array, as it is."""
+    import torch
+
+    torch.set_num_threads(1)
+    if not isinstance(x, np.ndarray):
+        return x
+    plain = x.flags.writeable and all(step >= 0 for step in x.strides)
+    return torch.from_numpy(x if plain else x.copy())
+
+
+def array(x: Any) -> Any:
+    """Tensors, also in tuples, as arrays."""
+    if isinstance(x, tuple):
+        return tuple(array(part) for part in x)
+    return x.detach().numpy() if hasattr(x, "detach") else x
+
+
+def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> SimpleNamespace:
+    """`f`, of tensors, as a function of arrays by its own name, and its backward by torch's autograd.
+
+    The backward has one gradient for each floating argument that was given and is not `constant`.
+    """
+    import torch
+
+    signature = inspect.signature(f)
+
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        with torch.no_grad():
+            return array(f(**{name: tensor(x) for name, x in given.items()}))
+
+    def backward(dy: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        given = {name: tensor(x) for name, x in signature.bind(*args, **kwargs).arguments.items()}
+        leaves = {name: x.detach().clone() for name, x in given.items() if name not in constant and _floating(x)}
+        for leaf in leaves.values():
+            leaf.requires_grad_()
+        y = f(**given | leaves)
+        y = y[0] if isinstance(y, tuple) else y
+        dy = torch.as_tensor(dy, dtype=y.dtype) if np.ndim(dy) == 0 else tensor(dy)
+        return array(torch.autograd.grad(y, tuple(leaves.values()), dy))
+
+    upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    forward.__signature__ = signature
+    backward.__signature__ = signature.replace(parameters=[upstream, *signature.parameters.values()])
+    return SimpleNamespace(**{f.__name__: forward, f"{f.__name__}_backward": backward})
+
+
+def _floating(x: Any) -> bool:
+    return hasattr(x, "is_floating_point") and x.is_floating_point()

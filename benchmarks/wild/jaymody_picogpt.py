@@ -1,0 +1,68 @@
+"""jaymody/picoGPT: GPT-2's forward as plain functions, of one sequence."""
+
+import numpy as np
+from checkout import checkout, importable
+
+importable(checkout("jaymody/picoGPT"))
+
+import gpt2  # noqa: E402
+
+
+class Softmax:
+    def softmax(self, s):
+        return gpt2.softmax(s)
+
+
+class LayerNorm:
+    def layer_norm(self, x, gamma, beta, eps=1e-5):
+        return gpt2.layer_norm(x, gamma, beta, eps)
+
+
+class Linear:
+    def linear(self, x, W, b):
+        return gpt2.linear(x, W, b)
+
+
+class Gelu:
+    def gelu(self, x):
+        return gpt2.gelu(x)
+
+
+class Attention:
+    """One sequence and head at a time, with the mask as `mha` writes it: -1e10 where it forbids."""
+
+    def attention(self, q, k, v, mask=None):
+        n, m, lead = q.shape[-2], k.shape[-2], q.shape[:-2]
+        forbids = np.broadcast_to(~np.asarray(True if mask is None else mask), (*lead, n, m)) * q.dtype.type(-1e10)
+        out = np.empty((*lead, n, v.shape[-1]), q.dtype)
+        for at in np.ndindex(lead):
+            out[at] = gpt2.attention(q[at], k[at], v[at], forbids[at])
+        return out
+
+
+class CausalModel:
+    """Two blocks with random parameters."""
+
+    vocabulary, maxlen = 8, 64
+
+    def __init__(self):
+        rng, D = np.random.default_rng(0), 8
+
+        def dense(i, o):
+            return {"w": rng.standard_normal((i, o)) / i**0.5, "b": 0.1 * rng.standard_normal(o)}
+
+        def norm():
+            return {"g": np.ones(D) + 0.1 * rng.standard_normal(D), "b": 0.1 * rng.standard_normal(D)}
+
+        self.parameters = {
+            "wte": rng.standard_normal((self.vocabulary, D)), "wpe": rng.standard_normal((self.maxlen, D)),
+            "blocks": [
+                {"mlp": {"c_fc": dense(D, 4 * D), "c_proj": dense(4 * D, D)},
+                 "attn": {"c_attn": dense(D, 3 * D), "c_proj": dense(D, D)}, "ln_1": norm(), "ln_2": norm()}
+                for _ in range(2)
+            ],
+            "ln_f": norm(), "n_head": 2,
+        }  # fmt: skip
+
+    def forward(self, ids):
+        return np.stack([gpt2.gpt2(sequence, **self.parameters) for sequence in ids])

@@ -1,0 +1,303 @@
+"""Is an implementation right? A second opinion, in float64, that shares no code with the checker or the library.
+
+`measure` draws inputs of its own, computes the formula as a textbook writes it, and its gradients by central
+differences. What it finds is the ground on which a case of cases.toml is called right or wrong.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+DRAWS = 20
+STEP = 1e-5  # of central differences: their own error is about 1e-9
+FORWARD, GRADIENT = 1e-10, 1e-7  # errors above these are no rounding
+
+
+class Form(NamedTuple):
+    """A kind: its formula, its inputs drawn from a generator, and which of them have gradients."""
+
+    formula: Callable[..., Any]
+    draw: Callable[[np.random.Generator, tuple[int, ...]], dict[str, Any]]
+    wrt: tuple[str, ...]
+
+
+def measure(implementation: Any, kind: str, lead: tuple[int, ...] = (2,)) -> dict[str, float | str]:
+    """The largest errors over DRAWS inputs: of "forward", and of each gradient by its argument.
+
+    An error is relative to the largest entry, or to 1. What raises has its message for a value.
+    """
+    if kind in ALONE:
+        return ALONE[kind](implementation)
+    form = FORMS[kind]
+    found: dict[str, float | str] = {}
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        compare(found, implementation, NAMES.get(kind, kind), form.formula, form.draw(rng, lead), form.wrt, rng)
+    return found
+
+
+def compare(
+    found: dict[str, float | str], implementation: Any, name: str, formula: Callable[..., Any],
+    given: dict[str, Any], wrt: tuple[str, ...], rng: np.random.Generator,
+) -> None:  # fmt: skip
+    """Note what one forward and one backward are off from the formula and its differences, for the same arguments."""
+    forward, backward = getattr(implementation, name), getattr(implementation, f"{name}_backward", None)
+    given = taken(forward, given)
+    expected = np.asarray(formula(**given))
+    dy = rng.standard_normal(expected.shape)
+    attempt(found, "forward", lambda: forward(**copied(given)), expected)
+    if backward is not None:
+        offered = [argument for argument in wrt if given.get(argument) is not None]
+        exact = [differences(formula, given, argument, dy) for argument in offered]
+        attempt(found, offered, lambda: backward(np.copy(dy) if dy.shape else float(dy), **copied(given)), exact)
+
+
+def taken(f: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Those arguments that f has."""
+    return {name: x for name, x in given.items() if name in inspect.signature(f).parameters}
+
+
+def copied(given: dict[str, Any]) -> dict[str, Any]:
+    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in given.items()}
+
+
+def attempt(found: dict[str, float | str], names: Any, call: Callable[[], Any], expected: Any) -> None:
+    """Note the errors of one call's results, or its exception."""
+    try:
+        with np.errstate(all="ignore"):
+            results = call()
+        if isinstance(names, str):
+            names, results, expected = [names], [results[0] if isinstance(results, tuple) else results], [expected]
+        results = results if isinstance(results, tuple | list) else [results]
+        for name, x, y in zip(names, results, expected, strict=True):
+            worst(found, name, error(x, y))
+    except Exception as raised:
+        message = f"raises {type(raised).__name__}: {raised}"
+        found["forward" if names == "forward" else "backward"] = message.splitlines()[0][:200]
+
+
+def worst(found: dict[str, float | str], name: str, value: float) -> None:
+    if not isinstance(found.get(name), str):
+        found[name] = max(value, found.get(name, 0.0))
+
+
+def error(x: Any, y: np.ndarray) -> float:
+    x = np.asarray(x, float)
+    if x.shape != y.shape:
+        raise ValueError(f"shape {x.shape}, expected {y.shape}")
+    off = float(np.max(np.abs(x - y), initial=0)) / max(1.0, float(np.max(np.abs(y), initial=0)))
+    return float("inf") if np.isnan(off) else off
+
+
+def differences(formula: Callable[..., Any], given: dict[str, Any], argument: str, dy: np.ndarray) -> np.ndarray:
+    """The gradient of <dy, formula> by one argument, entry by entry."""
+    gradient = np.zeros(given[argument].shape)
+    for at in np.ndindex(gradient.shape):
+        ends = []
+        for step in (STEP, -STEP):
+            moved = given[argument].copy()
+            moved[at] += step
+            ends.append(float(np.sum(dy * formula(**given | {argument: moved}))))
+        gradient[at] = (ends[0] - ends[1]) / (2 * STEP)
+    return gradient
+
+
+def measure_adam(implementation: Any) -> dict[str, float | str]:
+    """One step from any state, at the first step and at later ones: of the vector and of both moments."""
+    found: dict[str, float | str] = {}
+    for seed in range(DRAWS):
+        rng = np.random.default_rng(seed)
+        step, eps = int(rng.choice([1, 2, 5, 1000])), 1e-6
+        w, g, m = rng.standard_normal((3, 5))
+        m, v = m * (step > 1), rng.random(5) * (step > 1)
+        new_m, new_v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
+        update = new_m / (1 - 0.9**step) / (np.sqrt(new_v / (1 - 0.99**step)) + eps)
+        expected = [w - 0.1 * update, new_m, new_v]
+
+        call = partial(stepped, implementation.adam, w, g, m, v, step, lr=0.1, beta1=0.9, beta2=0.99, eps=eps)
+        attempt(found, ["vector", "m", "v"], call, expected)
+    return found
+
+
+def stepped(adam: Callable[..., Any], w: Any, g: Any, m: Any, v: Any, step: int, **options: float) -> list[np.ndarray]:
+    vector, moments = w.copy(), (m.copy(), v.copy())
+    adam(vector, g.copy(), moments, step, **options)
+    return [vector, *moments]
+
+
+def measure_causal_model(implementation: Any) -> dict[str, float | str]:
+    """How far outputs move when a later token changes, and when another sequence of the batch does."""
+    rng, found = np.random.default_rng(0), {}
+    for _ in range(DRAWS):
+        ids = rng.integers(0, implementation.vocabulary, (3, 9))
+        y = implementation.forward(ids)
+        t = int(rng.integers(1, 9))
+        later, others = ids.copy(), ids.copy()
+        later[:, t:] = rng.integers(0, implementation.vocabulary, (3, 9 - t))
+        others[1:] = rng.integers(0, implementation.vocabulary, (2, 9))
+        worst(found, "earlier outputs", error(implementation.forward(later)[:, :t], y[:, :t]))
+        worst(found, "other sequences", error(implementation.forward(others)[:1], y[:1]))
+    return found
+
+
+def softmax(s: np.ndarray, mask: np.ndarray | None = None) -> np.ndarray:
+    e = np.exp(s - np.max(s, axis=-1, keepdims=True)) * (True if mask is None else mask)
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def layer_norm(x: np.ndarray, gamma: np.ndarray, beta: np.ndarray, eps: float = 1e-5) -> np.ndarray:
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    return gamma * centred / np.sqrt(np.mean(centred**2, axis=-1, keepdims=True) + eps) + beta
+
+
+def gelu(x: np.ndarray, approximate: bool = True) -> np.ndarray:
+    """Without the switch, the tanh form: which of the two is a convention."""
+    if approximate:
+        return x / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return x * np.vectorize(lambda z: 0.5 * (1 + math.erf(z / 2**0.5)))(x)
+
+
+def linear(x: np.ndarray, W: np.ndarray, b: np.ndarray | None = None) -> np.ndarray:
+    return np.einsum("...i,io->...o", x, W) + (0 if b is None else b)
+
+
+def cross_entropy(logits: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    top = np.max(logits, axis=-1, keepdims=True)
+    total = np.log(np.sum(np.exp(logits - top), axis=-1)) + top[..., 0]
+    return np.mean(total - np.take_along_axis(logits, targets[..., None], -1)[..., 0])
+
+
+def bce(z: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    return np.mean(np.logaddexp(0, z) - targets * z)
+
+
+def dropout(x: np.ndarray, keep: np.ndarray | None, rate: float) -> np.ndarray:
+    return x if keep is None else x * keep / (1 - rate)
+
+
+def attention(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, mask: np.ndarray | None = None, bias: np.ndarray | None = None,
+    scale: float | None = None,
+) -> np.ndarray:  # fmt: skip
+    scores = np.einsum("...nd,...md->...nm", q, k) * (q.shape[-1] ** -0.5 if scale is None else scale)
+    return np.einsum("...nm,...me->...ne", softmax(scores + (0 if bias is None else bias), mask), v)
+
+
+def multi_head_attention(
+    x: np.ndarray, W_q: np.ndarray, W_k: np.ndarray, W_v: np.ndarray, W_o: np.ndarray, heads: int,
+    mask: np.ndarray | None = None,
+) -> np.ndarray:  # fmt: skip
+    width = x.shape[-1] // heads
+    columns = [slice(i * width, (i + 1) * width) for i in range(heads)]
+    each = [attention(*(linear(x, W[:, own]) for W in (W_q, W_k, W_v)), mask) for own in columns]
+    return linear(np.concatenate(each, axis=-1), W_o)
+
+
+def feed_forward(x: np.ndarray, W_1: np.ndarray, b_1: np.ndarray, W_2: np.ndarray, b_2: np.ndarray) -> np.ndarray:
+    return linear(np.maximum(linear(x, W_1, b_1), 0), W_2, b_2)
+
+
+def block(
+    x: np.ndarray, gamma_1: np.ndarray, beta_1: np.ndarray, W_q: np.ndarray, W_k: np.ndarray, W_v: np.ndarray,
+    W_o: np.ndarray, gamma_2: np.ndarray, beta_2: np.ndarray, W_1: np.ndarray, b_1: np.ndarray, W_2: np.ndarray,
+    b_2: np.ndarray, heads: int, mask: np.ndarray | None = None, eps: float = 1e-5,
+) -> np.ndarray:  # fmt: skip
+    x = x + multi_head_attention(layer_norm(x, gamma_1, beta_1, eps), W_q, W_k, W_v, W_o, heads, mask)
+    return x + feed_forward(layer_norm(x, gamma_2, beta_2, eps), W_1, b_1, W_2, b_2)
+
+
+def draw_softmax(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return {"s": 3 * rng.standard_normal((*lead, 3, 4)), "mask": some(rng, 3, 4)}
+
+
+def draw_layer_norm(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    gamma, beta = rng.standard_normal((2, 5))
+    return {"x": rng.standard_normal((*lead, 3, 5)), "gamma": gamma, "beta": beta, "eps": rng.choice([1e-5, 1e-2])}
+
+
+def draw_gelu(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return {"x": 2 * rng.standard_normal((*lead, 5)), "approximate": bool(rng.integers(2))}
+
+
+def draw_relu(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    """Away from 0, where its slope is a convention."""
+    x = rng.standard_normal((*lead, 5))
+    return {"x": x + np.sign(x)}
+
+
+def draw_linear(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return {name: rng.standard_normal(shape) for name, shape in (("x", (*lead, 3, 4)), ("W", (4, 2)), ("b", (2,)))}
+
+
+def draw_embedding(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    return {"ids": rng.integers(0, 5, (*lead, 6)), "E": rng.standard_normal((5, 3))}
+
+
+def draw_cross_entropy(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    """Whole numbers, so that some logits are equal; in some draws far apart."""
+    logits = rng.integers(-2, 3, (*lead, 3, 4)) * rng.choice([1.0, 50.0])
+    return {"logits": logits, "targets": rng.integers(0, 4, (*lead, 3))}
+
+
+def draw_bce(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    z, targets = rng.standard_normal((*lead, 3)), rng.integers(0, 2, (*lead, 3))
+    return {"z": z * rng.choice([1.0, 50.0]), "targets": targets.astype(float)}
+
+
+def draw_dropout(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    keep = None if rng.random() < 0.3 else rng.random((*lead, 4)) < 0.6
+    return {"x": rng.standard_normal((*lead, 4)), "keep": keep, "rate": float(rng.choice([0.0, 0.25, 0.5]))}
+
+
+def draw_attention(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    q, k, v = (rng.standard_normal((*lead, *shape)) for shape in ((3, 4), (5, 4), (5, 2)))
+    bias, scale = rng.standard_normal((3, 5)), rng.choice([None, 0.7])
+    return {"q": q, "k": k, "v": v, "mask": some(rng, 3, 5), "bias": bias, "scale": scale}
+
+
+def draw_heads(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    W = dict(zip(("W_q", "W_k", "W_v", "W_o"), rng.standard_normal((4, 4, 4)), strict=True))
+    return {"x": rng.standard_normal((*lead, 3, 4)), **W, "heads": 2, "mask": some(rng, 3, 3)}
+
+
+def draw_feed_forward(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    shapes = {"x": (*lead, 3, 4), "W_1": (4, 6), "b_1": (6,), "W_2": (6, 4), "b_2": (4,)}
+    return {name: rng.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def draw_block(rng: np.random.Generator, lead: tuple[int, ...]) -> dict[str, Any]:
+    norms = {name: rng.standard_normal(4) for name in ("gamma_1", "beta_1", "gamma_2", "beta_2")}
+    return draw_feed_forward(rng, lead) | draw_heads(rng, lead) | norms | {"eps": 1e-5}
+
+
+def some(rng: np.random.Generator, n: int, m: int) -> np.ndarray:
+    """A mask of which every row allows something: what an empty row gives is a convention."""
+    mask = rng.random((n, m)) < 0.6
+    mask[np.arange(n), rng.integers(0, m, n)] = True
+    return mask
+
+
+ALONE = {"adam": measure_adam, "causal_model": measure_causal_model}
+NAMES = {"bce": "bce_with_logits"}
+BLOCK = ("x", "gamma_1", "beta_1", "W_q", "W_k", "W_v", "W_o", "gamma_2", "beta_2", "W_1", "b_1", "W_2", "b_2")
+FORMS = {
+    "softmax": Form(softmax, draw_softmax, ("s",)),
+    "layer_norm": Form(layer_norm, draw_layer_norm, ("x", "gamma", "beta")),
+    "gelu": Form(gelu, draw_gelu, ("x",)),
+    "relu": Form(lambda x: np.where(x > 0, x, 0), draw_relu, ("x",)),
+    "linear": Form(linear, draw_linear, ("x", "W", "b")),
+    "embedding": Form(lambda ids, E: E[ids], draw_embedding, ("E",)),
+    "cross_entropy": Form(cross_entropy, draw_cross_entropy, ("logits",)),
+    "bce": Form(bce, draw_bce, ("z",)),
+    "dropout": Form(dropout, draw_dropout, ("x",)),
+    "attention": Form(attention, draw_attention, ("q", "k", "v", "bias")),
+    "multi_head_attention": Form(multi_head_attention, draw_heads, ("x", "W_q", "W_k", "W_v", "W_o")),
+    "feed_forward": Form(feed_forward, draw_feed_forward, ("x", "W_1", "b_1", "W_2", "b_2")),
+    "block": Form(block, draw_block, BLOCK),
+}
