@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.common import upstream
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
 from tinyattn.random import Stream, generator
 
 
@@ -118,6 +122,29 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if spec.ours() is ops])
+def test_every_op_refuses_every_argument_of_another_dtype(name):
+    """Forward and backward, by name: what is computed from a wrong dtype may fail much later, or never."""
+    spec = SPECS[name]
+    forward, backward = getattr(ops, spec.function), getattr(ops, f"{spec.function}_backward")
+    for seed in range(10):
+        case = spec.case(CaseDrawer.seeded(seed))
+        given = Subject(ops, spec).prepared(case, upstream(spec, case))
+        for f, arguments in ((forward, case), (backward, given)):
+            arrays = {n: x for n, x in arguments.items() if isinstance(x, np.ndarray)}
+            floats = [x for x in arrays.values() if x.dtype.kind == "f"]
+            for n, x in arrays.items():
+                if f is backward and (n == "bias" or x.dtype.kind == "b"):
+                    continue  # its shape is all that is needed, or the forward has looked at it
+                wrong = [x.astype(np.float16), x.tolist()]
+                if x.dtype.kind == "f" and len(floats) > 1:
+                    wrong.append(x.astype(np.float32 if x.dtype == np.float64 else np.float64))
+                for other in wrong:
+                    with pytest.raises(TypeError, match=r"\w: \w+ (has dtype|is a|is float.. where)"):
+                        f(**arguments | {n: other})
 
 
 def test_numpy_scalars_do_not_widen_float32():

@@ -1,0 +1,296 @@
+"""Mutants by rule: a source file with one thing changed, and how a module that is loaded becomes its mutant.
+
+mutmut and cosmic-ray change any Python, an operator class for each kind of change; here one table changes what array
+code gets wrong (terms, transposes, guards, in-place steps), and functions take new code where they stand, in a fork.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import types
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# What each expression or statement becomes, one change at a time. Single letters stand for any expression.
+# Numbers, truth values, conditions, `and` and `or` follow below.
+RULES = {
+    "a + b": ("a - b", "a", "b"),
+    "a - b": ("a + b", "a", "-b"),
+    "a * b": ("a / b", "a", "b"),
+    "a / b": ("a * b", "a", "1 / b"),
+    "a // b": ("a * b", "a"),
+    "a % b": ("a // b", "a"),
+    "a ** b": ("a * b", "a"),
+    "a << b": ("a >> b", "a"),
+    "a @ b": ("b @ a", "a.swapaxes(-1, -2) @ b", "a @ b.swapaxes(-1, -2)"),
+    "a & b": ("a | b", "a", "b"),
+    "a | b": ("a & b", "a", "b"),
+    "-a": ("a",),
+    "~a": ("a",),
+    "not a": ("a",),
+    "a < b": ("a <= b", "a >= b"),
+    "a <= b": ("a < b", "a > b"),
+    "a > b": ("a >= b", "a <= b"),
+    "a >= b": ("a > b", "a < b"),
+    "a == b": ("a != b",),
+    "a != b": ("a == b",),
+    "a is b": ("a is not b",),
+    "a is not b": ("a is b",),
+    "a in b": ("a not in b",),
+    "a not in b": ("a in b",),
+    "a if c else b": ("a", "b"),
+    "transpose_last(a)": ("a",),
+    "a.swapaxes(b, c)": ("a",),
+    "a.T": ("a",),
+    "f.where(c, a, b)": ("a", "b"),
+    "f.maximum(a, b)": ("f.minimum(a, b)", "a", "b"),
+    "f.minimum(a, b)": ("f.maximum(a, b)", "a", "b"),
+    "f.clip(a, b, c)": ("a",),
+    "max(a, b)": ("min(a, b)", "a", "b"),
+    "min(a, b)": ("max(a, b)", "a", "b"),
+    "f.abs(a)": ("a",),
+    "f.exp(a)": ("a",),
+    "f.ascontiguousarray(a)": ("a",),
+    "a.copy()": ("a",),
+    "float(a)": ("a",),
+    "a += b": ("a -= b", "a = b", "pass"),
+    "a -= b": ("a += b", "a = b", "pass"),
+    "a *= b": ("a /= b", "a = b", "pass"),
+    "a /= b": ("a *= b", "a = b", "pass"),
+    "a |= b": ("a &= b", "a = b", "pass"),
+}
+
+
+def _number(node: ast.AST) -> Iterator[ast.AST]:
+    """0 becomes 1, 1 becomes 0 and 2, another whole number the next one, a fraction its double; True becomes False."""
+    if _is_negative_number(node):
+        for changed in _number(node.operand):
+            yield ast.UnaryOp(ast.USub(), changed) if changed.value else changed
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield ast.Constant(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        if node.value == 1:
+            yield ast.Constant(node.value - 1)
+        yield ast.Constant(node.value + 1 if node.value == 0 or isinstance(node.value, int) else 2 * node.value)
+
+
+def _is_negative_number(node: Any) -> bool:
+    return isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant)
+
+
+def _condition(node: ast.AST) -> Iterator[ast.AST]:
+    """What is asked where no comparison is: `if causal` becomes `if not causal`, `while` likewise."""
+    if isinstance(node, ast.If | ast.While) and isinstance(node.test, ast.Name | ast.Attribute | ast.Call):
+        changed = copy.copy(node)
+        changed.test = ast.UnaryOp(ast.Not(), node.test)
+        yield changed
+
+
+def _connected(node: ast.AST) -> Iterator[ast.AST]:
+    """`and` becomes `or`, `or` becomes `and`, and each part is dropped."""
+    if isinstance(node, ast.BoolOp):
+        yield ast.BoolOp(ast.Or() if isinstance(node.op, ast.And) else ast.And(), node.values)
+        for i in range(len(node.values)):
+            left = node.values[:i] + node.values[i + 1 :]
+            yield left[0] if len(left) == 1 else ast.BoolOp(node.op, left)
+
+
+def _effect(node: ast.AST) -> Iterator[ast.AST]:
+    """A call for its effect, and a write into a part of an array, are dropped."""
+    called = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    if called or (isinstance(node, ast.Assign) and all(isinstance(t, ast.Subscript) for t in node.targets)):
+        yield ast.Pass()
+
+
+def _by_table(node: ast.AST) -> Iterator[ast.AST]:
+    for pattern, changes in _PATTERNS:
+        found: dict[str, ast.AST] = {}
+        if _fits(pattern, node, found):
+            for change in changes:
+                yield _filled(copy.deepcopy(change), found)
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:         # a < b < c: each sign by itself
+        for i, sign in enumerate(node.ops):
+            for pattern, changes in _PATTERNS:
+                if isinstance(pattern, ast.Compare) and type(pattern.ops[0]) is type(sign):
+                    for change in changes:
+                        yield ast.Compare(node.left, [*node.ops[:i], *change.ops, *node.ops[i + 1 :]], node.comparators)
+
+
+KINDS = (_by_table, _number, _condition, _connected, _effect)
+
+
+def _parsed(text: str) -> Any:
+    (statement,) = ast.parse(text).body
+    return statement.value if isinstance(statement, ast.Expr) else statement
+
+
+_PATTERNS = [(_parsed(pattern), [_parsed(c) for c in changes]) for pattern, changes in RULES.items()]
+
+
+def _fits(pattern: Any, node: Any, found: dict[str, ast.AST]) -> bool:
+    """Is `node` of the form of `pattern`? What its letters stand for is put into `found`."""
+    if isinstance(pattern, ast.Name) and len(pattern.id) == 1:
+        found[pattern.id] = node
+        return True
+    if isinstance(pattern, list):
+        same_length = isinstance(node, list) and len(pattern) == len(node)
+        return same_length and all(_fits(p, n, found) for p, n in zip(pattern, node, strict=True))
+    if not isinstance(pattern, ast.AST):
+        return bool(pattern == node)
+    if type(pattern) is not type(node):
+        return False
+    return all(_fits(getattr(pattern, f), getattr(node, f), found) for f in pattern._fields if f != "ctx")
+
+
+def _filled(change: Any, found: dict[str, ast.AST]) -> Any:
+    if isinstance(change, ast.Name) and change.id in found:
+        return found[change.id]
+    for name, value in ast.iter_fields(change):
+        if isinstance(value, list):
+            setattr(change, name, [_filled(v, found) if isinstance(v, ast.AST) else v for v in value])
+        elif isinstance(value, ast.AST):
+            setattr(change, name, _filled(value, found))
+    return change
+
+
+@dataclass
+class Mutant:
+    """One change. `name` says which, for people and for files; `lines` are those of the statement that has it."""
+
+    file: str
+    function: str  # with the class before it; at the top of a file the name that is assigned to
+    name: str
+    lines: range
+    slot: tuple[ast.AST, str, int | None] = field(repr=False)  # the parent, its field, the place in a list
+    new: ast.AST = field(repr=False)
+    tree: ast.Module = field(repr=False)
+
+    def code(self) -> types.CodeType:
+        """The changed file, compiled."""
+        before = _put(self.slot, self.new)
+        try:
+            return compile(ast.fix_missing_locations(self.tree), self.file, "exec")
+        finally:
+            _put(self.slot, before)
+
+
+def mutants_of(source: str, file: str) -> list[Mutant]:
+    """All mutants of a file's source, in the order of its lines. Signatures' types, texts and errors are left alone."""
+    tree = ast.parse(source)
+    found: list[Mutant] = []
+    names: Counter[str] = Counter()
+    for slot, node, function, statement in _sites(tree, "", tree):
+        old, line = _text(node), _text(statement)
+        seen = {old}
+        for kind in KINDS:
+            for new in kind(node):
+                text = "dropped" if isinstance(new, ast.Pass) else _text(new)
+                if text in seen:
+                    continue
+                seen.add(text)
+                name = f"{function}: {old} -> {text}" + (f" in {_short(line)}" if line != old else "")
+                names[name] += 1
+                name += f" ({names[name]})" if names[name] > 1 else ""
+                new = ast.copy_location(new, node)
+                found.append(Mutant(file, function, name, _lines(statement, tree), slot, new, tree))
+    return found
+
+
+def _sites(node: ast.AST, function: str, statement: ast.AST) -> Iterator[tuple[Any, ast.AST, str, ast.AST]]:
+    """Everything below `node` that a rule may change: its slot, itself, the function and the statement it is in."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
+            continue
+        for i, child in enumerate(value) if isinstance(value, list) else ((None, value),):
+            if not isinstance(child, ast.AST) or _left_alone(child):
+                continue
+            inside, where = function, statement
+            if isinstance(child, ast.FunctionDef | ast.ClassDef):
+                inside = f"{function}.{child.name}" if function else child.name
+            elif not function and isinstance(child, ast.Assign | ast.AnnAssign):
+                inside = _text(child.targets[0] if isinstance(child, ast.Assign) else child.target)
+            if isinstance(child, ast.stmt):
+                where = child
+            yield (node, name, i), child, inside, where
+            if not _is_negative_number(child):
+                yield from _sites(child, inside, where)
+
+
+def _left_alone(node: ast.AST) -> bool:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+        return True  # a docstring
+    if isinstance(node, ast.Assign) and _text(node.targets[0]) == "__all__":
+        return True
+    return isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr)
+
+
+def _lines(statement: ast.AST, tree: ast.Module) -> range:
+    """The lines of which one runs where the change matters: the statement's or its head's; of a default all of the
+    function, and of what is computed when the file is imported all.
+    """
+    if isinstance(statement, ast.If | ast.While):
+        return range(statement.lineno, statement.test.end_lineno + 1)
+    if isinstance(statement, ast.For):
+        return range(statement.lineno, statement.iter.end_lineno + 1)
+    if isinstance(statement, ast.FunctionDef) or not any(
+        inner is statement for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for inner in ast.walk(f)
+    ):
+        holder = statement if isinstance(statement, ast.FunctionDef) else tree.body[-1]
+        return range(statement.lineno if holder is statement else 1, holder.end_lineno + 1)
+    return range(statement.lineno, statement.end_lineno + 1)
+
+
+def _text(node: ast.AST) -> str:
+    """The source of an expression or a statement on one line; of a statement with a body its head."""
+    if isinstance(node, ast.FunctionDef):
+        return f"def {node.name}"
+    return ast.unparse(ast.fix_missing_locations(copy.copy(node))).lstrip().split("\n")[0]
+
+
+def _short(line: str, length: int = 100) -> str:
+    return line if len(line) <= length else f"{line[: length - 3]}..."
+
+
+def _put(slot: tuple[ast.AST, str, int | None], node: ast.AST) -> ast.AST:
+    """Put a node into its parent. -> what was there."""
+    parent, name, i = slot
+    if i is None:
+        before = getattr(parent, name)
+        setattr(parent, name, node)
+    else:
+        before = getattr(parent, name)[i]
+        getattr(parent, name)[i] = node
+    return before
+
+
+def become(module: types.ModuleType, code: types.CodeType) -> None:
+    """Make a loaded module what `code` would have made it, for all who have imported anything from it already.
+
+    Functions, methods and properties stay the objects that they are and take the new code and defaults; numbers and
+    texts at the top of the module are assigned.
+    """
+    fresh = {"__name__": module.__name__, "__package__": module.__package__, "__file__": module.__file__}
+    exec(code, fresh)
+    for name, new in fresh.items():
+        old = vars(module).get(name)
+        if isinstance(new, int | float | str | tuple):
+            setattr(module, name, new)
+        elif getattr(new, "__module__", None) == module.__name__:
+            _take_over(old, new)
+
+
+def _take_over(old: Any, new: Any) -> None:
+    if isinstance(old, property):
+        _take_over(old.fget, new.fget)
+    elif isinstance(old, type):
+        for name, value in list(vars(new).items()):
+            if isinstance(value, types.FunctionType | property):
+                _take_over(vars(old)[name], value)
+    elif hasattr(old, "cache_clear"):
+        old.cache_clear()
+        _take_over(old.__wrapped__, new.__wrapped__)
+    elif isinstance(old, types.FunctionType):
+        old.__code__, old.__defaults__, old.__kwdefaults__ = new.__code__, new.__defaults__, new.__kwdefaults__
