@@ -7,6 +7,7 @@ what raises without a form that explains it is a failure.
 
 from __future__ import annotations
 
+import itertools
 import time
 from functools import partial
 from typing import Any
@@ -63,7 +64,12 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
 
 
 def _cases(op: Subject) -> list[dict[str, Any]]:
-    return [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
+    """Cases with every number of batch axes, and a few of each of the spec's own forms."""
+    cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
+    for form in op.spec.forms:
+        others = (op.spec.case(CaseDrawer.seeded(seed, LEADS)) for seed in range(SEEDS, 20 * SEEDS))
+        cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
+    return cases
 
 
 def _forms(op: Subject) -> list[Form]:

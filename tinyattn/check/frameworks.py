@@ -28,7 +28,7 @@ class Torch:
         import torch
 
         if isinstance(x, np.ndarray):
-            return torch.tensor(x.astype(np.int64) if x.dtype.kind in "iu" else np.ascontiguousarray(x))
+            return torch.tensor(x.astype(np.int64) if x.dtype.kind in "iu" else np.array(x))
         return x
 
     @staticmethod
@@ -44,7 +44,7 @@ class Torch:
         lifted = {name: cls.lift(x) for name, x in given.items()}
         leaves = {name: lifted[name].requires_grad_() for name in wrt if hasattr(lifted.get(name), "requires_grad_")}
         y = _first(f(**lifted))
-        upstream = torch.as_tensor(dy, dtype=y.dtype).reshape(y.shape)
+        upstream = torch.tensor(np.array(dy), dtype=y.dtype).reshape(y.shape)
         found = torch.autograd.grad(y, list(leaves.values()), upstream, allow_unused=True, materialize_grads=True)
         return {name: cls.lower(g) for name, g in zip(leaves, found, strict=True)}
 
@@ -151,22 +151,23 @@ class Lifted:
     @property
     def backward(self) -> Callable[..., Any]:
         """(dy, the forward's arguments) -> a gradient for each of the spec's `wrt` that is an array."""
-        own = list(self.__signature__.parameters.values())
+        asked = list(self.__signature__.parameters.values())
+        by_name = {p.name for p in asked if p.default is p.empty} <= set(self._names)
+        own = [p for p in asked if p.name in self._names] if by_name else asked[: len(self._names)]
+        names = [p.name for p in own] if by_name else self._names[: len(own)]
 
         def backward(dy: Any, *args: Any) -> tuple[Any, ...]:
             given = dict(zip(names, args, strict=True))
 
             def called(**lifted: Any) -> Any:
                 values = [lifted[name] for name in names]
-                positional = [v for v, p in zip(values, own, strict=True) if p.kind is not p.KEYWORD_ONLY]
-                named = {p.name: v for v, p in zip(values, own, strict=True) if p.kind is p.KEYWORD_ONLY}
-                return self._f(*positional, **named)
+                if by_name and not any(p.kind is p.POSITIONAL_ONLY for p in own):
+                    return self._f(**{p.name: value for p, value in zip(own, values, strict=True)})
+                return self._f(*values)
 
             found = self._framework.differentiate(called, self._spec.wrt, given, dy)
             return tuple(found[name] for name in self._spec.wrt if name in found)
 
-        by_name = all(p.name in self._names for p in own)
-        names = [p.name if by_name else name for p, name in zip(own, self._names, strict=False)]
         parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("_upstream", *names)]
         backward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return backward
@@ -216,6 +217,8 @@ def _torch_words(F: Any) -> dict[str, Callable[..., Any]]:
         return F.gelu(x, approximate="tanh" if approximate else "none")
 
     def attention(q: Any, k: Any, v: Any, mask: Any = None, scale: Any = None) -> Any:
+        if mask is not None and mask.ndim == 1:
+            mask = mask[None]  # torch 2.13 raises IndexError for a mask of one axis and queries of four
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, scale=scale)
 
     def cross_entropy(logits: Any, targets: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -122,6 +123,8 @@ def _check_in_child(
     import hypothesis  # noqa: F401  before the implementation can shadow the module
 
     spec = get_spec(name)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)  # the threads of the parent did not survive the fork
     try:
         op = subject_of(load(target) if isinstance(target, str) else target, spec)
         send("lacks", tuple(op.lacks))

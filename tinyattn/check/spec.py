@@ -37,6 +37,18 @@ class Form:
     has: Callable[[dict[str, Any]], bool]
 
 
+def mask_forms(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> tuple[Form, ...]:
+    """Forms of a mask: of one axis, or not written out as `scores(case)`, the shape of what it masks."""
+
+    def has(case: dict[str, Any], wanted: Callable[[Any], bool]) -> bool:
+        return case.get("mask") is not None and wanted(case["mask"])
+
+    return (
+        Form("a mask of one axis", lambda case: has(case, lambda mask: mask.ndim == 1)),
+        Form("a mask that is broadcast", lambda case: has(case, lambda mask: mask.shape != scores(case))),
+    )
+
+
 @dataclass(frozen=True)
 class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.
