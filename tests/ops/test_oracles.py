@@ -82,7 +82,7 @@ def test_fused_attention_is_attention(size, n, m, rng):
 
 
 @pytest.mark.host  # a device's gradients are carried back, not `into`: tests/layers runs the fused block there
-@pytest.mark.parametrize("scale", [1, 0.3])
+@pytest.mark.parametrize("scale", [1, 0.3, 0, 2])
 def test_fused_attention_with_a_scale_of_its_own_and_gradients_put_where_they_belong(scale, rng):
     """Side by side in one array, whose rows are longer than a head: what stood there is written over."""
     q, k, v, dout = rng.standard_normal((4, 2, 3, 70, 5))
@@ -143,11 +143,17 @@ def test_norm_linear_names_what_does_not_fit():
         ops.norm_linear(x, g, g, W.T)
     with pytest.raises(TypeError, match="norm_linear: b is float32 where the others are float64"):
         ops.norm_linear(x, g, g, W, np.ones(5, np.float32))
+    y, *saved = ops.norm_linear(x, g, g, W)
+    with pytest.raises(TypeError, match="norm_linear_backward: W is float32 where the others are float64"):
+        ops.norm_linear_backward(y, *saved, g, g, W.astype(np.float32))
 
 
-@pytest.mark.parametrize("far", [0.0, 45.0, 60.0, 300.0, -45.0, -60.0, -300.0])
+@pytest.mark.parametrize("far", [0.0, 45.0, 60.0, 300.0, -45.0, -60.0, -95.0, -300.0])
 def test_fused_attention_far_from_zero(far, rng):
-    """Every row's scores moved by the same: softmax is the same. Beyond 50, exp would leave float32's range."""
+    """Every row's scores moved by the same: softmax is the same. Beyond 50, exp would leave float32's range.
+
+    At -95 it is still there, with a few bits left.
+    """
     q, k, v, dout = rng.standard_normal((4, 70, 6)).astype(np.float32)
     q[:, 0], k[:, 0] = far * np.sqrt(6), 1
     q[1::2, 0] = 0  # every second row stays where it is
@@ -155,6 +161,7 @@ def test_fused_attention_far_from_zero(far, rng):
     exact, weights = ops.attention(*(a.astype(float) for a in (q, k, v)), mask)
     out, looked = ops.fused_attention(q, k, v, mask)
     np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(1, abs(far)))
+    np.testing.assert_allclose(looked.weights, weights, rtol=0, atol=2e-6 * max(1, abs(far)))
     gradients = ops.fused_attention_backward(dout, looked)
     expected = ops.attention_backward(*(a.astype(float) for a in (dout, q, k, v)), weights)[:3]
     for g, theirs in zip(gradients, expected, strict=True):
@@ -171,7 +178,7 @@ def test_embedding_backward(lead, rng):
 
 
 @pytest.mark.host  # a device adds into the whole table: test_embedding_backward
-@pytest.mark.parametrize("repeats", [1, 3, 8, 16, 17, 60, 300])
+@pytest.mark.parametrize("repeats", [1, 3, 8, 16, 17, 60, 256, 300])
 def test_sum_rows(repeats, rng):
     """Ids that occur a few times are added in rounds, frequent ones run by run: both, and a mixture."""
     ids = rng.permutation(np.concatenate([np.repeat([7, 2, 9], repeats), [4, 4, 1], np.repeat(5, 30)]))
@@ -180,6 +187,16 @@ def test_sum_rows(repeats, rng):
     assert sorted(found.ids.tolist()) == [1, 2, 4, 5, 7, 9]
     for i, total in zip(found.ids, found.values, strict=True):
         np.testing.assert_allclose(total, sum(values[j] for j in range(len(ids)) if ids[j] == i), rtol=0, atol=1e-12)
+
+
+@pytest.mark.host
+def test_sum_rows_of_a_table_that_16_bits_cannot_number(rng):
+    """Two ids that differ by 2¹⁶, in turns: they are not one id."""
+    ids, values = np.array([5, 5 + (1 << 16)] * 3), rng.standard_normal((6, 2))
+    found = ops.sum_rows(ids, values, np.zeros(((1 << 16) + 10, 2)))
+    assert sorted(found.ids.tolist()) == [5, 5 + (1 << 16)]
+    for i, total in zip(found.ids, found.values, strict=True):
+        np.testing.assert_allclose(total, values[ids == i].sum(axis=0), rtol=0, atol=1e-15)
 
 
 def test_erf_is_good_to_the_last_bits():

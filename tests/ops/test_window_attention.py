@@ -82,6 +82,15 @@ def test_a_window_as_wide_as_all_is_causal_attention_itself(rng):
         np.testing.assert_array_equal(weights[0], dense)
 
 
+def test_how_tokens_are_cut():
+    """Chunks of at least 16 queries, no shorter than W - 1, each beside two chunks of keys, or three."""
+    assert ops.window_shape(40, 3) == (3, 16, 32)
+    assert ops.window_shape(40, 20, causal=True) == (3, 19, 38)
+    assert ops.window_shape(40, 20, causal=False) == (3, 19, 57)
+    assert ops.window_shape(10, 3, causal=False) == ops.window_shape(10, 99) == (1, 10, 10)
+    assert ops.window_shape(0, 3) == (0, 1, 1)
+
+
 def test_what_is_refused(rng):
     q, k, v, _ = drawn(rng, (), 5)
     for window in (0, -3):
