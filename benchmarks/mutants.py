@@ -55,7 +55,7 @@ EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
 OPS = Path(tinyattn.__file__).parent / "ops"
 TESTS = ("tests/ops", "tests/layers", "tests/test_devices.py", "tests/models/test_network.py")
 SEEDS = 15  # cases a property, as many as the default test run draws
-BUDGET = 20.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
+BUDGET = 15.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
 PATIENCE = 5.0  # seconds that a check may take beyond ten times as long as on the library
 MEMORY = 4 << 30  # bytes that a mutant may ask for
 
@@ -87,7 +87,7 @@ def main() -> None:
         return
     reasons = read_equivalent(EQUIVALENT, [m for mutants in every.values() for m in mutants])
     result = json.loads(RESULT.read_text()) if RESULT.exists() and not options.fresh else {"files": {}}
-    found = still_known(result, every)
+    found = still_known(result, every, reasons)
     to_do = [m for m in chosen if key(m) not in found]
 
     def save() -> None:
@@ -286,13 +286,13 @@ def verdict(row: dict[str, Any]) -> str | None:
 
 
 def concerned(mutant: Mutant, checks: list[Check]) -> list[Check]:
-    """The checks that reach it: the properties of its op, then all others, the quickest first, up to BUDGET seconds.
+    """The checks that reach it, up to BUDGET seconds: the properties of its op, then those that reach little else.
 
     A change that only a long test far away would notice needs a test of its own.
     """
     lines, mine = set(mutant.lines), f"spec {op_of(mutant)}:"
     found = [check for check in checks if not lines.isdisjoint(check.reach.get(mutant.file, ()))]
-    found.sort(key=lambda check: (not check.name.startswith(mine), check.seconds))
+    found.sort(key=lambda check: (not check.name.startswith(mine), sum(map(len, check.reach.values()))))
     spent = list(accumulate(check.seconds for check in found))
     return [check for check, seconds in zip(found, spent, strict=True) if seconds <= BUDGET]
 
@@ -311,21 +311,19 @@ def run(to_do: list[Mutant], found: dict[str, Any], jobs: int, save: Callable[[]
 
 @cache
 def _owners(file: str) -> dict[str, str]:
-    """The op that each name at the top of a file belongs to: a helper to the first public function that needs it."""
-    tree = ast.parse(Path(file).read_text())
+    """The op that each name at the top of a file belongs to: a helper to the first op that needs it."""
     needs = {}
-    for node in tree.body:
+    for node in ast.parse(Path(file).read_text()).body:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             needs[node.name] = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
     owner: dict[str, str] = {}
-    for name in [name for name in needs if not name.startswith("_")]:
-        owner[name] = op = name.removesuffix("_backward")
-        left = [name]
+    for name in needs:
+        left = [name] if name in tinyattn.ops.__all__ else []
         while left:
-            for helper in needs.get(left.pop(), ()):
-                if helper not in owner and (helper.startswith("_") or helper not in needs):
-                    owner[helper] = op
-                    left.append(helper)
+            found = left.pop()
+            if found == name or (found not in owner and found not in tinyattn.ops.__all__):
+                owner[found] = name.removesuffix("_backward")
+                left.extend(needs.get(found, ()))
     return owner
 
 
@@ -364,15 +362,18 @@ def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
     return [(op, [m for m in mutants if op_of(m) == op]) for op in ops]
 
 
-def still_known(result: dict[str, Any], every: dict[str, list[Mutant]]) -> dict[str, Any]:
-    """What earlier runs have found of sources that are as they were; of survivors, if no check has changed since."""
+def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons: dict[str, str]) -> dict[str, Any]:
+    """What earlier runs have found of sources that are as they were; of survivors that are not equivalent, if no check
+    has changed since.
+    """
     found, checks = {}, _hash_of_checks()
     for name, row in result["files"].items():
         if name in every and row["source"] == _hash([OPS / name]):
             for of_op in row["killed by"].values():
                 for mutant, by in of_op.items():
-                    if by is not None or row["checks"] == checks:
-                        found[f"{name}: {mutant}"] = by
+                    mutant = f"{name}: {mutant}"
+                    if by is not None or mutant in reasons or row["checks"] == checks:
+                        found[mutant] = by
     names = {key(m) for mutants in every.values() for m in mutants}
     return {name: by for name, by in found.items() if name in names}
 

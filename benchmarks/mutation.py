@@ -227,20 +227,15 @@ def _left_alone(node: ast.AST) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr)
 
 
-def _lines(statement: ast.AST, tree: ast.Module) -> range:
+def _lines(statement: Any, tree: ast.Module) -> range:
     """The lines of which one runs where the change matters: the statement's or its head's; of a default all of the
     function, and of what is computed when the file is imported all.
     """
-    if isinstance(statement, ast.If | ast.While):
-        return range(statement.lineno, statement.test.end_lineno + 1)
-    if isinstance(statement, ast.For):
-        return range(statement.lineno, statement.iter.end_lineno + 1)
-    if isinstance(statement, ast.FunctionDef) or not any(
-        inner is statement for f in ast.walk(tree) if isinstance(f, ast.FunctionDef) for inner in ast.walk(f)
-    ):
-        holder = statement if isinstance(statement, ast.FunctionDef) else tree.body[-1]
-        return range(statement.lineno if holder is statement else 1, holder.end_lineno + 1)
-    return range(statement.lineno, statement.end_lineno + 1)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    if not any(statement is inner for f in functions for inner in ast.walk(f)):
+        return range(1, tree.body[-1].end_lineno + 1)
+    head = {ast.If: "test", ast.While: "test", ast.For: "iter"}.get(type(statement))
+    return range(statement.lineno, (getattr(statement, head) if head else statement).end_lineno + 1)
 
 
 def _text(node: ast.AST) -> str:

@@ -1,5 +1,7 @@
 """Sizes of zero, extreme values, and what is refused."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -29,6 +31,16 @@ def test_no_tokens_at_all():
     assert not ops.embedding_backward(normal(0, 2), np.zeros((0,), int), normal(4, 2)).any()
     assert ops.cross_entropy(normal(0, 3), np.zeros(0, int)) == 0
     assert ops.bce_with_logits(normal(0), normal(0)) == 0
+    assert ops.cross_entropy_backward(1.0, normal(0, 3), np.zeros(0, int)).shape == (0, 3)
+    assert ops.bce_with_logits_backward(1.0, normal(0), normal(0)).shape == (0,)
+
+
+def test_tokens_without_width():
+    """All scores are 0, and all weights alike; of linear attention there is nothing to weigh by."""
+    q, k, v = normal(4, 0), normal(3, 0), normal(3, 2)
+    for out, _ in (ops.attention(q, k, v), ops.fused_attention(q, k, v)):
+        np.testing.assert_allclose(out, np.tile(v.mean(axis=0), (4, 1)), rtol=0, atol=1e-15)
+    assert not ops.linear_attention(q, k, v, causal=False)[0].any()
 
 
 def test_a_single_position_without_any_axis():
@@ -124,8 +136,29 @@ def test_what_is_refused(call, error, message):
         call()
 
 
+OF_OPS = [name for name, spec in SPECS.items() if spec.ours() is ops]
+
+
 @pytest.mark.host
-@pytest.mark.parametrize("name", [name for name, spec in SPECS.items() if spec.ours() is ops])
+@pytest.mark.parametrize("name", OF_OPS)
+def test_what_a_backward_is_not_told_is_what_the_forward_was_not_told(name):
+    spec = SPECS[name]
+    backward = getattr(ops, f"{spec.function}_backward")
+    cases = (spec.case(CaseDrawer.seeded(seed)) for seed in range(20))
+    case = next(case for case in cases if case.get("causal", True))
+    case = {n: case[n] for n in required(getattr(ops, spec.function))}
+    given = Subject(ops, spec).prepared(case, upstream(spec, case))  # with the forward's defaults
+    told, not_told = (backward(**{n: given[n] for n in names}) for names in (given, required(backward)))
+    for g, other in zip(*(x if isinstance(x, tuple) else (x,) for x in (told, not_told)), strict=True):
+        np.testing.assert_array_equal(g, other)
+
+
+def required(f):
+    return [n for n, p in inspect.signature(f).parameters.items() if p.default is p.empty]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("name", OF_OPS)
 def test_every_op_refuses_every_argument_of_another_dtype(name):
     """Forward and backward, by name: what is computed from a wrong dtype may fail much later, or never."""
     spec = SPECS[name]
@@ -156,6 +189,7 @@ def test_numpy_scalars_do_not_widen_float32():
     y, x_hat, rstd = ops.layer_norm(x, w, w, eps=np.float64(1e-5))
     targets = np.array([0, 1, 2])
     others = (
+        *ops.fused_attention(x, x, x, scale=half)[:1],
         ops.dropout(x, x > 0, half),
         ops.cross_entropy_backward(half, x, targets),
         ops.bce_with_logits_backward(half, x, np.ones_like(x)),

@@ -52,6 +52,17 @@ def test_plain_loops_and_differences(causal, form, rng):
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("n", [1, 5, 70, 100])
+def test_a_causal_sum_by_pairs(n, form, rng):
+    """In `linear_attention` a factor of all of y would cancel: numerator and denominator come from one sum."""
+    a, b, c, _ = drawn(rng, (2,), n, n)
+    exact = np.einsum("bid,bjd,ij,bje->bie", a, b, np.tri(n), c)
+    np.testing.assert_allclose(ops.causal_sum(a, b, c, form), exact, rtol=0, atol=1e-11)
+    if form == "chunked":
+        np.testing.assert_array_equal(ops.causal_sum(a, b, c), ops.causal_sum(a, b, c, form))
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_no_later_token_moves_an_earlier_output(form, rng):
     """Bit for bit, across chunks and within them, and back: no gradient flows from there."""
     q, k, v, dout = drawn(rng, (2,), 100, 100)
@@ -87,6 +98,14 @@ def test_what_is_refused(rng):
             ops.linear_attention(q, q, q, causal, form="scan")
     with pytest.raises(ValueError, match=r"keys has shape \(5,\), expected one that broadcasts to \(4,\)"):
         ops.linear_attention(q, k, v, False, np.ones(5, bool))
+    with pytest.raises(ValueError, match=r"linear_weights: k has shape \(4, 6\), expected .*n = 5"):
+        ops.linear_weights(q, k)
+    with pytest.raises(TypeError, match="linear_weights: k is float32 where the others are float64"):
+        ops.linear_weights(q, k.astype(np.float32), False)
+    with pytest.raises(TypeError, match="linear_weights: keys has dtype float64, expected bool"):
+        ops.linear_weights(q, k, False, np.ones(4))
+    with pytest.raises(ValueError, match=r"causal_sum: c has shape \(4, 4\), expected .*n = 5"):
+        ops.causal_sum(q, q, v)
 
 
 @pytest.mark.parametrize("causal", [True, False])

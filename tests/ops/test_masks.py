@@ -20,7 +20,7 @@ def by_pairs(mask, n, m, b):
                 found[i, j] = False
             if mask.lengths is not None and j >= mask.lengths[b]:
                 found[i, j] = False
-            if mask.allowed is not None and not np.broadcast_to(mask.allowed, (3, 2, n, m))[b, 0, i, j]:
+            if mask.allowed is not None and not np.broadcast_to(mask.allowed, (3, 2, n, m))[b, 1, i, j]:
                 found[i, j] = False
     return found
 
@@ -29,6 +29,7 @@ MASKS = {
     "all": Mask(),
     "causal": Mask(causal=True),
     "window": Mask(window=2),
+    "itself": Mask(window=1),
     "causal window": Mask(causal=True, window=3),
     "lengths": Mask(lengths=LENGTHS),
     "everything": Mask(causal=True, window=4, lengths=LENGTHS, allowed=ALLOWED),
@@ -37,6 +38,8 @@ MASKS = {
     "keys": as_mask(ALLOWED[0]),
     "keys of each sequence": as_mask(np.random.default_rng(2).random((3, 1, 1, 6)) < 0.5),
     "one a sequence": as_mask(np.random.default_rng(1).random((3, 1, 5, 6)) < 0.5),
+    "one a head": as_mask(np.random.default_rng(3).random((2, 5, 6)) < 0.5),
+    "one a sequence and head": as_mask(np.random.default_rng(4).random((3, 2, 5, 6)) < 0.5),
 }
 
 
@@ -70,4 +73,5 @@ def test_what_a_mask_refuses_and_leaves_alone():
     assert as_mask(mask) is mask
     assert Mask().array(3, 3, np.zeros(1)) is None
     assert mask.only_causal
-    assert not Mask(causal=True, window=2).only_causal
+    for more in ({"window": 2}, {"lengths": LENGTHS}, {"allowed": ALLOWED}):
+        assert not Mask(causal=True, **more).only_causal

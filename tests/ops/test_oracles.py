@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 
+from tests.strict import strict
 from tinyattn import ops
 from tinyattn.check import adapters, gradcheck, oracles
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.common import tolerance, widened
 from tinyattn.check.specs import SPECS
+from tinyattn.ops import Mask
 
 LEADS = [(), (3,), (2, 3)]
 
@@ -43,7 +45,7 @@ def masks(n, m, rng):
     return [None, np.tri(n, m, dtype=bool), holes, early, rng.random((2, 1, n, m)) < 0.7, np.zeros((n, m), bool)]
 
 
-@pytest.mark.parametrize(("n", "m"), [(3, 5), (64, 64), (65, 64), (150, 130), (130, 200), (1, 7)])
+@pytest.mark.parametrize(("n", "m"), [(3, 5), (64, 64), (65, 64), (150, 130), (130, 200), (150, 3), (1, 7)])
 @pytest.mark.parametrize("size", [1.0, 60.0], ids=["small", "large scores"])
 def test_fused_attention_is_attention(size, n, m, rng):
     """Whatever the mask and however large the scores: out, weights and all three gradients."""
@@ -61,7 +63,7 @@ def test_fused_attention_is_attention(size, n, m, rng):
 
 
 @pytest.mark.host  # a device's gradients are carried back, not `into`: tests/layers runs the fused block there
-@pytest.mark.parametrize("scale", [1, 0.3])
+@pytest.mark.parametrize("scale", [1, 0.3, 0, 2])
 def test_fused_attention_with_a_scale_of_its_own_and_gradients_put_where_they_belong(scale, rng):
     """Side by side in one array, whose rows are longer than a head: what stood there is written over."""
     q, k, v, dout = rng.standard_normal((4, 2, 3, 70, 5))
@@ -122,11 +124,17 @@ def test_norm_linear_names_what_does_not_fit():
         ops.norm_linear(x, g, g, W.T)
     with pytest.raises(TypeError, match="norm_linear: b is float32 where the others are float64"):
         ops.norm_linear(x, g, g, W, np.ones(5, np.float32))
+    y, *saved = ops.norm_linear(x, g, g, W)
+    with pytest.raises(TypeError, match="norm_linear_backward: W is float32 where the others are float64"):
+        ops.norm_linear_backward(y, *saved, g, g, W.astype(np.float32))
 
 
-@pytest.mark.parametrize("far", [0.0, 45.0, 60.0, 300.0, -45.0, -60.0, -300.0])
+@pytest.mark.parametrize("far", [0.0, 45.0, 60.0, 300.0, -45.0, -60.0, -95.0, -300.0])
 def test_fused_attention_far_from_zero(far, rng):
-    """Every row's scores moved by the same: softmax is the same. Beyond 50, exp would leave float32's range."""
+    """Every row's scores moved by the same: softmax is the same. Beyond 50, exp would leave float32's range.
+
+    At -95 it is still there, with a few bits left.
+    """
     q, k, v, dout = rng.standard_normal((4, 70, 6)).astype(np.float32)
     q[:, 0], k[:, 0] = far * np.sqrt(6), 1
     q[1::2, 0] = 0  # every second row stays where it is
@@ -134,10 +142,46 @@ def test_fused_attention_far_from_zero(far, rng):
     exact, weights = ops.attention(*(a.astype(float) for a in (q, k, v)), mask)
     out, looked = ops.fused_attention(q, k, v, mask)
     np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(1, abs(far)))
+    np.testing.assert_allclose(looked.weights, weights, rtol=0, atol=2e-6 * max(1, abs(far)))
     gradients = ops.fused_attention_backward(dout, looked)
     expected = ops.attention_backward(*(a.astype(float) for a in (dout, q, k, v)), weights)[:3]
     for g, theirs in zip(gradients, expected, strict=True):
         np.testing.assert_allclose(g, theirs, rtol=1e-4, atol=1e-5 * max(1, abs(far)))
+
+
+def test_fused_attention_of_nothing(rng):
+    """No queries, or no keys, whatever the mask: nothing warns, and gradients are 0."""
+    for n, m in ((0, 3), (3, 0), (0, 0)):
+        q, k, v, dout = (rng.standard_normal((2, *shape)) for shape in ((n, 6), (m, 6), (m, 4), (n, 4)))
+        for mask in (None, Mask(causal=True), np.ones((n, m), bool)):
+            out, looked = ops.fused_attention(q, k, v, mask)
+            assert out.shape == (2, n, 4)
+            assert looked.weights.shape == (2, n, m)
+            assert not out.any()
+            assert not any(g.any() for g in ops.fused_attention_backward(dout, looked))
+
+
+@pytest.mark.host
+def test_fused_attention_names_what_does_not_fit(rng):
+    q, k, v = rng.standard_normal((3, 4, 6))
+    with pytest.raises(ValueError, match=r"fused_attention: k has shape \(4, 5\), expected .* d = 6"):
+        ops.fused_attention(q, k[:, :5], v)
+    with pytest.raises(ValueError, match=r"fused_attention: mask has shape \(3, 4\), expected one that broadcasts to"):
+        ops.fused_attention(q, k, v, np.ones((3, 4), bool))
+    _, looked = ops.fused_attention(q, k, v)
+    with pytest.raises(TypeError, match="fused_attention_backward: q is float64 where the others are float32"):
+        ops.fused_attention_backward(q.astype(np.float32), looked)
+
+
+@pytest.mark.host  # not carried there and back: these arrays are the double's
+def test_fused_attention_there_returns_what_it_was_given_to_write_into(rng):
+    """On the double, as on a device: the gradients lie in `into`, and `into` comes back."""
+    q, k, v, dout = (strict.asarray(a) for a in rng.standard_normal((4, 5, 6)))
+    into = tuple(strict.zeros((5, 6)) for _ in range(3))
+    _, looked = ops.fused_attention(q, k, v)
+    assert ops.fused_attention_backward(dout, looked, into) is into
+    for there, g in zip(into, ops.fused_attention_backward(dout, looked), strict=True):
+        np.testing.assert_array_equal(there.get(), g.get())
 
 
 @pytest.mark.parametrize("lead", LEADS, ids=str)
@@ -150,15 +194,32 @@ def test_embedding_backward(lead, rng):
 
 
 @pytest.mark.host  # a device adds into the whole table: test_embedding_backward
-@pytest.mark.parametrize("repeats", [1, 3, 8, 16, 17, 60, 300])
+@pytest.mark.parametrize("repeats", [1, 3, 8, 16, 17, 60, 256, 300])
 def test_sum_rows(repeats, rng):
     """Ids that occur a few times are added in rounds, frequent ones run by run: both, and a mixture."""
-    ids = rng.permutation(np.concatenate([np.repeat([7, 2, 9], repeats), [4, 4, 1], np.repeat(5, 30)]))
+    once = np.arange(12, 40)
+    ids = rng.permutation(np.concatenate([np.repeat([7, 2, 9], repeats), [4, 4, 1], np.repeat(5, 30), once]))
     values = rng.standard_normal((len(ids), 3))
-    found = ops.sum_rows(ids, values, np.zeros((12, 3)))
-    assert sorted(found.ids.tolist()) == [1, 2, 4, 5, 7, 9]
+    found = ops.sum_rows(ids, values, np.zeros((40, 3)))
+    assert sorted(found.ids.tolist()) == [1, 2, 4, 5, 7, 9, *once]
     for i, total in zip(found.ids, found.values, strict=True):
         np.testing.assert_allclose(total, sum(values[j] for j in range(len(ids)) if ids[j] == i), rtol=0, atol=1e-12)
+
+
+@pytest.mark.host
+def test_sum_rows_names_what_does_not_fit(rng):
+    with pytest.raises(TypeError, match="sum_rows: ids has dtype float64, expected integers"):
+        ops.sum_rows(np.zeros(3), rng.standard_normal((3, 2)), np.zeros((4, 2)))
+
+
+@pytest.mark.host
+def test_sum_rows_of_a_table_that_16_bits_cannot_number(rng):
+    """Two ids that differ by 2¹⁶, in turns: they are not one id."""
+    ids, values = np.array([5, 5 + (1 << 16)] * 3), rng.standard_normal((6, 2))
+    found = ops.sum_rows(ids, values, np.zeros(((1 << 16) + 10, 2)))
+    assert sorted(found.ids.tolist()) == [5, 5 + (1 << 16)]
+    for i, total in zip(found.ids, found.values, strict=True):
+        np.testing.assert_allclose(total, values[ids == i].sum(axis=0), rtol=0, atol=1e-15)
 
 
 def test_erf_is_good_to_the_last_bits():

@@ -5,6 +5,7 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import gradcheck, oracles
+from tinyattn.ops.window_attention import distance_slots
 
 
 def drawn(rng, lead, n, d=6, e=4):
@@ -80,6 +81,25 @@ def test_a_window_as_wide_as_all_is_causal_attention_itself(rng):
         full, dense = ops.attention(q, k, v, ops.causal_mask(12, like=q))
         np.testing.assert_array_equal(out, full)
         np.testing.assert_array_equal(weights[0], dense)
+
+
+def test_how_tokens_are_cut():
+    """Chunks of at least 16 queries, no shorter than W - 1, each beside two chunks of keys, or three."""
+    assert ops.window_shape(40, 3) == (3, 16, 32)
+    assert ops.window_shape(40, 20, causal=True) == (3, 19, 38)
+    assert ops.window_shape(40, 20, causal=False) == (3, 19, 57)
+    assert ops.window_shape(10, 3, causal=False) == ops.window_shape(10, 99) == (1, 10, 10)
+    assert ops.window_shape(0, 3) == (0, 1, 1)
+    assert ops.window_shape(1, 3) == (1, 1, 1)
+    assert ops.window_shape(20, 3) == (2, 16, 32)
+
+
+def test_how_many_entries_a_query_has_in_keep():
+    """One for each distance within the window, on one side or on both."""
+    assert [distance_slots(10, 3, causal) for causal in (True, False)] == [3, 5]
+    assert [distance_slots(2, 5, causal) for causal in (True, False)] == [2, 3]
+    assert [distance_slots(0, 5, causal) for causal in (True, False)] == [1, 1]
+    assert distance_slots(10, 3) == 3
 
 
 def test_what_is_refused(rng):
