@@ -1,8 +1,9 @@
 """The library on every device there is, for tests written with NumPy arrays.
 
 `On(device)` wraps functions of the library: host arrays among the arguments go to the device, arrays in the results
-come back, and what the function wrote into its arguments is written back too. The fixture `device` (conftest.py) puts
-these in the place of the library's own in the module of a test.
+come back, and what the function wrote into its arguments is written back too. In between, nothing may wait for the
+device, and no result may be an array of the host. The fixture `device` (conftest.py) puts these in the place of the
+library's own in the module of a test.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.strict import StrictArray, strict
+from tests.strict import COUNTS, StrictArray, strict
 from tinyattn import backend
 from tinyattn.layers import Block
 from tinyattn.models import NextItemNetwork
@@ -73,7 +74,12 @@ class On:
                     return a
                 return carried.setdefault(id(a), (a, self.xp.asarray(a)))[1]
 
-            result = f(*tree(carry, args), **tree(carry, kwargs))
+            given, named = tree(carry, args), tree(carry, kwargs)
+            before = COUNTS["synchronisations"]
+            result = f(*given, **named)
+            assert COUNTS["synchronisations"] == before, f"{f.__qualname__} waits for the device"
+            if carried and self.device != "cpu":
+                tree(lambda a: self._is_there(a, f.__qualname__), result)
             for mine, theirs in carried.values():
                 found = backend.to_numpy(theirs)
                 if not np.array_equal(mine, found, equal_nan=mine.dtype.kind == "f"):
@@ -81,6 +87,9 @@ class On:
             return self.here(result)
 
         return run
+
+    def _is_there(self, a: Any, name: str) -> None:
+        assert not isinstance(a, np.ndarray), f"{name} was given a device's arrays, and returns one of the host"
 
     def of(self, thing: Any) -> Any:
         """What stands for `thing` on this device: a function or module of the library, a block, a network, `train`."""
