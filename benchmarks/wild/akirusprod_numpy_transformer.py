@@ -67,6 +67,22 @@ class MultiHeadAttention:
         return (dq + dk + dv).reshape(x.shape), *(dense.grad_w for dense in self.projections)
 
 
+class CrossAttention:
+    def cross_attention(self, x, memory, W_q, W_k, W_v, W_o, heads, mask=None):
+        self.layer = Heads(x.shape[-1], heads, dropout=0.0, data_type=x.dtype)
+        self.projections = [getattr(self.layer, f"{name}_linear") for name in "QKVO"]
+        for dense, W in zip(self.projections, (W_q, W_k, W_v, W_o), strict=True):
+            dense.w = W
+        queries, keys = one_batch(x), one_batch(memory)
+        full = np.broadcast_to(True if mask is None else mask, (len(queries), x.shape[-2], memory.shape[-2]))
+        return self.layer.forward(queries, keys, keys, full, training=False)[0].reshape(x.shape)
+
+    def cross_attention_backward(self, dy, x, memory, W_q, W_k, W_v, W_o, heads, mask=None):
+        self.cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask)
+        dq, dk, dv = self.layer.backward(one_batch(dy))
+        return dq.reshape(x.shape), (dk + dv).reshape(memory.shape), *(dense.grad_w for dense in self.projections)
+
+
 class Gelu:
     def gelu(self, x):
         return activations.GELU().forward(x)
