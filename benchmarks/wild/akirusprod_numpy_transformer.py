@@ -107,23 +107,22 @@ class Linear:
     def linear(self, x, W, b):
         self.layer = Dense(W.shape[1], W.shape[0], data_type=W.dtype)
         self.layer.w, self.layer.b = W, b
-        return self.layer.forward(one_batch(x)).reshape(*x.shape[:-1], W.shape[1])
+        return self.layer.forward(x.reshape(1, -1, len(W))).reshape(*x.shape[:-1], W.shape[1])
 
     def linear_backward(self, dy, x, W, b):
         self.linear(x, W, b)
-        return self.layer.backward(one_batch(dy)).reshape(x.shape), *self.layer.get_grads()
+        return self.layer.backward(dy.reshape(1, -1, W.shape[1])).reshape(x.shape), *self.layer.get_grads()
 
 
 class FeedForward:
     def feed_forward(self, x, W_1, b_1, W_2, b_2):
         self.layer = PositionwiseFeedforward(*W_1.shape, dropout=0.0)
         self.layer.fc_1.w, self.layer.fc_1.b, self.layer.fc_2.w, self.layer.fc_2.b = W_1, b_1, W_2, b_2
-        batch = x.reshape(-1 if x.size else 0, 1 if x.ndim == 1 else x.shape[-2], x.shape[-1])
-        return self.layer.forward(batch, training=False).reshape(x.shape)
+        return self.layer.forward(x.reshape(1, -1, x.shape[-1]), training=False).reshape(x.shape)
 
     def feed_forward_backward(self, dy, x, W_1, b_1, W_2, b_2):
         self.feed_forward(x, W_1, b_1, W_2, b_2)
-        dx = self.layer.backward(dy.reshape(self.layer.fc_1.input_data.shape))
+        dx = self.layer.backward(dy.reshape(1, -1, x.shape[-1]))
         return dx.reshape(x.shape), *self.layer.fc_1.get_grads(), *self.layer.fc_2.get_grads()
 
 

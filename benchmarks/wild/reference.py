@@ -141,22 +141,29 @@ def measure_adam(implementation: Any) -> dict[str, float | str]:
     found: dict[str, float | str] = {}
     for seed in range(DRAWS):
         rng = np.random.default_rng(seed)
-        step, eps = int(rng.choice([1, 2, 5, 1000])), 1e-6
+        step = int(rng.choice([1, 2, 5, 1000]))
         w, g, m = rng.standard_normal((3, 5))
-        m, v = m * (step > 1), rng.random(5) * (step > 1)
-        new_m, new_v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g**2
-        update = new_m / (1 - 0.9**step) / (np.sqrt(new_v / (1 - 0.99**step)) + eps)
-        expected = [w - 0.1 * update, new_m, new_v]
-
-        call = partial(stepped, implementation.adam, w, g, m, v, step, lr=0.1, beta1=0.9, beta2=0.99, eps=eps)
-        attempt(found, ["vector", "m", "v"], call, expected)
+        moments = m * (step > 1), rng.random(5) * (step > 1)
+        compare_step(found, implementation, w, g, moments, step, lr=0.1, beta1=0.9, beta2=0.99, eps=1e-6)
     return found
 
 
-def stepped(adam: Callable[..., Any], w: Any, g: Any, m: Any, v: Any, step: int, **options: float) -> list[np.ndarray]:
-    vector, moments = w.copy(), (m.copy(), v.copy())
-    adam(vector, g.copy(), moments, step, **options)
-    return [vector, *moments]
+def compare_step(
+    found: dict[str, float | str], implementation: Any, vector: np.ndarray, gradient: np.ndarray, moments: Any,
+    step: int, **options: float,
+) -> None:  # fmt: skip
+    """Note what one step of Adam is off."""
+    beta1, beta2 = options["beta1"], options["beta2"]
+    m = beta1 * moments[0] + (1 - beta1) * gradient
+    v = beta2 * moments[1] + (1 - beta2) * gradient**2
+    update = m / (1 - beta1**step) / (np.sqrt(v / (1 - beta2**step)) + options["eps"])
+
+    def stepped() -> list[np.ndarray]:
+        state = [vector.copy(), *(x.copy() for x in moments)]
+        implementation.adam(state[0], gradient.copy(), tuple(state[1:]), step, **options)
+        return state
+
+    attempt(found, ["vector", "m", "v"], stepped, [vector - options["lr"] * update, m, v])
 
 
 def measure_causal_model(implementation: Any) -> dict[str, float | str]:
