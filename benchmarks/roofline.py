@@ -76,7 +76,7 @@ def group(function: str) -> str:
     """Where its time is counted; a file that is not in GROUPS is a group of its own."""
     name = function
     while name and name not in GROUPS:
-        name = name.rpartition(".")[0]      # of a method: its class, then its file
+        name = name.rpartition(".")[0]  # of a method: its class, then its file
     return GROUPS[name] if name else function.split(".")[-2]
 
 

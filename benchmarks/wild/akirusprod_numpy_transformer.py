@@ -67,6 +67,22 @@ class MultiHeadAttention:
         return (dq + dk + dv).reshape(x.shape), *(dense.grad_w for dense in self.projections)
 
 
+class CrossAttention:
+    def cross_attention(self, x, memory, W_q, W_k, W_v, W_o, heads, mask=None):
+        self.layer = Heads(x.shape[-1], heads, dropout=0.0, data_type=x.dtype)
+        self.projections = [getattr(self.layer, f"{name}_linear") for name in "QKVO"]
+        for dense, W in zip(self.projections, (W_q, W_k, W_v, W_o), strict=True):
+            dense.w = W
+        queries, keys = one_batch(x), one_batch(memory)
+        full = np.broadcast_to(True if mask is None else mask, (len(queries), x.shape[-2], memory.shape[-2]))
+        return self.layer.forward(queries, keys, keys, full, training=False)[0].reshape(x.shape)
+
+    def cross_attention_backward(self, dy, x, memory, W_q, W_k, W_v, W_o, heads, mask=None):
+        self.cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask)
+        dq, dk, dv = self.layer.backward(one_batch(dy))
+        return dq.reshape(x.shape), (dk + dv).reshape(memory.shape), *(dense.grad_w for dense in self.projections)
+
+
 class Gelu:
     def gelu(self, x):
         return activations.GELU().forward(x)
@@ -91,23 +107,22 @@ class Linear:
     def linear(self, x, W, b):
         self.layer = Dense(W.shape[1], W.shape[0], data_type=W.dtype)
         self.layer.w, self.layer.b = W, b
-        return self.layer.forward(one_batch(x)).reshape(*x.shape[:-1], W.shape[1])
+        return self.layer.forward(x.reshape(1, -1, len(W))).reshape(*x.shape[:-1], W.shape[1])
 
     def linear_backward(self, dy, x, W, b):
         self.linear(x, W, b)
-        return self.layer.backward(one_batch(dy)).reshape(x.shape), *self.layer.get_grads()
+        return self.layer.backward(dy.reshape(1, -1, W.shape[1])).reshape(x.shape), *self.layer.get_grads()
 
 
 class FeedForward:
     def feed_forward(self, x, W_1, b_1, W_2, b_2):
         self.layer = PositionwiseFeedforward(*W_1.shape, dropout=0.0)
         self.layer.fc_1.w, self.layer.fc_1.b, self.layer.fc_2.w, self.layer.fc_2.b = W_1, b_1, W_2, b_2
-        batch = x.reshape(-1 if x.size else 0, 1 if x.ndim == 1 else x.shape[-2], x.shape[-1])
-        return self.layer.forward(batch, training=False).reshape(x.shape)
+        return self.layer.forward(x.reshape(1, -1, x.shape[-1]), training=False).reshape(x.shape)
 
     def feed_forward_backward(self, dy, x, W_1, b_1, W_2, b_2):
         self.feed_forward(x, W_1, b_1, W_2, b_2)
-        dx = self.layer.backward(dy.reshape(self.layer.fc_1.input_data.shape))
+        dx = self.layer.backward(dy.reshape(1, -1, x.shape[-1]))
         return dx.reshape(x.shape), *self.layer.fc_1.get_grads(), *self.layer.fc_2.get_grads()
 
 

@@ -114,7 +114,7 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
             leaf.requires_grad_()
         y = f(**given | leaves)
         y = y[0] if isinstance(y, tuple) else y
-        dy = torch.as_tensor(dy, dtype=y.dtype) if np.ndim(dy) == 0 else tensor(dy)
+        dy = torch.tensor(dy, dtype=y.dtype)  # a copy: autograd may hand its upstream gradient on as it is
         return array(torch.autograd.grad(y, tuple(leaves.values()), dy))
 
     upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -125,3 +125,30 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
 
 def _floating(x: Any) -> bool:
     return hasattr(x, "is_floating_point") and x.is_floating_point()
+
+
+class Gpt:
+    """A model of tokens whose `self.model(ids, targets)` gives logits at every position, and the loss, as a kind."""
+
+    vocabulary, maxlen = 8, 40
+
+    def forward(self, ids):
+        return array(self.called(ids, ids)[0])
+
+    def fit(self, ids):
+        import torch
+
+        optimizer = torch.optim.Adam(self.model.parameters(), 3e-3)
+        for _ in range(150):
+            optimizer.zero_grad()
+            self.called(ids[:, :-1], ids[:, 1:])[1].backward()
+            optimizer.step()
+
+    def log_probs(self, ids):
+        return array(self.called(ids, ids)[0].log_softmax(dim=-1))
+
+    def called(self, ids, targets):
+        """With tensors of their own, as a loader of batches makes them."""
+        import torch
+
+        return self.model(torch.tensor(ids), torch.tensor(targets))

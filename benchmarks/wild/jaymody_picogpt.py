@@ -40,29 +40,37 @@ class Attention:
         return out
 
 
+class GeluFeedForward:
+    def gelu_feed_forward(self, x, W_1, b_1, W_2, b_2):
+        return gpt2.ffn(x, {"w": W_1, "b": b_1}, {"w": W_2, "b": b_2})
+
+
 class CausalModel:
     """Two blocks with random parameters."""
 
     vocabulary, maxlen = 8, 64
 
     def __init__(self):
-        rng, D = np.random.default_rng(0), 8
-
-        def dense(i, o):
-            return {"w": rng.standard_normal((i, o)) / i**0.5, "b": 0.1 * rng.standard_normal(o)}
-
-        def norm():
-            return {"g": np.ones(D) + 0.1 * rng.standard_normal(D), "b": 0.1 * rng.standard_normal(D)}
-
-        self.parameters = {
-            "wte": rng.standard_normal((self.vocabulary, D)), "wpe": rng.standard_normal((self.maxlen, D)),
-            "blocks": [
-                {"mlp": {"c_fc": dense(D, 4 * D), "c_proj": dense(4 * D, D)},
-                 "attn": {"c_attn": dense(D, 3 * D), "c_proj": dense(D, D)}, "ln_1": norm(), "ln_2": norm()}
-                for _ in range(2)
-            ],
-            "ln_f": norm(), "n_head": 2,
-        }  # fmt: skip
+        rng = np.random.default_rng(0)
+        tables = {"wte": rng.standard_normal((self.vocabulary, 8)), "wpe": rng.standard_normal((self.maxlen, 8))}
+        self.parameters = tables | {"blocks": [block(rng), block(rng)], "ln_f": norm(rng), "n_head": 2}
 
     def forward(self, ids):
         return np.stack([gpt2.gpt2(sequence, **self.parameters) for sequence in ids])
+
+
+def block(rng, D=8):
+    """Random parameters in the form that gpt2 takes."""
+    return {
+        "mlp": {"c_fc": dense(rng, D, 4 * D), "c_proj": dense(rng, 4 * D, D)},
+        "attn": {"c_attn": dense(rng, D, 3 * D), "c_proj": dense(rng, D, D)},
+        "ln_1": norm(rng), "ln_2": norm(rng),
+    }  # fmt: skip
+
+
+def dense(rng, i, o):
+    return {"w": rng.standard_normal((i, o)) / i**0.5, "b": 0.1 * rng.standard_normal(o)}
+
+
+def norm(rng, D=8):
+    return {"g": 1 + 0.1 * rng.standard_normal(D), "b": 0.1 * rng.standard_normal(D)}

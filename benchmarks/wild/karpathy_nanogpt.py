@@ -1,7 +1,7 @@
 """karpathy/nanoGPT: GPT in PyTorch."""
 
 import torch
-from checkout import array, checkout, importable, with_autograd
+from checkout import Gpt, array, checkout, importable, with_autograd
 from torch.func import functional_call
 
 importable(checkout("karpathy/nanoGPT"))
@@ -9,36 +9,23 @@ importable(checkout("karpathy/nanoGPT"))
 import model  # noqa: E402
 
 
-class CausalModel:
-    """Two blocks of width 16; all positions are asked for, as in training, with tokens in a tensor of their own."""
-
-    vocabulary, maxlen = 8, 40
-
+class CausalModel(Gpt):
     def __init__(self):
-        torch.set_num_threads(1)
         torch.manual_seed(0)
         self.model = model.GPT(model.GPTConfig(self.maxlen, self.vocabulary, n_layer=2, n_head=2, n_embd=16))
-
-    def forward(self, ids):
-        return array(self.model(torch.tensor(ids), torch.tensor(ids))[0])
-
-    def fit(self, ids):
-        optimizer = self.model.configure_optimizers(0.0, 3e-3, (0.9, 0.95), "cpu")
-        for _ in range(150):
-            loss = self.model(torch.tensor(ids[:, :-1]), torch.tensor(ids[:, 1:]))[1]
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-
-    def log_probs(self, ids):
-        return array(torch.log_softmax(self.model(torch.tensor(ids), torch.tensor(ids))[0], dim=-1))
 
 
 def layer_norm(x, gamma, beta):
     return functional_call(model.LayerNorm(len(gamma), bias=True), {"weight": gamma, "bias": beta}, x)
 
 
+def gelu_feed_forward(x, W_1, b_1, W_2, b_2):
+    given = {"c_fc.weight": W_1.T, "c_fc.bias": b_1, "c_proj.weight": W_2.T, "c_proj.bias": b_2}
+    return functional_call(model.MLP(model.GPTConfig(n_embd=len(W_1))), given, x)
+
+
 LayerNorm = with_autograd(layer_norm)
+GeluFeedForward = with_autograd(gelu_feed_forward)
 
 
 class CausalAttention:
