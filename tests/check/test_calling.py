@@ -146,8 +146,11 @@ def test_odd_results_are_findings_and_not_our_crash(result, says):
 
 @pytest.mark.parametrize("name", ["random.py", "hypothesis.py", "numpy.py", "numbers.py", "types.py"])
 def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
+    """In a process of its own: in this one the modules are imported already."""
     (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
-    assert check_implementation(str(tmp_path / name), "softmax", examples=2)
+    command = [sys.executable, "-m", "tinyattn", "check", str(tmp_path / name), "--as", "softmax", "--examples", "2"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_it_may_import_what_lies_beside_it(tmp_path):
