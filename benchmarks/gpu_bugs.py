@@ -10,11 +10,13 @@ keywords that CuPy lacks, NumPy calls where devices compute) and the tests that 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -140,18 +142,24 @@ def plant(bug: Bug, tree: Path) -> None:
     path.write_text(text)
 
 
+def run_tests(tree: Path, *which: str) -> subprocess.CompletedProcess[str]:
+    """Tests of the copy in `tree`, up to the first that fails."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore"]
+    return subprocess.run([*command, *which], cwd=tree, capture_output=True, text=True)
+
+
 def noticed(looker: str, tree: Path) -> str | None:
     """The first test of the copy in `tree` that fails, or None."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-W", "ignore"]
-    ran = subprocess.run([*command, "-k", LOOKERS[looker], *TESTS], cwd=tree, capture_output=True, text=True)
+    ran = run_tests(tree, "-k", LOOKERS[looker], *TESTS)
     if ran.returncode == 0:
         return None
     lines = [line for line in ran.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return lines[0].split(" ")[1] if lines else f"pytest ended with {ran.returncode}"
 
 
-def try_bug(bug: Bug | None, lookers: tuple[str, ...]) -> dict[str, str | None]:
-    """Who notices it? None plants nothing: nobody should."""
+@contextlib.contextmanager
+def planted(bug: Bug | None) -> Iterator[Path]:
+    """A copy of the repository with the bug; None plants nothing."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for part in ("tinyattn", "tests", "benchmarks"):
@@ -159,6 +167,12 @@ def try_bug(bug: Bug | None, lookers: tuple[str, ...]) -> dict[str, str | None]:
         shutil.copy(ROOT / "pyproject.toml", tree)
         if bug is not None:
             plant(bug, tree)
+        yield tree
+
+
+def try_bug(bug: Bug | None, lookers: tuple[str, ...]) -> dict[str, str | None]:
+    """Who notices it? None plants nothing: nobody should."""
+    with planted(bug) as tree:
         return {looker: noticed(looker, tree) for looker in lookers}
 
 

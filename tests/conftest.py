@@ -1,3 +1,6 @@
+import gc
+
+import hypothesis  # noqa: F401  once here: every process that the checker forks would import it, and pytest rewrite it
 import numpy as np
 import pytest
 
@@ -9,7 +12,13 @@ def rng():
     return np.random.default_rng(0)
 
 
-NOT_RUN = pytest.StashKey()
+def pytest_xdist_auto_num_workers(config):
+    """A whole run has a process for each core; what the command line names runs in one, where a debugger works."""
+    return 0 if config.args_source is config.ArgsSource.ARGS else None  # None: xdist counts the cores
+
+
+def pytest_collection_finish():
+    gc.freeze()  # what is there to stay is not searched for garbage, nor copied into every process that is forked
 
 
 def pytest_generate_tests(metafunc):
@@ -19,14 +28,9 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("device", ["cpu"] if host else here, indirect=True)
 
 
-def pytest_collection_finish(session):
-    if MISSING:
-        on_the_double = [item for item in session.items if "strict" in item.name]
-        session.config.stash[NOT_RUN] = len(on_the_double)
-
-
-def pytest_terminal_summary(terminalreporter, config):
-    count = config.stash.get(NOT_RUN, 0)
+def pytest_terminal_summary(terminalreporter):
+    ran = [report for outcome in ("passed", "failed") for report in terminalreporter.stats.get(outcome, ())]
+    count = sum("strict" in report.nodeid.partition("::")[2] for report in ran)
     for device, why in MISSING.items() if count else ():
         terminalreporter.line(f"NOT RUN on {device}: {count} tests that ran on the double ({why})")
 

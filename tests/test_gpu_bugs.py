@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks.gpu_bugs import BUGS, PAGE, RESULT, ROOT, page, plant, try_bug
+from benchmarks.gpu_bugs import BUGS, PAGE, RESULT, ROOT, noticed, page, plant, planted, run_tests, try_bug
 
 
 def test_every_bug_can_still_be_planted(tmp_path):
@@ -24,12 +24,23 @@ def test_the_page_is_the_result_file():
     assert [row["name"] for row in result["bugs"]] == [bug.name for bug in BUGS]
 
 
+LOOKERS = ("double", "surface")
+
+
+def is_noticed(bug, row):
+    """Does any test fail? The one that did when the page was made is asked first, and is nearly always enough."""
+    first = row["surface"] or row["double"]
+    with planted(bug) as tree:
+        if first is not None and run_tests(tree, first).returncode == pytest.ExitCode.TESTS_FAILED:
+            return True
+        return any(noticed(looker, tree) for looker in LOOKERS)
+
+
 @pytest.mark.slow
 def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted():
     """29 of 30, as a share. The double alone: the surface check is quick to read and easy to satisfy."""
-    lookers = ("double", "surface")
-    assert not any(try_bug(None, lookers).values())
+    assert not any(try_bug(None, LOOKERS).values())
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda bug: try_bug(bug, lookers), BUGS))
-    missed = [bug.name for bug, by in zip(BUGS, found, strict=True) if not any(by.values())]
+        found = list(pool.map(is_noticed, BUGS, json.loads(RESULT.read_text())["bugs"]))
+    missed = [bug.name for bug, seen in zip(BUGS, found, strict=True) if not seen]
     assert len(missed) <= len(BUGS) / 30, f"nobody noticed {', '.join(missed)}"

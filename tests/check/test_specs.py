@@ -62,17 +62,12 @@ def test_the_library_has_the_property_at_length(spec, prop):
         assert spec.name == "causal_model", found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spec", "style"), WRITTEN)
 def test_no_correct_implementation_is_accused(spec, style):
     op = Subject(VARIANTS[spec].make(style), SPECS[spec])
-    assert accused_by(op, SPECS[spec], seeds=6) is None
+    assert accused_by(op, SPECS[spec], seeds=100) is None
     assert not diagnose(op, SPECS[spec])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("spec", "style"), WRITTEN)
-def test_no_correct_implementation_is_accused_at_length(spec, style):
-    assert accused_by(Subject(VARIANTS[spec].make(style), SPECS[spec]), SPECS[spec], seeds=100) is None
 
 
 @pytest.mark.slow
