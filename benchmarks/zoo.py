@@ -3,6 +3,7 @@
     python benchmarks/zoo.py                 the zoo: what kills every bug
     python benchmarks/zoo.py --naming        bugs planted in loops, einsum and in-place variants: killed? named?
     python benchmarks/zoo.py --sound         no correct implementation is accused: the library and three variants a spec
+    python benchmarks/zoo.py --fair          what a user is told of every bug and every variant: verdict and name
 
 Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
 tinyattn/check/zoo/fingerprints.json, by which bugs are told whose numbers are chance.
@@ -29,8 +30,9 @@ from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
 from tinyattn.check.property import Violation
+from tinyattn.check.runner import check_in_process
 from tinyattn.check.specs import SPECS, properties_of
-from tinyattn.check.subject import MissingError, Subject
+from tinyattn.check.subject import CannotRunError, MissingError, Subject
 from tinyattn.check.trial import try_property
 from tinyattn.check.zoo import ZOO
 
@@ -46,12 +48,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--naming", action="store_true")
     parser.add_argument("--sound", action="store_true")
+    parser.add_argument("--fair", action="store_true")
     parser.add_argument("--examples", type=int, default=50, help="cases a property")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # the bugs' own
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    part = "naming" if options.naming else "sound" if options.sound else "zoo"
-    found = {"naming": naming, "sound": sound, "zoo": zoo}[part](options.examples)
+    parts = {"naming": naming, "sound": sound, "fair": fair}
+    part = next((name for name in parts if getattr(options, name)), "zoo")
+    found = (parts | {"zoo": zoo})[part](options.examples)
     result[part] = {"machine": describe(), "examples": options.examples, **found}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
@@ -180,6 +184,65 @@ def sound(examples: int) -> dict[str, Any]:
     return {"implementations": count, "tries": tries, "accused": accused}
 
 
+def fair(examples: int) -> dict[str, Any]:
+    """What `tinyattn check` says, without --strict, of every bug of the zoo and of three variants of each kind."""
+    kinds: dict[str, Any] = {}
+    for name in tqdm(ZOO, unit="kind"):
+        module = importlib.import_module(f"tests.check.variants.{name}")
+        kinds[name] = {
+            "bugs": {bug.name: _told(ZOO[name].make(frozenset([bug.name])), name, examples) for bug in ZOO[name].BUGS},
+            "variants": {style: _told(module.make(style), name, examples) for style in module.STYLES},
+        }
+    return {"kinds": kinds}
+
+
+def _told(implementation: Any, kind: str, examples: int) -> dict[str, Any]:
+    try:
+        report = check_in_process(implementation, kind, examples=examples, time_limit=120.0)
+    except CannotRunError as error:
+        return {"verdict": "not run", "says": str(error)}
+    named = [bug.name for equals in report.diagnosis.bugs for bug in equals] if report.diagnosis else []
+    return {
+        "verdict": report.verdict,
+        "named": named,
+        "conventions": list(report.conventions),
+        "not offered": list(report.not_offered),
+        "headline": report.failures[0].property if report.failures else "",
+    }
+
+
+def _fair_lines(found: dict[str, Any]) -> list[str]:
+    lines = [
+        "## What a user is told, without --strict",
+        "",
+        "Refused: wrong numbers, a crash, a leak, or the contract. Said to differ: another convention, or a form of a "
+        "call that is not offered. A name is wrong if the bug that was planted is not among those named.",
+        "",
+        "| kind | bugs | refused | said to differ | missed | named | named wrongly | variants | accused |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    totals = [0] * 8
+    missed = []
+    for kind, row in found["kinds"].items():
+        conventions = {b.name for b in ZOO[kind].BUGS if b.convention}
+        bugs = {name: told for name, told in row["bugs"].items() if name not in conventions}
+        refused = [name for name, told in bugs.items() if told["verdict"] != "right"]
+        differ = [n for n, told in bugs.items() if n not in refused and told["conventions"] + told["not offered"]]
+        gone = [name for name in bugs if name not in refused + differ]
+        named = [name for name, told in bugs.items() if name in told.get("named", ())]
+        wrongly = [name for name, told in bugs.items() if told.get("named") and name not in told["named"]]
+        accused = [style for style, told in row["variants"].items() if told["verdict"] != "right"]
+        accused += [name for name in conventions if row["bugs"][name]["verdict"] != "right"]
+        parts = (bugs, refused, differ, gone, named, wrongly, row["variants"], accused)
+        totals = [total + len(part) for total, part in zip(totals, parts, strict=True)]
+        lines.append(f"| {kind} | {' | '.join(str(len(part)) for part in parts)} |")
+        missed += [f"- missed: {kind}: {name}" for name in gone]
+        missed += [f"- named wrongly: {kind}: {name} as {', '.join(bugs[name]['named'])}" for name in wrongly]
+        missed += [f"- accused: {kind}: {name}" for name in accused]
+    lines += [f"| all | {' | '.join(map(str, totals))} |", "", *missed, ""]
+    return lines
+
+
 def quote(result: dict[str, Any]) -> str:
     """What README says of it, from the results file alone."""
     rows, planted, held = result["zoo"]["summary"], result["naming"]["summary"], result["sound"]
@@ -227,9 +290,11 @@ def page(result: dict[str, Any]) -> str:
             "",
         ]
         lines += [f"- {a['kind']}, {a['implementation']}, {a['property']}: {a['says']}" for a in found["accused"]]
+    if "fair" in result:
+        lines += _fair_lines(result["fair"])
     machine = next(iter(result.values()))["machine"]
     lines += [
-        "Made by `python benchmarks/zoo.py`, `--naming` and `--sound` on "
+        "Made by `python benchmarks/zoo.py`, `--naming`, `--sound` and `--fair` on "
         f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}.",
         "",
     ]

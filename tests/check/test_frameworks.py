@@ -133,6 +133,44 @@ def test_options_and_sizes_reach_the_one_who_makes_the_object():
     assert check_in_process(mine, "layer_norm", examples=10)
 
 
+def test_layers_of_matrices_and_tensors_that_differentiate_by_themselves():
+    """The two forms of docs/check.md: parameters that appear with the first input, and `backward` on a tensor."""
+
+    class Norm:
+        def forward(self, x):
+            if not hasattr(self, "parameters"):
+                self.parameters = {"scaler": np.ones(x.shape[1]), "intercept": np.zeros(x.shape[1])}
+            self.seen = ops.layer_norm(x, self.parameters["scaler"], self.parameters["intercept"])
+            return self.seen[0]
+
+        def backward(self, dy):
+            assert dy.ndim == 2
+            dx, *found = ops.layer_norm_backward(dy, *self.seen[1:], self.parameters["scaler"])
+            self.gradients = dict(zip(("scaler", "intercept"), found, strict=True))
+            return dx
+
+    def make(x):
+        norm = Norm()
+        norm.forward(x.reshape(-1, x.shape[-1]))
+        return norm
+
+    paths = {"gamma": "parameters.scaler", "beta": "parameters.intercept"}
+    grads = {"gamma": "gradients.scaler", "beta": "gradients.intercept"}
+    assert check_in_process(layer(make, params=paths, grads=grads, rows=True), "layer_norm", examples=10)
+
+    class Softmax:
+        def forward(self, s):
+            self.p = ops.softmax(s)
+            return self.p
+
+        def backward(self, dp):
+            return ops.softmax_backward(dp, self.p)
+
+    report = check_in_process(layer(Softmax, inputs=("s",)), "softmax", examples=5)
+    assert report, report
+    assert report.lacks == ("mask",)
+
+
 def test_bad_adapters_are_refused_in_a_sentence():
     with pytest.raises(TypeError, match="make is 3, expected a class"):
         layer(3)

@@ -15,10 +15,13 @@ def layer(
     grads: Mapping[str, str] | None = None,
     *,
     inputs: tuple[str, ...] = ("x",),
+    rows: bool = False,
     forward: str = "forward",
     backward: str = "backward",
 ) -> Layer:
     """A class with `forward(*inputs)` and `backward(dy)` as an implementation that `tinyattn check` can call.
+
+    With `rows`, it takes matrices: all leading axes of the inputs are made one, and the result's are put back.
 
     `make` is the class, or a function that makes an object: it is called, by name, with those arguments of the spec
     that its signature names (`heads`, `eps`, but also `x`, for one that goes by sizes). `params` says under which
@@ -34,7 +37,7 @@ def layer(
     for path in (*(params or {}).values(), *(grads or {}).values()):
         if not isinstance(path, str):
             raise TypeError(f"{path!r} is no path: expected a string such as 'weight' or 'grads.weight.T'")
-    return Layer(make, dict(params or {}), dict(grads or {}), inputs, forward, backward)
+    return Layer(make, dict(params or {}), dict(grads or {}), inputs, rows, forward, backward)
 
 
 class Layer:
@@ -46,12 +49,14 @@ class Layer:
         params: dict[str, str],
         grads: dict[str, str],
         inputs: tuple[str, ...],
+        rows: bool,
         forward: str,
         backward: str,
     ):
         self._make, self._params, self._grads, self._inputs = make, params, grads, inputs
-        self._forward, self._backward = forward, backward
+        self._rows, self._forward, self._backward = rows, forward, backward
         self.__name__ = getattr(make, "__name__", "layer")
+        self.__wrapped__ = make
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self._options = {
             n: p for n, p in inspect.signature(make).parameters.items() if p.kind in (kind, p.KEYWORD_ONLY)
@@ -66,6 +71,7 @@ class Layer:
 
             parameters = [inspect.Parameter(n, kind) for n in ("_upstream", *names)]
             gradients.__signature__ = inspect.Signature([*parameters, *options])  # type: ignore[attr-defined]
+            gradients.__wrapped__ = getattr(make, backward, make)  # type: ignore[attr-defined]
             self.backward = gradients
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -77,12 +83,21 @@ class Layer:
         made = self._make(**{n: x for n, x in given.items() if n in self._options})
         for name, path in self._params.items():
             _put(made, path, np.array(given[name]))
-        return made, getattr(made, self._forward)(*(given[n] for n in self._inputs))
+        xs = [given[n] for n in self._inputs]
+        y = getattr(made, self._forward)(*map(self._flat, xs))
+        return made, self._like(y, xs[0])
+
+    def _flat(self, x: Any) -> Any:
+        return x.reshape(-1, x.shape[-1]) if self._rows else x
+
+    def _like(self, y: Any, x: Any) -> Any:
+        """The rows of y with the leading axes of x."""
+        return y.reshape(*x.shape[:-1], y.shape[-1]) if self._rows else y
 
     def _gradients(self, dy: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        made, _ = self._run(args, kwargs)
-        found = getattr(made, self._backward)(dy)
-        of_inputs = tuple(found) if isinstance(found, tuple | list) else (found,)
+        made, y = self._run(args, kwargs)
+        found = getattr(made, self._backward)(self._flat(dy))
+        of_inputs = [self._like(dx, y) for dx in (found if isinstance(found, tuple | list) else (found,))]
         return *of_inputs, *(_at(made, self._grads[n]) for n in self._params if n in self._grads)
 
 

@@ -50,7 +50,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         "Print .shape and .dtype of the result: a NumPy float64 scalar, for one, widens a float32 array.",
     )
     def shape_and_dtype(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
             if x is not None:
                 _like(x, np.shape(y), dtype_of(case), name)
 
@@ -123,7 +123,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
     def batch_of_nothing(op: Subject, **case: Any) -> None:
         if not _nothing_of(spec, case):
             return
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, case), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, case), strict=True):
             if x is not None and np.shape(y):
                 _like(x, np.shape(y), dtype_of(case), name)
 
@@ -151,7 +151,7 @@ def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
         wide=True,
     )
     def large_sizes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, widened(case)), strict=True):
             if x is not None:
                 close(x, y, tolerance(spec, case), name)
 
@@ -163,7 +163,7 @@ def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
         leads=((2, 3), (2, 1, 3)),
     )
     def several_axes(op: Subject, **case: Any) -> None:
-        for name, x, y in zip(spec.outputs, op.outputs(**case), _ours(spec, widened(case)), strict=True):
+        for name, x, y in zip(spec.outputs, op.outputs(**case), ours_of(spec, widened(case)), strict=True):
             if x is not None:
                 close(x, y, tolerance(spec, case), name)
         if spec.wrt and f"{f}_backward" not in op.lacks:
@@ -317,7 +317,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
 def upstream(spec: Spec, case: dict[str, Any], seed: int = 0) -> tuple[Any, ...]:
     """A random upstream gradient of the first output: its shape, the inputs' dtype; a float for a loss."""
     rng = np.random.default_rng(seed)
-    shape = np.shape(_ours(spec, case)[0])
+    shape = np.shape(ours_of(spec, case)[0])
     return (np.asarray(rng.standard_normal(shape), dtype_of(case)) if shape else float(rng.standard_normal()),)
 
 
@@ -327,7 +327,7 @@ def _by_loops(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     return _tuple(spec.oracle(**widened(case)))
 
 
-def _ours(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
+def ours_of(spec: Spec, case: dict[str, Any]) -> tuple[Any, ...]:
     """The library's own outputs, for their shapes; what it returns beyond them, for its backward, is its own affair."""
     with np.errstate(all="ignore"):
         return _tuple(getattr(spec.ours(), spec.function)(**case))[: len(spec.outputs)]
@@ -430,7 +430,7 @@ def dtype_of(case: dict[str, Any]) -> Any:
 
 def _nothing_of(spec: Spec, case: dict[str, Any]) -> bool:
     """Whether the result has size 0. A loss of an empty batch is a number, and may be any."""
-    answer = _ours(spec, case)[0]
+    answer = ours_of(spec, case)[0]
     return bool(np.shape(answer)) and np.size(answer) == 0
 
 

@@ -1,8 +1,8 @@
 """Forms of a call that an implementation does not take: noticed once, said once, and left out.
 
-The forward is called with a few cases of every form. A form is not offered if the forward raises on every case that has
-it, and on no other for that reason: x without a batch axis, b=None. What it computes where it does return is checked;
-what raises without a form that explains it is a failure.
+The forward is called with a few cases of every form. A form is not offered if the forward raises on most cases of it
+and is right on none (sizes that happen to agree do not raise): x without a batch axis, b=None. What it computes
+in other forms is checked; what raises without a form that explains it is a failure.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from .cases import CaseDrawer
+from .common import ours_of
 from .isolation import alarm
 from .property import Violation
 from .spec import Form, Spec
@@ -32,35 +33,51 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     """
     if not op.spec.common:
         return []
-    cases = [op.fit(case) for case in _cases(op)]
-    raised: list[Violation | None] = []
     until = time.monotonic() + limit
-    for case in cases:
-        raised.append(None)
+    left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or what was raised
+    for case in (op.fit(case) for case in _cases(op)):
         try:
             with alarm(patience):
-                op.outputs(**_copied(case))
+                left.append((case, _outcome(op, case)))
         except TooLongError:
             return []
-        except Violation as violation:
-            raised[-1] = violation if violation.__cause__ is not None else None
-        except (MissingError, CannotRunError):
-            pass
         if time.monotonic() > until:
             return []
-    if all(raised):
-        raise CannotRunError(f"nothing could be called: {_commonest(raised)}")
+    reasons = [outcome for _, outcome in left]
+    if not {"right", "wrong"} & set(reasons):
+        raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
     found: list[Form] = []
-    left = list(zip(cases, raised, strict=True))
-    while any(violation for _, violation in left):
-        explained = {form: [bool(violation) for case, violation in left if form.has(case)] for form in _forms(op)}
-        sure = [form for form, crashes in explained.items() if len(crashes) > 1 and all(crashes)]
-        if not sure:
+    while any(_raised(outcome) for _, outcome in left):
+        of_form = {form: [outcome for case, outcome in left if form.has(case)] for form in _forms(op)}
+        refused = [form for form, outcomes in of_form.items() if _refuses(outcomes)]
+        if not refused:
             break
-        best = max(sure, key=lambda form: len(explained[form]))
+        best = max(refused, key=lambda form: len(of_form[form]))
         found.append(best)
-        left = [(case, violation) for case, violation in left if not best.has(case)]
+        left = [(case, outcome) for case, outcome in left if not best.has(case)]
     return found
+
+
+def _outcome(op: Subject, case: dict[str, Any]) -> str:
+    """What the forward does with a case: "right" and "wrong" by its first output, or what it raises."""
+    try:
+        y = np.asarray(op.outputs(**_copied(case))[0])
+    except Violation as violation:
+        return str(violation) if violation.__cause__ is not None else "wrong"
+    except (MissingError, CannotRunError):
+        return "right"
+    with np.errstate(all="ignore"):
+        expected = np.asarray(ours_of(op.spec, case)[0])
+    return "right" if y.shape == expected.shape and np.allclose(y, expected, rtol=1e-3, atol=1e-3) else "wrong"
+
+
+def _raised(outcome: str) -> bool:
+    return outcome not in ("right", "wrong")
+
+
+def _refuses(outcomes: list[str]) -> bool:
+    count = sum(map(_raised, outcomes))
+    return count > 1 and 2 * count >= len(outcomes) and "right" not in outcomes
 
 
 def _cases(op: Subject) -> list[dict[str, Any]]:
@@ -111,11 +128,6 @@ def with_batch(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """The case as a batch of one."""
     gaining = _gaining(spec)
     return {n: x[None] if n in gaining and isinstance(x, np.ndarray) else x for n, x in case.items()}
-
-
-def _commonest(raised: list[Violation | None]) -> str:
-    reasons = [str(violation) for violation in raised]
-    return max(reasons, key=reasons.count)
 
 
 def _copied(case: dict[str, Any]) -> dict[str, Any]:

@@ -137,6 +137,7 @@ class Lifted:
 
     def __init__(self, f: Callable[..., Any], op: Subject, framework: Any):
         self._f, self._framework, self._spec = f, framework, op.spec
+        self.__wrapped__ = f
         self._call = _plain(f, framework)
         try:
             self.__signature__ = inspect.signature(f)
@@ -169,6 +170,7 @@ class Lifted:
             return tuple(found[name] for name in self._spec.wrt if name in found)
 
         parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD) for n in ("_upstream", *names)]
+        backward.__wrapped__ = self._f  # type: ignore[attr-defined]
         backward.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         return backward
 
