@@ -270,7 +270,9 @@ def told(report: Report, short: Callable[[str], str] = str) -> dict[str, Any]:
         first = report.failures[0]
         row |= {"headline": first.property, "statement": first.statement, "message": short(first.message)}
         row |= {"counterexample": first.counterexample, "expected": first.expected, "got": first.got}
-    whole = report.to_json()
+        if hasattr(first, "gravity"):
+            row["gravity"] = {finding.property: finding.gravity for finding in report.failures}
+    whole = report.to_json() | {"notes": [finding.property for finding in getattr(report, "notes", ())]}
     for name in ("lacks", "not_offered", "conventions", "notes"):
         if whole.get(name):
             row[name] = whole[name]
@@ -286,6 +288,8 @@ def judged(row: dict[str, Any]) -> dict[str, str]:
     truly, fails = row["truth"].split(":")[0], row["verdict"] == "fails"
     crashes = {name for name, message in row["failures"].items() if "raised" in message} - EMPTY
     grave = row["failures"].keys() - CONTRACT | crashes
+    if "gravity" in row:
+        grave = {name for name, gravity in row["gravity"].items() if gravity != "contract"}
     in_contract = "refused for its contract" if truly == "contract" or row["contract"] else "accused"
     outcome = {
         "right": "accused" if fails else "held",

@@ -267,6 +267,8 @@ ROWS = [
     (row("convention: x", failures=WIDE, contract="float64"), "refused for its contract", "none"),
     (row("contract: x", failures=WIDE), "refused for its contract", "none"),
     (row("contract: x", failures=WIDE | OFF), "accused", "none"),
+    (row("contract: x", failures=OFF, gravity={"oracle": "contract"}), "refused for its contract", "none"),
+    (row("contract: x", failures=WIDE, gravity={"shape_and_dtype": "crash"}), "accused", "none"),
     (row("contract: x", failures={"batch_of_nothing": "f raised ValueError"}), "refused for its contract", "none"),
     (row("minor: f:1, x", failures=OFF, named=[["ddof1"]], names=["ddof1"]), "refused", "right"),
     (row("bug: f:1, x"), "missed", "none"),
@@ -293,7 +295,7 @@ def test_the_page_of_generated_results():
     assert "| accused of wrong numbers or a crash | 2 | 2 |" in text
     assert "## 5 bugs" in text
     assert "- skipped: c/d, relu: not there" in text
-    assert "the second opinion does not confirm t:11" in text  # a bug, and nothing is off
+    assert "the second opinion does not confirm t:13" in text  # a bug, and nothing is off
     assert all(line.count("|") in (0, 4, 7, 8) for line in text.splitlines())
     counted = wild.counts(rows)
     assert (counted["bugs"], counted["bugs refused"], counted["bugs missed"]) == (5, 4, 1)
