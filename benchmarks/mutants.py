@@ -4,9 +4,9 @@
     python benchmarks/mutants.py gelu shapes     these ops, or these files
     python benchmarks/mutants.py --list gelu     their mutants, and nothing is run
 
-A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: first the properties
-of the specs, on seeded cases, then the tests. The first that fails has killed it. What survives is equivalent, and
-benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1.
+A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: the properties of
+its op's spec, on seeded cases, then those of others and tests. The first that fails has killed it. What survives is
+equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Check:
 
     name: str
     fails: Callable[[], bool] = field(repr=False)
-    source: Path  # the file it is written in
+    sources: tuple[Path, ...]  # the files it is written in
     seconds: float = 0.0
     reach: dict[str, set[int]] = field(default_factory=dict, repr=False)  # file -> lines that run
 
@@ -118,8 +118,8 @@ def spec_checks() -> Iterator[Check]:
     for spec in SPECS.values():
         op = Subject(ours(spec), spec)
         for prop in properties_of(spec):
-            source = Path(prop.holds.__code__.co_filename)
-            yield Check(f"spec {spec.name}: {prop.name}", partial(property_fails, op, spec, prop), source)
+            sources = tuple(Path(f.__code__.co_filename) for f in (spec.case, prop.holds))
+            yield Check(f"spec {spec.name}: {prop.name}", partial(property_fails, op, spec, prop), sources)
 
 
 def property_fails(op: Subject, spec: Spec, prop: Property) -> bool:
@@ -139,7 +139,7 @@ def test_check(item: pytest.Item) -> Check:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         return item.session.testsfailed > before
 
-    return Check(item.nodeid, fails, item.path)
+    return Check(item.nodeid, fails, (item.path,))
 
 
 def with_checks(use: Callable[[list[Check]], None]) -> None:
@@ -171,7 +171,7 @@ def measured(checks: list[Check], jobs: int) -> list[Check]:
     """
     library = _hash([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
     known = json.loads(REACH.read_text()) if REACH.exists() else {}
-    names = {check.name: f"{check.name} {library} {_hash([check.source])}" for check in checks}
+    names = {check.name: f"{check.name} {library} {_hash(check.sources)}" for check in checks}
     known = {name: known[name] for name in names.values() if name in known}
     new = [check for check in checks if names[check.name] not in known]
     rows = each_in_a_child([partial(reached, check) for check in new], jobs, "check")
@@ -348,9 +348,7 @@ def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, 
         name: {
             "source": _hash([OPS / name]),
             "checks": checks,
-            "killed by": {
-                op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)
-            },
+            "killed by": {op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)},
         }
         for name, mutants in every.items()
         if any(key(m) in found for m in mutants)
