@@ -91,7 +91,8 @@ def main() -> None:
     to_do = [m for m in chosen if key(m) not in found]
 
     def save() -> None:
-        known = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "files": by_file(every, found)}
+        how = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "budget": BUDGET}
+        known = {**how, "files": by_file(every, found)}
         RESULT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
     if to_do:
@@ -144,7 +145,6 @@ def test_check(item: pytest.Item) -> Check:
 
 def with_checks(use: Callable[[list[Check]], None]) -> None:
     """Call `use` with all checks, in a process that has imported and collected everything: it can be forked."""
-
     problems: list[SystemExit] = []
 
     class Collected:
@@ -421,7 +421,9 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         f"{total:,} changes to the sources of the ops, one at a time: operators, numbers, comparisons, dropped terms, "
         f"transposes, guards, steps in place. {specs:,} are killed by properties of `tinyattn check`, "
         f"{result['seeds']} seeded cases each, and {tests:,} of the others by tests. {len(equivalent)} are equivalent: "
-        f"no input tells them from the original, or none that an op is for. {len(survive)} survive.",
+        f"no input tells them from the original, or none that an op is for. {len(survive)} survive. Each is tried on "
+        f"what reaches its lines, the properties of its op first, then what reaches little else, for "
+        f"{result['budget']:g} seconds at most.",
         "",
         "| op | mutants | of its backward | killed by specs | killed by tests | equivalent | survive |",
         "|---|---|---|---|---|---|---|",
