@@ -4,9 +4,9 @@
     python benchmarks/mutants.py gelu shapes     these ops, or these files
     python benchmarks/mutants.py --list gelu     their mutants, and nothing is run
 
-A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: first the properties
-of the specs, on seeded cases, then the tests. The first that fails has killed it. What survives is equivalent, and
-benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1.
+A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: the properties of
+its op's spec, on seeded cases, then those of others and tests. The first that fails has killed it. What survives is
+equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Check:
 
     name: str
     fails: Callable[[], bool] = field(repr=False)
-    source: Path  # the file it is written in
+    sources: tuple[Path, ...]  # the files it is written in
     seconds: float = 0.0
     reach: dict[str, set[int]] = field(default_factory=dict, repr=False)  # file -> lines that run
 
@@ -91,7 +91,8 @@ def main() -> None:
     to_do = [m for m in chosen if key(m) not in found]
 
     def save() -> None:
-        known = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "files": by_file(every, found)}
+        how = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "budget": BUDGET}
+        known = {**how, "files": by_file(every, found)}
         RESULT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
 
     if to_do:
@@ -118,8 +119,8 @@ def spec_checks() -> Iterator[Check]:
     for spec in SPECS.values():
         op = Subject(ours(spec), spec)
         for prop in properties_of(spec):
-            source = Path(prop.holds.__code__.co_filename)
-            yield Check(f"spec {spec.name}: {prop.name}", partial(property_fails, op, spec, prop), source)
+            sources = tuple(Path(f.__code__.co_filename) for f in (spec.case, prop.holds))
+            yield Check(f"spec {spec.name}: {prop.name}", partial(property_fails, op, spec, prop), sources)
 
 
 def property_fails(op: Subject, spec: Spec, prop: Property) -> bool:
@@ -139,12 +140,11 @@ def test_check(item: pytest.Item) -> Check:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
         return item.session.testsfailed > before
 
-    return Check(item.nodeid, fails, item.path)
+    return Check(item.nodeid, fails, (item.path,))
 
 
 def with_checks(use: Callable[[list[Check]], None]) -> None:
     """Call `use` with all checks, in a process that has imported and collected everything: it can be forked."""
-
     problems: list[SystemExit] = []
 
     class Collected:
@@ -171,7 +171,7 @@ def measured(checks: list[Check], jobs: int) -> list[Check]:
     """
     library = _hash([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
     known = json.loads(REACH.read_text()) if REACH.exists() else {}
-    names = {check.name: f"{check.name} {library} {_hash([check.source])}" for check in checks}
+    names = {check.name: f"{check.name} {library} {_hash(check.sources)}" for check in checks}
     known = {name: known[name] for name in names.values() if name in known}
     new = [check for check in checks if names[check.name] not in known]
     rows = each_in_a_child([partial(reached, check) for check in new], jobs, "check")
@@ -348,9 +348,7 @@ def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, 
         name: {
             "source": _hash([OPS / name]),
             "checks": checks,
-            "killed by": {
-                op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)
-            },
+            "killed by": {op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)},
         }
         for name, mutants in every.items()
         if any(key(m) in found for m in mutants)
@@ -423,7 +421,9 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         f"{total:,} changes to the sources of the ops, one at a time: operators, numbers, comparisons, dropped terms, "
         f"transposes, guards, steps in place. {specs:,} are killed by properties of `tinyattn check`, "
         f"{result['seeds']} seeded cases each, and {tests:,} of the others by tests. {len(equivalent)} are equivalent: "
-        f"no input tells them from the original, or none that an op is for. {len(survive)} survive.",
+        f"no input tells them from the original, or none that an op is for. {len(survive)} survive. Each is tried on "
+        f"what reaches its lines, the properties of its op first, then what reaches little else, for "
+        f"{result['budget']:g} seconds at most.",
         "",
         "| op | mutants | of its backward | killed by specs | killed by tests | equivalent | survive |",
         "|---|---|---|---|---|---|---|",

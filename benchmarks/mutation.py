@@ -111,7 +111,7 @@ def _by_table(node: ast.AST) -> Iterator[ast.AST]:
         if _fits(pattern, node, found):
             for change in changes:
                 yield _filled(copy.deepcopy(change), found)
-    if isinstance(node, ast.Compare) and len(node.ops) > 1:         # a < b < c: each sign by itself
+    if isinstance(node, ast.Compare) and len(node.ops) > 1:  # a < b < c: each sign by itself
         for i, sign in enumerate(node.ops):
             for pattern, changes in _PATTERNS:
                 if isinstance(pattern, ast.Compare) and type(pattern.ops[0]) is type(sign):

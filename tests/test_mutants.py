@@ -108,7 +108,7 @@ def test_killed_and_surviving_mutants_are_told_apart(toy, monkeypatch):
     """By a check that fails, by a call that does not end, and not at all; each in a process of its own."""
     monkeypatch.setattr(mutants, "module_of", lambda mutant: toy)
     monkeypatch.setattr(mutants, "PATIENCE", 0.2)
-    checks = [Check("doubled", lambda: toy.scaled(3) != 6, OPS), Check("tests: ends", lambda: toy.endless(3), OPS)]
+    checks = [Check("doubled", lambda: toy.scaled(3) != 6, ()), Check("tests: ends", lambda: toy.endless(3), ())]
     every = mutants_of(TOY, toy.__file__)
     rows = each_in_a_child([partial(mutants.tried, m, checks) for m in every], 2, "mutant")
     by = {m.name: mutants.verdict(row) for m, row in zip(every, rows, strict=True)}

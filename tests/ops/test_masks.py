@@ -69,6 +69,7 @@ def test_what_a_mask_refuses_and_leaves_alone():
     for wrong, says in (({"allowed": np.ones(3)}, "allowed is float64"), ({"lengths": 3}, "lengths is int")):
         with pytest.raises(TypeError, match=says):
             Mask(**wrong)
+    assert Mask(window=1).window == 1
     mask = Mask(causal=True)
     assert as_mask(mask) is mask
     assert Mask().array(3, 3, np.zeros(1)) is None

@@ -9,7 +9,7 @@ from tinyattn.check import adapters, gradcheck, oracles
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.common import tolerance, widened
 from tinyattn.check.specs import SPECS
-from tinyattn.ops import Mask
+from tinyattn.ops.masks import Mask, as_mask
 
 LEADS = [(), (3,), (2, 3)]
 
@@ -37,12 +37,16 @@ def test_forward(name, dtype):
 
 
 def masks(n, m, rng):
-    """Of every form: none, causal, with holes, rows and columns of nothing, one a sequence, nothing at all."""
+    """Of every form: none, causal, with holes, rows and columns of nothing, one a sequence, nothing at all.
+
+    A `Mask` that is causal is worked off in tiles, an array that happens to be is not.
+    """
     holes = rng.random((n, m)) < 0.5
     holes[n // 2 :] = False
     holes[:, m // 3] = False
     early = np.tri(n, m, dtype=bool)[::-1].copy()  # later queries see fewer keys
-    return [None, np.tri(n, m, dtype=bool), holes, early, rng.random((2, 1, n, m)) < 0.7, np.zeros((n, m), bool)]
+    arrays = [np.tri(n, m, dtype=bool), holes, early, rng.random((2, 1, n, m)) < 0.7, np.zeros((n, m), bool)]
+    return [None, Mask(causal=True), *arrays]
 
 
 @pytest.mark.parametrize(("n", "m"), [(3, 5), (64, 64), (65, 64), (150, 130), (130, 200), (150, 3), (1, 7)])
@@ -52,7 +56,7 @@ def test_fused_attention_is_attention(size, n, m, rng):
     q, k, v, dout = (rng.standard_normal((2, 3, rows, d)) for rows, d in ((n, 6), (m, 6), (m, 4), (n, 4)))
     q *= size
     for mask in masks(n, m, rng):
-        out, weights = ops.attention(q, k, v, mask)
+        out, weights = ops.attention(q, k, v, as_mask(mask).array(n, m, q))
         fused, looked = ops.fused_attention(q, k, v, mask)
         np.testing.assert_allclose(fused, out, rtol=0, atol=1e-12)
         np.testing.assert_allclose(looked.weights, weights, rtol=0, atol=1e-13)
@@ -68,7 +72,7 @@ def test_fused_attention_with_a_scale_of_its_own_and_gradients_put_where_they_be
     """Side by side in one array, whose rows are longer than a head: what stood there is written over."""
     q, k, v, dout = rng.standard_normal((4, 2, 3, 70, 5))
     for mask in masks(70, 70, rng):
-        out, weights = ops.attention(q, k, v, mask, scale=scale)
+        out, weights = ops.attention(q, k, v, as_mask(mask).array(70, 70, q), scale=scale)
         fused, looked = ops.fused_attention(q, k, v, mask, scale=scale)
         np.testing.assert_allclose(fused, out, rtol=0, atol=1e-12)
         expected = ops.attention_backward(dout, q, k, v, weights, scale=scale)[:3]
@@ -140,7 +144,7 @@ def test_fused_attention_far_from_zero(far, rng):
     q[1::2, 0] = 0  # every second row stays where it is
     mask = np.tri(70, dtype=bool)
     exact, weights = ops.attention(*(a.astype(float) for a in (q, k, v)), mask)
-    out, looked = ops.fused_attention(q, k, v, mask)
+    out, looked = ops.fused_attention(q, k, v, Mask(causal=True))
     np.testing.assert_allclose(out, exact, rtol=0, atol=2e-6 * max(1, abs(far)))
     np.testing.assert_allclose(looked.weights, weights, rtol=0, atol=2e-6 * max(1, abs(far)))
     gradients = ops.fused_attention_backward(dout, looked)
