@@ -114,7 +114,7 @@ def with_autograd(f: Callable[..., Any], constant: tuple[str, ...] = ()) -> Simp
             leaf.requires_grad_()
         y = f(**given | leaves)
         y = y[0] if isinstance(y, tuple) else y
-        dy = torch.tensor(dy, dtype=y.dtype)  # a copy: autograd may hand its upstream gradient on as it is
+        dy = torch.tensor(np.array(dy), dtype=y.dtype)  # a copy: autograd may hand its upstream gradient on as it is
         return array(torch.autograd.grad(y, tuple(leaves.values()), dy))
 
     upstream = inspect.Parameter("dy", inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -57,7 +57,8 @@ CHOICES = {
     "dead rows": "a query that may look at nothing may get NaN, or look at masked keys, as a finite fill has it",
     "relu": "the gradient of relu at 0 may be any from 0 to 1",
     "dropout": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
-    "gelu": "a gelu without `approximate` may compute the tanh form",
+    "gelu": "without `approximate` it may compute the tanh form",
+    "embedding": "one row may be padding, and have no gradient",
     "layer_norm": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
 }
 
@@ -67,8 +68,10 @@ def choices_of(spec: Any) -> list[str]:
     names = [spec.name] if spec.name in CHOICES else []
     if "mask" in _parameters(spec):
         names += ["mask", "dead rows"]
-    if spec.name in ("feed_forward", "block"):
+    if spec.name == "feed_forward":
         names.append("relu")
+    if "approximate" in _parameters(spec) and "gelu" not in names:
+        names.append("gelu")
     return [CHOICES[name] for name in names]
 
 
@@ -218,9 +221,44 @@ class TanhForm(Switch):
 
 
 def _tanh_form(op: Subject) -> Switch | None:
-    x = np.linspace(-3, 3, 7)
-    if "approximate" in op.lacks and np.allclose(op(x), oracles.gelu(x, True), rtol=0, atol=1e-6):
+    if "approximate" not in op.lacks:
+        return None
+    cases = [_widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(4)]
+    forms = [[_largest_error(op, case | {"approximate": tanh}) for case in cases] for tanh in (False, True)]
+    if max(forms[1]) < 1e-6 < max(forms[0]):
         return TanhForm("it computes the tanh form")
+    return None
+
+
+def _largest_error(op: Subject, case: Case) -> float:
+    y = op.outputs(**case | {"approximate": False})[0]
+    return float(np.max(np.abs(np.asarray(y) - _oracle(op, case)), initial=0))
+
+
+# embedding
+
+
+@dataclass(frozen=True)
+class PaddingRow(Switch):
+    """A row of the table that gets no gradient: calls that read it are left out."""
+
+    row: int = 0
+
+    def has(self, given: Case) -> bool:
+        return bool(np.any(np.asarray(given["ids"]) == self.row)) and len(given["E"]) > 0
+
+    def avoid(self, case: Case) -> Case:
+        other = 1 if self.row == 0 and len(case["E"]) > 1 else 0
+        ids = case["ids"]
+        return case | {"ids": np.where(ids == self.row, np.asarray(other, ids.dtype), ids)}
+
+
+def _padding_row(op: Subject) -> Switch | None:
+    E = np.arange(12.0).reshape(4, 3) + 1
+    dE = op.gradients({"ids": np.arange(4), "E": E}, np.ones((4, 3)))["E"]
+    silent = [row for row in range(4) if not np.any(dE[row])]
+    if len(silent) == 1 and np.all(np.delete(dE, silent[0], axis=0) == 1):
+        return PaddingRow(f"row {silent[0]} is padding, and has no gradient", silent[0])
     return None
 
 
@@ -313,6 +351,8 @@ _FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
     "relu": [_kink],
     "feed_forward": [_inner_kink],
     "gelu": [_tanh_form],
+    "gelu_feed_forward": [_tanh_form],
+    "embedding": [_padding_row],
     "dropout": [_scaled_in_evaluation],
     "layer_norm": [_eps],
 }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .cases import CaseDrawer
-from .common import ours_of
+from .common import ours_of, upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Form, Spec
@@ -56,6 +56,36 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
         found.append(best)
         left = [(case, outcome) for case, outcome in left if not best.has(case)]
     return found
+
+
+def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
+    """Arguments without which the forward can be called, and the backward cannot: a dropout's mask, in evaluation."""
+    names = [name for name in op.signature.parameters if name not in op.lacks]
+    forms = [Form(f"the gradient for {name}=None", partial(_is_none, name)) for name in names]
+    outcomes: dict[str, list[str]] = {form.says: [] for form in forms}
+    others: list[str] = []
+    until = time.monotonic() + limit
+    for case in (op.fit(case) for case in (*op.spec.special_cases(), *_cases(op))):
+        having = [form.says for form in forms if form.has(case)]
+        if not op.spec.wrt or not op.offers(case) or time.monotonic() > until:
+            continue
+        try:
+            with alarm(patience), np.errstate(all="ignore"):
+                op.gradients(case, *upstream(op.spec, case))
+            outcome = "right"
+        except TooLongError:
+            return []
+        except Violation as violation:
+            outcome = "raised" if violation.__cause__ is not None else "right"
+        except (MissingError, CannotRunError):
+            return []
+        for says in having:
+            outcomes[says].append(outcome)
+        if not having:
+            others.append(outcome)
+    if "raised" in others:
+        return []  # it raises elsewhere, too: no form explains that
+    return [form for form in forms if outcomes[form.says] and set(outcomes[form.says]) == {"raised"}]
 
 
 def _outcome(op: Subject, case: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .conventions import find_conventions
 from .diagnosis import diagnose
-from .forms import find_forms
+from .forms import find_backward_forms, find_forms
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, in_child, load
 from .property import EMPTY_BATCHES, STAGES, Property
@@ -141,7 +141,8 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
         return
     op.forms = find_forms(op, limit / 10, options["patience"])
     find_conventions(op, options["patience"])
-    send("not_offered", tuple(form.says for form in op.forms))
+    op.backward_forms = find_backward_forms(op, limit / 10, options["patience"])
+    send("not_offered", tuple(form.says for form in (*op.forms, *op.backward_forms)))
     send("conventions", tuple(switch.says for switch in op.conventions))
 
 

@@ -49,6 +49,9 @@ def mask_forms(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> tuple[For
     )
 
 
+ODD_HEADS = Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1)
+
+
 @dataclass(frozen=True)
 class Spec:
     """The specification of a function: its names, the cases it is tried on, its properties.

@@ -71,6 +71,7 @@ class Subject:
         self.forward = forward
         self.remembered: dict[str, Any] = {}  # what a spec has found out about it, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
+        self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions.py)
         self._passing = _plan(forward, self.signature, spec.function)
         self._called = _own_names(forward, self._passing)
@@ -168,6 +169,9 @@ class Subject:
         name = f"{self.spec.function}_backward"
         if self._backward is None:
             raise MissingError(f"there is no `{name}`")
+        for form in self.backward_forms:
+            if form.has(case):
+                raise NotOfferedError(form.says)
         known, spare = self._remembered_by_forward(case)
         asked = self._asked()
         takes = dict(zip(asked, upstream, strict=False))

@@ -126,6 +126,9 @@ class Trial:
         except CannotRunError:
             raise
         except TooLongError:
+            if self.prop.once:  # a training may take longer than there is time
+                self.missing = "it had not ended in the time there was: --time-limit gives it more"
+                return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds")
             self._failed(shown, self.too_long)
         except RoundingViolation as violation:

@@ -10,7 +10,7 @@ from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec
+from ..spec import Form, Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -109,5 +109,6 @@ SPEC = Spec(
         "embedding(ids, E): ids (...) of any integer dtype, 0..V-1, repeated as often as you like; E (V, d) -> (..., d)",
         "no id is special: 0 is a row like any other",
     ),
+    forms=(Form("a table of one row", lambda case: len(case["E"]) == 1),),
     special_cases=special_cases,
 )
