@@ -42,7 +42,6 @@ from tqdm import tqdm
 import tinyattn
 from benchmarks.machine import RESULTS, ROOT, describe_code
 from benchmarks.mutation import Mutant, become, mutants_of
-from tests.check.test_specs import ours
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Property
 from tinyattn.check.specs import SPECS, Spec, properties_of
@@ -117,7 +116,7 @@ def key(mutant: Mutant) -> str:
 
 def spec_checks() -> Iterator[Check]:
     for spec in SPECS.values():
-        op = Subject(ours(spec), spec)
+        op = Subject(spec.ours(), spec)
         for prop in properties_of(spec):
             sources = tuple(Path(f.__code__.co_filename) for f in (spec.case, prop.holds))
             yield Check(f"spec {spec.name}: {prop.name}", partial(property_fails, op, spec, prop), sources)
