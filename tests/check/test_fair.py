@@ -109,7 +109,7 @@ def fixed_layer_norm(x, gamma, beta):
 
 
 CONVENTIONS = [
-    ("softmax", filled(-1e9), "masked logits are finite"),
+    ("softmax", filled(-1e9), "gets an average, not zeros"),
     ("softmax", filled(-np.inf), "gets NaN, not zeros"),
     ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else ~mask), "where a query may not look"),
     ("attention", lambda q, k, v, mask=None: ops.softmax(
