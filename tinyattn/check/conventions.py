@@ -6,6 +6,7 @@ else can be checked, and leaves out the calls that it decides. `tinyattn check -
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -20,7 +21,8 @@ from .isolation import alarm
 from .property import Violation, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
 
-HUGE = 2.0**40  # logits beyond it show whether a mask is filled with -inf or with a large number
+FILLED = 1000.0  # a finite fill of masked logits has to lie below any logits of this size: otherwise it is a bug
+LARGE = 5000.0  # logits beyond it may lie below a finite fill
 Case = dict[str, Any]
 
 
@@ -123,26 +125,27 @@ def _mask(op: Subject) -> Switch | None:
     if "mask" in op.lacks:
         return None
     cases = []
-    for case in _drawn(op):
+    for case in _drawn(op, lambda mask: mask.shape[-1] > 1):
         mask = case["mask"]
-        if mask is not None and mask.shape[-1] > 1:
-            places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
-            cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
-    if len(cases) < 2 or any(_agrees(op, case) for case in cases[:4]):
+        places = np.add.outer(np.arange(math.prod(mask.shape[:-1])), np.arange(mask.shape[-1]))
+        cases.append(case | {"mask": (places % 2 == 0).reshape(mask.shape)})
+    if len(cases) < 2 or any(_agrees(op, case) for case in cases):
         return None
     for meaning in MEANINGS:
-        if all(_agrees(op, case, meaning.given(case)) for case in cases[:4]):
+        if all(_agrees(op, case, meaning.given(case)) for case in cases):
             return meaning
     return None
 
 
 @dataclass(frozen=True)
 class DeadRows(Switch):
+    finite: bool = False
+
     def has(self, given: Case) -> bool:
         mask = given.get("mask")
         if mask is None or not np.size(mask):
             return False
-        return bool(np.any(~np.any(mask, axis=-1))) or _largest(given) >= HUGE
+        return bool(np.any(~np.any(mask, axis=-1))) or (self.finite and _logits(given) >= LARGE)
 
     def avoid(self, case: Case) -> Case:
         mask = case.get("mask")
@@ -154,11 +157,9 @@ def _dead_rows(op: Subject) -> Switch | None:
     if "mask" in op.lacks:
         return None
     seen = set()
-    for case in _drawn(op):
-        mask = case["mask"]
-        if mask is None or mask.ndim < 2 or mask.shape[-2] < 2:
-            continue
-        mask = np.ones_like(mask)
+    cases = list(_drawn(op, lambda mask: mask.ndim > 1 and mask.shape[-2] > 1))
+    for case in cases:
+        mask = np.ones_like(case["mask"])
         mask[..., 0, :] = False
         case = _widened(case | {"mask": mask})
         y, right = (np.asarray(value, np.float64) for value in (op.outputs(**case)[0], _oracle(op, case)))
@@ -173,7 +174,35 @@ def _dead_rows(op: Subject) -> Switch | None:
             )
         elif not np.all(np.isfinite(dead)):
             return None
-    return DeadRows(seen.pop()) if len(seen) == 1 else None
+    if len(seen) != 1:
+        return None
+    switch = DeadRows(seen.pop())
+    if "average" not in switch.says:
+        return switch
+    moderate = [switch.avoid(case) for case in cases]
+    small = any(_agrees(op, case) and not _agrees(op, _with_logits(case, FILLED)) for case in moderate)
+    return None if small else replace(switch, finite=True)
+
+
+def _logits(given: Case) -> float:
+    """A bound on the logits: of softmax, of attention, or of a layer that projects its queries and keys."""
+    if "s" in given:
+        return _size(given["s"])
+    if "q" in given:
+        return _size(given["q"]) * _size(given["k"]) * math.sqrt(given["q"].shape[-1])
+    x, memory = given["x"], given.get("memory", given["x"])
+    return _size(x @ given["W_q"]) * _size(memory @ given["W_k"]) * math.sqrt(given["W_q"].shape[1])
+
+
+def _with_logits(case: Case, size: float) -> Case:
+    """The case with its queries, or logits, made as large."""
+    name = next(name for name in ("s", "q", "W_q") if name in case)
+    factor = case[name].dtype.type(size / max(_logits(case), 1e-3))
+    return case | {name: case[name] * factor}
+
+
+def _size(x: np.ndarray) -> float:
+    return float(np.max(np.abs(x), initial=0))
 
 
 # activations
@@ -361,12 +390,11 @@ _FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
 # what finders have in common
 
 
-def _drawn(op: Subject) -> Iterator[Case]:
-    """Cases that `op` takes, with a mask of every kind."""
-    for seed in range(24):
-        case = op.fit(op.spec.case(CaseDrawer.seeded(seed)))
-        if op.offers(case):
-            yield case
+def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool], count: int = 6) -> Iterator[Case]:
+    """Cases that `op` takes, with a mask as wanted."""
+    drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
+    having = (case for case in drawn if case["mask"] is not None and wanted(case["mask"]) and op.offers(case))
+    return itertools.islice(having, count)
 
 
 def _oracle(op: Subject, case: Case) -> Any:
