@@ -126,6 +126,13 @@ def flattened(dp, p):
     return np.sum(dp * p, axis=-1)
 
 
+def in_place(dp, p):
+    before = dp.copy()
+    if dp.flags.writeable:
+        dp *= 0
+    return ops.softmax_backward(before, p)
+
+
 def endless(dp, p):
     while True:
         pass
@@ -142,11 +149,11 @@ def raising(dp, p):
         (3, ["3 (int) is no answer here, expected a function"]),
         (raising, ["it raises an error.", "AttributeError", "has no attribute 'nothing'", "(line"]),
         (flattened, ["wrong shape.", "ds has the wrong shape", "smallest counterexample:", "dp = ["]),
-        (lambda dp, p: dp.astype("f2"), ["wrong dtype."]),
+        (lambda dp, p: ops.softmax_backward(dp, p).astype("f8"), ["wrong dtype."]),
         (lambda dp, p: (dp * p).tolist(), ["wrong type.", "ds is a list, expected an array of numbers"]),
         (lambda dp, p: None, ["it returned None. Is the `return` missing?"]),
         (lambda dp, p: dp * p, ["right shape, wrong values.", "expected ", "got ", "hint: "]),
-        (lambda dp: dp, ["it changes or gives back what it was given.", "ds shares memory with dp"]),
+        (in_place, ["it changes or gives back what it was given.", "the dp that the backward was given"]),
         (lambda dp, p, cache: dp, ["it cannot be called.", "asks for `cache`"]),
     ],
 )

@@ -12,30 +12,36 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from .frameworks import subject_of
 from .isolation import load
 from .property import Property
 from .report import describe
+from .runner import look_at
 from .specs import get_spec, properties_of
-from .subject import Subject
 from .trial import try_property
 
 
-def properties_for(implementation: Any, spec: str, *, examples: int = 50, seed: int = 0) -> Callable[..., None]:
+def properties_for(
+    implementation: Any, spec: str, *, examples: int = 50, seed: int = 0, strict: bool = False
+) -> Callable[..., None]:
     """A parametrised pytest test: one case a property of `spec`, named after it; what cannot be tried is skipped.
 
     `implementation` is as in `check_implementation`: a module, an object, a function, or the name of one. It runs in
-    the test's own process. Raises ValueError for an unknown spec, CannotRunError if its function is missing,
+    the test's own process. Forms of a call that are not offered, other conventions and rounding are no failures, unless
+    `strict` is asked for. Raises ValueError for an unknown spec, CannotRunError if its function is missing,
     ImportError without pytest or hypothesis.
     """
     import pytest
 
     known = get_spec(spec)
-    op = Subject(load(implementation) if isinstance(implementation, str) else implementation, known)
+    op = subject_of(load(implementation) if isinstance(implementation, str) else implementation, known)
+    if not strict:
+        look_at(op)
 
-    @pytest.mark.parametrize("prop", properties_of(known), ids=lambda prop: f"{prop.stage}-{prop.name}")
+    @pytest.mark.parametrize("prop", properties_of(op.spec), ids=lambda prop: f"{prop.stage}-{prop.name}")
     def test(prop: Property) -> None:
         __tracebackhide__ = True
-        found = try_property(op, known, prop, examples=examples, seed=seed)
+        found = try_property(op, op.spec, prop, examples=examples, seed=seed, strict=strict)
         if found.outcome == "skipped":
             pytest.skip(found.message)
         if found.outcome == "fails":

@@ -139,11 +139,19 @@ def _prepare(send: Callable[[str, Any], None], op: Subject, options: dict[str, A
     """Find out which forms and conventions it has, and send them. Raises CannotRunError if every call raises."""
     if options["strict"]:
         return
-    op.forms = find_forms(op, limit / 10, options["patience"])
-    find_conventions(op, options["patience"])
-    op.backward_forms = find_backward_forms(op, limit / 10, options["patience"])
+    look_at(op, limit / 10, options["patience"])
     send("not_offered", tuple(form.says for form in (*op.forms, *op.backward_forms)))
     send("conventions", tuple(switch.says for switch in op.conventions))
+
+
+def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
+    """Find out which forms `op` does not take and which conventions it follows, and leave them out from now on.
+
+    Raises CannotRunError if every call raises.
+    """
+    op.forms = find_forms(op, limit, patience)
+    find_conventions(op, patience)
+    op.backward_forms = find_backward_forms(op, limit, patience)
 
 
 def _try_all(

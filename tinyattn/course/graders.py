@@ -112,7 +112,7 @@ class Function:
                 if empty is not None:
                     return empty
                 report = check_in_process(
-                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE
+                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE, strict=True
                 )
             except CannotRunError as error:
                 return Grade(WRONG, "it cannot be called.", (f"  {error}",))
