@@ -161,8 +161,13 @@ class Subject:
         return lambda *args, **kwargs: called(f, name, *args, **kwargs)
 
     def gradients(self, case: dict[str, Any], *upstream: Any) -> dict[str, Any]:
-        """The gradients that the backward returns for these upstream gradients, by argument."""
-        return self.name_gradients(case, self.backward(self.prepared(case, upstream)))
+        """The gradients that the backward returns for these upstream gradients, by argument.
+
+        It gets copies: whether it writes into what it is given is a question of its own, not one of numbers.
+        """
+        takes = self.prepared(case, upstream)
+        takes = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in takes.items()}
+        return self.name_gradients(case, self.backward(takes))
 
     def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
         """Run the forward. -> the backward's arguments under its own names, upstream gradients first."""
