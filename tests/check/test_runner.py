@@ -10,6 +10,8 @@ import pytest
 
 from tinyattn import cli, ops
 from tinyattn.check import check_implementation, properties_for
+from tinyattn.check.command import ours
+from tinyattn.check.isolation import load
 from tinyattn.check.specs import SPECS
 from tinyattn.check.zoo import ZOO
 
@@ -180,6 +182,12 @@ def test_list_and_contract(capsys):
     assert code == 0
     assert "the biased variance" in out
     assert "inputs keep every bit" in out
+
+
+@pytest.mark.parametrize("kind", SPECS)
+def test_self_knows_where_the_librarys_own_is(kind, capsys):
+    """By the name that it prints, anybody can check it."""
+    assert hasattr(load(ours(kind)), SPECS[kind].function)
 
 
 def test_self_and_zoo_are_commands(capsys, monkeypatch):

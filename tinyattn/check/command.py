@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
                     examples=options.examples,
                     seed=options.seed,
                     time_limit=options.time_limit,
-                    strict=options.strict,
+                    strict=options.strict or options.self,
                     progress=_advance(bar),
                 )
             )

@@ -6,6 +6,7 @@ else can be checked, and leaves out the calls that it decides. `tinyattn check -
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -93,8 +94,6 @@ def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
 
 
 def _parameters(spec: Any) -> Any:
-    import inspect
-
     return inspect.signature(getattr(spec.ours(), spec.function)).parameters if spec.common else {}
 
 
@@ -143,13 +142,15 @@ class DeadRows(Switch):
 
     def has(self, given: Case) -> bool:
         mask = given.get("mask")
-        if mask is None or not np.size(mask):
+        if not isinstance(mask, np.ndarray) or not mask.size:
             return False
         return bool(np.any(~np.any(mask, axis=-1))) or (self.finite and _logits(given) >= LARGE)
 
     def avoid(self, case: Case) -> Case:
         mask = case.get("mask")
-        return case if mask is None else case | {"mask": mask | ~np.any(mask, axis=-1, keepdims=True)}
+        if not isinstance(mask, np.ndarray):
+            return case
+        return case | {"mask": mask | ~np.any(mask, axis=-1, keepdims=True)}
 
 
 def _dead_rows(op: Subject) -> Switch | None:
@@ -169,9 +170,7 @@ def _dead_rows(op: Subject) -> Switch | None:
         if np.all(np.isnan(dead)):
             seen.add("a query that may look at nothing gets NaN, not zeros")
         elif np.all(np.isfinite(dead)) and not _near(dead, right[..., 0, :], case):
-            seen.add(
-                "a query that may look at nothing gets an average, not zeros: masked logits are finite"
-            )
+            seen.add("a query that may look at nothing gets an average, not zeros: masked logits are finite")
         elif not np.all(np.isfinite(dead)):
             return None
     if len(seen) != 1:
@@ -393,8 +392,8 @@ _FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
 def _drawn(op: Subject, wanted: Callable[[np.ndarray], bool], count: int = 6) -> Iterator[Case]:
     """Cases that `op` takes, with a mask as wanted."""
     drawn = (op.fit(op.spec.case(CaseDrawer.seeded(seed))) for seed in range(400))
-    having = (case for case in drawn if case["mask"] is not None and wanted(case["mask"]) and op.offers(case))
-    return itertools.islice(having, count)
+    masked = (case for case in drawn if isinstance(case["mask"], np.ndarray) and wanted(case["mask"]))
+    return itertools.islice(filter(op.offers, masked), count)
 
 
 def _oracle(op: Subject, case: Case) -> Any:

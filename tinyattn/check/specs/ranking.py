@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -188,7 +187,7 @@ SPEC = Spec(
     says="rank = 1 + #greater + #equal others / 2; HR@k = [rank within k], NDCG@k = HR@k / log2(rank + 1)",
     function="hit_rate",
     case=case,
-    ours=lambda: SimpleNamespace(hit_rate=adapters.hit_rate, ndcg=adapters.ndcg),
+    ours=lambda: adapters,
     properties=PROPERTIES,
     outputs=("value",),
     others=("ndcg",),
