@@ -218,6 +218,19 @@ def test_a_bug_is_named_only_if_it_explains_what_is_shown():
     assert set(report.diagnosis.names) <= {"target_by_value"}
 
 
+def test_chance_is_not_called_a_bug_that_it_looks_like_once():
+    """Dropout that draws in evaluation, too: if it keeps everything it is x / (1 - rate)."""
+    rng = np.random.default_rng(0)
+
+    def dropout(x, keep, rate):
+        return ops.dropout(x, rng.random(x.shape) < 0.9 if keep is None else keep, rate)
+
+    for _ in range(3):
+        report = check(dropout, "dropout", examples=5)
+        assert report.verdict == "wrong"
+        assert not report.diagnosis
+
+
 # rounding
 
 

@@ -83,6 +83,8 @@ def diagnose(
     truth = {i: _zoo_run(frozenset(), op, i) for i in cases}
     for aspect in range(ASPECTS):
         wrong = [i for i in cases if _compare(seen[i], truth[i], truth[i], aspect) != AGREE]
+        if aspect in (0, 1, 2) and any(seen[i].get("repeats") is False for i in wrong):
+            break  # chance, and no bug, may give the numbers of one
         if wrong:
             found = _shown_by(shown, op, _matching(_Match(op, spec, seen, truth, wrong, aspect), until))
             return found or _shown_by(shown, op, _by_failures(op, spec, set(failed), seen, truth))
