@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import check_implementation, check_in_process
+from tinyattn.check import adapters, check_implementation, check_in_process
 from tinyattn.check.property import RoundingViolation, Violation, close, same_bits
 from tinyattn.check.specs import SPECS
 
@@ -83,6 +83,50 @@ def test_a_crash_of_the_backward_alone_is_a_failure():
     assert check(Mine(softmax=ops.softmax, softmax_backward=backward), "softmax").verdict == "wrong"
 
 
+def test_two_forms_at_once_are_both_found():
+    def linear(x, W, b):
+        _n, _d = x.shape
+        return x @ W + b
+
+    report = check(linear, "linear")
+    assert report, report
+    assert "b=None" in report.not_offered
+    assert "x with two batch axes" in report.not_offered or "x with 4 axes" in report.not_offered
+
+
+def test_a_mask_may_have_to_have_two_axes_in_every_kind():
+    def cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask=None):
+        if mask is not None:
+            mask.shape[1]
+        return adapters.cross_attention(x, memory, W_q, W_k, W_v, W_o, heads, mask)
+
+    report = check(cross_attention, "cross_attention")
+    assert report, report
+    assert "a mask of one axis" in report.not_offered
+
+
+def test_what_was_never_tried_does_not_hold():
+    def softmax(s):
+        _n, _m = s.shape
+        return ops.softmax(s)
+
+    report = check(softmax, "softmax")
+    assert report, report
+    assert all(f.tries for f in report.findings if f.outcome == "holds")
+    assert [f.outcome for f in report.findings if f.property == "several_axes"] == ["skipped"]
+
+
+def test_a_name_does_not_depend_on_what_was_checked_before():
+    def backward(dy, x, gamma, eps=1e-5):
+        dx, dgamma, dbeta = batched_layer_norm_backward(dy, x, gamma, eps)
+        return dx, dgamma / max(dy[..., 0].size, 1), dbeta
+
+    mine = Mine(layer_norm=batched_layer_norm, layer_norm_backward=backward)
+    first = check(mine, "layer_norm").diagnosis.names
+    check(Mine(layer_norm=ops.layer_norm, layer_norm_backward=lambda dy, x_hat, rstd, gamma: 3 * (dy,)), "layer_norm")
+    assert check(mine, "layer_norm").diagnosis.names == first != ()
+
+
 # conventions
 
 
@@ -120,6 +164,7 @@ CONVENTIONS = [
     ("gelu", lambda x: ops.gelu(x, True), "it computes the tanh form"),
     ("layer_norm", std_layer_norm, "eps is added to the standard deviation"),
     ("layer_norm", fixed_layer_norm, "eps is 1e-06, and cannot be given"),
+    ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-8)[0], "eps is 1e-08, and cannot be given"),
 ]  # fmt: skip
 
 
@@ -136,9 +181,10 @@ def test_another_convention_is_said_and_is_a_failure_only_where_it_is_asked_for(
 
 
 def test_the_library_differs_by_no_convention_and_offers_every_form():
-    for name in ("softmax", "attention", "relu", "dropout", "gelu", "layer_norm", "feed_forward"):
-        report = check(SPECS[name].ours(), name, examples=2, stages=("shapes",))
-        assert report.conventions == report.not_offered == ()
+    for name, spec in SPECS.items():
+        if spec.common:
+            report = check(spec.ours(), name, examples=2, stages=("shapes",))
+            assert report.conventions == report.not_offered == (), report
 
 
 def test_a_bug_behind_a_convention_is_named():

@@ -63,6 +63,7 @@ CHOICES = {
     "gelu": "without `approximate` it may compute the tanh form",
     "embedding": "one row may be padding, and have no gradient",
     "layer_norm": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
+    "eps": "without `eps` it may be any from 1e-12 to 1e-3",
 }
 
 
@@ -75,6 +76,8 @@ def choices_of(spec: Any) -> list[str]:
         names.append("relu")
     if "approximate" in _parameters(spec) and "gelu" not in names:
         names.append("gelu")
+    if "eps" in _parameters(spec) and "layer_norm" not in names:
+        names.append("eps")
     return [CHOICES[name] for name in names]
 
 
@@ -314,18 +317,33 @@ def _scaled_in_evaluation(op: Subject) -> Switch | None:
 @dataclass(frozen=True)
 class FixedEps(Switch):
     value: float = 1e-5
+    default: float = 1e-5  # the library's, so that it may be left out
 
     def has(self, given: Case) -> bool:
-        return given.get("eps", 1e-5) != self.value
+        return given.get("eps", self.default) != self.value
 
     def avoid(self, case: Case) -> Case:
         return case | {"eps": self.value}
 
     def given(self, given: Case) -> Case:
-        return given | {"eps": 1e-5}  # the default, so that it may be left out
+        return given | {"eps": self.default}
 
 
 EPS = (1e-3, 1e-4, 1e-6, 1e-7, 1e-8, 1e-10, 1e-12)
+
+
+def _fixed_eps(op: Subject) -> Switch | None:
+    """How large eps is, where it cannot be given, of any kind that has one."""
+    default = op.signature.parameters["eps"].default
+    if "eps" not in op.lacks:
+        return None
+    cases = [_widened(op.spec.case(CaseDrawer.seeded(seed, ((2,),)))) for seed in range(6)]
+    cases = [case | {"x": 0.01 * case["x"]} for case in cases]  # small, so that eps counts
+    for eps in (default, *EPS):
+        found = ((op.outputs(**case | {"eps": default})[0], _oracle(op, case | {"eps": eps})) for case in cases)
+        if all(np.shape(y) == right.shape and np.allclose(y, right, rtol=0, atol=1e-9) for y, right in found):
+            return None if eps == default else FixedEps(f"eps is {eps:g}, and cannot be given", eps, default)
+    return None
 
 
 def _eps(op: Subject) -> Switch | None:
@@ -383,6 +401,9 @@ _FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
     "embedding": [_padding_row],
     "dropout": [_scaled_in_evaluation],
     "layer_norm": [_eps],
+    "rms_norm": [_fixed_eps],
+    "block": [_fixed_eps],
+    "post_ln_block": [_fixed_eps],
 }
 
 

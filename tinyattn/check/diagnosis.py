@@ -361,7 +361,8 @@ _RUNS: dict[Any, Observation] = {}  # of the zoo, on cases as a subject takes th
 def _zoo_run(bugs: frozenset[str], like: Subject, i: int) -> Observation:
     """What the zoo's implementation shows of case i, as `like` takes it."""
     spec = like.spec
-    key = spec.name, bugs, i, tuple(like.lacks), tuple(switch.says for switch in like.conventions)
+    forms, conventions = (tuple(x.says for x in known) for known in (like.forms, like.conventions))
+    key = spec.name, bugs, i, tuple(like.lacks), forms, conventions  # by these the case was fitted
     if key not in _RUNS:
         with np.errstate(all="ignore"):
             _RUNS[key] = (spec.observe or observe_call)(_zoo_subject(spec.name, bugs), spec, _case(like, i))

@@ -47,8 +47,9 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     if not {"right", "wrong"} & set(reasons):
         raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
     found: list[Form] = []
+    forms = _forms(op)
     while any(_raised(outcome) for _, outcome in left):
-        of_form = {form: [outcome for case, outcome in left if form.has(case)] for form in _forms(op)}
+        of_form = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
         refused = [form for form, outcomes in of_form.items() if _refuses(outcomes)]
         if not refused:
             break
@@ -111,17 +112,24 @@ def _refuses(outcomes: list[str]) -> bool:
 
 
 def _cases(op: Subject) -> list[dict[str, Any]]:
-    """Cases with every number of batch axes, and a few of each of the spec's own forms."""
+    """Cases with every number of batch axes, also with every optional argument, and a few of each other form."""
     cases = [op.spec.case(CaseDrawer.seeded(seed, (lead,))) for seed in range(SEEDS) for lead in LEADS]
-    for form in op.spec.forms:
+    name = next(iter(_gaining(op.spec)), next(iter(cases[0])))
+    full: dict[int, list[dict[str, Any]]] = {}  # by axes of the first argument with a batch
+    for seed, lead in itertools.product(range(SEEDS, 5 * SEEDS), LEADS):
+        case = op.spec.case(CaseDrawer.seeded(seed, (lead,)))
+        if all(x is not None for x in case.values()):
+            full.setdefault(np.ndim(case[name]), []).append(case)
+    cases += [case for alike in full.values() for case in alike[: SEEDS // 2]]
+    for form in _other_forms(op):
         others = (op.spec.case(CaseDrawer.seeded(seed, LEADS)) for seed in range(SEEDS, 20 * SEEDS))
         cases += itertools.islice((case for case in others if form.has(case)), SEEDS)
     return cases
 
 
 def _forms(op: Subject) -> list[Form]:
-    """Every form that is looked for: by batch axes, by arguments left out, and the spec's own."""
-    forms = list(op.spec.forms)
+    """Every form that is looked for: by batch axes, by arguments left out, by masks and heads, and the spec's own."""
+    forms = _other_forms(op)
     name, plain = _batched(op)
     for axes in {np.ndim(case[name]) for case in _cases(op)} if name else ():
         words = f"with {axes} axes" if plain is None else _BATCH.get(axes - plain, f"with {axes} axes")
@@ -129,6 +137,17 @@ def _forms(op: Subject) -> list[Form]:
     for argument in op.signature.parameters:
         if argument not in op.lacks:
             forms.append(Form(f"{argument}=None", partial(_is_none, argument)))
+    return forms
+
+
+def _other_forms(op: Subject) -> list[Form]:
+    """The spec's own forms, and those of every spec with a mask, or with heads."""
+    names = op.signature.parameters
+    forms = list(op.spec.forms)
+    if "mask" in names:
+        forms.append(Form("a mask of one axis", lambda case: np.ndim(case.get("mask", 0)) == 1))
+    if "heads" in names and "W_q" in names:
+        forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))
     return forms
 
 

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from .cases import CaseDrawer
+from .isolation import alarm
 from .property import Violation
 from .spec import Spec
-from .subject import MissingError, Subject
+from .subject import MissingError, Subject, TooLongError
 
 
 class Torch:
@@ -77,6 +78,7 @@ class Jax:
         return {name: cls.lower(g) for name, g in pull(jax.numpy.asarray(dy, y.dtype).reshape(y.shape))[0].items()}
 
 
+PATIENCE = 10.0  # seconds for a call
 FRAMEWORKS: tuple[Any, ...] = (Torch, Jax)
 
 
@@ -107,10 +109,13 @@ def _returns_arrays(op: Subject) -> bool:
             try:
                 if not op.spec.common:
                     return not _is_module(op.implementation)
-                y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
+                with alarm(PATIENCE):
+                    y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
                 return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays and returns its own
             except (Violation, MissingError):
                 continue
+            except TooLongError:
+                return True  # it will be told when it is tried
     return False
 
 
@@ -208,7 +213,7 @@ def _torch_words(F: Any) -> dict[str, Callable[..., Any]]:
     def layer_norm(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
         return F.layer_norm(x, x.shape[-1:], gamma, beta, eps)
 
-    def rms_norm(x: Any, gamma: Any, eps: float = 1e-6) -> Any:
+    def rms_norm(x: Any, gamma: Any, eps: float = 1e-5) -> Any:
         return F.rms_norm(x, x.shape[-1:], gamma, eps)
 
     def linear(x: Any, W: Any, b: Any = None) -> Any:

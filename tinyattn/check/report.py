@@ -79,7 +79,7 @@ class Report:
 
 
 def by_gravity(finding: Finding) -> int:
-    """A key to sort failures by: the gravest first, and what is explained by a raised error before what is not."""
+    """A key to sort failures by: the gravest first."""
     return list(GRAVITY).index(finding.gravity)
 
 
@@ -123,12 +123,12 @@ def remarks(report: Report) -> Iterator[str]:
     yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
 
 
-def describe(first: Finding, diagnosis: Any = None) -> Iterator[str]:
+def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> Iterator[str]:
     """A failure in lines of text: the statement, the smallest counterexample, expected against got, and a hint."""
     yield f"FAILS  {first.statement}"
     yield f"       ({first.stage}: {first.property}, {_HELD_TO[first.exactness]})"
     if first.counterexample:
-        yield "smallest counterexample:"
+        yield "smallest counterexample:" if smallest else "a counterexample:"
         yield from ("    " + line for line in first.counterexample.splitlines())
     yield f"{first.message}"
     if first.expected:
@@ -151,7 +151,12 @@ def also_fails(failures: list[Finding]) -> Iterator[str]:
         names = [f.property for f in rest if f.gravity == gravity]
         if names:
             yield f"{title}: {', '.join(names)}"
-    yield from (f"contract: {f.message} ({f.property})" for f in rest if f.gravity == "contract")
+    told: set[str] = set()
+    for f in rest:
+        if f.gravity == "contract" and (not f.cause or f.cause not in told):
+            told.add(f.cause)
+            alike = [g.property for g in rest if g is f or (f.cause and g.gravity == "contract" and g.cause == f.cause)]
+            yield f"contract: {f.message} ({', '.join(alike)})"
 
 
 def problem_line(report: Report) -> str:
@@ -178,7 +183,8 @@ def junit(reports: Iterable[Report]) -> str:
         for f in report.findings:
             case = ElementTree.SubElement(suite, "testcase", classname=f"{report.kind}.{f.stage}", name=f.property)
             if f.outcome == "fails":
-                said = describe(f, report.diagnosis if f is report.failures[0] else None)
+                first = f is report.failures[0]
+                said = describe(f, report.diagnosis if first else None, smallest=first)
                 ElementTree.SubElement(case, "failure", type=f.gravity, message=_xml(f.message)).text = _xml(
                     "\n".join(said)
                 )

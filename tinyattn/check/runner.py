@@ -70,7 +70,9 @@ def check_implementation(
         elif what != "ended":
             extra[what] = value
         elif value.startswith(OUT_OF_TIME):
-            extra["problem"] = f"{value} (during {trying})" if trying or found else f"{value} (it was being imported)"
+            during = f"during {trying}" if trying else f"after {len(found)} properties"
+            if not any(finding.outcome == "fails" for finding in found.values()):  # what was found stays found
+                extra["problem"] = f"{value} ({during if trying or found else 'it was being imported'})"
         elif value and trying:
             found[trying] = _crashed(known, trying, value)
         elif value and not found:

@@ -37,19 +37,11 @@ class Form:
     has: Callable[[dict[str, Any]], bool]
 
 
-def mask_forms(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> tuple[Form, ...]:
-    """Forms of a mask: of one axis, or not written out as `scores(case)`, the shape of what it masks."""
-
-    def has(case: dict[str, Any], wanted: Callable[[Any], bool]) -> bool:
-        return case.get("mask") is not None and wanted(case["mask"])
-
-    return (
-        Form("a mask of one axis", lambda case: has(case, lambda mask: mask.ndim == 1)),
-        Form("a mask that is broadcast", lambda case: has(case, lambda mask: mask.shape != scores(case))),
+def broadcast_masks(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> Form:
+    """The form of a mask that is not written out as `scores(case)`, the shape of what it masks."""
+    return Form(
+        "a mask that is broadcast", lambda case: case.get("mask") is not None and case["mask"].shape != scores(case)
     )
-
-
-ODD_HEADS = Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1)
 
 
 @dataclass(frozen=True)
@@ -58,7 +50,7 @@ class Spec:
 
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases` are
-    those that random draws do not reach, to tell bugs apart. `forms` are forms of a call that an implementation may
+    those that random draws do not reach, to tell bugs apart. `forms` are forms of a call that an implementation need
     not take, beyond those that every spec has (forms.py). `observe` replaces `observe_call` where results and
     gradients are not what matters; `shown` turns a case into what a report shows. `common` is False where the common
     properties make no sense.

@@ -77,7 +77,7 @@ class Subject:
         self._called = _own_names(forward, self._passing)
         self._backward = getattr(implementation, f"{name}_backward", None) if spec.wrt else None
         if spec.wrt and self._backward is None:
-            self._backward = getattr(forward, "backward", None)  # of a layer, or by autograd (adapting.py)
+            self._backward = getattr(forward, "backward", None)  # a layer's, or autograd's
         if spec.wrt:
             self._ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
         self.lacks = [
@@ -104,9 +104,9 @@ class Subject:
 
     def offers(self, case: dict[str, Any]) -> bool:
         """Whether it takes a call of this form."""
-        return not self._left_out(case)
+        return not self.left_out(case)
 
-    def _left_out(self, given: dict[str, Any]) -> str:
+    def left_out(self, given: dict[str, Any]) -> str:
         """The form that a call has and the implementation does not take, or the convention that decides it; or ""."""
         every: list[Form | Switch] = [*self.forms, *self.conventions]
         return next((form.says for form in every if form.has(given)), "")
@@ -120,7 +120,7 @@ class Subject:
 
     def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
-        left_out = self._left_out(given)
+        left_out = self.left_out(given)
         if left_out:
             raise NotOfferedError(left_out)
         positional, named = [], {}

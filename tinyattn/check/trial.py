@@ -109,8 +109,10 @@ class Trial:
             return
         self.tries += 1
         case = self.op.fit(case)
-        if not self.op.offers(case):
+        left_out = self.op.left_out(case)
+        if left_out:
             self.tries -= 1
+            self.not_offered = left_out
             return
         self.case = case
         given = {n: x for n, x in case.items() if n not in self.op.lacks}
@@ -148,8 +150,9 @@ class Trial:
         prop = self.prop
         common = (prop.name, prop.stage, prop.statement, prop.exactness)
         if not self.failed:
-            if self.missing or (not self.tries and self.not_offered):
-                return Finding(*common, "skipped", self.tries, message=self.missing or self.not_offered)
+            if self.missing or not self.tries:
+                why = self.missing or self.not_offered or "there was no time left"
+                return Finding(*common, "skipped", self.tries, message=why)
             return Finding(*common, "holds", self.tries, note=self.note)
         violation = self.violation or Violation("it fails on some calls and not on others")
         hint = prop.hint

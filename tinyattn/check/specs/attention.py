@@ -12,7 +12,7 @@ from .. import oracles
 from ..cases import CaseDrawer
 from ..families import causal, linear_in, onto_itself
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, mask_forms
+from ..spec import Spec, broadcast_masks
 from ..subject import MissingError, Subject
 
 PROPERTIES: list[Property] = []
@@ -345,5 +345,5 @@ SPEC = Spec(
     ),
     scale=lambda case: 10 * largest(case["q"], case["k"], case["v"], case["bias"]) ** 2,
     special_cases=special_cases,
-    forms=mask_forms(lambda case: (*case["q"].shape[:-1], case["k"].shape[-2])),
+    forms=(broadcast_masks(lambda case: (*case["q"].shape[:-1], case["k"].shape[-2])),),
 )

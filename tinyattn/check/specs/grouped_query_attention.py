@@ -11,7 +11,7 @@ from ..cases import CaseDrawer
 from ..common import tolerance, widened
 from ..families import batch_apart, causal, linear_in
 from ..property import Property, close, stating
-from ..spec import ODD_HEADS, Spec
+from ..spec import Spec
 from ..subject import Subject
 from . import multi_head_attention
 
@@ -79,7 +79,6 @@ SPEC = Spec(
     ours=lambda: adapters,
     properties=PROPERTIES,
     outputs=("y",),
-    forms=(ODD_HEADS,),
     oracle=oracles.grouped_query_attention,
     wrt=("x", "W_q", "W_k", "W_v", "W_o"),
     clauses=(

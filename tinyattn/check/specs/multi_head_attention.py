@@ -10,7 +10,7 @@ from .. import adapters, oracles
 from ..cases import CaseDrawer
 from ..families import batch_apart, causal
 from ..property import Property, close, demand, largest, rounding, stating
-from ..spec import ODD_HEADS, Spec, mask_forms
+from ..spec import Spec, broadcast_masks
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -141,5 +141,5 @@ SPEC = Spec(
     ),
     scale=scale,
     special_cases=special_cases,
-    forms=(*mask_forms(lambda case: 2 * case["x"].shape[-2:-1]), ODD_HEADS),
+    forms=(broadcast_masks(lambda case: 2 * case["x"].shape[-2:-1]),),
 )

@@ -11,7 +11,7 @@ from .. import oracles
 from ..cases import CaseDrawer
 from ..families import softmax_like
 from ..property import Property, close, demand, largest, rounding, same_bits, stating
-from ..spec import Spec, mask_forms
+from ..spec import Spec, broadcast_masks
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
@@ -147,5 +147,5 @@ SPEC = Spec(
     ),
     scale=lambda case: 10.0,
     special_cases=special_cases,
-    forms=mask_forms(lambda case: case["s"].shape),
+    forms=(broadcast_masks(lambda case: case["s"].shape),),
 )
