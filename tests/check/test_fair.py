@@ -1,6 +1,7 @@
 """Right code that is written otherwise is not accused, and wrong code is told of its bug and of nothing else."""
 
 import json
+import os
 from xml.etree import ElementTree
 
 import numpy as np
@@ -211,6 +212,72 @@ def test_the_contract_lists_the_conventions(capsys):
     assert "True = may not look" in out
 
 
+def small_fill(q, k, v, mask=None):
+    s = q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1]))
+    return ops.softmax(s if mask is None else np.where(mask, s, s.dtype.type(-100))) @ v
+
+
+def all_after(q, k, v, mask=None):
+    out = ops.attention(q, k, v, mask)[0]
+    blind = np.zeros(out.shape[:-1], bool) if mask is None else np.broadcast_to(~np.any(mask, -1), out.shape[:-1])
+    return np.where(blind[..., None], out.dtype.type(1e6), out)
+
+
+def leaky(q, k, v, mask=None):
+    """Takes masks that are written out only; what is masked weighs exp(-30)."""
+    full = (*q.shape[:-1], k.shape[-2])
+    if mask is not None and mask.shape != full:
+        raise ValueError("write the mask out")
+    s = q @ np.swapaxes(k, -1, -2) / q.dtype.type(np.sqrt(q.shape[-1]))
+    out = ops.softmax(s if mask is None else np.where(mask, s, s - s.dtype.type(30))) @ v
+    return out if mask is None else out * np.any(mask, axis=-1)[..., None]
+
+
+def wrong_row(ids, E):
+    return np.where((ids == 0)[..., None], E.dtype.type(7), E[ids])
+
+
+def wrong_row_backward(dy, ids, E):
+    return ops.embedding_backward(dy * (ids != 0)[..., None].astype(dy.dtype), ids, E)
+
+
+def five_at_zero(x):
+    return np.where(x == 0, x.dtype.type(5), ops.relu(x))
+
+
+def only_with_a_mask(dout, q, k, v, weights, mask, bias=None, scale=None):
+    return ops.attention_backward(dout, q, k, v, weights * mask, bias, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mine"),
+    [
+        ("attention", small_fill),
+        ("attention", all_after),
+        ("attention", leaky),
+        ("embedding", Mine(embedding=wrong_row, embedding_backward=wrong_row_backward)),
+        ("relu", Mine(relu=five_at_zero, relu_backward=lambda dy, x: dy * (x >= 0))),
+        ("attention", Mine(attention=ops.attention, attention_backward=only_with_a_mask)),
+    ],
+    ids=["a fill of -100", "a million for the blind", "masks written out", "a wrong row", "relu(0) = 5", "no mask"],
+)
+def test_no_convention_and_no_form_hides_a_bug(kind, mine):
+    report = check(mine, kind, examples=20)
+    assert report.verdict == "wrong", report
+
+
+def test_under_no_grad_there_is_no_backward():
+    torch = pytest.importorskip("torch")
+
+    @torch.no_grad()
+    def softmax(s):
+        return torch.softmax(s, -1)
+
+    report = check(softmax, "softmax")
+    assert report.verdict in ("right", "contract"), report
+    assert "softmax_backward" in report.lacks
+
+
 # gravity
 
 
@@ -359,6 +426,31 @@ def test_what_could_not_be_run_is_an_error_for_ci_and_hostile_names_stay_text(tm
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_checked(tmp_path, capsys):
     assert cli.main(["check", "tinyattn.ops", "--as", "relu", "--html", str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_links_are_followed_and_what_is_no_file_stays_what_it_is(tmp_path, capsys):
+    target, link, pipe = tmp_path / "kept.html", tmp_path / "link.html", tmp_path / "pipe"
+    link.symlink_to(target)
+    os.mkfifo(pipe)
+    command = ["check", "tinyattn.ops", "--as", "relu", "--examples", "2"]
+    assert cli.main([*command, "--html", str(link)]) == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("<!DOCTYPE html>")
+    capsys.readouterr()
+    for path in (pipe, target / "below", tmp_path):
+        assert cli.main([*command, "--junit", str(path)]) == 2
+        assert "cannot be written" in capsys.readouterr().err
+    assert pipe.is_fifo()
+
+
+def test_messages_may_hold_anything(tmp_path, capsys):
+    path = tmp_path / "mine.py"
+    path.write_text("def softmax(s, mask=None):\n    assert s.ndim == 9, '\\x1b[31m\\udc80\\ufffe'\n    return s\n")
+    assert cli.main(["check", str(path), "--as", "softmax", "--junit", str(tmp_path / "a.xml")]) == 2
+    out = capsys.readouterr().out
+    assert "\x1b" not in out
+    assert r"\x1b[31m\udc80" in out
+    ElementTree.parse(tmp_path / "a.xml")
 
 
 def test_strict_is_a_flag(tmp_path, capsys):

@@ -118,5 +118,7 @@ def _put(made: Any, path: str, x: np.ndarray) -> None:
         made = made[step] if isinstance(made, dict) else getattr(made, step)
     if isinstance(made, dict):
         made[name] = x
-    else:
+    elif hasattr(made, name):
         setattr(made, name, x)
+    else:
+        raise LookupError(f"the path {path!r} leads nowhere: a {type(made).__name__} has no {name!r}")

@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         return _zoo(options, chosen)
     targets = {name: ours(name) for name in chosen} if options.self else _target(options)
     for path in (options.html, options.junit):
-        if path is not None and (path.is_dir() or not os.access(_existing(path), os.W_OK)):
+        if path is not None and not _can_be_written(path.resolve()):
             raise ValueError(f"{path} cannot be written: expected a file in a folder that is writable")
     reports = []
     for name, target in targets.items():
@@ -82,13 +82,16 @@ def _run(options: argparse.Namespace) -> int:
         print(json.dumps(found if options.self else found[0], indent=1, default=_plain))
     for path, text in ((options.html, page), (options.junit, junit)):
         if path is not None:
-            write_atomically(path, text(reports).encode("utf-8", "replace"))
+            write_atomically(path.resolve(), text(reports).encode("utf-8", "replace"))
     return 2 if any(r.problem for r in reports) else 0 if all(reports) else 1
 
 
-def _existing(path: Path) -> Path:
-    """The path itself, or the nearest folder above it that exists."""
-    return path if path.exists() else _existing(path.absolute().parent)
+def _can_be_written(path: Path) -> bool:
+    """Whether it is a regular file, or will be one in a folder that can be written to."""
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    return (path.is_file() or not path.exists()) and folder.is_dir() and os.access(folder, os.W_OK)
 
 
 def _target(options: argparse.Namespace) -> dict[str, str]:

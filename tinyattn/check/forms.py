@@ -42,7 +42,7 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
         except TooLongError:
             return []
         if time.monotonic() > until:
-            return []
+            break  # what was seen has to do
     reasons = [outcome for _, outcome in left]
     if not {"right", "wrong"} & set(reasons):
         raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
@@ -60,8 +60,8 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
 
 
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
-    """Arguments without which the forward can be called, and the backward cannot: a dropout's mask, in evaluation."""
-    names = [name for name in op.signature.parameters if name not in op.lacks]
+    """Whether the backward cannot be called without a dropout's mask, in evaluation, where the forward can."""
+    names = [name for name in ("keep",) if name in op.signature.parameters and name not in op.lacks]
     forms = [Form(f"the gradient for {name}=None", partial(_is_none, name)) for name in names]
     outcomes: dict[str, list[str]] = {form.says: [] for form in forms}
     others: list[str] = []
@@ -145,7 +145,8 @@ def _other_forms(op: Subject) -> list[Form]:
     names = op.signature.parameters
     forms = list(op.spec.forms)
     if "mask" in names:
-        forms.append(Form("a mask of one axis", lambda case: np.ndim(case.get("mask", 0)) == 1))
+        has_one = partial(_has_axes, "mask", 1)
+        forms.append(Form("a mask of one axis", has_one, lambda case: case | {"mask": case["mask"][None]}))
     if "heads" in names and "W_q" in names:
         forms.append(Form("heads of odd size", lambda case: case["W_q"].shape[1] // case["heads"] % 2 == 1))
     return forms

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .cases import CaseDrawer
+from .common import upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Spec
@@ -98,7 +99,7 @@ def subject_of(implementation: Any, spec: Spec) -> Subject:
     for framework in loaded:
         lifted = Subject(_lifted(op, framework), spec)
         if _returns_arrays(lifted):
-            return lifted
+            return lifted if _is_differentiable(lifted) else Subject(_lifted(op, framework, False), spec)
     return op
 
 
@@ -123,10 +124,30 @@ def _is_module(implementation: Any) -> bool:
     return any(base.__module__.startswith("torch.nn") for base in type(implementation).__mro__)
 
 
-def _lifted(op: Subject, framework: Any) -> Any:
+def _is_differentiable(op: Subject) -> bool:
+    """Whether the framework can differentiate it: not under no_grad, nor where it leaves the framework."""
+    by_hand = hasattr(op.implementation, f"{op.spec.function}_backward")
+    if by_hand or not op.spec.wrt or not isinstance(op.forward, Lifted):
+        return True
+    for seed in range(4):
+        case = op.fit(op.spec.case(CaseDrawer.seeded(seed, ((2,),))))
+        try:
+            op.gradients(case, *upstream(op.spec, case))
+        except Violation as violation:
+            if not any(word in str(violation) for word in ("require grad", "has no attribute", "requires grad")):
+                return True
+        except MissingError:
+            continue
+        else:
+            return True
+    return False
+
+
+def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     """The implementation with its functions lifted to arrays."""
     f = op.forward.forward if _is_module(op.forward) else op.forward
-    found = SimpleNamespace(**{op.spec.function: Lifted(f, op, framework)})
+    lifted = Lifted(f, op, framework)
+    found = SimpleNamespace(**{op.spec.function: lifted if differentiable else lifted._call})
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
     if backward is not None:
         setattr(found, f"{op.spec.function}_backward", _plain(backward, framework))

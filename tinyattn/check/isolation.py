@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import multiprocessing
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -121,6 +122,9 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
             except EOFError:
                 child.join(5)
                 yield "ended", _died(child.exitcode)
+                return
+            except (pickle.UnpicklingError, ValueError, OSError, MemoryError):
+                yield "ended", "it wrote into the pipe to the checker"
                 return
             if message[0] == "broken":
                 raise CheckerFailedError(f"the checker itself failed, which is no fault of the code:\n{message[1]}")

@@ -73,7 +73,7 @@ class Report:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in whole.items()}
 
     def __str__(self) -> str:
-        return "\n".join(_lines(self))
+        return "\n".join(map(_printable, _lines(self)))
 
     __repr__ = __str__
 
@@ -176,7 +176,7 @@ def junit(reports: Iterable[Report]) -> str:
     suites = ElementTree.Element("testsuites")
     for report in reports:
         failed, skipped = ([f for f in report.findings if f.outcome == o] for o in ("fails", "skipped"))
-        suite = ElementTree.SubElement(suites, "testsuite", name=f"{report.implementation} as {report.kind}")
+        suite = ElementTree.SubElement(suites, "testsuite", name=_xml(f"{report.implementation} as {report.kind}"))
         counts = {"tests": len(report.findings), "failures": len(failed), "skipped": len(skipped)}
         counts["errors"] = int(bool(report.problem))
         suite.attrib |= {name: str(n) for name, n in counts.items()}
@@ -197,9 +197,14 @@ def junit(reports: Iterable[Report]) -> str:
     return ElementTree.tostring(suites, encoding="unicode", xml_declaration=True) + "\n"
 
 
+def _printable(text: str) -> str:
+    """With escapes for control characters and lone surrogates, which an implementation may put into a message."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
 def _xml(text: str) -> str:
-    """Without the control characters that XML cannot hold."""
-    return "".join(c if c >= " " or c in "\t\n\r" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """Without what XML cannot hold."""
+    return "".join("\N{REPLACEMENT CHARACTER}" if c in "\ufffe\uffff" else c for c in _printable(text))
 
 
 _VERDICTS = {
@@ -229,7 +234,9 @@ def page(reports: Iterable[Report]) -> str:
 
 
 def _section(report: Report) -> Iterator[str]:
-    e = html.escape
+    def e(text: str) -> str:
+        return html.escape(_printable(text))
+
     yield f"<h1>{e(report.implementation)} as {e(report.kind)}: {_VERDICTS[report.verdict]}</h1>"
     if report.problem:
         yield f"<p>{e(report.problem)}</p>"

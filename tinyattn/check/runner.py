@@ -128,9 +128,10 @@ def _check_in_child(
     if "torch" in sys.modules:
         sys.modules["torch"].set_num_threads(1)  # the threads of the parent did not survive the fork
     try:
-        op = subject_of(load(target) if isinstance(target, str) else target, spec)
-        send("lacks", tuple(op.lacks))
+        implementation = load(target) if isinstance(target, str) else target
         send("trying", properties_of(spec)[0].name)
+        op = subject_of(implementation, spec)
+        send("lacks", tuple(op.lacks))
         _prepare(send, op, options, limit)
         _try_all(send, op, properties_of(op.spec), options, limit)
     except CannotRunError as error:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from .cases import CaseDrawer
 from .property import Property, largest
 
@@ -31,17 +33,24 @@ def _nothing() -> list[dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Form:
-    """A form of a call, in words, and whether a call has it."""
+    """A form of a call, in words, and whether a call has it; `rewrite` makes the same call of another form."""
 
     says: str
     has: Callable[[dict[str, Any]], bool]
+    rewrite: Callable[[dict[str, Any]], dict[str, Any]] | None = None
 
 
 def broadcast_masks(scores: Callable[[dict[str, Any]], tuple[int, ...]]) -> Form:
     """The form of a mask that is not written out as `scores(case)`, the shape of what it masks."""
-    return Form(
-        "a mask that is broadcast", lambda case: case.get("mask") is not None and case["mask"].shape != scores(case)
-    )
+
+
+    def has(case: dict[str, Any]) -> bool:
+        return case.get("mask") is not None and case["mask"].shape != scores(case)
+
+    def written_out(case: dict[str, Any]) -> dict[str, Any]:
+        return case | {"mask": np.broadcast_to(case["mask"], scores(case)).copy()}
+
+    return Form("a mask that is broadcast", has, written_out)
 
 
 @dataclass(frozen=True)

@@ -108,7 +108,7 @@ class Subject:
 
     def left_out(self, given: dict[str, Any]) -> str:
         """The form that a call has and the implementation does not take, or the convention that decides it; or ""."""
-        every: list[Form | Switch] = [*self.forms, *self.conventions]
+        every: list[Form | Switch] = [*(form for form in self.forms if form.rewrite is None), *self.conventions]
         return next((form.says for form in every if form.has(given)), "")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -148,7 +148,10 @@ class Subject:
         return found[:wanted], found[wanted:]
 
     def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The arguments in the implementation's conventions."""
+        """The arguments in the forms that the implementation takes, and in its conventions."""
+        for form in self.forms:
+            if form.rewrite is not None and form.has(given):
+                given = form.rewrite(given)
         for switch in self.conventions:
             given = switch.given(given)
         return given
@@ -177,6 +180,9 @@ class Subject:
         for form in self.backward_forms:
             if form.has(case):
                 raise NotOfferedError(form.says)
+        for switch in self.conventions:
+            if switch.has_gradient(case):
+                raise NotOfferedError(switch.says)
         known, spare = self._remembered_by_forward(case)
         asked = self._asked()
         takes = dict(zip(asked, upstream, strict=False))
