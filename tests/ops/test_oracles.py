@@ -100,8 +100,8 @@ def test_norm_linear_is_linear_of_layer_norm(bias, lead, rng):
     assert gradcheck(ops.norm_linear, ops.norm_linear_backward, x, gamma, beta, W, b, eps=1e-3)
 
 
-# In some runs a product of a few float32 numbers raised the flag "invalid", though every number was finite. It is BLAS's
-# own, and what comes out is compared below, number by number.
+# In some runs a product of a few float32 numbers raised the flag "invalid", though every number was finite. It is
+# BLAS's own, and what comes out is compared below, number by number.
 @pytest.mark.filterwarnings("ignore:invalid value encountered in matmul:RuntimeWarning")
 def test_norm_linear_in_float32_at_its_extremes(rng):
     """Means far from zero, tokens without variance, none at all: as good as the two ops, inputs unchanged."""
