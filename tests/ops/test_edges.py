@@ -183,6 +183,11 @@ def test_every_op_refuses_every_argument_of_another_dtype(name):
                         f(**arguments | {n: other})
 
 
+def test_rms_norms_eps_is_that_of_layer_norm():
+    x, gamma = np.full((2, 4), 1e-3), np.ones(4)
+    np.testing.assert_array_equal(ops.rms_norm(x, gamma)[0], ops.rms_norm(x, gamma, eps=1e-5)[0])
+
+
 def test_numpy_scalars_do_not_widen_float32():
     """Under NumPy 2 a float64 scalar would turn float32 arrays into float64."""
     half = np.float64(0.5)
@@ -194,6 +199,7 @@ def test_numpy_scalars_do_not_widen_float32():
     targets = np.array([0, 1, 2])
     others = (
         fused,
+        *ops.rms_norm(x, w, eps=np.float64(1e-5)),
         *(array for array in looked if isinstance(array, np.ndarray)),
         ops.dropout(x, x > 0, half),
         ops.cross_entropy_backward(half, x, targets),
