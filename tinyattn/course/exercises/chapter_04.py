@@ -1,278 +1,200 @@
-"""Exercises of chapter 04, masks and what must never leak."""
+"""Exercises of chapter 04, the backward pass."""
 
-import itertools
-import math
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ...check import oracles
 from ...check.cases import CaseDrawer
 from ...check.spec import Spec
 from ..exercise import Exercise
 from ..graders import Function, Number, Property
 
 CHAPTER = 4
-SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
-LENGTH = 10                  # of fewest_wrong_pairs: the tutorial's seq_len
+X = np.array([[1.0, 2.0, 0.0], [3.0, -1.0, 1.0]])     # of blamed_weight: two tokens,
+DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and what came back
 
 
-def _loss_of_a_cheat() -> float:
-    """Of a model that is sure of every next symbol that stands in its input, and knows nothing of the last one."""
-    targets = np.random.default_rng(0).integers(SYMBOLS, size=(100, POSITIONS))
-    logits = 1e3 * np.eye(SYMBOLS)[targets]
-    logits[:, -1] = 0
-    return float(ops.cross_entropy(logits, targets))
+def _blame() -> np.ndarray:
+    return ops.linear_backward(DY, X, np.zeros((3, 2)))[1]
 
 
-def _fewest_wrong_pairs() -> int:
-    """Over all masks of shape (1, 1, 1, LENGTH), tried one by one: pairs where it differs from the causal mask."""
-    causal = ops.causal_mask(LENGTH, like=np.zeros(1))
-    rows = np.array(list(itertools.product((False, True), repeat=LENGTH)))
-    return int(np.min(np.sum(rows[:, None, :] != causal, axis=(1, 2))))
+def _best_step() -> int:
+    """The exponent k for which differences with h = 10^k come nearest to the backward, for attention in float64."""
+    rng = np.random.default_rng(1)
+    q, k, v = (rng.standard_normal(shape) for shape in ((3, 4), (5, 4), (5, 2)))
+    out, weights = ops.attention(q, k, v)
+    u = rng.standard_normal(out.shape)
+    derived = ops.attention_backward(u, q, k, v, weights)[0]
+
+    def error(h: float) -> float:
+        slopes = np.zeros_like(q)
+        for i in np.ndindex(q.shape):
+            nudge = np.zeros_like(q)
+            nudge[i] = h
+            up, down = (ops.attention(x, k, v)[0] for x in (q + nudge, q - nudge))
+            slopes[i] = np.sum(u * (up - down)) / (2 * h)
+        return float(np.median(np.abs(slopes - derived)))
+
+    return min(range(-14, 0), key=lambda exponent: error(10.0**exponent))
 
 
-# --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
+def _attention(q: Any, k: Any, v: Any) -> Any:
+    """The library's, without the options that the chapter has not come to yet."""
+    return ops.attention(q, k, v)
 
 
-def _case(draw: CaseDrawer) -> dict[str, Any]:
-    n = draw.size(1, 4)
-    m = n + draw.choose((0, 1, 2, 3))
-    s = draw.array(*draw.lead, n, m, size=2)
-    return {"s": s, "lengths": np.asarray(draw.rng.integers(0, m + 1, draw.lead))}
+def _tied(x: Any, W: Any) -> Any:
+    return x @ W @ W.T
 
 
-def _places(s: Any, lengths: Any) -> tuple[Any, Any, Any]:
-    """Of every query its position, (n, 1), of every key, (m,), and the lengths, ready to meet both."""
-    n, m = s.shape[-2:]
-    return np.arange(m - n, m)[:, None], np.arange(m), np.asarray(lengths)[..., None, None]
+def _tied_backward(dy: Any, x: Any, W: Any) -> Any:
+    first, second, dx = _both_ways(dy, x, W)
+    return dx, first + second
 
 
-def _decoder_weights(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (j < real))
+def _both_ways(dy: Any, x: Any, W: Any) -> tuple[Any, Any, Any]:
+    """-> dW by the first reading, by the second, and dx."""
+    dh, dW_second, _ = ops.linear_backward(dy, x @ W, W.T)
+    dx, dW_first, _ = ops.linear_backward(dh, x, W)
+    return dW_first, dW_second.T, dx
 
 
-def _by_loops(s: Any, lengths: Any) -> Any:
-    n, m = s.shape[-2:]
-    mask = np.zeros(s.shape, bool)
-    for lead in np.ndindex(s.shape[:-2]):
-        for i in range(n):
-            for j in range(m):
-                mask[lead][i, j] = j <= m - n + i and j < lengths[lead]
-    return oracles.softmax(s, mask)
+def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
+    i = draw.size()
+    o = draw.size_like(i)
+    return {"x": draw.array(*draw.lead, draw.size(), i), "W": draw.array(i, o)}
 
 
-def _first_queries(s: Any, lengths: Any) -> Any:
-    _, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= np.arange(s.shape[-2])[:, None]) & (j < real))
+def _with_dW(of: Any) -> Any:
+    """A backward of `tied` with the right dx, and `of(by the first reading, by the second)` for dW."""
+
+    def backward(dy: Any, x: Any, W: Any) -> Any:
+        first, second, dx = _both_ways(dy, x, W)
+        return dx, of(first, second)
+
+    return backward
 
 
-def _strict(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j < i) & (j < real))
-
-
-def _peeks(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i + 1) & (j < real))
-
-
-def _transposed(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j >= i) & (j < real))
-
-
-def _only_causal(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, np.broadcast_to(j <= i, s.shape) & (real >= 0))
-
-
-def _only_padding(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j < real) & (i >= 0))
-
-
-def _one_too_many(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (j <= real))
-
-
-def _padding_on_the_left(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (j >= s.shape[-1] - real))
-
-
-def _queries_masked(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) & (i < real))
-
-
-def _either(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, (j <= i) | (j < real))
-
-
-def _inverted(s: Any, lengths: Any) -> Any:
-    i, j, real = _places(s, lengths)
-    return ops.softmax(s, ~((j <= i) & (j < real)))
-
-
-DECODER = Spec(
-    name="decoder_weights",
-    says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
-    function="decoder_weights",
-    case=_case,
-    ours=lambda: SimpleNamespace(decoder_weights=_decoder_weights),
+TIED = Spec(
+    name="tied",
+    says="y = (x W) Wᵀ",
+    function="tied",
+    case=_tied_case,
+    ours=lambda: SimpleNamespace(tied=_tied, tied_backward=_tied_backward),
     properties=[],
-    outputs=("weights",),
-    oracle=_by_loops,
-    scale=lambda case: 10.0,
+    outputs=("y",),
+    oracle=_tied,
+    wrt=("x", "W"),
 )
-TEMPTING = (
-    (_first_queries, "Your triangle begins in the upper left corner: query 0 is position 0 there. And here?"),
-    (_strict, "May a token see itself? Nothing is given away: it is the input, not the target."),
-    (_peeks, "Query i sees key i + 1. Where does the triangle end?"),
-    (_transposed, "mask[i, j] = may query i look at key j. Who sees whom in yours?"),
-    (_only_causal, "Padding has weight. Print the row of the last query where the length is 1."),
-    (_only_padding, "Only padding is hidden, the future is not."),
-    (_one_too_many, "With length 3 the real keys are 0, 1, 2: is key 3 among yours?"),
-    (_padding_on_the_left, "That is padding on the left. Here the real keys come first."),
-    (_queries_masked, "Lengths are about who is looked at, not about who looks: they belong to the keys' axis."),
-    (_either, "A key must be real *and* not later: which of & and | is that?"),
-    (_inverted, "True = may look."),
-)
-
-
-# --- repaired_model: that it is causal is not all -------------------------------------------------------------------
-
-
-def _rest_is_kept(model: Any) -> str:
-    """Held against the chapter's model with its one line put right."""
-    x = np.random.default_rng(0).standard_normal((2, 5, 8))
-    W_q, W_k, W_v = np.random.default_rng(12).standard_normal((3, 8, 8)) / math.sqrt(8)
-    centred = x - x.mean(axis=-1, keepdims=True)
-    h = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
-    right = x + ops.attention(h @ W_q, h @ W_k, h @ W_v, ops.causal_mask(5, like=x))[0]
-    if np.allclose(model(x), right, atol=1e-4):
-        return ""
-    return (
-        "nothing leaks any more, but the rest is not as it was: every token of h has mean 0 and variance 1, and the "
-        "output is x plus attention of h."
-    )
-
 
 EXERCISES = (
     Exercise(
-        "loss_of_a_cheat",
+        "blamed_weight",
+        "predict the number",
+        difficulty=1,
+        minutes=4,
+        task="dW[0, 1], from x and dy of two tokens",
+        grader=Number(
+            lambda: _blame()[0, 1],
+            tolerance=1e-6,
+            tempting=(
+                (lambda: X[0, 0] * DY[0, 1], "That is token 0's part. Token 1 used the same weight."),
+                (lambda: X[1, 0] * DY[1, 1], "That is token 1's part. Token 0 used the same weight."),
+                (lambda: _blame()[0, 1] / 2, "That is the mean over tokens. Does each token's error count half?"),
+                (lambda: _blame()[1, 0], "That is dW[1, 0]. Which index is the input's, which the output's?"),
+            ),
+        ),
+        hints=(
+            "Nudge W[0, 1] by δ. By how much does each token's output 1 move?",
+            "y[t, 1] moves by x[t, 0] δ, and costs dy[t, 1] for every unit. What do the two tokens cost together?",
+        ),
+    ),
+    Exercise(
+        "my_linear_backward",
+        "derive the backward",
+        difficulty=2,
+        minutes=10,
+        task="dx, dW, db of y = x W + b, from dy, x and W",
+        grader=Function("linear", part="backward"),
+        hints=(
+            "<A, BC> = <BᵀA, C>. Which of A, B, C are dy, x and δW? Shapes tell you whether you moved the right one.",
+            "Make one long matrix of all tokens first, (N, i) and (N, o): then the products sum over tokens by "
+            "themselves. b reached every token: what does a broadcast become on the way back?",
+        ),
+    ),
+    Exercise(
+        "my_attention_backward",
+        "derive the backward",
+        difficulty=3,
+        minutes=15,
+        task="dq, dk, dv from dout, q, k, v and the weights, in five lines",
+        grader=Function("attention", part="backward", forward=_attention),
+        hints=(
+            "From the last forward line to the first: out = p v gives dv and dp, p = softmax(s) gives ds, s = c q kᵀ "
+            "gives dq and dk. Write the shape beside each.",
+            "raw is gone: c now belongs to dq and to dk. Transpose the last two axes with swapaxes(-1, -2), and keep "
+            "the row sum's axis, so that it lines up with its row.",
+        ),
+    ),
+    Exercise(
+        "mended_tied_backward",
+        "find the bug",
+        difficulty=2,
+        minutes=8,
+        task="hasty_tied_backward, put right",
+        grader=Function(
+            TIED,
+            part="backward",
+            forward=_tied,
+            names_bug=False,
+            tempting=(
+                (_with_dW(lambda first, second: first), "This is what comes back along h = x W. Is that all?"),
+                (_with_dW(lambda first, second: second), "This is what comes back along y = h Wᵀ. Is that all?"),
+                (_with_dW(lambda first, second: (first + second) / 2), "That is the mean. Do the two ways add up?"),
+                (_with_dW(lambda first, second: first - second), "Two ways, and one of them with the wrong sign."),
+                (_with_dW(lambda first, second: 2 * first), "Twice one way is not both ways: they differ."),
+                (_with_dW(lambda first, second: 2 * second), "Twice one way is not both ways: they differ."),
+            ),
+        ),
+        hints=(
+            "check('mended_tied_backward', hasty_tied_backward) says which gradient is wrong. How many lines make it?",
+            "Each line is right about the line it undoes. What happens to the first answer when the second is given?",
+        ),
+    ),
+    Exercise(
+        "best_step",
         "predict the number",
         difficulty=2,
         minutes=5,
-        task=f"the loss of a perfect cheat on noise of {SYMBOLS} symbols, over {POSITIONS} positions, in nats",
+        task="k of h = 10^k, the best step of differences in float64",
         grader=Number(
-            _loss_of_a_cheat,
-            tolerance=0.03,
+            _best_step,
+            tolerance=0.21,
             tempting=(
-                (lambda: 0.0, "At every position? Which target is not among the inputs?"),
-                (lambda: math.log(SYMBOLS), "That is what an honest model pays. What does looking save, and where?"),
-                (lambda: math.log2(SYMBOLS) / POSITIONS, "Those are bits. In nats?"),
-                (lambda: math.log(SYMBOLS) / (POSITIONS + 1), "Over how many positions is the mean taken?"),
+                (lambda: 5, "A step of 10⁵ is a leap. Smaller than 1: which sign has k?"),
+                (lambda: -16, "x + h is x itself then, or nearly. What is left of the difference?"),
+                (lambda: -8, "That would do for nudging one way only, where the error is h. Both ways it is h²."),
+                (lambda: -2, "That is about where float32 has its best step. float64 has twice the digits."),
             ),
         ),
         hints=(
-            "Position t is asked for symbol t + 1. For which t is that symbol an input?",
-            "All but one are free. What does the one cost, when there is nothing to go by, and what is its share?",
+            "One error grows like h², the other like ε / h with ε = 10^-16. The best step is where neither is larger.",
+            "h² = ε / h, so h³ = ε.",
         ),
     ),
     Exercise(
-        "my_masked_softmax",
-        "write the op",
-        difficulty=2,
-        minutes=10,
-        task="my_masked_softmax(s, mask=None) -> weights",
-        grader=Function("softmax", takes=("mask",)),
-        hints=(
-            "Three cares: the maximum, over what? the sum, over what? and what if nothing is left to sum?",
-            "With -inf in the place of what is hidden, the row's largest is that of the allowed. Where it is -inf "
-            "itself, put 0 in its place before you subtract; where the sum is 0, divide by 1.",
-        ),
-    ),
-    Exercise(
-        "fewest_wrong_pairs",
-        "predict the number",
-        difficulty=2,
-        minutes=6,
-        task=f"of {LENGTH * LENGTH} pairs, how many does the best mask of shape (1, 1, 1, {LENGTH}) get wrong?",
-        grader=Number(
-            _fewest_wrong_pairs,
-            tolerance=0.01,
-            tempting=(
-                (lambda: LENGTH * (LENGTH - 1) // 2, "That is the mask that allows everything. Hide the worst keys."),
-                (lambda: LENGTH * (LENGTH + 1) // 2, "That is the mask that hides everything. Allow the best keys."),
-                (lambda: 0, "One row for all queries: can the first and the last want the same?"),
-                (lambda: LENGTH**2 // 2, "Better: a key that is allowed and a key that is hidden cost differently."),
-            ),
-        ),
-        hints=(
-            "One key at a time. Allow key j: how many queries see it that must not? Hide it: how many miss it?",
-            "Allowed, j queries are wrong; hidden, 10 - j. Take the smaller, and add up over j = 0 to 9.",
-        ),
-    ),
-    Exercise(
-        "my_decoder_weights",
-        "write the op",
-        difficulty=2,
-        minutes=12,
-        task="my_decoder_weights(s, lengths) -> weights, of the newest n queries over m keys padded on the right",
-        grader=Function(DECODER, tempting=TEMPTING),
-        hints=(
-            "At which position does query 0 stand, if the n queries are the last n of m? Begin with n = 1.",
-            "Positions of queries as a column (n, 1), of keys as a row (m,): two comparisons, and `lengths[..., None, "
-            "None]` to meet them.",
-        ),
-    ),
-    Exercise(
-        "nothing_leaks",
+        "not_fooled_by_ones",
         "write the property that kills this bug",
-        difficulty=2,
-        minutes=10,
-        task="nothing_leaks(attention) -> True where no output moves with what its query may not look at, else False",
-        grader=Property(
-            "attention",
-            "mask_after_softmax",
-            gives=("attention",),
-            others=("off_by_one_peek", "mask_transposed", "mask_ignored"),
-        ),
-        hints=(
-            "Call it twice with a causal mask: what may you change after position t, and which outputs must stay?",
-            "A key has two ways into an output: its value, and its score in the sum that the others are divided by. "
-            "Change both.",
-        ),
-    ),
-    Exercise(
-        "everything_arrives",
-        "write the property that kills this bug",
-        difficulty=2,
-        minutes=8,
-        task="everything_arrives(attention) -> True where each output moves with all that its query may look at",
-        grader=Property("attention", "off_by_one_mask", gives=("attention",)),
-        hints=(
-            "Under a causal mask, which outputs must move when you change the value at position t alone?",
-            "All from t on, t itself included, for every t. `(a != b).any(axis=-1)` says which rows differ.",
-        ),
-    ),
-    Exercise(
-        "repaired_model",
-        "find the bug",
         difficulty=3,
-        minutes=10,
-        task="hasty_model with its one wrong line put right",
-        grader=Function("causal_model", names_bug=False, also=_rest_is_kept),
+        minutes=12,
+        task="not_fooled_by_ones(linear, linear_backward) -> True where right, False where db forgets dy",
+        grader=Property("linear", "db_ones", gives=("linear", "linear_backward")),
         hints=(
-            "The mask is right. Draw influence(...) of it: who moves whom, and by how much?",
-            "Everybody moves everybody, a little. Which line brings positions together, and is not attention?",
+            "What should come back for twice the dy? Or: take a random u for dy, and hold <u, δy> against <db, δb>.",
+            "y is linear in b: <u, linear(x, W, b + δ) - linear(x, W, b)> is <db, δ> for every δ, and it need not be "
+            "small.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Exercises of chapter 00, why attention."""
+"""Exercises of chapter 15, before attention."""
 
 import math
 from types import SimpleNamespace
@@ -11,7 +11,7 @@ from ...check.spec import Spec
 from ..exercise import Exercise
 from ..graders import Function, Number
 
-CHAPTER = 0
+CHAPTER = 15
 N, D = 32, 512                               # of recurrent_over_attention
 TOKENS, WIDTH = 81, 3                        # of layers_of_three
 LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
