@@ -112,7 +112,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="buggy_backward with its one wrong line put right",
-        grader=Function("attention", part="backward", forward=_attention, names_bug=False),
+        grader=Function("attention", part="backward", forward=_attention),
         hints=(
             "check('repaired_backward', buggy_backward) says which gradient is wrong. Which line makes it?",
             "s = c q kᵀ: the constant multiplies the whole product, so every gradient that passes through s is "
@@ -128,7 +128,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="buggy_tied_backward, put right",
-        grader=Function(TIED, part="backward", forward=_tied, names_bug=False, tempting=WRONG_TIED),
+        grader=Function(TIED, part="backward", forward=_tied, tempting=WRONG_TIED),
         hints=(
             "check('repaired_tied_backward', buggy_tied_backward) says which gradient is wrong. How many lines make "
             "it?",
