@@ -340,9 +340,9 @@ best_step = -5
 check("best_step", best_step)
 
 # %% [markdown]
-# The next cell measures the error at every step, for $L = \langle u, \operatorname{softmax}(s) \rangle$ with a fixed random $u$. It compares with
-# the backward that you derived, and draws the error of a typical entry of $ds$. **Predict:** where is the lowest point if
-# you nudge *one way* only, $(L(x + h) - L(x)) / h$? And in float32, where $\varepsilon \approx 10^{-7}$?
+# The next cell measures the error at every step, for $L = \langle u, \operatorname{softmax}(s) \rangle$ with a fixed random $u$. It compares
+# with the backward that you derived, and draws the error of a typical entry of $ds$; each axis goes in powers of ten. Two more curves show
+# what changes if you nudge *one way* only, $(L(x + h) - L(x)) / h$, and if you compute in float32, where $\varepsilon \approx 10^{-7}$.
 
 # %% tags=["hide-input"]
 EXPONENTS = np.arange(-15, 0.1, 0.5)
@@ -404,7 +404,7 @@ show_figure(
 
 # %% [markdown]
 # "As small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has one digit left, if that. One-sided steps have an error that
-# grows like $h$ and not like $h^2$, so their best step is smaller, about $10^{-8}$, and worse. In float32 the best step is near $10^{-2}$, and
+# grows like $h$ and not like $h^2$: their best step is smaller, between $10^{-8}$ and $10^{-7}$, and a thousand times less exact. In float32 the best step is near $10^{-2}$, and
 # $10^{-6}$ is useless. That is why `gradcheck` works in float64, nudges both ways with $h = 10^{-6}$, and only then compares the float32
 # backward with the float64 one.
 #

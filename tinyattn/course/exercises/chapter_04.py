@@ -93,7 +93,7 @@ EXERCISES = (
         "derive the backward",
         difficulty=3,
         minutes=15,
-        task="dq, dk, dv from dout, q, k, v and the attention weights, in five lines",
+        task="dq, dk, dv from dout, q, k, v and the attention weights p, in five lines",
         grader=Function("attention", part="backward", forward=_attention),
         hints=(
             "From the last forward line to the first: which gradients does out = p v give, which p = softmax(s), and "
