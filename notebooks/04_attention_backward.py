@@ -135,7 +135,7 @@ show_figure(
 # %%
 rng = np.random.default_rng(9)
 x = rng.standard_normal((3, 4))  # (n, D)
-W_q, W_k, W_v = rng.standard_normal((3, 4, 2))  # (D, d) each
+W_q, W_k, W_v = rng.standard_normal((3, 4, 2)) / 2  # (D, d) each
 target = rng.standard_normal((3, 2))
 c = 1 / math.sqrt(2)
 
@@ -211,7 +211,17 @@ check("my_attention_backward", my_attention_backward)
 # When yours is right, open [`tinyattn/ops/attention.py`](../tinyattn/ops/attention.py): `attention_backward` has these five lines, and
 # options of later chapters.
 #
-# What does it cost? A product forward has two factors, and each needs a product of the same size backward. So the backward of
+# The average that softmax's backward subtracts can be had without $dp$, since
+#
+# $$\sum_j p_{ij}\,dp_{ij} = \sum_j p_{ij}\,(d\mathit{out}_i \cdot v_j) = d\mathit{out}_i \cdot \textstyle\sum_j p_{ij}\,v_j = d\mathit{out}_i \cdot out_i .$$
+#
+# Keep this in mind: it is what lets a backward go through the keys piece by piece, in chapter 16.
+
+# %%
+show_arrays(sum_p_dp=(p * dp).sum(axis=1), dout_times_out=(dout * out).sum(axis=1), decimals=4)
+
+# %% [markdown]
+# What does a backward cost? A product forward has two factors, and each needs a product of the same size backward. So the backward of
 # attention, as of most networks, does about twice the multiplications of its forward, however many weights there are.
 #
 # ## The first gradient that differs
@@ -252,7 +262,8 @@ table("gradient | shape | right | with a bug in softmax's backward", rows)
 # The bug is in one line, and three gradients differ: an error is passed on to everything that is computed from it. So read such a list
 # in the order of the backward. **The first gradient that differs is where the bug is.** This is how to debug any backward.
 #
-# Here is all of it in numbers. Every gradient has the shape of what stands above it.
+# Here is one path of the map in numbers: forward in the upper row, backward in the lower. Every gradient has the shape of the
+# array above it. One scale of colours serves all eight, violet below 0 and orange above.
 
 # %% tags=["hide-input"]
 COLUMNS = (
@@ -268,15 +279,14 @@ with style():
     limit = max(np.abs(array).max() for _, *both, _, _ in COLUMNS for array in both)
     for column, (name, value, gradient, *_) in zip(axes.T, COLUMNS, strict=True):
         for ax, array, label in ((column[0], value, name), (column[1], gradient, f"d{name}")):
-            shades = ax.imshow(array, cmap="PuOr_r", vmin=-limit, vmax=limit)
+            ax.imshow(array, cmap="PuOr_r", vmin=-limit, vmax=limit)
             for i, j in np.ndindex(array.shape):
                 colour = "white" if abs(array[i, j]) > 0.6 * limit else "black"
                 shown = f"{round(array[i, j], 1) + 0.0:.1f}"
-                ax.text(j, i, shown, ha="center", va="center", color=colour, fontsize=12)
+                ax.text(j, i, shown, ha="center", va="center", color=colour, fontsize=13)
             ax.set(xticks=[], yticks=[])
-            ax.set_title(rf"$\mathit{{{label}}}$  {array.shape}", fontsize=12, loc="center")
+            ax.set_title(rf"$\mathit{{{label}}}$  {array.shape}", fontsize=13, loc="center")
             ax.spines[:].set_visible(False)
-    fig.colorbar(shades, ax=axes, shrink=0.8, label="one scale for all eight")
     fig.canvas.draw()  # places the axes, so that arrows can be drawn between them
     fig.set_layout_engine("none")
     for row, direction, line, colour in ((0, "->", "-", BLUE), (1, "<-", "--", ORANGE)):
@@ -289,7 +299,7 @@ with style():
             points = {"xy": (two.x0 - gap, up), "xytext": (one.x1 + gap, up)}
             left.annotate("", **points, xycoords="figure fraction", arrowprops=how)
             says = (forward, backward)[row]
-            fig.text((one.x1 + two.x0) / 2, up + 0.03, says, ha="center", fontsize=11, color=colour)
+            fig.text((one.x1 + two.x0) / 2, up + 0.03, says, ha="center", fontsize=12, color=colour)
 show_figure(
     fig,
     "mirror",
@@ -353,14 +363,20 @@ def self_attention(x, W_q, W_k, W_v):
     q = x @ W_q
     k = x @ W_k
     v = x @ W_v
-    p = softmax(q @ k.T / math.sqrt(q.shape[1]))
+    s = q @ k.T / math.sqrt(q.shape[1])
+    p = softmax(s)
     out = p @ v
     return out, q, k, v, p
 
 
 def self_attention_backward(dout, x, W_q, W_k, W_v, q, k, v, p):
-    dq, dk, dv, *_ = attention_backward(dout, q, k, v, p)
-    dx = dq @ W_q.T + dk @ W_k.T + dv @ W_v.T
+    c = 1 / math.sqrt(q.shape[1])
+    dv = p.T @ dout  # out = p v
+    dp = dout @ v.T
+    ds = softmax_backward(dp, p)  # p = softmax(s)
+    dq = c * ds @ k  # s = c q kᵀ
+    dk = c * ds.T @ q
+    dx = dq @ W_q.T + dk @ W_k.T + dv @ W_v.T  # q = x W_q, k = x W_k, v = x W_v
     return dx, x.T @ dq, x.T @ dk, x.T @ dv
 
 
@@ -368,14 +384,14 @@ bool(gradcheck(self_attention, self_attention_backward, x, W_q, W_k, W_v))
 
 # %% [markdown]
 # Now follow one number. `trace` runs a forward and a backward and keeps every intermediate. `follow` takes one entry of one input,
-# here $w = x_{10}$, the first entry of token 1, and lists the gradients on its way to the loss. For each it computes $\langle dX, \partial X / \partial w
+# here $w = x_{00}$, the first entry of token 0, and lists the gradients on its way to the loss. For each it computes $\langle dX, \partial X / \partial w
 # \rangle$, the part of $\partial L / \partial w$ that passes there.
 #
 # **Predict:** the parts of `dq`, `dk` and `dv` are given in percent. What do the three add up to? Can one be negative?
 
 # %% tags=["hide-output"]
 seen = trace(self_attention, x, W_q, W_k, W_v, backward=self_attention_backward, dout=out - target)
-seen.follow("x", (1, 0))
+seen.follow("x", (0, 0))
 
 # %% [markdown]
 # They add up to 100 %, and a part may be negative: along one path a larger $w$ would lower the loss, along another it would raise
@@ -443,22 +459,39 @@ def norms(d, c, queries=1000):
 
 
 DIMS = (4, 16, 64, 256, 1024)
+FORMS = {"undivided": lambda d: 1.0, "divided by √d": lambda d: 1 / math.sqrt(d)}
+found = {(name, d): [*norms(d, c(d))] for name, c in FORMS.items() for d in DIMS}
 rows = []
-for d in DIMS:
-    row = [d]
-    for c in (1.0, 1 / math.sqrt(d)):
-        ds_norms, dq_norms = norms(d, c)
-        row += [np.median(ds_norms), np.median(dq_norms), dq_norms.mean()]
-    rows.append(row)
-table(
-    "d | median ‖ds‖ | median ‖dq‖ | mean ‖dq‖ | ... divided | ... divided | ... divided",
-    rows,
-    digits=2,
+for (name, d), (ds_norms, dq_norms) in found.items():
+    rows.append([name, d, np.median(ds_norms), np.median(dq_norms), dq_norms.mean()])
+table("logits | d | median ‖ds‖ | median ‖dq‖ | mean ‖dq‖", rows, digits=2)
+
+# %% tags=["hide-input"]
+with style():
+    fig, (left, right) = figure(1, 2, size=(7.4, 3.6), sharey=True)
+    for name, colour, marker in (("undivided", ORANGE, "s"), ("divided by √d", BLUE, "o")):
+        ds_norms, dq_norms = zip(*(found[name, d] for d in DIMS), strict=True)
+        look = {"color": colour, "marker": marker}
+        left.plot(DIMS, [np.median(a) for a in ds_norms], "-", label=name, **look)
+        right.plot(DIMS, [a.mean() for a in dq_norms], "--", label=f"mean, {name}", **look)
+        right.plot(DIMS, [np.median(a) for a in dq_norms], "-", label=f"median, {name}", **look)
+    left.set_title(r"at the logits: median $\Vert ds \Vert$", fontsize=12)
+    right.set_title(r"at the queries: $\Vert dq \Vert$", fontsize=12)
+    for ax in (left, right):
+        ax.set(xscale="log", yscale="log", xlabel="$d$")
+        ax.set_xticks(DIMS, [str(d) for d in DIMS])
+        ax.minorticks_off()
+        ax.legend(loc="lower left", fontsize=10)
+show_figure(
+    fig,
+    "saturation",
+    "Without the division the median of ds and that of dq fall steeply as d grows, while the mean of dq stays "
+    "above the divided one; with the division mean and median are level",
 )
 
 # %% [markdown]
-# The sentence is half true. Undivided, the gradient of the *typical* query vanishes: the median of $\lVert dq \rVert$ falls by a
-# factor of a thousand and more. The *mean* does not fall, and is several times the divided one. The few queries that hesitate
+# The sentence is half true. Undivided, the gradient of the *typical* query vanishes: from $d = 16$ to $1024$ the median of
+# $\lVert dq \rVert$ falls a thousandfold. The *mean* does not fall, and is several times the divided one. The few queries that hesitate
 # between two keys become rarer, in proportion to $1/\sqrt d$, and what each of them receives grows with $\sqrt d$, since $k$ has more
 # entries. So the weights do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and neither
 # depends on $d$.
@@ -486,8 +519,16 @@ check("key_bias_gradient", key_bias_gradient)
 #
 # The bug that you repaired above forgets $c$ in $dk$. Write a test that finds it, without finite differences and without the backward
 # written again. You are given `attention(q, k, v) -> out, p` and `attention_backward(dout, q, k, v, p) -> dq, dk, dv, ...` (the library's
-# returns one thing more, for a later chapter). Start from this: what happens to the output if every query is doubled and every key halved? To
-# try yours: `same_for_keys_and_queries(*buggy("same_for_keys_and_queries"))` should be False.
+# returns one thing more, for a later chapter). Start from this: what happens to the output if every query is doubled and every key halved? With finite
+# differences `gradcheck` finds it, too:
+
+# %%
+with_the_bug = buggy("same_for_keys_and_queries")  # attention, attention_backward
+print("the library's:", bool(gradcheck(attention, attention_backward, q, k, v)))
+print("with the bug: ", bool(gradcheck(*with_the_bug, q, k, v)))
+
+# %% [markdown]
+# `same_for_keys_and_queries(*with_the_bug)` should be False, and `same_for_keys_and_queries(attention, attention_backward)` True.
 
 
 # %%
@@ -522,4 +563,4 @@ check("same_for_keys_and_queries", same_for_keys_and_queries)
 #
 # To read: D. Rumelhart, G. Hinton and R. Williams,
 # [Learning representations by back-propagating errors](https://www.nature.com/articles/323533a0) (1986), which made networks learn this way.
-# Next: [05, masks and what must never leak](05_masks.ipynb). The backward needs no mask at all; you will see why.
+# Next: [05, masks and what must never leak](05_masks.ipynb). How do you forbid a query to look, and prove that it did not?

@@ -15,8 +15,12 @@ CHAPTER = 4
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
-    """The library's, without the options that the chapter has not come to yet."""
-    return ops.attention(q, k, v)
+    """The library's, without the options that the chapter has not come to yet.
+
+    The weights are returned twice: a backward may call them `weights`, as the library's does, or otherwise.
+    """
+    out, weights = ops.attention(q, k, v)
+    return out, weights, weights
 
 
 def _key_bias() -> float:
