@@ -1,6 +1,7 @@
 """Sizes of zero, extreme values, and what is refused."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -27,6 +28,9 @@ def test_no_tokens_at_all():
     assert ops.attention(normal(0, 3), normal(5, 3), normal(5, 4))[0].shape == (0, 4)
     assert ops.softmax(normal(3, 0)).shape == (3, 0)
     assert ops.layer_norm(normal(0, 3), np.ones(3), np.zeros(3))[0].shape == (0, 3)
+    *empty, inv_std = ops.batch_norm(normal(0, 3), np.ones(3), np.zeros(3))
+    assert [y.shape for y in empty] == [(0, 3)] * 2
+    assert inv_std.tolist() == [1 / math.sqrt(1e-5)] * 3  # of a variance of 0
     assert ops.embedding(np.zeros((0,), int), normal(4, 2)).shape == (0, 2)
     assert not ops.embedding_backward(normal(0, 2), np.zeros((0,), int), normal(4, 2)).any()
     assert ops.cross_entropy(normal(0, 3), np.zeros(0, int)) == 0
