@@ -176,8 +176,8 @@ check("my_linear_backward", my_linear_backward)
 # ## A value that is used several times
 #
 # Back to the network of the first cell. From $L = \tfrac12 \lVert y - \text{target} \rVert^2$ follows $dy = y - \text{target}$: the gradient
-# of $y$ is the error itself. Each token used the same $W$, and each asks for its own change of it: the outer product of
-# what came in and of the error. `dW` is the sum:
+# of $y$ is the error itself. Both tokens used the same $W$, and each contributes a matrix of its own, the outer product of
+# what came in and of the error. `dW` is their sum:
 
 # %%
 dy = y - target
@@ -238,7 +238,8 @@ table("dx from | gradcheck", rows)
 #
 # $J$ is called the *Jacobian*: $J_{ij} = p_i\,(1[i = j] - p_j)$ is how fast weight $i$ moves with logit $j$ ($1[i = j]$ is 1 on the
 # diagonal and 0 elsewhere). The diagonal is positive,
-# since raising a logit raises its own weight. The rest is negative: the other keys pay for it.
+# since raising a logit raises its own weight. The rest is negative: the weights sum to 1, so the
+# others shrink.
 #
 # **Predict:** below are the Jacobians of two rows of weights, one undecided, one nearly sure. How large is the largest entry of the second?
 
@@ -295,8 +296,8 @@ check("my_softmax_backward", my_softmax_backward)
 #
 # $ds = p \odot (dp - \sum_k p_k\,dp_k)$, where $\odot$ multiplies entry by entry. The sum is the *average* of $dp$, weighted as this
 # query weights its keys. A key whose $dp$ is above the average makes the loss larger than the others do, so its $ds$ is
-# positive, and a step against the gradient lowers its logit. Below the average, the logit is raised. And the factor $p$ says that a
-# key without weight is not heard.
+# positive, and a step against the gradient lowers its logit. Below the average, the logit is raised. And the factor $p$ says that
+# a key without weight gets no gradient.
 #
 # </details>
 #
@@ -312,8 +313,8 @@ print("same as with Jacobians:", np.allclose(ds, ds_by_jacobian))
 show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 
 # %% [markdown]
-# To 0. Raising all logits of a row by the same amount changes no weight, so the loss cannot move, and the gradient in that direction is 0. **What the
-# forward does not notice, the backward does not ask for.** This sentence catches bugs without any calculus.
+# To 0. Raising all logits of a row by the same amount changes no weight, so the loss cannot move, and the gradient in that direction is 0. **In a direction
+# in which the output does not change, the gradient is 0.** This sentence catches bugs without any calculus.
 #
 # ## How far can you trust a nudge?
 #

@@ -167,7 +167,7 @@ show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 # $$
 #
 # Read them. $dp_{ij} = d\mathit{out}_i \cdot v_j$ says whether the loss grows if query $i$ takes more of value $j$. And
-# $dv_j = \sum_i p_{ij}\,d\mathit{out}_i$: each query sends its gradient to the values it took, in proportion to how much it took.
+# $dv_j = \sum_i p_{ij}\,d\mathit{out}_i$: the gradient of value $j$ collects from every query, in proportion to how much of it the query took.
 #
 # **p = softmax(s).** You have this one: $ds = p \odot (dp - \sum_j p_j\,dp_j)$, row by row.
 
@@ -496,10 +496,10 @@ show_figure(
 # entries. So the weights do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and neither
 # depends on $d$.
 #
-# ## What the forward does not notice
+# ## Where the output does not change
 #
-# Chapter 03 ended its softmax with: what the forward does not notice, the backward does not ask for. Attention has more that it does not
-# notice.
+# In a direction in which the output does not change, the gradient is 0: so chapter 03 said of adding a number to a row of logits. Attention has
+# more such directions.
 #
 # ### Exercise `key_bias_gradient` (predict the number, ★★☆, 4 min)
 #
@@ -558,8 +558,8 @@ check("same_for_keys_and_queries", same_for_keys_and_queries)
 # - Attention's backward is five lines: $dv = p^\top d\mathit{out}$, $dp = d\mathit{out}\,v^\top$, softmax's $ds$, $dq = c\,ds\,k$, $dk = c\,ds^\top q$.
 # - Each line undoes one forward line, and the first gradient that differs shows where the bug is.
 # - What is used several times gets a sum: the gradients of three paths add up at $x$.
-# - In a saturated row $ds$ is nearly 0: without $1/\sqrt d$ the typical query learns nothing, and a few learn too fast.
-# - What the forward does not notice has gradient 0, or balances: tests without any calculus.
+# - In a saturated row $ds$ is nearly 0: without $1/\sqrt d$ a few queries get most of the gradient.
+# - In a direction in which the output does not change the gradient is 0: this gives tests without any calculus.
 #
 # To read: D. Rumelhart, G. Hinton and R. Williams,
 # [Learning representations by back-propagating errors](https://www.nature.com/articles/323533a0) (1986), which made networks learn this way.

@@ -78,6 +78,23 @@ TIED = Spec(
     wrt=("x", "W"),
 )
 
+def _scaled(dq_by: float, dk_by: float) -> Any:
+    """A backward of attention whose dq and dk are multiplied by these powers of √d."""
+
+    def backward(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
+        dq, dk, dv, _ = ops.attention_backward(dout, q, k, v, p)
+        return dq * q.shape[-1] ** (dq_by / 2), dk * q.shape[-1] ** (dk_by / 2), dv
+
+    return backward
+
+
+WHICH_LINE = "Which forward line has both q and k in it? What else stands in that line?"
+WRONG_SCALE = (
+    (_scaled(0, 1), WHICH_LINE, "dk is not multiplied by c."),
+    (_scaled(1, 0), WHICH_LINE, "dq is not multiplied by c."),
+    (_scaled(1, 1), WHICH_LINE, "Neither dq nor dk is multiplied by c."),
+)
+
 WRONG_TIED = (
     (_with_dW(lambda first, second: first), "How many times does the forward use W?", "dW has only the way along h = "
         "x W."),
@@ -98,7 +115,7 @@ EXERCISES = (
         difficulty=3,
         minutes=15,
         task="dq, dk, dv from dout, q, k, v and the attention weights p, in five lines",
-        grader=Function("attention", part="backward", forward=_attention),
+        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
         hints=(
             "From the last forward line to the first: which gradients does out = p v give, which p = softmax(s), and "
             "which "
@@ -116,7 +133,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="buggy_backward with its one wrong line put right",
-        grader=Function("attention", part="backward", forward=_attention),
+        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
         hints=(
             "check('repaired_backward', buggy_backward) says which gradient is wrong. Which line makes it?",
             "s = c q kᵀ: the constant multiplies the whole product, so every gradient that passes through s is "
