@@ -213,7 +213,12 @@ check("my_attention_backward", my_attention_backward)
 #
 # The average that softmax's backward subtracts can be had without $dp$, since
 #
-# $$\sum_j p_{ij}\,dp_{ij} = \sum_j p_{ij}\,(d\mathit{out}_i \cdot v_j) = d\mathit{out}_i \cdot \textstyle\sum_j p_{ij}\,v_j = d\mathit{out}_i \cdot out_i .$$
+# $$
+# \begin{aligned}
+# \sum_j p_{ij}\,dp_{ij} &= \sum_j p_{ij}\,(d\mathit{out}_i \cdot v_j) \\
+# &= d\mathit{out}_i \cdot \sum_j p_{ij}\,v_j = d\mathit{out}_i \cdot out_i .
+# \end{aligned}
+# $$
 #
 # Keep this in mind: it is what lets a backward go through the keys piece by piece, in chapter 16.
 
