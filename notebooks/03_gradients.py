@@ -8,9 +8,9 @@
 # two million runs. A backward pass finds the same million numbers for the price of about three runs. In this chapter you derive
 # it for the two operations that attention is made of, the matrix product and softmax. In chapter 04 you put them together.
 #
-# **You need:** matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
+# **You need**: matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
 #
-# **You will be able to:**
+# **You will be able to**:
 #
 # - say what a gradient is, and why it has the shape it has;
 # - derive the backward of a linear map and of softmax on paper, and write both;
