@@ -39,14 +39,8 @@ print("content['cat'] =", content["cat"])
 print("is there a 'kitten'?", "kitten" in content)
 
 # %% [markdown]
-# To us a kitten is almost a cat. To a dict the two keys are different, and that is all it can say. Keys made of numbers do not
-# help, since a dict still asks whether they are equal:
-
-# %%
-by_place = {(1.0, 0.0): "cat", (0.0, 1.0): "sat"}
-print((1.0, 0.0) in by_place, (1.000001, 0.0) in by_place)
-
-# %% [markdown]
+# To us a kitten is almost a cat. To a dict the two keys are different, and that is all it can say.
+#
 # ## The same look-up as a matrix product
 #
 # Give each word an axis of its own. Its key is then a *one-hot* vector: 1 on that axis and 0 on the others. The dot product
@@ -94,8 +88,7 @@ table("key | logit q·k | distance to q | length of the key", rows)
 # $$q \cdot k = \tfrac12\left(\lVert q\rVert^2 + \lVert k\rVert^2 - \lVert q - k\rVert^2\right)$$
 #
 # A key gains by being near the query, *and* by being long. If all keys have the same length, the largest logit belongs to the
-# nearest key; otherwise it need not. ([Graves et al. 2014](https://arxiv.org/abs/1410.5401), equation 6, looked things up in a memory and
-# divided by both lengths. The Transformer does not.)
+# nearest key; otherwise it need not.
 
 # %%
 identity = (q @ q + (k * k).sum(axis=-1) - ((q - k) ** 2).sum(axis=-1)) / 2
@@ -159,8 +152,7 @@ table("weights | of 0, 0.5, 1 | of 1, 1.5, 2 | the same?", rows)
 
 # %% [markdown]
 # How to read softmax's weights: **a key that leads another by $\Delta$ has a weight $e^{\beta \Delta}$ times as large.** The
-# number $\tau = 1/\beta$ is called the *temperature*. A low temperature gives nearly everything to the best key, a high one
-# treats all keys nearly alike.
+# number $\tau = 1/\beta$ is called the *temperature*. A low one gives nearly everything to the best key, a high one treats all keys nearly alike.
 #
 # ### Exercise `nine_tenths` (predict the number, ★★☆, 5 min)
 #
@@ -235,9 +227,11 @@ degrees = np.arange(0.25, 90, 0.5)  # (180,): never exactly 45°, where the keys
 turning = np.stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], axis=-1)
 pair = {(1.0, 0.0): content["cat"], (0.0, 1.0): content["sat"]}
 hard = np.where(turning[:, 0] > turning[:, 1], 4.0, 0.0)
-soft = {tau: np.array([soft_get(pair, query, tau)[0] for query in turning]) for tau in (0.05, 0.25, 1)}
+soft = {
+    tau: np.array([soft_get(pair, query, tau)[0] for query in turning]) for tau in (0.05, 0.25, 1)
+}
 
-# %% tags=["hide-input", "hide-output"]
+# %% tags=["hide-cell"]
 with style():
     fig, ax = figure(size=(6.0, 3.2))
     ax.plot(degrees, hard, color=GREY, drawstyle="steps-post", label="hard")
@@ -256,13 +250,12 @@ show_figure(
 # <details><summary>Answer</summary>
 #
 # The hard answer is constant, jumps once at 45°, and is constant again. Where it is constant its derivative is 0: turn the query a little,
-# and nothing tells you whether that was an improvement. The soft answer responds to every small change of the query with a small
-# change. The lower the temperature, the more it resembles the hard one.
+# and nothing changes. The soft answer responds to every small change of the query with a small change of its own.
 #
 # </details>
 #
-# Models learn by small changes ([chapter 03](03_gradients.ipynb) shows how). A look-up must be soft so that a model can learn what to
-# ask; its answers need not be better for it.
+# Models learn by small changes ([chapter 03](03_gradients.ipynb) shows how). So a look-up is soft not because that gives better
+# answers, but because a model can then learn what to ask.
 #
 # ## Three words, slowly
 #
@@ -308,7 +301,7 @@ show_arrays(x=x, q=q, k=k, v=v)
 # **Predict:** whose value does *sat* take most of? And *mat*?
 #
 # **Step 1: dot products** of every query with every key. **Step 2: divide** by $\sqrt d = 2$. The [next chapter](02_scale.ipynb)
-# asks why; until then, read it as the temperature.
+# asks why; here it is the temperature.
 
 # %% tags=["hide-output"]
 products = q @ k.T  # (n, d) @ (d, n) -> (n, n)
@@ -318,14 +311,14 @@ show_arrays(products=products, s=s)
 # %% [markdown]
 # **Step 3: softmax** along each row gives the attention weights $p$. **Step 4: the weighted sum** of the values.
 
-# %% tags=["hide-output"]
+# %%
 p = softmax(s)  # (n, n)
 out = p @ v  # (n, n) @ (n, 2) -> (n, 2)
 terms = [f"{w:.3f} · ({a:.0f}, {b:.0f})" for w, (a, b) in zip(p[1], v, strict=True)]
 print("sat takes", " + ".join(terms), f"= ({out[1, 0]:.2f}, {out[1, 1]:.2f})")
 show_arrays(p=p, sum_of_rows=p.sum(axis=-1), sum_of_columns=p.sum(axis=0), out=out)
 
-# %% tags=["hide-input", "hide-output"]
+# %% tags=["hide-input"]
 with style():
     fig, ax = figure(size=(4.6, 3.8))
     ax.imshow(p, cmap=HEAT, vmin=0, vmax=1)
@@ -336,9 +329,13 @@ with style():
     ax.set_yticks(range(3), words, fontsize=12)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    ax.set(title="attention weights: each row sums to 1", xlabel="key: whose value is taken", ylabel="query: who takes")
+    ax.set(
+        title="attention weights: each row sums to 1",
+        xlabel="key: whose value is taken",
+        ylabel="query: who takes",
+    )
 show_figure(
-    fig, "weights", "Three by three weights: cat .16 .71 .13, sat .71 .04 .26, mat .24 .67 .09"
+    fig, "weights", "Three by three weights: cat .11 .79 .11, sat .71 .04 .26, mat .24 .67 .09"
 )
 
 # %% [markdown]
@@ -427,8 +424,9 @@ show_figure(
 )
 
 # %% [markdown]
-# All paths begin at the mean of the values, and each ends in a corner: the value of the best key, as in a dict. **Predict:**
-# if two keys tie for the best, how low must the temperature be for one of them to win?
+# All paths begin at the mean of the values, and each ends in a corner: the value of the best key, as in a dict.
+#
+# **Predict:** if two keys tie for the best, how low must the temperature be for one of them to win?
 
 # %% tags=["hide-output"]
 tied = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])  # the first two match (1, 1) equally well
@@ -456,7 +454,10 @@ order = [2, 0, 1]
 print("1. another order, same outputs:", np.allclose(attention(q, k[order], v[order])[0], out))
 
 eye, zeros = np.eye(3), np.zeros((1, 3))
-once, twice = attention(zeros, eye, v)[1][0, 0], attention(zeros, eye[[0, 0, 1, 2]], v[[0, 0, 1, 2]])[1]
+once, twice = (
+    attention(zeros, eye, v)[1][0, 0],
+    attention(zeros, eye[[0, 0, 1, 2]], v[[0, 0, 1, 2]])[1],
+)
 print(f"2. cat stored once gets {once:.2f} of the weight, stored twice {twice[0, :2].sum():.2f}")
 
 opposite = attention(np.full((1, 3), -100.0), eye, v)[0][0]
@@ -469,15 +470,15 @@ print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=
 
 # %% [markdown]
 # The order of the entries means nothing, as in a dict. The rest is different. Entries stored twice count twice. Attention cannot say
-# *not found*: only differences count, so "all match badly" is the same to it as "all match equally", and the weights sum to
-# 1 anyway. And in self-attention every word is query, key and value at once, so one new word moves every output. There is also a price: a
-# dict goes straight to one key, attention compares each of $n$ queries with all $m$ keys ([chapter 15](15_before_attention.ipynb)
-# counts what that costs).
+# *not found*: only differences count, so "all match badly" is the same as "all match equally". In self-attention every word is
+# query, key and value, so one new word moves every output. And a dict goes straight to one key, while attention compares each of
+# $n$ queries with all $m$ keys ([chapter 15](15_before_attention.ipynb) counts the cost).
 #
 # ## Shuffle the sentence
 #
-# Self-attention is often said to be *permutation invariant*: shuffle the words, and the output is the same. **Predict:** is it? Let
-# the matrix $P$ shuffle rows; then queries, keys and values are $Pq$, $Pk$, $Pv$. Softmax treats each row alone and does not
+# Self-attention is often said to be *permutation invariant*: shuffle the words, and the output is the same.
+#
+# **Predict:** is it? Let the matrix $P$ shuffle rows; then queries, keys and values are $Pq$, $Pk$, $Pv$. Softmax treats each row alone and does not
 # care about the order within it, and $P^\top P = I$. So the attention weights $p$ become $p'$ with
 #
 # $$p' = P\, p\, P^\top, \qquad p'\, (P v) = P\, p\, P^\top P\, v = P\,(p\, v) .$$
@@ -491,8 +492,8 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# It is **equivariant**: the outputs are shuffled like the words. Each word gets the same output wherever it stands. Only what you make
-# of all outputs without regard to order, such as their mean, is invariant.
+# It is **equivariant**: the outputs are shuffled like the words. Only what you make of all outputs without regard to order, such as their
+# mean, is invariant.
 #
 # </details>
 #

@@ -113,18 +113,21 @@ show_figure(
 #
 # ## What softmax makes of them
 #
-# A key that leads another by $\Delta$ has a weight $e^{\Delta}$ times as large. A lead of 20 is a factor of 500 million.
-#
+# A key that leads another by $\Delta$ has a weight $e^{\Delta}$ times as large. A lead of 20 is a factor of 500 million. From here on,
+# `softmax` is the one that you wrote in chapter 01:
+
+# %%
+softmax = yours("my_softmax")
+
+# %% [markdown]
 # **Predict:** there are 16 keys, so even weights would be 1/16 ≈ 0.06. How much does the largest weight get at
 # $d = 256$ without the division?
 #
 # The table also counts the keys that a query effectively looks at: $e$ to the power of the entropy of its weights, which is 16 for even weights and 1 if one key
 # has all.
 
+
 # %% tags=["hide-output"]
-softmax = yours("my_softmax")
-
-
 def spread(p):
     """The mean largest weight, and the mean number of keys looked at."""
     logs = np.log(np.where(p > 0, p, 1))
@@ -137,7 +140,7 @@ for d in DIMS:
     rows.append([d, *spread(softmax(s)), *spread(softmax(s / math.sqrt(d)))])
 table("d | largest weight | keys looked at | largest, divided | looked at, divided", rows)
 
-# %% tags=["hide-input", "hide-output"]
+# %% tags=["hide-input"]
 with style():
     fig, axes = figure(2, 3, size=(8.0, 3.8), sharex=True, sharey=True)
     for column, d in zip(axes.T, (4, 64, 1024), strict=True):
@@ -167,7 +170,9 @@ show_figure(
 # %%
 for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
     nudged = s + [0, 0.1, 0]  # the second key's logit
-    show = show_arrays(p=softmax(s), p_nudged=softmax(nudged), change=softmax(nudged) - softmax(s), decimals=4)
+    show = show_arrays(
+        p=softmax(s), p_nudged=softmax(nudged), change=softmax(nudged) - softmax(s), decimals=4
+    )
     print(show, end="\n\n")
 
 # %% [markdown]
@@ -180,7 +185,9 @@ for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
 # %% tags=["hide-output"]
 def best_gain(s, nudge=0.1):
     """The most weight that a key gains if its logit rises by `nudge`: (..., m) -> (...)."""
-    nudged = softmax(s[..., None, :] + nudge * np.eye(s.shape[-1]))  # (..., m, m): row j, key j nudged
+    nudged = softmax(
+        s[..., None, :] + nudge * np.eye(s.shape[-1])
+    )  # (..., m, m): row j, key j nudged
     return (np.diagonal(nudged, axis1=-2, axis2=-1) - softmax(s)).max(axis=-1)
 
 
@@ -189,17 +196,19 @@ rows = []
 for d in DIMS:
     row = [d]
     for gain in gains[d]:
-        row += [f"{np.median(gain):.2%}", f"{np.mean(gain < 0.001):.0%}"]
+        row += [np.median(gain), f"{np.mean(gain < 0.001):.0%}"]
     rows.append(row)
 table("d | median gain | saturated | median gain, divided | saturated, divided", rows)
 
-# %% tags=["hide-input", "hide-output"]
+# %% tags=["hide-cell"]
 with style():
     fig, (left, right) = figure(1, 2, size=(8.0, 3.2))
     forms = ((1, BLUE, "o", "-", r"divided by $\sqrt{d}$"), (0, ORANGE, "s", "--", "undivided"))
     for which, colour, marker, line, name in forms:
         found = [gains[d][which] for d in DIMS]
-        left.plot(DIMS, [np.median(x) for x in found], line, marker=marker, color=colour, label=name)
+        left.plot(
+            DIMS, [np.median(x) for x in found], line, marker=marker, color=colour, label=name
+        )
         low, high = ([max(np.quantile(x, share), 1e-9) for x in found] for share in (0.25, 0.75))
         left.fill_between(DIMS, low, high, color=colour, alpha=0.2)
         saturated = [np.mean(x < 0.001) for x in found]
@@ -215,7 +224,7 @@ with style():
 show_figure(
     fig,
     "saturated",
-    "Without the division the median gain falls far below a millionth and most queries saturate",
+    "Without the division the median gain falls below a millionth and most queries saturate",
 )
 
 # %% [markdown]
@@ -231,7 +240,7 @@ for name, divisor in (("undivided", 1), ("divided by √d", 16), ("even weights"
 table("weights, d = 256 | mean squared distance", rows)
 
 # %% [markdown]
-# Undivided, random weights are worse than even ones: sure, and mostly wrong. The most that this distance can be is 2.
+# Random weights cost the more the surer they are: all the weight on a wrong key costs 2.
 #
 # Most texts conclude that *without the division, gradients vanish* (a gradient is the derivative of the loss). That is half true, and
 # [chapter 04](04_attention_backward.ipynb) measures which half.
@@ -241,7 +250,7 @@ table("weights, d = 256 | mean squared distance", rows)
 # ### Exercise `my_attention` (write the op, ★★☆, 10 min)
 #
 # Write attention without the library: logits, division, softmax, output. Any axes (a batch, heads) may come before the last two,
-# and logits of 10,000 must not overflow. `softmax` above is yours, if chapter 01 accepted it.
+# and logits of 10,000 must not overflow. Use `softmax`, which is yours.
 
 
 # %%
@@ -283,7 +292,9 @@ rows = []
 for tau in (0.01, 1, 4, 8, 32, 1e6):
     out, p = attention(q, k, v, scale=1 / tau)
     rows.append([f"{tau:g}", *spread(p), out.item()])
-print(f"the largest logit is that of key {np.argmax(q @ k.swapaxes(-1, -2))}; the mean value is {v.mean()}")
+print(
+    f"the largest logit is that of key {np.argmax(q @ k.swapaxes(-1, -2))}; the mean value is {v.mean()}"
+)
 table("temperature | largest weight | keys looked at | output", rows)
 
 # %% [markdown]
@@ -320,11 +331,14 @@ check("transformer_divisor", transformer_divisor)
 
 
 # %% tags=["hide-output"]
-def cases(d, queries=400, keys=100):
+def cases(d, queries=1000, keys=1000):
     """q (queries, d) and k (keys, d): as assumed, and with one assumption broken."""
     rng = np.random.default_rng(3)
     q, k = rng.standard_normal((queries, d)), rng.standard_normal((keys, d))
-    same = rng.standard_normal((queries, 1)) + np.zeros(d), rng.standard_normal((keys, 1)) + np.zeros(d)
+    same = (
+        rng.standard_normal((queries, 1)) + np.zeros(d),
+        rng.standard_normal((keys, 1)) + np.zeros(d),
+    )
     return {
         "as assumed": (q, k),
         "mean 1": (q + 1, k + 1),
@@ -338,7 +352,11 @@ for d in (64, 256):
     for name, (q, k) in cases(d).items():
         s = q @ k.T / math.sqrt(d)  # (queries, keys)
         rows[name] += [s.std(), math.sqrt(s.var(axis=-1).mean())]
-table("entries | d = 64: all pairs | within a row | d = 256: all pairs | within a row", rows.values(), digits=2)
+table(
+    "entries | d = 64: all pairs | within a row | d = 256: all pairs | within a row",
+    rows.values(),
+    digits=2,
+)
 
 # %% [markdown]
 # So "the division brings the variance back to 1" is a statement about the *beginning* of training, and about an initialisation. For a token of
@@ -386,7 +404,9 @@ table("W_q and W_k | std of q | std of logits / √d | largest of 16 weights", r
 # %%
 unscaled = buggy("knows_the_scale")
 q, k, v = np.random.default_rng(0).standard_normal((3, 3, 4))
-show_arrays(right=attention(q, k, v)[1], wrong=unscaled(q, k, v)[1], sums=unscaled(q, k, v)[1].sum(axis=-1))
+show_arrays(
+    right=attention(q, k, v)[1], wrong=unscaled(q, k, v)[1], sums=unscaled(q, k, v)[1].sum(axis=-1)
+)
 
 # %% [markdown]
 # ### Exercise `knows_the_scale` (write the property that kills this bug, ★★★, 15 min)
