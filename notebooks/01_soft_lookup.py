@@ -57,8 +57,8 @@ q = np.array([0.0, 1.0, 0.0])  # (d,): asks for "sat"
 show_arrays(q=q, k=k, v=v, matches=q @ k.T, out=q @ k.T @ v)
 
 # %% [markdown]
-# This is exactly what the dict does. But now nothing forces the query to be one of the keys. For other queries we need (1) a
-# number that says *how well* a key matches, and (2) weights made from these numbers.
+# This is what the dict does. But now nothing forces the query to be one of the keys. For other queries we need (1) a number that says
+# *how well* a key matches, and (2) weights made from these numbers.
 #
 # ## 1. How well does a key match?
 #
@@ -122,11 +122,11 @@ print("with keys of length 1 the nearest key wins:", int(np.argmax(unit @ q)) ==
 # $$p_j = \frac{e^{\beta s_j}}{\sum_i e^{\beta s_i}} .$$
 #
 # This is **softmax**. What did we choose? The number $\beta$, positive if a better match should weigh more; and the form
-# $f(s_j) / \sum_i f(s_i)$. The form was a real choice. For example *sparsemax*
+# $f(s_j) / \sum_i f(s_i)$. The form was a real choice: *sparsemax*
 # ([Martins and Astudillo 2016](https://arxiv.org/abs/1602.02068)) subtracts one number from all logits and replaces what is negative by 0,
-# such that 1 remains in sum. It depends on differences only, too, and some of its weights are exactly 0.
+# so that the rest sums to 1. It, too, depends on differences only, and it can make weights exactly 0.
 #
-# Here are five candidates, before and after all logits rise by 1:
+# Five candidates, before and after all logits rise by 1:
 
 
 # %%
@@ -187,7 +187,7 @@ def my_softmax(s):
 check("my_softmax", my_softmax)
 
 # %% [markdown]
-# From here on the chapter uses your softmax. (As long as yours is not accepted, it uses the library's.)
+# From here on the chapter uses your softmax; until yours is accepted, the library's.
 
 # %%
 softmax = yours("my_softmax")
@@ -212,13 +212,12 @@ for temperature in (1.0, 0.2, 0.05):
     print(f"at temperature {temperature:4}: ({out[0]:.2f}, {out[1]:.2f})")
 
 # %% [markdown]
-# The kitten gets an answer. The lower the temperature, the nearer it comes to the cat's value, (4, 0).
+# The lower the temperature, the nearer the kitten's answer is to the cat's value, (4, 0).
 #
 # ## Why soft?
 #
-# We could also pick the key with the largest logit and return its value: a *hard* look-up. Compare the two. A query
-# turns from the key of *cat* (0°) to the key of *sat* (90°), and we record the first number of its answer; *cat* has a 4
-# there, *sat* a 0.
+# We could also return the value of the key with the largest logit: a *hard* look-up. Let a query turn from the key of *cat* (0°) to
+# the key of *sat* (90°), and record the first number of its answer; *cat* has a 4 there, *sat* a 0.
 #
 # **Predict:** sketch the two curves before you look.
 
@@ -340,9 +339,9 @@ show_figure(
 
 # %% [markdown]
 # A row belongs to a query and sums to 1. A column belongs to a key and need not: *sat* is in demand. The picture is not symmetric:
-# whom I look at need not look at me. And the diagonal is not 0: every word looks at itself, too.
+# *mat* takes most from *sat*, but *sat* takes most from *cat*. And every word takes something from itself.
 #
-# Does the soft dict agree, with one entry for each word? And the library, whose `attention` does all four steps?
+# Does the soft dict agree? And the library, whose `attention` does all four steps?
 
 # %%
 entries = {tuple(key): tuple(value) for key, value in zip(k, v, strict=True)}
@@ -373,7 +372,7 @@ def self_lookup(x, W_q, W_k, W_v):
 check("self_lookup", self_lookup)
 
 # %% [markdown]
-# Compare yours with the library's [`attention.py`](../tinyattn/ops/attention.py): the same lines, and some options that later chapters need.
+# The library's [`attention.py`](../tinyattn/ops/attention.py) has the same lines, and options that later chapters need.
 #
 # ## What can come out?
 #
@@ -391,7 +390,7 @@ check("zero_query", zero_query)
 
 # %% [markdown]
 # Attention weights are not negative and sum to 1. A sum with such weights is a **convex combination** of the values: it lies
-# between them, never outside. Our three values are the corners of a triangle. Let us follow the three outputs from a very high
+# between them, never outside. Our three values are the corners of a triangle. We follow the three outputs from a very high
 # temperature to a very low one, and send 20,000 random queries as well (`scale` is $1/\tau$):
 
 # %%
@@ -501,9 +500,9 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 #
 # ## Kill two bugs
 #
-# Some mistakes change no shape. If $n = m$, a softmax along the wrong axis runs as if nothing were wrong. To catch it, write a
+# Some mistakes change no shape. With as many queries as keys, a softmax along the wrong axis runs without an error. To catch it, write a
 # *property*: a statement that is true of every correct attention, and false of the bug. You are given a function
-# `attention(q, k, v) -> out, p`, and return True or False. `buggy` hands you the bug, to try things on:
+# `attention(q, k, v) -> out, p`, and return True or False. `buggy` hands you the bug to try things on:
 
 # %%
 wrong_axis = buggy("normalises_over_keys")

@@ -249,7 +249,7 @@ table("weights, d = 256 | mean squared distance", rows)
 #
 # ### Exercise `my_attention` (write the op, ★★☆, 10 min)
 #
-# Write attention without the library: logits, division, softmax, output. Any axes (a batch, heads) may come before the last two,
+# Write attention without the library: logits, division, softmax, output. Any axes (of a batch, say) may come before the last two,
 # and logits of 10,000 must not overflow. Use `softmax`, which is yours.
 
 
@@ -268,8 +268,8 @@ check("my_attention", my_attention)
 
 # %% [markdown]
 # The library's [`attention.py`](../tinyattn/ops/attention.py) has the same lines. It scales $q$ before the product, not the logits after
-# it: $n\,d$ multiplications instead of $n\,m$. A division can sit elsewhere, too. T5
-# ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) has no $\sqrt d$ in its attention, because its initial $W_q$ is smaller by this factor:
+# it: $n\,d$ multiplications instead of $n\,m$. The division may also sit in $W_q$, which makes the queries: the code of T5
+# ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) has no $\sqrt d$ in its attention, and starts with a $W_q$ that is smaller by this factor.
 
 # %%
 q, k, s = logits(64)  # (500, 1, 64), (500, 16, 64), (500, 16)
@@ -396,8 +396,8 @@ table("W_q and W_k | std of q | std of logits / √d | largest of 16 weights", r
 #
 # A missing $\sqrt d$ passes every test of shapes and of row sums. How do you catch it in somebody else's attention? You could write attention
 # again and compare: a second implementation is called an *oracle*. It works, but it is only as right as you are: if you believe that the divisor is
-# $\sqrt D$, so does your oracle. A *relation between two calls* is worth more. It needs no second implementation, it holds
-# for every correct one, and it rests on one fact alone. Chapter 01's "double the values, and the output doubles" is one.
+# $\sqrt D$, so does your oracle. A *relation between two calls* is worth more. It needs no second implementation, and it tests one fact at a
+# time. Chapter 01 had one: double the values, and the output doubles.
 #
 # `buggy` hands you an attention without the division. Its rows sum to 1:
 
@@ -413,7 +413,8 @@ show_arrays(
 #
 # Find two calls whose outputs are equal if, and only if, attention divides by $\sqrt d$. `knows_the_scale` is given a function
 # `attention(q, k, v) -> out, p`. It returns True if the divisor is $\sqrt d$, and False if there is none, or a wrong one: $d$ itself, or the root of
-# the number of keys, or of the values' width.
+# the number of keys, or of the values' width. (`buggy("knows_the_scale", "scale_d")` hands out another of these bugs, by the name that `check` gives
+# it.)
 
 
 # %%

@@ -1,10 +1,11 @@
 """Exercises of chapter 02, why √d."""
 
 import math
+from typing import Any
 
 import numpy as np
 
-from ... import layers
+from ... import layers, ops
 from ..exercise import Exercise
 from ..graders import Function, Number, Property
 
@@ -31,6 +32,45 @@ def _divisor() -> float:
     weights = layers.multi_head_attention(p, x, x, heads=HEADS)[1].weights      # (heads, 2, 2)
     return 1 / math.log(weights[0, 1, 1] / weights[0, 1, 0])
 
+
+# --- my_attention: what readers write that the zoo does not know ----------------------------------------------------
+
+
+def _logits(q: Any, k: Any) -> Any:
+    return q @ np.swapaxes(k, -1, -2) / math.sqrt(max(q.shape[-1], 1))
+
+
+def _logits_as_weights(q: Any, k: Any, v: Any) -> Any:
+    return _logits(q, k) @ v, _logits(q, k)
+
+
+def _logits_for_weights(q: Any, k: Any, v: Any) -> Any:
+    """The output is right; beside it the logits are returned."""
+    return ops.attention(q, k, v)[0], _logits(q, k)
+
+
+def _divided_too_late(q: Any, k: Any, v: Any) -> Any:
+    p = ops.attention(q, k, v, scale=1.0)[1] / math.sqrt(max(q.shape[-1], 1))
+    return p @ v, p
+
+
+def _output_divided(q: Any, k: Any, v: Any) -> Any:
+    out, p = ops.attention(q, k, v, scale=1.0)
+    return out / math.sqrt(max(q.shape[-1], 1)), p
+
+
+def _worst_first(q: Any, k: Any, v: Any) -> Any:
+    return ops.attention(-q, k, v)
+
+
+WRONG_ATTENTION = (
+    (_logits_as_weights, "Can an attention weight be negative?", "The logits are used as weights: softmax is missing."),
+    (_logits_for_weights, "The output is right. Do the rows of what you return beside it sum to 1?",
+     "You return the logits beside the output; it should be the weights, after softmax."),
+    (_divided_too_late, "What does each row of your weights sum to?", "The division comes after softmax, not before."),
+    (_output_divided, "With one key, what must the output be?", "The output is divided by √d, not the logits."),
+    (_worst_first, "Which key gets the most weight, the best or the worst?", "The logits have the wrong sign."),
+)  # fmt: skip
 
 EXERCISES = (
     Exercise(
@@ -63,9 +103,9 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_attention(q, k, v) -> out, p",
-        grader=Function("attention"),
+        grader=Function("attention", tempting=WRONG_ATTENTION),
         hints=(
-            "Which shape should each of s, p and out have? Print yours, and compare.",
+            "Which shape should each of s, p and out have? With one key, which weight must it get?",
             "Write a line for each of s, p and out: q @ k.swapaxes(-1, -2) divided by the root of q's last axis; "
             "softmax of it, with each row's largest logit subtracted first; p @ v.",
         ),
