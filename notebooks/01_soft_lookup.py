@@ -221,7 +221,7 @@ for temperature in (1.0, 0.2, 0.05):
 #
 # **Predict:** sketch the two curves before you look.
 
-# %%
+# %% tags=["hide-output"]
 degrees = np.arange(0.25, 90, 0.5)  # (180,): never exactly 45°, where the keys tie
 turning = np.stack([np.cos(np.radians(degrees)), np.sin(np.radians(degrees))], axis=-1)
 pair = {(1.0, 0.0): content["cat"], (0.0, 1.0): content["sat"]}
@@ -468,17 +468,23 @@ moved = ~np.isclose(attention(other @ W_q, other @ W_k, other @ W_v)[0], out).al
 print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=True) if yes])
 
 # %% [markdown]
-# The order of the entries means nothing, as in a dict. The rest is different. Entries stored twice count twice. Attention cannot say
-# *not found*: only differences count, so "all match badly" is the same as "all match equally". In self-attention every word is
-# query, key and value, so one new word moves every output. And a dict goes straight to one key, while attention compares each of
-# $n$ queries with all $m$ keys ([chapter 15](15_before_attention.ipynb) counts the cost).
+# <details><summary>Answer</summary>
+#
+# The order means nothing, as in a dict. But entries stored twice count twice. Attention cannot say *not found*: only differences
+# count, so "all match badly" is the same as "all match equally". And in self-attention every word is query, key and value, so one new
+# word moves every output.
+#
+# </details>
+#
+# There is a price, too: a dict goes straight to one key, while attention compares each of $n$ queries with all $m$ keys
+# ([chapter 15](15_before_attention.ipynb) counts the cost).
 #
 # ## Shuffle the sentence
 #
 # Self-attention is often said to be *permutation invariant*: shuffle the words, and the output is the same.
 #
-# **Predict:** is it? Let the matrix $P$ shuffle rows; then queries, keys and values are $Pq$, $Pk$, $Pv$. Softmax treats each row alone and does not
-# care about the order within it, and $P^\top P = I$. So the attention weights $p$ become $p'$ with
+# **Predict:** is it? Let the matrix $P$ shuffle rows; then queries, keys and values become $Pq$, $Pk$, $Pv$. Softmax treats each row alone, shuffled
+# logits have weights shuffled alike, and $P^\top P = I$. So the attention weights $p$ become
 #
 # $$p' = P\, p\, P^\top, \qquad p'\, (P v) = P\, p\, P^\top P\, v = P\,(p\, v) .$$
 
