@@ -253,8 +253,9 @@ show_arrays(
 )
 
 # %% [markdown]
-# Every entry of $J$ is a product with a factor near 0 as soon as one weight is near 1. Such a row is *saturated*: its logits
-# can move, and its weights hardly notice. Backward that means that hardly any gradient passes. Chapter 04 measures what follows.
+# Every entry of $J$ is a product with a factor near 0 as soon as one weight is near 1. This is the saturated row that you
+# nudged in chapter 02, in one formula: its logits move, its weights hardly do. Backward, hardly any gradient passes. Chapter 04 measures
+# what follows.
 #
 # The recipe gives the backward at once. $\langle dp, J\,\delta s \rangle = \langle J^\top dp, \delta s \rangle$, and $J$ is
 # symmetric, so
