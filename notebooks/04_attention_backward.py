@@ -449,7 +449,7 @@ check("repaired_tied_backward", repaired_tied_backward)
 # queries, each with 16 random keys, with the division and without; a random gradient comes in at $p$. How much arrives at the
 # logits, as $ds$? And at the queries, as $dq = c\,ds\,k$?
 #
-# **Predict:** undivided, at $d = 1024$, nearly every row is saturated. Is the *mean* of $\lVert dq \rVert$ smaller than with the
+# **Predict:** undivided, at $d = 1024$, most rows are saturated. Is the *mean* of $\lVert dq \rVert$ smaller than with the
 # division?
 
 
