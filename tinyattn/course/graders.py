@@ -110,10 +110,24 @@ class Function:
     also: Callable[[Callable[..., Any]], str] | None = None
 
     def reference(self) -> Callable[..., Any]:
-        """The library's own function that the answer is to be."""
+        """The library's own function that the answer is to be; a backward with the gradients that are asked for."""
+        from ..check.subject import Subject
+
         spec = self._spec()
-        name = f"{spec.function}_backward" if self.part == "backward" else spec.function
-        return getattr(spec.ours(), name)
+        if self.part == "forward":
+            return getattr(spec.ours(), spec.function)  # type: ignore[no-any-return]
+        backward = getattr(spec.ours(), f"{spec.function}_backward")
+        if self.forward is None:
+            return backward  # type: ignore[no-any-return]
+        lacks = Subject(SimpleNamespace(**{spec.function: self.forward}), spec).lacks
+        asked = [i for i, name in enumerate(spec.wrt) if name not in lacks]
+
+        @functools.wraps(backward)
+        def fewer(*args: Any, **kwargs: Any) -> Any:
+            gradients = backward(*args, **kwargs)
+            return tuple(gradients[i] for i in asked)
+
+        return backward if len(asked) == len(spec.wrt) else fewer
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
@@ -215,9 +229,9 @@ class Function:
         yield from ["  the smallest example found:"] if first.counterexample else []
         yield from ("    " + line for line in first.counterexample.splitlines())
         for name, x in differ.items():
-            yield from ("    " + line for line in f"expected  {show_case({name: x})}".splitlines())
             there = show_case({name: got[name]}) if name in got else f"no {name}"
-            yield from ("    " + line for line in f"got       {there}".splitlines())
+            for what, shown in (("expected", show_case({name: x})), ("got", there)):
+                yield f"    {what:10}" + shown.replace("\n", "\n" + " " * 14)
 
     def _gives_the_same_as(self, op: Any, wrong: Callable[..., Any], spec: Any) -> bool:
         """Whether the answer gives the same results as `wrong` on a few fixed cases."""
