@@ -306,7 +306,7 @@ EXERCISES = (
         difficulty=3,
         minutes=10,
         task="buggy_model with its one wrong line put right",
-        grader=Function("causal_model", names_bug=False, also=_rest_is_kept),
+        grader=Function("causal_model", also=_rest_is_kept),
         hints=(
             "The mask is right. Which other line could let one position know of another?",
             "The mean is taken over axis 1, the positions, so that every token knows of all. Each token must be "
