@@ -159,7 +159,7 @@ with style():
     entropy = -(0.825 * math.log(0.825) + 7 * 0.025 * math.log(0.025))
     for level, text in ((math.log(V), "guessing: ln 8"), (entropy, "entropy of the data")):
         ax.axhline(level, color=GREY, linewidth=0.9, linestyle=":")
-        ax.text(302, level + 0.07, text, color=GREY, ha="right")
+        ax.text(300, level + (0.07 if level > 1 else -0.22), text, color=GREY, ha="right")
     ax.set(title="The better it learns to cheat, the worse it is", xlabel="training step")
     ax.set(ylabel="loss", ylim=(0, 3.9), xlim=(0, 330))
     ax.legend(loc="upper left", fontsize=9, ncols=2)
@@ -396,21 +396,22 @@ show_arrays(real=real[:, 0], both_of_the_first=both[0])
 
 # %% tags=["hide-input"]
 panels = (
-    ("causal", np.tri(5, dtype=bool), "x x x x x", "token"),
-    ("padded right", np.tri(5, dtype=bool) & (np.arange(5) < 3), "x x x · ·", "token"),
-    ("padded left", np.tri(5, dtype=bool) & (np.arange(5) >= 2), "· · x x x", "token"),
-    ("3 newest of 5", np.tri(3, 5, k=2, dtype=bool), "x x x x x", "newest"),
+    ("causal", np.tri(5, dtype=bool), "xxxxx"),
+    ("padded right", np.tri(5, dtype=bool) & (np.arange(5) < 3), "xxx··"),
+    ("padded left", np.tri(5, dtype=bool) & (np.arange(5) >= 2), "··xxx"),
+    ("3 newest of 5", np.tri(3, 5, k=2, dtype=bool), "xxxxx"),
 )
 with style():
-    fig, axes = figure(1, 4, size=(8.0, 2.5))
-    for ax, (title, allowed, keys, queries) in zip(axes, panels, strict=True):
+    fig, axes = figure(1, 4, size=(8.0, 2.6))
+    for ax, (title, allowed, keys) in zip(axes, panels, strict=True):
         ax.imshow(np.where(allowed, 0.6, 0.06), cmap="Greys", vmin=0, vmax=1)
         for i, j in np.argwhere(allowed):
             ax.text(j, i, "●", ha="center", va="center", color="white", fontsize=9)
         for i in np.flatnonzero(~allowed.any(axis=-1)):
             ax.text(2, i, "nothing", ha="center", va="center", color=ORANGE, fontsize=10)
-        ax.set(title=title, xlabel=f"keys: {keys}", ylabel=f"queries: {queries}")
-        ax.set(xticks=[], yticks=[])
+        ax.set(title=title, xlabel="key (· = padding)", ylabel="query")
+        ax.set_xticks(range(5), keys)
+        ax.set_yticks(range(len(allowed)), keys[-len(allowed) :])
 show_figure(
     fig,
     "masks",
