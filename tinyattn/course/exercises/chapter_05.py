@@ -26,6 +26,25 @@ def _loss_of_a_cheat() -> float:
 
 
 
+# --- my_masked_softmax: True = may look, and an empty row is zeros, in this course ------------------------------------
+
+
+def _means_what_the_chapter_says(softmax: Any) -> str:
+    """What `tinyattn check` lets pass as another convention."""
+    s, mask = np.array([[0.0, 1.0, 2.0]]), np.array([[True, True, False]])
+    p = np.asarray(softmax(s, mask))
+    if p[0, 2] != 0:
+        return f"a mask means something else here: True = may look, and a key that is False has the weight {p[0, 2]:.2g}."
+    p = np.asarray(softmax(s, np.zeros((1, 3), bool)))
+    if not np.all(p == 0):
+        shown = ", ".join(f"{x:.2g}" for x in p[0])
+        return f"a row with nothing allowed is not all zeros: logits 0, 1, 2, all of them hidden, give {shown}."
+    p = np.asarray(softmax(np.array([[-2e9, 0.0]]), np.array([[True, False]])))
+    if not np.array_equal(p, [[1, 0]]):
+        return f"beside a logit of -2e9, which is allowed, a hidden key has the weight {p[0, 1]:.2g}."
+    return ""
+
+
 # --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
 
 
@@ -241,7 +260,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_masked_softmax(s, mask=None) -> p",
-        grader=Function("softmax", takes=("mask",)),
+        grader=Function("softmax", takes=("mask",), also=_means_what_the_chapter_says),
         hints=(
             "The maximum, over what? The sum, over what? And what if nothing is left to sum?",
             "Put -inf in the place of what is hidden, so that a row's maximum is that of the allowed logits. Where the "
@@ -291,7 +310,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="everything_arrives(attention) -> True where each output moves with all that its query may look at",
-        grader=Property("attention", "off_by_one_mask", gives=("attention",)),
+        grader=Property("attention", "off_by_one_mask", gives=("attention",), others=("mask_first_row",)),
         hints=(
             "Under a causal mask, which outputs must move when you change the value at position t alone?",
             "All outputs from t on must move, t itself included, and that for every t. `(a != b).any(axis=-1)` says "
