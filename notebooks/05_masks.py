@@ -2,11 +2,11 @@
 # # 05 · Masks, and what must never leak
 #
 # Two models learn to predict the next symbol. They have the same size, the same seed and the same data, and both are
-# tested on fresh sequences that neither has seen. The first reaches a loss of 0.82, the second 0.12.
-# **Which one would you put to use?**
+# tested on fresh sequences that neither has seen. The first reaches a loss of 0.82, the second 0.12. **Which one would
+# you put to use?**
 #
-# **You need:** attention and its backward ([chapter 04](04_attention_backward.ipynb)). The loss here is
-# $-\ln$ of the probability that the model gave to the symbol that came.
+# **You need:** attention and its backward ([chapter 04](04_attention_backward.ipynb)). The loss here is $-\ln$ of the
+# probability that the model gave to the symbol that came.
 #
 # **You will be able to:**
 #
@@ -43,9 +43,9 @@ road(5)
 # ## A model that knows tomorrow
 #
 # The world has eight symbols on a circle. With probability 0.8 the next symbol is three steps further; otherwise it is
-# any of the eight. The model is one attention, made of parts that you know. Each symbol and each place has a row of numbers, and the two
-# are added (chapter 07 explains places). Attention collects from the positions that `mask` allows. Its
-# result is added to `x`, and a linear map turns the sum into logits for the symbol that follows.
+# any of the eight. The model is one attention, made of parts that you know. Each symbol and each place has a row of
+# numbers, and the two are added (chapter 07 explains places). Attention collects from the positions that `mask` allows.
+# Its result is added to `x`, and a linear map turns the sum into logits for the symbol that follows.
 
 
 # %%
@@ -116,8 +116,8 @@ def train(draw, mask, shift=1, steps=300):
 
 # %% [markdown]
 # The first model has a causal mask: position $t$ reads the symbols $0 \dots t$. The second has none. In use there is no
-# tomorrow to read: a model is given the symbols so far and asked for one more. Guessing costs $\ln 8 = 2.08$. A model that
-# knows the rule of this world pays, on average, its entropy,
+# tomorrow to read: a model is given the symbols so far and asked for one more. Guessing costs $\ln 8 = 2.08$. A model
+# that knows the rule of this world pays, on average, its entropy,
 #
 # $$H = -\big(0.825 \ln 0.825 + 7 \cdot 0.025 \ln 0.025\big) = 0.80 .$$
 #
@@ -171,15 +171,16 @@ show_figure(
 
 # %% [markdown]
 # Without a mask the model is far better in training, and on fresh sequences too: *they do not help, because the target
-# stands in the input there as well*. It has learned to copy its neighbour on the right, and in use there is none. This is a **leak**.
+# stands in the input there as well*. It has learned to copy its neighbour on the right, and in use there is none. This
+# is a **leak**.
 #
 # There was one clue: 0.12 is less than the entropy, and nobody can pay less than that. But of real data you do not know
 # the entropy. So measure on data whose entropy you do know.
 #
 # ## Noise has nothing to say
 #
-# Draw every symbol independently and evenly from $V$. The probabilities $p_1 \dots p_V$ that an honest model gives to the next symbol
-# cannot depend on which one comes. Since $\ln$ is concave (Jensen's inequality),
+# Draw every symbol independently and evenly from $V$ symbols. The probabilities $p_1 \dots p_V$ that an honest model
+# gives to the next symbol cannot depend on which one comes. Since $\ln$ is concave (Jensen's inequality),
 #
 # $$\mathbb E[-\ln p_x] = -\frac1V \sum_{v} \ln p_v \;\ge\; -\ln\Big(\frac1V \sum_{v} p_v\Big) = \ln V .$$
 #
@@ -187,8 +188,8 @@ show_figure(
 #
 # ### Exercise `loss_of_a_cheat` (predict the number, ★★☆, 5 min)
 #
-# Noise of 8 symbols, in sequences of 9. Inputs are symbols 0 to 7, targets are symbols 1 to 8: eight positions. A model without a
-# mask becomes as good a cheat as there can be. What is its mean loss over the eight positions?
+# Noise of 8 symbols, in sequences of 9. Inputs are symbols 0 to 7, targets are symbols 1 to 8: eight positions. A model
+# without a mask becomes as good a cheat as there can be. What is its mean loss over the eight positions?
 
 # %%
 ### BEGIN SOLUTION
@@ -227,9 +228,10 @@ table("model | loss on fresh noise | verdict", rows)
 #
 # $$p_{ij} = \frac{m_{ij}\, e^{s_{ij}}}{\sum_k m_{ik}\, e^{s_{ik}}}, \qquad m_{ij} \in \{0, 1\} .$$
 #
-# A hidden key is missing above *and below* the line. As $e^{-\infty} = 0$, this is the ordinary softmax of logits that are
-# $-\infty$ wherever the query may not look, and that is how it is computed ([Vaswani et al.
-# 2017](https://arxiv.org/abs/1706.03762), section 3.2.3). The causal mask has $m_{ij} = 1$ where $j \le i$. On four tokens:
+# A hidden key is missing above *and below* the line. As $e^{-\infty} = 0$, this is the ordinary softmax of logits that
+# are $-\infty$ wherever the query may not look, and that is how it is computed ([Vaswani et al.
+# 2017](https://arxiv.org/abs/1706.03762), section 3.2.3). The causal mask has $m_{ij} = 1$ where $j \le i$. On four
+# tokens:
 
 # %%
 rng = np.random.default_rng(3)
@@ -243,8 +245,9 @@ print("hidden is as good as deleted:", np.allclose(out[1], alone[0]))
 show_arrays(mask=mask, s=s, s_hidden=np.where(mask, s, -np.inf), p=p)
 
 # %% [markdown]
-# The backward needs no mask at all: softmax's gradient is $p_{ij}$ times something, and a hidden $p_{ij}$ is exactly 0. So your
-# backward of chapter 04 is right as it stands. Row 1 of the output depends on keys and values 0 and 1, and on no others:
+# The backward needs no mask at all: softmax's gradient is $p_{ij}$ times something, and a hidden $p_{ij}$ is exactly 0.
+# So your backward of chapter 04 is right as it stands. Row 1 of the output depends on keys and values 0 and 1, and on
+# no others:
 
 # %%
 dout = np.zeros_like(out)
@@ -255,9 +258,9 @@ print("rows of dk and dv that are exactly 0:", np.flatnonzero(~(dk.any(axis=-1) 
 # %% [markdown]
 # ## Before the softmax, or after?
 #
-# Multiplying the attention weights by the mask *after* softmax looks like the same thing: the hidden weights become 0. Another
-# idea is to multiply the logits by the mask. **Predict:** for each of the three, do the rows sum to 1? And if only the logits of *hidden* keys change, do the
-# weights of the allowed keys move?
+# Three ways: put $-\infty$ in place of hidden logits *before* softmax; multiply the attention weights by the mask
+# *after* it; or multiply the logits by the mask. **Predict:** for which of the three do the rows sum to 1? And if only
+# the logits of *hidden* keys change, do the weights of the allowed keys move?
 
 
 # %% tags=["hide-output"]
@@ -317,15 +320,16 @@ show_figure(
 )
 
 # %% [markdown]
-# - **After:** the rows do not sum to 1, and, which is worse, *it leaks*. The weights of the past were divided by a sum that
-#   contains the future. The hidden weights are exactly 0, so nobody who looks at them will notice.
+# - **After:** the rows do not sum to 1, and, which is worse, *it leaks*. The weights of the past were divided by a sum
+#   that contains the future. The hidden weights are exactly 0, so nobody who looks at them will notice.
 # - **Times the mask:** a logit of 0 is not a weight of 0, since $e^0 = 1$.
 # - **Before** is right.
 #
 # ## A row with nothing to look at
 #
-# Some code writes $-10^9$ where we write $-\infty$. As long as a row allows any key, the result is the same. **Predict:** four keys with logits 0, 1, 2, 3, and
-# *all* of them hidden. What are the weights, if the logits are replaced by $-10^9$; if $-10^9$ is added to them; if they are replaced by $-\infty$?
+# Some code writes $-10^9$ where we write $-\infty$. As long as a row allows any key with an ordinary logit, the result
+# is the same. **Predict:** four keys with logits 0, 1, 2, 3, and *all* of them hidden. What are the weights, if the
+# logits are replaced by $-10^9$; if $-10^9$ is added to them; if they are replaced by $-\infty$?
 
 
 # %% tags=["hide-output"]
@@ -339,14 +343,22 @@ with np.errstate(invalid="ignore"):
     replaced, added = plain_softmax(np.full(4, -1e9)), plain_softmax(four - 1e9)
     infinite = plain_softmax(np.full(4, -np.inf))
 unmasked, ours = softmax(four), softmax(four, np.zeros(4, bool))
-show_arrays(unmasked=unmasked, replaced=replaced, added=added, infinite=infinite, ours=ours)
+one_allowed = plain_softmax(np.where(four == 1, four, -1e9))
+show_arrays(
+    one_allowed=one_allowed,
+    unmasked=unmasked,
+    replaced=replaced,
+    added=added,
+    infinite=infinite,
+    ours=ours,
+)
 
 # %% [markdown]
-# Replaced by $-10^9$, the query looks *evenly at everything*. With $-10^9$ added, *the mask has vanished*, because softmax
-# ignores a constant. And $-\infty - (-\infty)$ is NaN, "not a number".
+# Replaced by $-10^9$, the query looks *evenly at everything*. With $-10^9$ added, *the mask has vanished*, because
+# softmax ignores a constant. And $-\infty - (-\infty)$ is NaN, "not a number".
 #
-# What should the row be? A hidden key is as good as a deleted one, and a sum over no keys is 0. So this library returns **zeros**, with
-# zero gradient. It matters even if nobody reads the row, because $0 \cdot \text{NaN} = \text{NaN}$:
+# What should the row be? A hidden key is as good as a deleted one, and a sum over no keys is 0. So this library returns
+# **zeros**, with zero gradient. It matters even if nobody reads the row, because $0 \cdot \text{NaN} = \text{NaN}$:
 
 # %%
 broken = softmax(s, mask)
@@ -359,8 +371,8 @@ print("NaN in dv:", int(np.isnan(dv).sum()), "of", dv.size)
 # %% [markdown]
 # ### Exercise `my_masked_softmax` (write the op, ★★☆, 10 min)
 #
-# Softmax over the last axis, of the keys that the mask allows. `mask` is boolean, of any shape that broadcasts to `s`, or
-# None. A row with nothing allowed is all zeros. It must be right for logits of any finite size.
+# Softmax over the last axis, of the keys that the mask allows. `mask` is boolean, of any shape that broadcasts to `s`,
+# or None. A row with nothing allowed is all zeros. It must be right for logits of any finite size.
 
 
 # %%
@@ -383,9 +395,10 @@ check("my_masked_softmax", my_masked_softmax)
 # %% [markdown]
 # ## Who may look at whom
 #
-# Any boolean matrix is a mask. In practice it answers two questions. *Is key $j$ later than query $i$?* That needs $n \times m$ answers, the same
-# for every sequence. *Is key $j$ real?* Sequences of a batch differ in length, so short ones are filled up with **padding**; that needs $m$ answers for each sequence, the same for every
-# query. Broadcasting joins them:
+# Any boolean matrix is a mask. In practice it answers two questions. *Is key $j$ later than query $i$?* That needs
+# $n \times m$ answers, the same for every sequence. *Is key $j$ real?* Sequences of a batch differ in length, so short
+# ones are filled up with **padding**; that needs $m$ answers for each sequence, the same for every query. Broadcasting
+# joins them:
 
 # %%
 lengths = np.array([3, 5])  # of two sequences, padded to 5
@@ -419,12 +432,12 @@ show_figure(
 )
 
 # %% [markdown]
-# Should padding stand on the right or on the left? Whatever it holds must move nothing. **Predict:** which of
-# these four are safe, and which have empty rows?
+# Should padding stand on the right or on the left? Whatever it holds must move nothing. **Predict:** which of these
+# four are safe, and which have empty rows?
 
 # %% tags=["hide-output"]
 rng = np.random.default_rng(6)
-tokens, filling, other = rng.standard_normal((3, 3, 4))  # three real tokens; three of padding, twice
+tokens, filling, other = rng.standard_normal((3, 3, 4))  # three real tokens, padding, other padding
 triangle = causal_mask(6, like=tokens)
 rows = []
 for side, first in (("right", 0), ("left", 3)):
@@ -437,15 +450,16 @@ for side, first in (("right", 0), ("left", 3)):
 table("padded | mask | another padding moves | empty rows", rows)
 
 # %% [markdown]
-# **Padded on the right, a causal mask is enough:** padding *is* the future there. (Padding does look at real tokens, but
-# nobody reads its outputs.) On the left every sequence needs a mask of its own as well, and its first rows are empty. So this library pads on the right.
+# **Padded on the right, a causal mask is enough:** padding *is* the future there. (Padding does look at real tokens,
+# but nobody reads its outputs.) On the left every sequence needs a mask of its own as well, and its first rows are
+# empty. So this library pads on the right.
 #
 # ### Exercise `my_decoder_weights` (write the op, ★★☆, 12 min)
 #
-# A model that writes one token after another keeps its old keys, and only the newest $n$ of $m$ positions come as queries: query
-# $i$ stands at position $m - n + i$ (the last picture above). Sequences are padded on the right, and `lengths` says how many of the
-# $m$ keys are real. Make the mask, and return `softmax(s, mask)`, the library's or your own. `lengths` has the leading axes of
-# `s`: none, one or several.
+# A model that writes one token after another keeps its old keys, and only the newest $n$ of $m$ positions come as
+# queries: query $i$ stands at position $m - n + i$ (the last picture above). Sequences are padded on the right, and
+# `lengths` says how many of the $m$ keys are real. Make the mask, and return `softmax(s, mask)`, the library's or your
+# own. `lengths` has the leading axes of `s`: none, one or several.
 
 
 # %%
@@ -465,9 +479,9 @@ check("my_decoder_weights", my_decoder_weights)
 # %% [markdown]
 # ## How to test for a leak
 #
-# Do not read the code. **Change one token, and see which outputs move.** `influence` draws the mask of any function from the
-# outside. A hidden weight is exactly 0, and $0 \cdot v_j$ adds exactly 0, so what is hidden moves nothing, *not by one bit*. A tolerance would only leave room
-# for a leak.
+# Do not read the code. **Change one token, and see which outputs move.** `influence` draws the mask of any function
+# from the outside. A hidden weight is exactly 0, and $0 \cdot v_j$ adds exactly 0, so what is hidden moves nothing,
+# *not by one bit*. A tolerance would only leave room for a leak.
 
 
 # %%
@@ -483,11 +497,10 @@ def influence(f, x):
 
 
 # %% [markdown]
-# Now six attentions. The library keeps a zoo of known bugs, on which its own tests are tested; four of the six are from there. The last has
-# the same bug as the one before it, but adds `x` to its output, as our model did. **Predict:** will
-# you see the bug in both?
+# Now six attentions. The library keeps a zoo of known bugs, on which its own tests are tested; four of them are here.
+# The last one has the same bug as the one before it, but adds `x` to its output, as our model did.
 
-# %% tags=["hide-output"]
+# %%
 x = np.random.default_rng(8).standard_normal((5, 4))
 past = np.tri(5, dtype=bool)  # (5, 5): what each output must hear
 maps = {}
@@ -520,22 +533,23 @@ show_figure(
 # %% [markdown]
 # Yellow moves much, blue little, white not at all; **!** is a leak, **?** is something that should arrive and does not.
 #
-# - *mask_first_row* uses one row of permissions for all queries, a mask of shape (1, $m$). No such mask can be causal: key
-#   1 must be hidden from query 0 and shown to query 1.
-# - *mask_first_row* and *off_by_one_mask* leak nothing. **A model that sees too little passes every leak test.** So test as well that everything
-#   *arrives*.
-# - *off_by_one_mask* hides all five tokens from themselves, yet only two are missed: in self-attention a token is also the *query* of its own row, and so
-#   it moves the output even where its key is hidden. To test a mask, change keys and values, and leave the queries alone.
+# - *mask_first_row* uses one row of permissions for all queries, a mask of shape (1, $m$). No such mask can be causal:
+#   key 1 must be hidden from query 0 and shown to query 1.
+# - *mask_first_row* and *off_by_one_mask* leak nothing. **A model that sees too little passes every leak test.** So
+#   test as well that everything *arrives*.
+# - *off_by_one_mask* hides all five tokens from themselves, yet only two are missed: in self-attention a token is also
+#   the *query* of its own row, and so it moves the output even where its key is hidden. To test a mask, change keys and
+#   values, and leave the queries alone.
 # - *Adding* `x` hides the bug completely. Test a mask where it acts.
 #
-# May a token look at itself, then? Yes. At position $i$ the input is $x_i$ and the target is $x_{i+1}$: the token itself is no secret. What hides the
-# answer is the shift of the targets.
+# May a token look at itself, then? Yes. At position $i$ the input is $x_i$ and the target is $x_{i+1}$: the token
+# itself is no secret. What hides the answer is the shift of the targets.
 #
 # ### Exercise `nothing_leaks` (write the property that kills this bug, ★★☆, 10 min)
 #
-# `nothing_leaks` is given a function `attention(q, k, v, mask) -> out, p`. Return True where no output moves, not by a bit, with
-# what its query may not look at, and False otherwise. The bug that it must kill is the mask after softmax. You
-# may try your test on the bug itself:
+# `nothing_leaks` is given a function `attention(q, k, v, mask) -> out, p`. Return True where no output moves, not by a
+# bit, with what its query may not look at, and False otherwise. The bug that it must kill is the mask after softmax:
+# there it must return False. You may try it out, as `nothing_leaks(buggy("nothing_leaks"))`. Here is what the bug does:
 
 # %%
 _, p = buggy("nothing_leaks")(q, k, v, causal_mask(4, like=q))
@@ -566,8 +580,8 @@ check("nothing_leaks", nothing_leaks)
 # %% [markdown]
 # ### Exercise `everything_arrives` (write the property that kills this bug, ★★☆, 8 min)
 #
-# The other side. Return True where every output moves with *each* token that its query may look at, itself included. The bug that it must kill
-# hides every token from itself.
+# The other side. Return True where every output moves with *each* token that its query may look at, itself included.
+# The bug that it must kill hides every token from itself.
 
 
 # %%
@@ -595,8 +609,8 @@ check("everything_arrives", everything_arrives)
 #
 # ### Exercise `repaired_model` (find the bug, ★★★, 10 min)
 #
-# The mask below is right, and still the model leaks. It standardises each token (mean 0, variance 1), looks back, and adds. Find
-# the wrong line, put it right, and keep the rest. To see who moves whom, try
+# The mask below is right, and still the model leaks. It standardises each token (mean 0, variance 1), looks back, and
+# adds. Find the wrong line, put it right, and keep the rest. To see who moves whom, try
 # `influence(lambda x: buggy_model(x[None])[0], np.random.randn(5, 8))`.
 
 # %%
@@ -626,8 +640,9 @@ def repaired_model(x):
 check("repaired_model", repaired_model)
 
 # %% [markdown]
-# And some leaks are not in the model at all. Forget to shift the targets, and each position is asked for the symbol that it was just given. The
-# mask is perfect, and `influence` finds nothing, because nothing is wrong with the model. **Predict:** does noise find it?
+# And some leaks are not in the model at all. Forget to shift the targets, and each position is asked for the symbol
+# that it was just given. The mask is perfect, and `influence` finds nothing, because nothing is wrong with the model.
+# **Predict:** does noise find it?
 
 # %% tags=["hide-output"]
 print(f"ln V = {math.log(V):.2f}")
@@ -639,7 +654,7 @@ table("model and task | loss on fresh noise | verdict", [row])
 # |---|---|
 # | a good loss on fresh data shows that a model generalises | a leak looks its best there; in use it was worse than guessing |
 # | zero the attention weights after softmax | the weights of the past move with the future: a leak |
-# | $-10^9$ is as good as $-\infty$ | while a row allows any key; in an empty row the mask becomes uniform or vanishes |
+# | $-10^9$ is as good as $-\infty$ | in a row that allows an ordinary key; an empty row becomes uniform, or loses its mask |
 # | a model that passes the leak test is right | so does a blind one: test what must arrive, too |
 # | a token must not see itself, or it sees the answer | the shift of the targets hides the answer |
 #
@@ -651,5 +666,5 @@ table("model and task | loss on fresh noise | verdict", [row])
 # - Change one token and see which outputs move: nothing hidden may, to the last bit, and everything allowed must.
 # - On noise a loss below $\ln V$ is a leak, wherever it is; so do not put the model with 0.12 to use.
 #
-# To read: [Kang & McAuley 2018](https://arxiv.org/abs/1808.09781), section III-B, where a causal mask turns attention into a
-# recommender. Next: [06, many heads](06_many_heads.ipynb), where one attention becomes several.
+# To read: [Kang & McAuley 2018](https://arxiv.org/abs/1808.09781), section III-B, where a causal mask turns attention
+# into a recommender. Next: [06, many heads](06_many_heads.ipynb), where one attention becomes several.

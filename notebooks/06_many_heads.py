@@ -2,11 +2,11 @@
 # # 06 · Many heads
 #
 # *The cat chased the mouse.* To know what happened, the word *chased* needs two other words: who did it, and to whom.
-# But softmax gives each word one row of attention weights, and so one mixture of words.
-# **What if a word needs two things at once?**
+# But softmax gives each word one row of attention weights, and so one mixture of words. **What if a word needs two
+# things at once?**
 #
-# **You need:** attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb)) and the
-# causal mask ([chapter 05](05_masks.ipynb)).
+# **You need:** attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb))
+# and the causal mask ([chapter 05](05_masks.ipynb)).
 #
 # **You will be able to:**
 #
@@ -24,7 +24,7 @@ from matplotlib.patheffects import withStroke
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
 from tinyattn.layers.mixers.multi_head import merge, split
-from tinyattn.ops import attention, causal_mask
+from tinyattn.ops import attention, causal_mask, softmax
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
@@ -35,9 +35,9 @@ road(6)
 # %% [markdown]
 # ## One mixture of two words
 #
-# Three words of six numbers each: which word it is (*cat*, *mouse*, *chased*), and where it stands (before the verb, the verb,
-# after it). We write the matrices by hand, so that *chased* looks at both neighbours: its query says "I am the
-# verb", and the keys of the places before and after answer.
+# Three words of six numbers each: which word it is (*cat*, *mouse*, *chased*), and where it stands (before the verb,
+# the verb, after it). We write the matrices by hand, so that *chased* looks at both neighbours: its query says "I am
+# the verb", and the keys of the places before and after answer.
 
 # %%
 NAMES = ("cat", "mouse", "chased")
@@ -61,12 +61,13 @@ W_v[:3, :3] = np.eye(3)  # a word gives itself
 show_arrays(p_of_chased=p[1], cat_is_first=out_cat[1], mouse_is_first=out_mouse[1])
 
 # %% [markdown]
-# Half a cat, half a mouse, and *the same* whoever chased whom. Nothing was trained badly here: the weights are exactly those that
-# we wanted, and their mixture has forgotten who was who.
+# Half a cat, half a mouse, and *the same* whoever chased whom. Nothing was trained badly here: the weights are exactly
+# those that we wanted, and their mixture has forgotten who was who.
 #
-# Could other weights save it? Give the word before the verb the weight $w$ and the one after it $1 - w$. Call
-# the two words $a$ and $b$: unrelated numbers, each of variance 1. The head hands on $r = w\,a + (1-w)\,b$. Draw the best straight line through $r$ to read
-# $a$ off it: the share of the variance of $a$ that it explains is the squared correlation of $r$ and $a$. The same holds for $b$.
+# Could other weights save it? Give the word before the verb the weight $w$ and the one after it $1 - w$. Call the two
+# words $a$ and $b$: unrelated numbers, each of variance 1. The head hands on $r = w\,a + (1-w)\,b$. Draw the best
+# straight line through $r$ to read $a$ off it: the share of the variance of $a$ that it explains is the squared
+# correlation of $r$ and $a$. The same holds for $b$.
 #
 # ### Exercise `one_head_share` (predict the number, ★★☆, 4 min)
 #
@@ -86,15 +87,16 @@ check("one_head_share", one_head_share)
 # $$R^2_a = \frac{\operatorname{Cov}(r, a)^2}{\operatorname{Var}(r)\operatorname{Var}(a)} = \frac{w^2}{w^2 + (1-w)^2} ,
 # \qquad R^2_b = \frac{(1-w)^2}{w^2 + (1-w)^2} .$$
 #
-# The two add up to 1, **whatever $w$ is**. One head is one budget: it may spend it on one word or divide it, but it cannot
-# buy two whole words.
+# The two add up to 1, **whatever $w$ is**. One head is one budget: it may spend it on one word or divide it, but it
+# cannot buy two whole words.
 #
 # </details>
 #
 # ### Two heads
 #
-# Now let the first three columns of the same matrices belong to one head, and the last three to another. Head 1 asks for what stands before,
-# head 2 for what stands after. Each has a softmax of its own, and their outputs are put side by side.
+# Now let the first three columns of the same matrices belong to one head, and the last three to another. Head 1 asks
+# for what stands before, head 2 for what stands after. Each has a softmax of its own, and their outputs are put side by
+# side.
 
 # %%
 W_q[4, 3] = 8  # the verb asks twice: in head 1 (columns 0 to 2), and in head 2 (columns 3 to 5)
@@ -116,20 +118,27 @@ show_arrays(cat_is_first=two_heads(cat_first)[1], mouse_is_first=two_heads(mouse
 # %% [markdown]
 # Columns 0 to 2 say who did it, columns 3 to 5 to whom. Nothing is lost, and the matrices are no larger than before.
 #
-# One condition is easily overlooked. One head "averages" ([Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), section 3.2.2), but averaging loses only *what shares its columns*.
-# In Latin a word carries its role (*felis* chases, *felem* is chased); if roles have columns of their own, one head
-# keeps both words apart.
-#
+# One condition is easily overlooked. One head "averages" ([Vaswani et al. 2017](https://arxiv.org/abs/1706.03762),
+# section 3.2.2), but averaging loses only *what shares its columns*. In Latin a word carries its role: *felis* chases,
+# *felem* is chased. Give each role a column of its own, and one head keeps the two words apart:
+
+# %%
+felis, mus, felem, murem = np.eye(4)  # cat and mouse who chase, cat and mouse who are chased
+half = np.array([0.5, 0.5])  # the attention weights of the verb on its two neighbours
+show_arrays(cat_chases=half @ [felis, murem], mouse_chases=half @ [mus, felem])
+
+# %% [markdown]
 # ## The formula, and what it costs
 #
 # $$\text{head}_i = \text{attention}(x W_{q,i},\; x W_{k,i},\; x W_{v,i}), \qquad
 # y = [\,\text{head}_1 \;\cdots\; \text{head}_h\,]\, W_o$$
 #
-# with $W_{q,i}, W_{k,i}, W_{v,i}$ of shape $D \times d$, where $d = D/h$. Side by side, the $h$ matrices $W_{q,i}$ are one matrix
-# $W_q$ of shape $D \times D$: **a head is a group of columns.** Every head reads *all* of $x$ and keeps $d$ numbers of it, and so its logits are divided by
-# $\sqrt{d}$, as [chapter 02](02_scale.ipynb) says.
+# with $W_{q,i}, W_{k,i}, W_{v,i}$ of shape $D \times d$, where $d = D/h$. Side by side, the $h$ matrices $W_{q,i}$ are
+# one matrix $W_q$ of shape $D \times D$: **a head is a group of columns.** Every head reads *all* of $x$ and keeps $d$
+# numbers of it, and so its logits are divided by $\sqrt{d}$, as [chapter 02](02_scale.ipynb) says.
 #
-# The Transformer has $D = 512$ and $h = 8$, so $d = 64$. Take $n = 512$ tokens. **Predict:** which columns of the table change with $h$?
+# The Transformer has $D = 512$ and $h = 8$, so $d = 64$. Take $n = 512$ tokens. **Predict:** which columns of the table
+# change with $h$?
 
 # %% tags=["hide-output"]
 n, D, rows = 512, 512, []
@@ -141,14 +150,14 @@ for h in (1, 8, 64):
 table("h | d | parameters | in linear maps | in q kᵀ and p v | attention weights", rows)
 
 # %% [markdown]
-# Parameters and multiplications do not know $h$, because $h$ heads of width $D/h$ have width $D$ together. What grows are the attention weights:
-# **$h n^2$ of them**, each with an exponential. That is the price of $h$ softmaxes.
+# Parameters and multiplications do not know $h$, because $h$ heads of width $D/h$ have width $D$ together. What grows
+# are the attention weights: **$h n^2$ of them**, each with an exponential. That is the price of $h$ softmaxes.
 #
 # ## Split: reshape, then swap
 #
-# One product gives the queries of all heads at once, $q = x W_q$ of shape $(n, D)$. Now every head needs its own columns as a matrix
-# of its own: $(n, D) \to (h, n, d)$. That takes two steps, and the second is easily forgotten. Let each entry be its own
-# address, *token.column*:
+# One product gives the queries of all heads at once, $q = x W_q$ of shape $(n, D)$. Now every head needs its own
+# columns as a matrix of its own: $(n, D) \to (h, n, d)$. That takes two steps, and the second is easily forgotten. Let
+# each entry be its own address, *token.column*:
 
 # %%
 h, d = 2, 3
@@ -191,14 +200,15 @@ show_figure(
 )
 
 # %% [markdown]
-# A reshape reads the numbers in the order in which they lie in memory, token after token, and fills the new shape in that order.
-# Without the swap "head 1" is tokens 0 and 1, each cut in two, and "head 2" is tokens 2 and 3. Every shape from here on is right.
+# A reshape reads the numbers in the order in which they lie in memory, token after token, and fills the new shape in
+# that order. Without the swap "head 1" is tokens 0 and 1, each cut in two, and "head 2" is tokens 2 and 3. Every shape
+# from here on is right.
 #
 # ### What the forgotten swap does
 #
-# Nothing crashes. What breaks is *who hears whom*, and chapter 05 has the test for that: change one token and see which outputs move. We write the layer in four
-# ways: with both swaps, with neither, and with only one of them. The mask is causal. **Predict:** in which of
-# the four does the future leak?
+# Nothing crashes. What breaks is *who hears whom*, and chapter 05 has the test for that: change one token and see which
+# outputs move. We write the layer in four ways: with both swaps, with neither, and with only one of them. The mask is
+# causal. **Predict:** in which of the four does the future leak?
 
 
 # %%
@@ -255,13 +265,14 @@ show_figure(
 )
 
 # %% [markdown]
-# With only one swap the future leaks (**!**), although the mask is right. With *neither*, two mistakes cancel into something treacherous: no
-# leak, every token hears itself, but the sequence falls into $h$ pieces that never meet (**?** marks what does not arrive). No test of shapes sees any of it.
+# With only one swap the future leaks (**!**), although the mask is right. With *neither*, two mistakes cancel into
+# something treacherous: no leak, every token hears itself, but the sequence falls into $h$ pieces that never meet
+# (**?** marks what does not arrive). No test of shapes sees any of it.
 #
 # ### Exercise `to_heads` (write the op, ★★☆, 8 min)
 #
-# Project and split: `x` (..., n, D) times `W` (D, D), then one matrix for each head. `...` stands for any number of leading axes, such as a
-# batch's.
+# Project and split: `x` (..., n, D) times `W` (D, D), then one matrix for each head. `...` stands for any number of
+# leading axes, such as a batch's.
 
 
 # %%
@@ -303,14 +314,15 @@ check("my_multi_head", my_multi_head)
 # %% [markdown]
 # ## What $W_o$ is for
 #
-# Before $W_o$, head $i$ fills its own columns and no others. $W_o$ lets every head write into every column. Multiply out, with $W_{o,i}$ for the $d$ rows
-# of $W_o$ that meet head $i$, and $p_i$ for its attention weights:
+# Before $W_o$, head $i$ fills its own columns and no others. $W_o$ lets every head write into every column. Multiply
+# out, with $W_{o,i}$ for the $d$ rows of $W_o$ that meet head $i$, and $p_i$ for its attention weights:
 #
 # $$y = [\,\text{head}_1 \cdots \text{head}_h\,]\,W_o = \sum_i \text{head}_i\,W_{o,i}
 # = \sum_i p_i\; x\; W_{v,i} W_{o,i} .$$
 #
-# "Put side by side, then multiply" is a **sum over heads**. So the order of the heads means nothing, as long as the rows of $W_o$ go along;
-# and with *one* head $W_o$ can be multiplied into $W_v$ and left out (as in SASRec, chapter 10).
+# "Put side by side, then multiply" is a **sum over heads**. So the order of the heads means nothing, as long as the
+# rows of $W_o$ go along; and with *one* head $W_o$ can be multiplied into $W_v$ and left out (as in SASRec, chapter
+# 10).
 
 # %%
 multi_head = yours("my_multi_head")
@@ -341,8 +353,8 @@ for heads in (1, h):
 #
 # ### Exercise `score_rank` (predict the number, ★☆☆, 3 min)
 #
-# 100 tokens of width 64, 4 heads, everything drawn at random. The logits of one head are a 100 × 100 matrix. What is its rank
-# (the number of its rows that are linearly independent)?
+# 100 tokens of width 64, 4 heads, everything drawn at random. The logits of one head are a 100 × 100 matrix. What is
+# its rank (the number of its rows that are linearly independent)?
 
 # %%
 ### BEGIN SOLUTION
@@ -353,8 +365,9 @@ score_rank = 16
 check("score_rank", score_rank)
 
 # %% [markdown]
-# So a narrow head cannot produce every pattern of weights ([Bhojanapalli et al. 2020](https://arxiv.org/abs/2002.07028), theorem 1). **Predict:** 64 tokens, and each must look
-# at one other and nowhere else, whichever we prescribe. How wide must the head be?
+# So a narrow head cannot produce every pattern of weights ([Bhojanapalli et al.
+# 2020](https://arxiv.org/abs/2002.07028), theorem 1). **Predict:** 64 tokens, and each must look at one other and
+# nowhere else, whichever we prescribe. How wide must the head be?
 
 # %% tags=["hide-output"]
 angle = 2 * np.pi * np.arange(64) / 64
@@ -367,14 +380,28 @@ for length in (10, 100, 1_000, 10_000):  # of the queries, each of which points 
 table("width | length of the queries | weight on the prescribed key", rows)
 
 # %% [markdown]
-# Width 2 is enough to point at any *one* key, at the price of long queries. What a narrow head cannot do is divide its weight *as it likes* over many keys.
-#
+# Width 2 is enough to point at any *one* key, at the price of long queries. What a narrow head cannot do is divide its
+# weight *as it likes* over many keys. Take logits at will, and in their place the nearest ones of lower rank (by the
+# singular value decomposition):
+
+# %%
+at_will = 2 * np.random.default_rng(9).standard_normal((64, 64))
+left, sizes, right = np.linalg.svd(at_will)
+rows = []
+for r in (64, 32, 8, 2):
+    got = softmax((left[:, :r] * sizes[:r]) @ right[:r])  # rank r
+    wrong = np.abs(got - softmax(at_will)).sum(axis=-1).mean() / 2
+    rows.append([r, f"{wrong:.2f}"])
+table("width | share of the weight that lies on wrong keys", rows)
+
+# %% [markdown]
 # ## What do heads learn?
 #
-# One head for grammar, another for meaning? Let us watch on a task small enough to know everything about. Eight tokens, each with a word (four signs ±1), a
-# kind (four kinds, two tokens of each) and a place. Every token must report **the word of the token before it** and **the word of its partner**, the other token of its kind. The
-# layer has width 16 and is trained on the squared error; knowing nothing costs 1. **Predict:** the error of one head (for one
-# token in seven the two words are the same), and what two heads will do.
+# One head for grammar, another for meaning? Let us watch on a task small enough to know everything about. Eight tokens,
+# each with a word (four signs ±1), a kind (four kinds, two tokens of each) and a place. Every token must report **the
+# word of the token before it** and **the word of its partner**, the other token of its kind. The layer has width 16 and
+# is trained on the squared error; knowing nothing costs 1. **Predict:** the error of one head (for one token in seven
+# the two words are the same), and what two heads will do.
 
 # %% tags=["hide-input"]
 SIGNS, KINDS, LENGTH = 4, 4, 8
@@ -463,11 +490,13 @@ show_figure(
 )
 
 # %% [markdown]
-# Squares mark the token before, circles the partner; yellow is a weight of 1. One head divides its budget, as it must: where the two words differ it loses
-# half, $\tfrac67 \cdot \tfrac12 = 0.43$. Two heads, with exactly as many parameters, take one relation each; *which* head takes which is decided by the initial
-# numbers. "Head 1" is not a name for anything, since the order of heads means nothing.
+# Squares mark the token before, circles the partner; yellow is a weight of 1. One head divides its budget, as it must:
+# where the two words differ it loses half, $\tfrac67 \cdot \tfrac12 = 0.43$. Two heads, with exactly as many
+# parameters, take one relation each; *which* head takes which is decided by the initial numbers. "Head 1" is not a name
+# for anything, since the order of heads means nothing.
 #
-# But we *made* a task that asks for two heads. **Predict:** with eight heads of width 2, does one of them look at the partner alone?
+# But we *made* a task that asks for two heads. **Predict:** with eight heads of width 2, does one of them look at the
+# partner alone?
 
 # %% tags=["hide-output"]
 rows = []
@@ -477,19 +506,22 @@ for seed in range(4):
 table("seed | squared error of 8 heads | largest weight of any head on the partner", rows)
 
 # %% [markdown]
-# They solve the task as well, and in none of the four runs does any head look at the partner alone: the relation is computed by several heads together.
-# Some heads of real models do look like grammar ([Clark et al. 2019](https://arxiv.org/abs/1906.04341)), and many can be removed at little loss ([Michel et
-# al. 2019](https://arxiv.org/abs/1905.10650)). Attention weights say where a head looks, not what it does with what it finds.
+# They solve the task as well, and in none of the four runs does any head look at the partner alone: the relation is
+# computed by several heads together. Some heads of real models do look like grammar ([Clark et al.
+# 2019](https://arxiv.org/abs/1906.04341)), and many can be removed at little loss ([Michel et al.
+# 2019](https://arxiv.org/abs/1905.10650)). Attention weights say where a head looks, not what it does with what it
+# finds.
 #
 # ## Backward
 #
-# Nothing new is needed. `split` and `merge` move numbers and change none, so a gradient goes back the way the number came: the backward of `split` is `merge`, and the other way round. The three
-# gradients that then meet at $x$ are those of [chapter 04](04_attention_backward.ipynb), and they add.
+# Nothing new is needed. `split` and `merge` move numbers and change none, so a gradient goes back the way the number
+# came: the backward of `split` is `merge`, and the other way round. The three gradients that then meet at $x$ are those
+# of [chapter 04](04_attention_backward.ipynb), and they add.
 #
 # ### Exercise `from_heads_backward` (derive the backward, ★★☆, 12 min)
 #
-# The last step of the layer is `y = merge(out) @ W_o`. Derive its backward: from `dy` (..., n, D) to `dout` (..., h, n, d) and
-# `dW_o` (D, D). The whole batch shared one $W_o$.
+# The last step of the layer is `y = merge(out) @ W_o`. Derive its backward: from `dy` (..., n, D) to `dout` (..., h, n,
+# d) and `dW_o` (D, D). The whole batch shared one $W_o$.
 
 
 # %%
@@ -512,8 +544,8 @@ check("from_heads_backward", from_heads_backward)
 # %% [markdown]
 # ## A bug that other tests let live
 #
-# Suppose somebody read that heads are averaged, and programmed it: every group of columns holds the mean of all heads. Three tests that are often written
-# let it pass:
+# Suppose somebody read that heads are averaged, and programmed it: every group of columns holds the mean of all heads.
+# Three tests that are often written let it pass:
 
 # %%
 averaged = buggy("joins_its_heads")
@@ -556,7 +588,7 @@ check("joins_its_heads", joins_its_heads)
 # | one head averages, and loses what it averages | of two words in the same columns exactly half; nothing of what has columns of its own |
 # | several heads cost the same as one | parameters and multiplications do; attention weights are $h$ times as many |
 # | a narrow head is a bottleneck | it can point at any one key with width 2; it cannot divide its weight at will |
-# | one head learns syntax, another semantics | of two heads each took one relation, by chance; of eight none had one to itself |
+# | one head learns syntax, another semantics | two heads took one relation each, which one by chance; of eight, none had the partner to itself |
 #
 # ## In five lines
 #
@@ -566,5 +598,6 @@ check("joins_its_heads", joins_its_heads)
 # - With $W_o$ multi-head attention is a sum over heads, so their order means nothing.
 # - Heads can specialise, and need not: attention weights say where a head looks, not what it does.
 #
-# To read: [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), section 3.2.2. Next: [08, the block](08_block.ipynb), what
-# stands around attention. (Chapter 07, order, is to come: here we gave tokens their places by hand.)
+# To read: [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), section 3.2.2. Next: [08, the
+# block](08_block.ipynb), what stands around attention. (Chapter 07, order, is to come: here we gave tokens their places
+# by hand.)

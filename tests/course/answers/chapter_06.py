@@ -176,8 +176,9 @@ def _elsewhere(name, manner):
     return _without_mask(variants.make(manner, name).multi_head_attention, f"{name} by {manner}"), name
 
 
-BUGS = ("split_no_T", "split_interleaved", "scale_dmodel", "heads_avg", "heads_summed", "heads_reversed", "kv_swapped",
-        "same_head", "merge_no_T", "no_Wo", "one_head", "Wo_first", "Wo_transposed", "residual", "no_scale")  # fmt: skip
+BUGS = ("split_no_T", "split_interleaved", "scale_dmodel", "heads_avg", "heads_summed", "heads_reversed",
+        "kv_swapped", "same_head", "merge_no_T", "no_Wo", "one_head", "Wo_first", "Wo_transposed", "residual",
+        "no_scale")  # fmt: skip
 
 
 def merged_by_a_reshape(x, W_q, W_k, W_v, W_o, heads):
@@ -198,7 +199,7 @@ def split_and_outer(dy, out, W_o):
 
 def reshapes_with_minus_1(dy, out, W_o):
     """Wrong of the empty batch alone."""
-    h, n, d = out.shape[-3:]
+    h, d = out.shape[-3], out.shape[-1]
     joined = out.swapaxes(-2, -3).reshape(*dy.shape[:-1], -1)
     dout = (dy @ W_o.T).reshape(*dy.shape[:-1], h, -1).swapaxes(-2, -3)
     return dout, joined.reshape(-1, h * d).T @ dy.reshape(-1, h * d)

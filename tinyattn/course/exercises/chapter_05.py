@@ -34,7 +34,7 @@ def _means_what_the_chapter_says(softmax: Any) -> str:
     s, mask = np.array([[0.0, 1.0, 2.0]]), np.array([[True, True, False]])
     p = np.asarray(softmax(s, mask))
     if p[0, 2] != 0:
-        return f"a mask means something else here: True = may look, and a key that is False has the weight {p[0, 2]:.2g}."
+        return f"the mask is read the other way round? True = may look; a key that is False has weight {p[0, 2]:.2g}."
     p = np.asarray(softmax(s, np.zeros((1, 3), bool)))
     if not np.all(p == 0):
         shown = ", ".join(f"{x:.2g}" for x in p[0])
@@ -281,7 +281,7 @@ EXERCISES = (
             "Make the positions of queries a column (n, 1), those of keys a row (m,), and lengths[..., None, None] to "
             "broadcast with both: a key must be not later than the query, and smaller than the length.",
         ),
-        why="Both questions are comparisons of positions: a column of queries with a row of keys gives (n, m), keys with "
+        why="Both questions compare positions: a column of queries with a row of keys gives (n, m), keys with "
         "lengths gives (..., 1, m), and & broadcasts the two to (..., n, m).",
     ),
     Exercise(
@@ -298,8 +298,8 @@ EXERCISES = (
         ),
         hints=(
             "Call it twice with a causal mask: what may you change after position t, and which outputs must stay?",
-            "Change both ways into an output: the values from t on, and the keys, whose logits count in the sum that the "
-            "others are divided by. Outputs before t must be equal to the last bit.",
+            "Change both ways into an output: the values from t on, and the keys, whose logits count in the sum that "
+            "all are divided by. Outputs before t must be equal to the last bit.",
         ),
         why="A hidden key can reach an output through its value, or through its logit in the denominator. Change both, "
         "and compare without a tolerance: a hidden weight is exactly 0, so right code gives the same bits.",

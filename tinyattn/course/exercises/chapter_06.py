@@ -200,7 +200,7 @@ EXERCISES = (
             tolerance=0.04,
             tempting=(
                 (lambda: 1.0, "For both to come through whole, each would need the weight 1. What do weights sum to?"),
-                (lambda: 0.25, "w² of each is there, but the line may scale. How much of the mixture is the other word?"),
+                (lambda: 0.25, "w² of each is there, but the line may scale. How much of the mixture is the other?"),
                 (lambda: 0.75, "What w gives to the first word, it takes from the second: by how much?"),
                 (lambda: 0.0, "At w = 1 one of the two words comes through whole, does it not?"),
                 (lambda: 1 / np.sqrt(2), "Is that a correlation, or its square?"),
@@ -211,7 +211,7 @@ EXERCISES = (
             "The mixture has variance w² + (1 - w)². The first word's part of it is w², the second's (1 - w)²: the two "
             "shares sum to 1, whatever w is.",
         ),
-        why="The shares are w² and (1 - w)², each divided by their sum. They sum to 1 for every w, so their mean is 1/2.",
+        why="The shares are w² and (1 - w)², over their sum. They add up to 1 for every w, so their mean is 1/2.",
     ),
     Exercise(
         "to_heads",
@@ -257,8 +257,8 @@ EXERCISES = (
         ),
         hints=(
             "Two axes are to be made out of the last one. Which of the two new ones must then change places with n?",
-            "Reshape to (..., n, heads, D / heads). Now the head's axis is there, but behind n: swap the two. A reshape "
-            "cannot move an axis.",
+            "Reshape to (..., n, heads, D / heads). Now the head's axis is there, but behind n: swap the two. A "
+            "reshape cannot move an axis.",
         ),
         why="The reshape only cuts the last axis in two, so head i gets columns i d to (i + 1) d. The swap moves the "
         "head's axis before n, where attention takes it for a batch's.",
@@ -272,11 +272,11 @@ EXERCISES = (
         grader=Function("multi_head_attention"),
         hints=(
             "Three products, three splits, one attention, one merge, one product: what is the shape after each?",
-            "Split each projection as in to_heads, so that the head's axis stands before n. After attention go the same "
-            "way back, last step first: swap, then reshape to (..., n, D), then times W_o.",
+            "Split each projection as in to_heads, so that the head's axis stands before n. After attention go the "
+            "same way back, last step first: swap, then reshape to (..., n, D), then times W_o.",
         ),
-        why="With the head's axis among the leading axes, attention does not know that there are heads. The merge undoes "
-        "the split in reverse order: swap back, then reshape.",
+        why="With the head's axis among the leading axes, attention does not know that there are heads. The merge "
+        "undoes the split in reverse order: swap back, then reshape.",
     ),
     Exercise(
         "score_rank",
@@ -299,7 +299,7 @@ EXERCISES = (
             "s = q kᵀ. What are the shapes of q and k, in one head?",
             "The rank of a product is at most that of each factor, and random factors reach it: the width of one head.",
         ),
-        why="q and k are (100, 16): a head has 64 / 4 = 16 columns, and the rank of a product is at most its inner size.",
+        why="q and k are (100, 16): a head has 64 / 4 = 16 columns, and a product's rank is at most its inner size.",
     ),
     Exercise(
         "from_heads_backward",
@@ -376,10 +376,10 @@ EXERCISES = (
         grader=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
         hints=(
             "Which W_o lets you see what each head put into its own columns?",
-            "Take W_o = np.eye(D), and set the columns of W_v that belong to the first head to 0. Then the first head's "
-            "columns of y must be 0, and the others as before.",
+            "Take W_o = np.eye(D), and set the columns of W_v that belong to the first head to 0. Then the first "
+            "head's columns of y must be 0, and the others as before.",
         ),
-        why="With W_o the identity each head's columns of y can be seen. A head whose values are 0 must leave zeros in its "
-        "own columns and change no others; an average would do neither.",
+        why="With W_o the identity each head's columns of y can be seen. A head whose values are 0 must leave zeros in "
+        "its own columns and change no others; an average would do neither.",
     ),
 )
