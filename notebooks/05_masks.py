@@ -5,10 +5,10 @@
 # tested on fresh sequences that neither has seen. The first reaches a loss of 0.82, the second 0.12. **Which one would
 # you put to use?**
 #
-# **You need:** attention and its backward ([chapter 04](04_attention_backward.ipynb)). The loss here is $-\ln$ of the
+# **You need**: attention and its backward ([chapter 04](04_attention_backward.ipynb)). The loss here is $-\ln$ of the
 # probability that the model gave to the symbol that came.
 #
-# **You will be able to:**
+# **You will be able to**:
 #
 # - say what a mask is, and why it belongs before the softmax;
 # - make a mask for the past, for padding, or for both;

@@ -5,10 +5,10 @@
 # But softmax gives each word one row of attention weights, and so one mixture of words. **What if a word needs two
 # things at once?**
 #
-# **You need:** attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb))
+# **You need**: attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb))
 # and the causal mask ([chapter 05](05_masks.ipynb)).
 #
-# **You will be able to:**
+# **You will be able to**:
 #
 # - show how much one head must lose, and count what several heads cost;
 # - write multi-head attention and the backward of its last step, and catch the reshape that goes wrong in silence;
@@ -208,7 +208,7 @@ show_figure(
 #
 # Nothing crashes. What breaks is *who hears whom*, and chapter 05 has the test for that: change one token and see which
 # outputs move. We write the layer in four ways: with both swaps, with neither, and with only one of them. The mask is
-# causal. **Predict:** in which of the four does the future leak?
+# causal.
 
 
 # %%
@@ -245,6 +245,9 @@ WAYS = {
     "no swap in merge": (split, uncut),
 }
 hears = {name: influence(*ways) for name, ways in WAYS.items()}
+
+# %% [markdown]
+# **Predict:** in which of the four does the future leak?
 
 # %% tags=["hide-input", "hide-output"]
 with style():
@@ -400,8 +403,7 @@ table("width | share of the weight that lies on wrong keys", rows)
 # One head for grammar, another for meaning? Let us watch on a task small enough to know everything about. Eight tokens,
 # each with a word (four signs ±1), a kind (four kinds, two tokens of each) and a place. Every token must report **the
 # word of the token before it** and **the word of its partner**, the other token of its kind. The layer has width 16 and
-# is trained on the squared error; knowing nothing costs 1. **Predict:** the error of one head (for one token in seven
-# the two words are the same), and what two heads will do.
+# is trained on the squared error; knowing nothing costs 1. The data and the training are folded:
 
 # %% tags=["hide-input"]
 SIGNS, KINDS, LENGTH = 4, 4, 8
@@ -452,6 +454,9 @@ def examined(heads, seed, steps=200):
         looks.append(there.mean(axis=(0, 2, 3)))
     return ((y[..., WANTED] - target) ** 2).mean(), np.stack(looks, axis=-1)
 
+
+# %% [markdown]
+# **Predict:** the error of one head (for one token in seven the two words are the same), and what two heads will do.
 
 # %% tags=["hide-output"]
 rows = []
