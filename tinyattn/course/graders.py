@@ -115,6 +115,10 @@ class Function:
         name = f"{spec.function}_backward" if self.part == "backward" else spec.function
         return getattr(spec.ours(), name)
 
+    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
+        return _Kind(answer, self._returns(self._spec())).call
+
     def _spec(self) -> Any:
         from ..check.specs import get_spec
 
@@ -190,7 +194,7 @@ class Function:
             question, diagnosis = [*said, ""][:2]
         elif report.diagnosis:
             bug, names = report.diagnosis.bugs[0][0], report.diagnosis.names
-            question, diagnosis = bug.hint, f"it looks as if {bug.says}."
+            question, diagnosis = bug.hint, f"{bug.says} ({bug.name})."
         return Grade(WRONG, says, tuple(self._shown(op, report)), question, diagnosis, names)
 
     def _shown(self, op: Any, report: Any) -> Iterator[str]:
