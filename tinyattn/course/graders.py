@@ -115,10 +115,10 @@ class Function:
 
         spec = self._spec()
         if self.part == "forward":
-            return getattr(spec.ours(), spec.function)  # type: ignore[no-any-return]
+            return getattr(spec.ours(), spec.function)
         backward = getattr(spec.ours(), f"{spec.function}_backward")
         if self.forward is None:
-            return backward  # type: ignore[no-any-return]
+            return backward
         lacks = Subject(SimpleNamespace(**{spec.function: self.forward}), spec).lacks
         asked = [i for i, name in enumerate(spec.wrt) if name not in lacks]
 
