@@ -98,8 +98,9 @@ class Function:
     `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise's own. With `part` "backward" the answer is
     the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
     `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
-    question for the reader who writes it and, as the case may be, the diagnosis. `also` is asked of an answer that
-    passed all properties: it returns in a sentence what is still wrong, or "".
+    question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
+    exercise is about the convention: another than the library's is then wrong. `also` is asked of an answer that passed
+    all properties: it returns in a sentence what is still wrong, or "".
     """
 
     spec: Any
@@ -107,6 +108,7 @@ class Function:
     forward: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
     tempting: Tempting = ()
+    conventions: bool = True
     also: Callable[[Callable[..., Any]], str] | None = None
 
     def reference(self) -> Callable[..., Any]:
@@ -160,9 +162,10 @@ class Function:
                 if empty is not None:
                     return empty
                 kind.kept.clear()
-                report = check_in_process(
-                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE
-                )
+                how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": PATIENCE}
+                report = check_in_process(offered, spec, **how)
+                if report.conventions and not self.conventions:
+                    report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
                 return Grade(WRONG, "it cannot be called.", (f"  {error}",))
         missing = [name for name in self.takes if name in report.lacks]
@@ -504,7 +507,7 @@ def _unwritten(answer: Callable[..., Any], offered: Any, spec: Any, part: str) -
         if isinstance(violation.__cause__, NotImplementedError):
             return UNWRITTEN
     except (TooLongError, Exception):  # reported in full when the properties are tried
-        return None
+        pass
     if returned and all(x is None for x in returned):
         return Grade(WRONG, f"{RETURNED_NONE}. Is the `return` missing?")
     return None

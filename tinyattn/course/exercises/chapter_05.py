@@ -29,22 +29,6 @@ def _loss_of_a_cheat() -> float:
 # --- my_masked_softmax: True = may look, and an empty row is zeros, in this course ------------------------------------
 
 
-def _means_what_the_chapter_says(softmax: Any) -> str:
-    """What `tinyattn check` lets pass as another convention."""
-    s, mask = np.array([[0.0, 1.0, 2.0]]), np.array([[True, True, False]])
-    p = np.asarray(softmax(s, mask))
-    if p[0, 2] != 0:
-        return f"the mask is read the other way round? True = may look; a key that is False has weight {p[0, 2]:.2g}."
-    p = np.asarray(softmax(s, np.zeros((1, 3), bool)))
-    if not np.all(p == 0):
-        shown = ", ".join(f"{x:.2g}" for x in p[0])
-        return f"a row with nothing allowed is not all zeros: logits 0, 1, 2, all of them hidden, give {shown}."
-    p = np.asarray(softmax(np.array([[-2e9, 0.0]]), np.array([[True, False]])))
-    if not np.array_equal(p, [[1, 0]]):
-        return f"beside a logit of -2e9, which is allowed, a hidden key has the weight {p[0, 1]:.2g}."
-    return ""
-
-
 # --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
 
 
@@ -260,7 +244,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_masked_softmax(s, mask=None) -> p",
-        grader=Function("softmax", takes=("mask",), also=_means_what_the_chapter_says),
+        grader=Function("softmax", takes=("mask",), conventions=False),
         hints=(
             "The maximum, over what? The sum, over what? And what if nothing is left to sum?",
             "Put -inf in the place of what is hidden, so that a row's maximum is that of the allowed logits. Where the "
