@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -40,6 +40,7 @@ class Report:
     not_offered: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     place: str = ""  # FILE:LINE of the function
+    case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
 
     @property
     def failures(self) -> list[Finding]:
@@ -65,11 +66,12 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """As plain dictionaries and lists."""
-        whole = asdict(self) | {
+        whole = asdict(replace(self, case={})) | {
             "holds": bool(self),
             "verdict": self.verdict,
             "failures": [f.property for f in self.failures],
         }
+        del whole["case"]  # the findings have it in words
         return {name: list(value) if isinstance(value, tuple) else value for name, value in whole.items()}
 
     def __str__(self) -> str:

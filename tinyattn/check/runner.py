@@ -185,6 +185,7 @@ def _try_all(
             first = again
             send("finding", again.finding())
     send("place", op.place(backward=first.prop.stage == "gradients"))
+    send("case", dict(first.case))
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [found.property for _, found in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))

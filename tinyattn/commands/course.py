@@ -11,7 +11,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     course = commands.add_parser(
         "course",
         help="the chapters and their exercises, as notebooks",
-        description="The course: what there is, notebooks to work in, and whether its exercises are sound.",
+        description="The course: what there is, notebooks to work in, how far a learner is, and whether its "
+        "exercises are sound.",
     )
     whats = course.add_subparsers(dest="what", title="commands", metavar="COMMAND", required=True)
     said = {
@@ -25,6 +26,13 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         if what == "build":
             command.add_argument("--to", required=True, metavar="DIR", help="the folder to write; overwrites nothing")
             command.add_argument("--solutions", action="store_true", help="with the solutions filled in")
+    status = whats.add_parser(
+        "status",
+        help="what is solved, tried and untouched in a folder of notebooks",
+        description="How far a learner is: what is solved, tried and untouched, and the announced time that is left. "
+        "Reads the saved outputs of a folder of notebooks, and executes nothing.",
+    )
+    status.add_argument("folder", metavar="DIR", help="the folder that `tinyattn course build` wrote")
     return course
 
 

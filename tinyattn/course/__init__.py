@@ -1,16 +1,35 @@
 """The course: chapters that are notebooks, and exercises that answer at once.
 
-check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and a hint
+check("my_softmax_backward", my_softmax_backward)     is my answer right? if not, where, and on request why
+yours("my_softmax_backward")                          the reader's accepted answer, or the library's function
+buggy("nothing_leaks")                                the bug that a property is to find, to try it on
 show_arrays(q=q, s=s)                                 arrays with names and shapes
 table("d_k | std", rows)                              numbers under their heads
 show_figure(fig, "scores", "...")                      a figure in a notebook, the same bytes every time
+road(3)                                               the map of all chapters, with chapter 03 marked
 
-`tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks.
+`tinyattn course list` names the chapters and exercises, `tinyattn course build --to DIR` writes the notebooks,
+`tinyattn course status DIR` says how far a learner is.
 """
 
+from .answers import buggy, yours
 from .checking import check
 from .exercise import Exercise, Verdict
 from .figures import Picture, show_figure
+from .road import road, road_map
 from .tables import Text, show_arrays, table
 
-__all__ = ["Exercise", "Picture", "Text", "Verdict", "check", "show_arrays", "show_figure", "table"]
+__all__ = [
+    "Exercise",
+    "Picture",
+    "Text",
+    "Verdict",
+    "buggy",
+    "check",
+    "road",
+    "road_map",
+    "show_arrays",
+    "show_figure",
+    "table",
+    "yours",
+]

@@ -27,10 +27,62 @@ from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
 from .exercises import BY_CHAPTER
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
+# Technical prose read with care, a line of code understood, a formula followed on paper; a prediction takes a minute.
+WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA = 180, 6, 20
 
 
 class BrokenChapterError(RuntimeError):
     """A chapter does not run to its end."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a source: what stands behind its `# %%`, and its text."""
+
+    head: str
+    text: str
+
+    @property
+    def is_text(self) -> bool:
+        return self.head.startswith("[markdown]")
+
+    @property
+    def is_folded(self) -> bool:
+        """Whether its code is folded away."""
+        return "hide-input" in self.head or "hide-cell" in self.head
+
+    @property
+    def hides_output(self) -> bool:
+        """Whether what it prints or draws is folded away: it answers a prediction."""
+        return "hide-output" in self.head or "hide-cell" in self.head
+
+
+@dataclass(frozen=True)
+class Size:
+    """How long a chapter is, in the reader's form.
+
+    `words` of text without formulas, `formulas` displayed, `lines` of code that is not folded, `predictions` asked
+    for, and minutes for the `exercises`.
+    """
+
+    words: int
+    formulas: int
+    lines: int
+    predictions: int
+    exercises: int
+
+    @property
+    def reading(self) -> int:
+        """Minutes to read and to predict."""
+        return round(
+            self.words / WORDS_A_MINUTE
+            + (self.lines * SECONDS_A_LINE + self.formulas * SECONDS_A_FORMULA) / 60
+            + self.predictions
+        )
+
+    @property
+    def minutes(self) -> int:
+        return self.reading + self.exercises
 
 
 @dataclass(frozen=True)
@@ -58,6 +110,29 @@ class Chapter:
     @property
     def exercises(self) -> tuple[Exercise, ...]:
         return BY_CHAPTER.get(self.number, ())
+
+    @property
+    def cells(self) -> list[Cell]:
+        """Its cells in the reader's form."""
+        parts = re.split(r"^# %%(.*)\n", self.unsolved(), flags=re.M)[1:]
+        return [Cell(head.strip(), text) for head, text in zip(parts[::2], parts[1::2], strict=True)]
+
+    def size(self) -> Size:
+        """How long it is."""
+        text = "\n".join(re.sub(r"^# ?", "", cell.text, flags=re.M) for cell in self.cells if cell.is_text)
+        formulas = len(re.findall(r"\$\$.+?\$\$", text, re.S))
+        prose = re.sub(r"\$\$.+?\$\$|\$[^$]+\$|`[^`]*`", " x ", text, flags=re.S)      # a formula in a line is a word
+        prose = re.sub(r"\]\([^)]*\)|<[^>]*>", " ", prose)
+        words = sum(any(c.isalnum() for c in word) for word in prose.split())
+        shown = [cell for cell in self.cells if not cell.is_text and not cell.is_folded]
+        code = [line.strip() for cell in shown for line in cell.text.split("\n")]
+        return Size(
+            words=words,
+            formulas=formulas,
+            lines=sum(bool(line) and not line.startswith("#") for line in code),
+            predictions=len(re.findall(r"\*\*Predict", text)),
+            exercises=sum(exercise.minutes for exercise in self.exercises),
+        )
 
     def solved(self) -> str:
         """The source with its solutions, and without the marks around them."""
@@ -129,6 +204,18 @@ def chapters(numbers: list[int] | None = None) -> list[Chapter]:
         if number not in known:
             raise ValueError(f"there is no chapter {number:02}; there are {', '.join(f'{n:02}' for n in known)}")
     return [known[number] for number in numbers] if numbers else every
+
+
+def solution_of(exercise: Exercise) -> str:
+    """The cell of the chapter's source that holds the solution, without the marks around it."""
+    number = next(number for number, known in BY_CHAPTER.items() if exercise in known)
+    given = rf"^(def {exercise.name}\(|{exercise.name} = )"
+    for chapter in chapters([number]):
+        for cell in re.split(r"^# %%.*\n", chapter.source, flags=re.M):
+            if BEGIN in cell and re.search(given, cell, re.M):
+                lines = [line for line in cell.strip().split("\n") if line.strip() not in (BEGIN, END)]
+                return "\n".join("    " + line for line in lines)
+    raise ValueError(f"chapter {number:02} holds no solution of {exercise.name}")
 
 
 def problems(chapter: Chapter) -> list[str]:

@@ -7,10 +7,18 @@ from pathlib import Path
 
 from .chapters import Chapter, chapters, problems
 from .notebook import build
+from .road import road, time_of
+from .status import SOLVED, TRIED, UNTOUCHED, progress
+from .tables import table
 
 
 def run(options: argparse.Namespace) -> int:
-    """-> exit code: 0 done, 1 where an exercise is broken. Raises ValueError for an unknown chapter."""
+    """-> exit code: 0 done, 1 where an exercise is broken or a notebook cannot be read.
+
+    Raises ValueError for an unknown chapter, or a folder without notebooks.
+    """
+    if options.what == "status":
+        return _status(Path(options.folder))
     chosen = chapters(options.chapters)
     if options.what == "list":
         return _list(chosen)
@@ -22,12 +30,32 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(chosen: list[Chapter]) -> int:
+    if len(chosen) == len(chapters()):
+        print(f"{road()}\n")
     for chapter in chosen:
-        minutes = sum(exercise.minutes for exercise in chapter.exercises)
-        print(f"{chapter.title}   ({len(chapter.exercises)} exercises, {minutes} min)")
+        print(f"{chapter.title}   ({time_of(chapter)})")
         for exercise in chapter.exercises:
-            print(f"    {exercise.name:24} {exercise.label}")
+            print(f"    {exercise.name:28} {exercise.label}")
     return 0
+
+
+def _status(folder: Path) -> int:
+    """A line a chapter, then what has been tried and is not solved."""
+    found, problems = progress(folder, chapters())
+    rows: list[list[object]] = [
+        [each.chapter.title, *(each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)), each.minutes_left]
+        for each in found
+    ]
+    print(table("chapter | solved | tried | untouched | minutes left", rows))
+    tried = [name for each in found for name, state in each.exercises.items() if state == TRIED]
+    if tried:
+        print(f"tried, and not solved yet: {', '.join(tried)}")
+    solved, total = sum(each.count(SOLVED) for each in found), sum(len(each.exercises) for each in found)
+    hours, minutes = divmod(sum(each.minutes_left for each in found), 60)
+    print(f"{solved} of {total} exercises are solved; {hours} h {minutes:02} min of the announced time are left")
+    for problem in problems:
+        print(problem)
+    return 1 if problems else 0
 
 
 def _check(chosen: list[Chapter]) -> int:

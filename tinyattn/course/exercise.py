@@ -15,22 +15,34 @@ SORTS = (
     "find the bug",
 )
 RIGHT, WRONG, UNANSWERED = "right", "wrong", "unanswered"
+QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # what a hint of this number shows, beside those before it
+_OFFERS = ("a question that leads", "the diagnosis", "the solution")
 
 
 @dataclass(frozen=True)
 class Grade:
-    """What a grader says of an answer: the outcome, a sentence, and lines that show why."""
+    """What a grader says of an answer.
+
+    `says` is a sentence, `lines` show why: the counterexample, what is expected and what was got. `question` and
+    `diagnosis` are shown on request only. `named` are the zoo's names of the bug, `note` is a friendly line about an
+    answer that is right.
+    """
 
     outcome: str
     says: str
     lines: tuple[str, ...] = ()
+    question: str = ""
+    diagnosis: str = ""
+    named: tuple[str, ...] = ()
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: `grader(answer)` grades an answer; `hints` are a hint and a stronger one, never the solution.
+    """One exercise: `grader(answer)` grades an answer.
 
-    `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate.
+    `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
+    question that leads and what to do, nearly; `why` is the reason for the solution, which is shown with it.
     """
 
     name: str
@@ -40,6 +52,7 @@ class Exercise:
     task: str
     grader: Callable[[Any], Grade]
     hints: tuple[str, str]
+    why: str = ""
 
     def __post_init__(self) -> None:
         if self.sort not in SORTS:
@@ -62,22 +75,35 @@ class Verdict:
     exercise: Exercise
     grade: Grade
     hint: int = 0
+    solution: str = ""
 
     def __bool__(self) -> bool:
         return self.grade.outcome == RIGHT
 
     def __str__(self) -> str:
-        mark = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}[self.grade.outcome]
-        lines = [f"{mark} {self.exercise.name}: {self.grade.says}", *self.grade.lines]
-        if self:
-            return "\n".join(_wrapped(lines))
-        if self.grade.outcome == UNANSWERED:
-            lines.append(f"  {self.exercise.task} ({self.exercise.label})")
-        lines += [f"hint {i}: {text}" for i, text in enumerate(self.exercise.hints[: self.hint], start=1)]
-        if self.hint < len(self.exercise.hints):
-            which = "a hint" if self.hint == 0 else "a stronger hint"
-            lines.append(f'  for {which}: check("{self.exercise.name}", {self.exercise.name}, hint={self.hint + 1})')
-        return "\n".join(_wrapped(lines))
+        grade, exercise = self.grade, self.exercise
+        mark = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}[grade.outcome]
+        lines = [f"{mark} {exercise.name}: {grade.says}", *grade.lines]
+        if grade.note:
+            lines.append(f"  {grade.note}")
+        if grade.outcome == UNANSWERED:
+            lines.append(f"  {exercise.task} ({exercise.label})")
+        if not self:
+            lines += self._hints()
+            if self.hint < SOLUTION:
+                call = f'check("{exercise.name}", {exercise.name}, hint={self.hint + 1})'
+                lines.append(f"  for {_OFFERS[self.hint]}: {call}")
+        text = "\n".join(_wrapped(lines))
+        return f"{text}\nthe solution:\n{self.solution}" if self.solution else text
+
+    def _hints(self) -> Iterator[str]:
+        grade, exercise = self.grade, self.exercise
+        if self.hint >= QUESTION:
+            yield f"question: {grade.question or exercise.hints[0]}"
+        if self.hint >= DIAGNOSIS:
+            yield f"diagnosis: {' '.join(filter(None, (grade.diagnosis, exercise.hints[1])))}"
+        if self.hint >= SOLUTION and exercise.why:
+            yield f"why: {exercise.why}"
 
     __repr__ = __str__
 
@@ -86,7 +112,7 @@ def _wrapped(lines: list[str]) -> Iterator[str]:
     """Sentences wrapped at 100 characters; indented arrays are kept as they are."""
     for line in lines:
         indent = len(line) - len(line.lstrip())
-        if len(line) <= 100 or (indent >= 4 and "=" in line):
+        if len(line) <= 100 or indent >= 4:
             yield line
         else:
             yield from textwrap.wrap(line, 100, subsequent_indent=" " * (indent + 2), break_on_hyphens=False)

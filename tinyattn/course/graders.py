@@ -1,12 +1,14 @@
 """Graders of answers, one for each form of answer: a number, a function, a property.
 
-They run in the reader's own process, offline; what the answer prints is discarded.
+They run in the reader's own process, offline; what the answer prints is discarded. They ask what `tinyattn check` asks,
+and are kinder: a right answer is right in another dtype, as lists, or where it writes into what it is given.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import io
 import reprlib
 import warnings
@@ -24,21 +26,35 @@ PATIENCE = 2.0          # seconds for one call of an answer
 RUNS = 5                # of a reader's property, which may draw random inputs
 
 RETURNED_NONE = "it returned None"
-ROUNDING = "If it is so on paper: it is so up to rounding, and np.allclose forgives that."
+ROUNDING = "If the statement is right on paper, it holds up to rounding: np.allclose compares that way."
 UNWRITTEN = Grade(UNANSWERED, "not answered yet")
+
+# What is right, and what a library would do in its place: at most one is said.
+KEPT = {
+    "dtype": "float32 in, float64 out: np.zeros_like, or math.sqrt for a number, would keep float32.",
+    "list": "It returns a list; np.array(...) around it would make it an array.",
+    "writes": "It writes into an array that it was given; a library works on a copy.",
+    "empty": "It fails on a batch of size 0, which a library would take.",
+    "contract": "The numbers are right. `tinyattn check` would ask for more: {}.",
+}
+
+Tempting = tuple[tuple[Any, ...], ...]  # (what readers give instead, a question) or (..., a question, the diagnosis)
 
 
 @dataclass(frozen=True)
 class Number:
     """Grades a number, or an array of numbers, by comparison with what the library computes.
 
-    `compute() -> the right value`; `tolerance` is relative to the largest entry. `tempting` are common wrong answers:
-    pairs of a function that computes one and a sentence for the reader who gives it.
+    `compute() -> the right value`; `tolerance` is relative to the largest entry, and `exactly` asks for a whole number.
+    `tempting` are common wrong answers: a function that computes one, a question for the reader who gives it, and, as
+    the case may be, the diagnosis. `computed` is said of a right answer, with {} for the library's value.
     """
 
     compute: Callable[[], Any]
     tolerance: float
-    tempting: tuple[tuple[Callable[[], Any], str], ...] = ()
+    tempting: Tempting = ()
+    computed: str = "The library computes {}."
+    exactly: bool = False
 
     def __call__(self, answer: Any) -> Grade:
         expected = np.asarray(self.compute(), float)
@@ -53,17 +69,22 @@ class Number:
             return Grade(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
         if not np.all(np.isfinite(got)):
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
+        if self.exactly and np.any(got != np.round(got)):
+            return Grade(WRONG, f"{_shown(got)} is no whole number.")
         if self._near(got, expected):
-            return Grade(RIGHT, f"right. The library computes {_shown(expected)}.")
-        for other, says in self.tempting:
-            if self._near(got, np.asarray(other(), float)):
-                return Grade(WRONG, f"not {_shown(got)}.", (f"  {says}",))
+            return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
+        said = next((said for other, *said in self.tempting if self._near(got, np.asarray(other(), float))), [""])
+        question, diagnosis = [*said, ""][:2]
         if expected.ndim == 0:
-            return Grade(WRONG, f"{_shown(got)} is {'too large' if got > expected else 'too small'}.")
-        at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
-        return Grade(WRONG, f"right shape, wrong values: look again at entry {[int(i) for i in at]}.")
+            says = f"{_shown(got)} is too {'large' if got > expected else 'small'}."
+        else:
+            at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
+            says = f"right shape, wrong values: look again at entry {[int(i) for i in at]}."
+        return Grade(WRONG, says, question=question, diagnosis=diagnosis)
 
     def _near(self, got: np.ndarray, expected: np.ndarray) -> bool:
+        if self.exactly:
+            return bool(np.array_equal(got, np.round(expected)))
         return got.shape == expected.shape and bool(
             np.max(np.abs(got - expected)) <= self.tolerance * max(float(np.max(np.abs(expected))), 1e-12)
         )
@@ -75,34 +96,42 @@ class Function:
 
     `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise's own. With `part` "backward" the answer is
     the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
-    `takes` names the optional arguments that a forward must have. `names_bug` is False where the exercise is to find a
-    bug: the counterexample is shown, but not the diagnosis, which is the answer. `tempting` are common wrong functions,
-    each with a sentence for the reader who writes it. `also` is asked of an answer that passed all properties: it
-    returns in a sentence what is still wrong, or "".
+    `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
+    question for the reader who writes it and, as the case may be, the diagnosis. `also` is asked of an answer that
+    passed all properties: it returns in a sentence what is still wrong, or "".
     """
 
     spec: Any
     part: str = "forward"
     forward: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
-    names_bug: bool = True
-    tempting: tuple[tuple[Callable[..., Any], str], ...] = ()
+    tempting: Tempting = ()
     also: Callable[[Callable[..., Any]], str] | None = None
 
-    def __call__(self, answer: Any) -> Grade:
-        from ..check.report import describe
-        from ..check.runner import check_in_process
+    def reference(self) -> Callable[..., Any]:
+        """The library's own function that the answer is to be."""
+        spec = self._spec()
+        name = f"{spec.function}_backward" if self.part == "backward" else spec.function
+        return getattr(spec.ours(), name)
+
+    def _spec(self) -> Any:
         from ..check.specs import get_spec
+
+        return get_spec(self.spec) if isinstance(self.spec, str) else self.spec
+
+    def __call__(self, answer: Any) -> Grade:
+        from ..check.runner import check_in_process
         from ..check.subject import CannotRunError, Subject
 
-        spec = get_spec(self.spec) if isinstance(self.spec, str) else self.spec
         if not callable(answer):
             return Grade(WRONG, f"{_described(answer)} is no answer here, expected a function")
-        offered = SimpleNamespace(**{spec.function: answer})
+        spec = self._spec()
+        kind = _Kind(answer, self._returns(spec))
+        offered = SimpleNamespace(**{spec.function: kind.call})
         stages: tuple[str, ...] = ("shapes", "oracle", "properties", "extremes")
         if self.part == "backward":
             forward = self.forward or getattr(spec.ours(), spec.function)
-            offered = SimpleNamespace(**{spec.function: forward, f"{spec.function}_backward": answer})
+            offered = SimpleNamespace(**{spec.function: forward, f"{spec.function}_backward": kind.call})
             spec = replace(spec, shown=_given_to_backward)
             stages = ("gradients", "extremes")
         with _silenced():
@@ -111,34 +140,78 @@ class Function:
                 empty = _unwritten(answer, offered, spec, self.part)
                 if empty is not None:
                     return empty
+                kind.kept.clear()
                 report = check_in_process(
-                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE, strict=True
+                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE
                 )
             except CannotRunError as error:
                 return Grade(WRONG, "it cannot be called.", (f"  {error}",))
         missing = [name for name in self.takes if name in report.lacks]
         if missing:
             return Grade(WRONG, f"it takes no `{missing[0]}`.")
-        if report:
-            absent = _not_returned(op, spec) if self.part == "forward" and len(spec.outputs) > 1 else []
-            if absent:
-                says = f"right as far as it goes, but it returns no `{absent[0]}`."
-                return Grade(WRONG, says, (f"  expected {', '.join(spec.outputs)}",))
-            with _silenced():
-                still_wrong = self.also(answer) if self.also else ""
-            if still_wrong:
-                return Grade(WRONG, still_wrong)
-            held = [f for f in report.findings if f.outcome == "holds"]
-            tries = sum(f.tries for f in held)
-            return Grade(RIGHT, f"right. {len(held)} properties hold, in {tries:,} tries.")
+        if report.not_offered:
+            says = f"right as far as it goes, but it does not take {report.not_offered[0]}."
+            return Grade(WRONG, says, ("  In a shape, `...` means any number of leading axes, also none.",))
+        if report.verdict in ("right", "contract"):
+            return self._right(answer, op, report, kind)
+        return self._wrong(op, spec, report)
+
+    def _returns(self, spec: Any) -> int:
+        """How many arrays a right answer returns."""
+        return len(spec.wrt if self.part == "backward" else spec.outputs)
+
+    def _right(self, answer: Callable[..., Any], op: Any, report: Any, kind: _Kind) -> Grade:
+        absent = _not_returned(op, op.spec) if self.part == "forward" and len(op.spec.outputs) > 1 else []
+        if absent:
+            says = f"right as far as it goes, but it returns no `{absent[0]}`."
+            return Grade(WRONG, says, (f"  expected {', '.join(op.spec.outputs)}",))
+        with _silenced():
+            still_wrong = self.also(answer) if self.also else ""
+        if still_wrong:
+            return Grade(WRONG, still_wrong)
+        held = [f for f in report.findings if f.outcome == "holds"]
+        says = f"right. {len(held)} properties hold, in {sum(f.tries for f in held):,} tries."
+        note = next((KEPT[what] for what in KEPT if what in kind.kept), "")
+        if report.conventions:
+            note = f"Another convention than the library's, and as good: {report.conventions[0]}."
+        elif report.failures and not note:
+            first = report.failures[0]
+            note = KEPT["empty"] if first.property.endswith("_of_nothing") else KEPT["contract"].format(first.message)
+        return Grade(RIGHT, says, note=note)
+
+    def _wrong(self, op: Any, spec: Any, report: Any) -> Grade:
         first = report.failures[0]
-        told = describe(first, report.diagnosis if self.names_bug else None)
-        lines = tuple("\n".join(told).split("\n"))
-        if _no_result(first):
-            lines = lines[2:]  # without the property's name: every property would raise
         tempting = () if first.endless else self.tempting  # it would not return here either
-        known = next((says for wrong, says in tempting if self._gives_the_same_as(op, wrong, spec)), None)
-        return Grade(WRONG, _headline(first), lines + (() if known is None else (f"  {known}",)))
+        said = next((said for wrong, *said in tempting if self._gives_the_same_as(op, wrong, spec)), [])
+        question, diagnosis, names = "", "", ()
+        if said:
+            question, diagnosis = [*said, ""][:2]
+        elif report.diagnosis:
+            bug, names = report.diagnosis.bugs[0][0], report.diagnosis.names
+            question, diagnosis = bug.hint, f"it looks as if {bug.says}."
+        return Grade(WRONG, _headline(first), tuple(self._shown(op, report)), question, diagnosis, names)
+
+    def _shown(self, op: Any, report: Any) -> Iterator[str]:
+        """The counterexample, what is expected, and what was got."""
+        from ..check.trial import show_case
+
+        first, case = report.failures[0], report.case
+        expected: dict[str, Any] = {}
+        got: dict[str, Any] = {}
+        if case and not _no_result(first):
+            with _silenced():
+                expected, got = _results(self._spec(), op, case, self.part)
+        differ = {n: x for n, x in expected.items() if n not in got or not _alike(x, got[n])}
+        if not differ:
+            yield f"  {first.message}"
+        if not differ and not _no_result(first):
+            yield f"  it should hold that {first.statement}"
+        yield from ["  the smallest example found:"] if first.counterexample else []
+        yield from ("    " + line for line in first.counterexample.splitlines())
+        for name, x in differ.items():
+            yield from ("    " + line for line in f"expected  {show_case({name: x})}".splitlines())
+            there = show_case({name: got[name]}) if name in got else f"no {name}"
+            yield from ("    " + line for line in f"got       {there}".splitlines())
 
     def _gives_the_same_as(self, op: Any, wrong: Callable[..., Any], spec: Any) -> bool:
         """Whether the answer gives the same results as `wrong` on a few fixed cases."""
@@ -171,6 +244,17 @@ class Property:
     gives: tuple[str, ...]
     others: tuple[str, ...] = ()
 
+    def planted(self, name: str = "") -> Any:
+        """The functions in `gives` with the bug, or with another of the zoo's. Raises ValueError for an unknown one."""
+        from ..check.zoo import ZOO
+
+        known = {b.name for b in ZOO[self.spec].BUGS if not b.convention}
+        if name and name not in known:
+            raise ValueError(f"the zoo's {self.spec} has no bug {name!r}; it has {', '.join(sorted(known))}")
+        made = ZOO[self.spec].make(frozenset([name or self.bug]))
+        functions = tuple(getattr(made, one) for one in self.gives)
+        return functions[0] if len(functions) == 1 else functions
+
     def __call__(self, answer: Any) -> Grade:
         from ..check.specs import get_spec
         from ..check.zoo import ZOO
@@ -182,61 +266,161 @@ class Property:
         sound = [("the library's own", get_spec(self.spec).ours()), ("one written differently", make(frozenset()))]
         sound += [("one by another convention", make(frozenset([name]))) for name in conventions]
         for which, implementation in sound:
-            for outcome, told in (self._ask(answer, implementation) for _ in range(RUNS)):
+            for outcome, told, last in (self._ask(answer, implementation) for _ in range(RUNS)):
                 if outcome == UNANSWERED:
                     return UNWRITTEN
                 if outcome == "unclear":
                     return Grade(WRONG, told)
                 if outcome != "holds":
-                    says = f"it accuses {' and '.join(self.gives)} where nothing is wrong: {which}."
-                    return Grade(WRONG, says, (f"  {told or ROUNDING}",))
-        bug = next(b for b in ZOO[self.spec].BUGS if b.name == self.bug)
-        wrong = make(frozenset([self.bug]))
+                    says = f"it also rejects {' and '.join(f'a correct `{name}`' for name in self.gives)}: {which}."
+                    question = f"With these sizes, is your statement true of every correct `{self.gives[0]}`?"
+                    return Grade(WRONG, says, (f"  {told or ROUNDING}", *last), question if last else "")
+        bugs = {b.name: b for b in ZOO[self.spec].BUGS if not b.convention}
+        bug, wrong = bugs[self.bug], make(frozenset([self.bug]))
         found = [self._ask(answer, wrong) for _ in range(RUNS)]
-        unclear = next((told for outcome, told in found if outcome == "unclear"), None)
+        unclear = next((told for outcome, told, _ in found if outcome == "unclear"), None)
         if unclear is not None:
             return Grade(WRONG, f"given the implementation with the bug, {unclear}")
-        kills = sum(outcome == "fails" for outcome, _ in found)
-        if all(told == RETURNED_NONE for _, told in found):
+        kills = sum(outcome == "fails" for outcome, *_ in found)
+        if all(told == RETURNED_NONE for _, told, _ in found):
             return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
         if kills < RUNS:
             says = f"it catches the bug in {kills} of {RUNS} runs only."
             if not kills:
-                says = "true of what is right, but true of the bug as well."
-            return Grade(WRONG, says, (f"  the bug lives: {bug.says} ({bug.name})", f"hint: {bug.hint}"))
-        also = [b.name for b in ZOO[self.spec].BUGS if not b.convention and b.name != self.bug
-                and self._ask(answer, make(frozenset([b.name])))[0] == "fails"]  # fmt: skip
-        lives = next((b for b in ZOO[self.spec].BUGS if b.name in self.others and b.name not in also), None)
+                says = "it is true of what is right, but of the bug as well."
+            return Grade(WRONG, says, (f"  it should be false where {bug.says} ({bug.name})",))
+        also = [name for name in bugs if name != self.bug
+                and self._ask(answer, make(frozenset([name])))[0] == "fails"]  # fmt: skip
+        lives = next((bugs[name] for name in self.others if name not in also), None)
         if lives is not None:
-            says = f"it kills {bug.name}, but it should be false of this as well."
-            return Grade(WRONG, says, (f"  the bug lives: {lives.says} ({lives.name})", f"hint: {lives.hint}"))
-        lines = (f"  of the zoo's other bugs it kills {len(also)}: {', '.join(also)}",) if also else ()
-        return Grade(RIGHT, f"right. It holds of what is right, and kills {bug.name}.", lines)
+            says = f"it is false of {bug.name}, as it should be, but true of another bug."
+            return Grade(WRONG, says, (f"  it should be false, too, where {lives.says} ({lives.name})",), lives.hint)
+        note = f"It is false of {len(also)} more bugs of the zoo: {', '.join(also)}." if also else ""
+        return Grade(RIGHT, f"right. It is true of what is right, and false of {bug.name}.", note=note)
 
-    def _ask(self, answer: Callable[..., Any], implementation: Any) -> tuple[str, str]:
-        """-> "holds", "fails", "unanswered" or "unclear", and a sentence, or ""."""
+    def _ask(self, answer: Callable[..., Any], implementation: Any) -> tuple[str, str, tuple[str, ...]]:
+        """-> "holds", "fails", "unanswered" or "unclear"; a sentence, or ""; its last call, in lines."""
         from ..check.isolation import alarm
         from ..check.subject import TooLongError, message_of
+        from ..check.trial import show_case
+
+        last: list[tuple[str, dict[str, Any]]] = []
+
+        def watched(name: str) -> Callable[..., Any]:
+            f = getattr(implementation, name)
+
+            @functools.wraps(f)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                with contextlib.suppress(TypeError, ValueError):
+                    last[:] = [(name, dict(inspect.signature(f).bind(*args, **kwargs).arguments))]
+                return f(*args, **kwargs)
+
+            return call
 
         try:
             with _silenced(), alarm(PATIENCE), np.errstate(all="ignore"):
-                holds = answer(*(getattr(implementation, name) for name in self.gives))
+                holds = answer(*(watched(name) for name in self.gives))
         except NotImplementedError:
-            return UNANSWERED, ""
+            return UNANSWERED, "", ()
         except AssertionError as error:
-            return "fails", message_of(error)
+            holds, told = False, message_of(error)
         except TooLongError:
-            return "unclear", f"it had not returned after {PATIENCE:g} seconds."
+            return "unclear", f"it had not returned after {PATIENCE:g} seconds.", ()
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # sys.exit() in an answer must not end the reader's process
-            return "unclear", f"it raises {type(error).__name__}: {message_of(error)}"
+            return "unclear", f"it raises {type(error).__name__}: {message_of(error)}", ()
+        else:
+            told = ""
         if isinstance(holds, bool | np.bool_):
-            return ("holds" if holds else "fails"), ""
+            lines = [f"  its last call, of `{name}`, was with" for name, _ in last]
+            lines += ["    " + line for _, given in last for line in show_case(given).splitlines()]
+            return ("holds", "", ()) if holds else ("fails", told, tuple(lines))
         if holds is None:
-            return "holds", RETURNED_NONE  # it asserts, or forgot to return
+            return "holds", RETURNED_NONE, ()  # it asserts, or forgot to return
         says = f"it returns {_described(holds)}, expected True or False. np.allclose, np.all or bool around it?"
-        return "unclear", says
+        return "unclear", says, ()
+
+
+class _Kind:
+    """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
+
+    `kept` are the names in KEPT of what it does otherwise than a library would.
+    """
+
+    def __init__(self, answer: Callable[..., Any], returns: int):
+        self.answer, self.returns = answer, returns
+        self.kept: set[str] = set()
+
+        @functools.wraps(answer)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = [_copied(x) for x in args]
+            named = {name: _copied(x) for name, x in kwargs.items()}
+            result = answer(*given, **named)
+            before, after = (*args, *kwargs.values()), (*given, *named.values())
+            if any(_changed(x, y) for x, y in zip(before, after, strict=True)):
+                self.kept.add("writes")
+            dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
+            if not dtypes or result is None:
+                return result
+            if self.returns > 1 and isinstance(result, tuple | list):
+                return tuple(self._array(x, dtypes[0]) for x in result)
+            one = isinstance(result, tuple) and len(result) == 1
+            return self._array(result[0] if one else result, dtypes[0])
+
+        self.call = call
+
+    def _array(self, x: Any, dtype: np.dtype) -> Any:
+        if isinstance(x, list | tuple):
+            try:
+                made = np.array(x)
+            except ValueError:  # rows of different lengths
+                return x
+            if made.dtype.kind in "iuf":
+                self.kept.add("list")
+                x = made.astype(dtype)
+        if not isinstance(x, np.ndarray | np.number | int | float) or isinstance(x, bool):
+            return x
+        x = np.asarray(x)
+        if x.dtype.kind != "f":
+            return x.astype(dtype) if x.dtype.kind in "iu" else x
+        if x.dtype.itemsize > dtype.itemsize:
+            self.kept.add("dtype")
+        return np.array(x, dtype) if x.dtype.itemsize >= dtype.itemsize else np.array(x)
+
+
+def _copied(x: Any) -> Any:
+    return x.copy() if isinstance(x, np.ndarray) else x
+
+
+def _changed(before: Any, after: Any) -> bool:
+    return isinstance(before, np.ndarray) and not np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
+
+
+def _results(spec: Any, op: Any, case: dict[str, Any], part: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the library gives for a case, and what the answer gives: outputs or gradients by name."""
+    from ..check.common import upstream
+    from ..check.subject import Subject
+
+    both = []
+    for one in (Subject(spec.ours(), spec), op):
+        try:
+            case_of_op = op.fit(case)
+            if part == "backward":
+                found = {f"d{n}": x for n, x in one.gradients(case_of_op, *upstream(spec, case_of_op)).items()}
+                both.append({n: x for n, x in found.items() if n[1:] not in op.lacks})
+            else:
+                outputs = one.outputs(**case_of_op)
+                both.append({n: x for n, x in zip(spec.outputs, outputs, strict=True) if x is not None})
+        except Exception:  # it raises, or the gradients do not fit: the message says so
+            return {}, {}
+    return both[0], both[1]
+
+
+def _alike(x: Any, y: Any) -> bool:
+    from ..check.diagnosis import same_numbers
+
+    return same_numbers(np.asarray(x), np.asarray(y))
 
 
 def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -254,11 +438,11 @@ def _headline(first: Any) -> str:
         return "a gradient is missing, or there is one too many."
     if "expected an array of numbers" in first.message or " returned None for " in first.message:
         return "wrong type."
+    if "dtype float32, expected float64" in first.message:
+        return "it computes in float32 where it is given float64: digits are lost."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
-        return "wrong dtype." if "dtype" in first.message else "wrong shape."
-    if "unchanged" in first.property or first.property == "own_memory":
-        return "it changes or gives back what it was given."
-    if first.stage == "extremes" or first.property.endswith("_of_nothing"):
+        return "wrong shape."
+    if first.stage == "extremes":
         return "right in ordinary cases, wrong in an extreme one."
     return "right shape, wrong values."
 
@@ -318,11 +502,11 @@ def _silenced() -> Iterator[None]:
 
 
 def _given_to_backward(op: Any, case: dict[str, Any]) -> dict[str, Any]:
-    """The case and the backward's other arguments: all that is needed to do the example on paper."""
+    """The backward's arguments: all that is needed to do the example on paper."""
     from ..check.common import upstream
 
     try:
-        return case | op.prepared(op.fit(case), upstream(op.spec, case))
+        return op.prepared(op.fit(case), upstream(op.spec, case))
     except Exception:  # the forward itself failed
         return case
 

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Any
 
 from ..files import write_atomically
+from .answers import prepare
 from .chapters import Chapter
 
 METADATA = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-FOLDED = "hide-input"          # the tag of a cell whose code is folded away
+# What a tag folds away, in the words of JupyterLab's metadata.
+FOLDED = {
+    "hide-input": {"source_hidden": True},
+    "hide-output": {"outputs_hidden": True},
+    "hide-cell": {"source_hidden": True, "outputs_hidden": True},
+}
 
 
 def notebook(chapter: Chapter, solutions: bool = False) -> Any:
@@ -32,8 +38,8 @@ def notebook(chapter: Chapter, solutions: bool = False) -> Any:
     for cell in made.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
-        if FOLDED in tags:
-            cell.metadata["jupyter"] = {"source_hidden": True}
+        for tag in set(tags) & FOLDED.keys():
+            cell.metadata["jupyter"] = dict(FOLDED[tag])
         name = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[name] += 1
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
@@ -49,7 +55,7 @@ def text_of(made: Any) -> str:
 
 
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
-    """Write each chapter's notebook into the folder `to`. -> the files.
+    """Write each chapter's notebook into the folder `to`, and beside them a folder for accepted answers. -> the files.
 
     Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers.
     Each file is written whole or not at all.
@@ -63,4 +69,5 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     texts = {path: text_of(notebook(chapter, solutions)) for path, chapter in files.items()}
     for path, text in texts.items():
         write_atomically(path, text.encode())
+    prepare(to)
     return list(texts)

@@ -105,7 +105,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_backward with its one wrong line put right",
-        grader=Function("attention", part="backward", forward=_attention, names_bug=False),
+        grader=Function("attention", part="backward", forward=_attention),
         hints=(
             "check('repaired_backward', hasty_backward) says which gradient is wrong. Which line makes it?",
             "s = c q kᵀ: the constant multiplies the whole product. Whose gradients pass through it?",

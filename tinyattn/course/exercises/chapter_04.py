@@ -148,7 +148,6 @@ EXERCISES = (
             TIED,
             part="backward",
             forward=_tied,
-            names_bug=False,
             tempting=(
                 (_with_dW(lambda first, second: first), "This is what comes back along h = x W. Is that all?"),
                 (_with_dW(lambda first, second: second), "This is what comes back along y = h Wᵀ. Is that all?"),

@@ -269,7 +269,7 @@ EXERCISES = (
         difficulty=3,
         minutes=10,
         task="hasty_model with its one wrong line put right",
-        grader=Function("causal_model", names_bug=False, also=_rest_is_kept),
+        grader=Function("causal_model", also=_rest_is_kept),
         hints=(
             "The mask is right. Draw influence(...) of it: who moves whom, and by how much?",
             "Everybody moves everybody, a little. Which line brings positions together, and is not attention?",

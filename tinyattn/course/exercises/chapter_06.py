@@ -256,7 +256,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_heads with its one wrong line put right",
-        grader=Function("multi_head_attention", names_bug=False),
+        grader=Function("multi_head_attention"),
         hints=(
             "With one token, or with one head, it is right. What do these two have in common?",
             "Print, for n = 2 and two heads, which head and which token each number comes from, line by line.",

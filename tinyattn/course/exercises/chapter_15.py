@@ -312,7 +312,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="hasty_scan with its one wrong line put right",
-        grader=Function(SCAN, names_bug=False),
+        grader=Function(SCAN),
         hints=(
             "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does hasty_scan make of it?",
             "First by (a, b), then by (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). Whose factor meets the "

@@ -1,0 +1,33 @@
+"""Right answers are accepted in every style; wrong ones are refused, and no bug is named that is not there."""
+
+import pytest
+
+from tests.course.answers import found, title
+from tinyattn.course.checking import find
+from tinyattn.course.exercises import BY_NAME
+from tinyattn.course.graders import Number
+
+RIGHT, WRONG = found()
+CODE = sorted(name for name, exercise in BY_NAME.items() if not isinstance(exercise.grader, Number))
+
+
+def test_every_exercise_that_asks_for_code_has_answers():
+    assert sorted(RIGHT) == sorted(WRONG) == CODE
+    assert [name for name in CODE if len(RIGHT[name]) < 5] == []
+    assert [name for name in CODE if len(WRONG[name]) < 10] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CODE)
+def test_right_answers_are_right(name):
+    refused = {title(answer): grade for answer in RIGHT[name] if (grade := find(name).grader(answer)).outcome != "right"}
+    assert refused == {}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CODE)
+def test_wrong_answers_are_wrong(name):
+    for answer, bug in WRONG[name]:
+        grade = find(name).grader(answer)
+        assert grade.outcome == "wrong", title(answer)
+        assert not grade.named or bug in grade.named, (title(answer), grade.named)

@@ -1,0 +1,126 @@
+"""The road: the chapters in order, and what each is about. A map of it stands in every chapter's head."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from .chapters import Chapter, chapters
+from .tables import Text
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some chapters on one matter: their numbers, with a short title and the question of each."""
+
+    title: str
+    stops: tuple[tuple[int, str, str], ...]
+
+
+ROAD = (
+    Part(
+        "Attention",
+        (
+            (0, "a first look", "train a recommender, and see who looks at whom"),
+            (1, "soft look-up", "what should a dictionary answer when no key matches exactly?"),
+            (2, "why √d", "a division that looks like an afterthought: what is lost without it?"),
+            (3, "gradients", "how does a loss say which way each number should move?"),
+            (4, "attention backwards", "which gradient does each line owe to the one before?"),
+            (5, "masks", "how do you know that nothing leaks from the future?"),
+            (6, "many heads", "what can eight small heads do that a big one cannot?"),
+            (7, "order", "attention sees a set: how does it learn what came first?"),
+            (8, "the block", "why does a deep stack of these train at all?"),
+            (9, "how to know you are right", "can a test find a bug that nobody has thought of?"),
+        ),
+    ),
+    Part(
+        "Recommenders",
+        (
+            (10, "SASRec", "what will this person watch next?"),
+            (11, "how not to fool yourself", "how much of a good number is the protocol's?"),
+            (12, "BERT4Rec", "what changes when a model may look both ways?"),
+            (13, "STOSA", "is an item a point, or a cloud?"),
+        ),
+    ),
+    Part(
+        "Around it",
+        (
+            (14, "the Transformer", "an encoder, a decoder, and what passes between them"),
+            (15, "before attention", "what did recurrence cost, and what did it remember?"),
+            (16, "cheaper attention", "which of the n² weights can be left out?"),
+            (17, "after attention", "RWKV and Mamba: can a recurrence have the last word?"),
+            (18, "images", "what is a token in a picture?"),
+        ),
+    ),
+    Part(
+        "Fast",
+        (
+            (19, "the same code on a GPU", "what changes when the arrays live elsewhere?"),
+            (20, "making it fast", "where does the time go?"),
+        ),
+    ),
+)
+
+
+def road(here: int | None = None) -> Text:
+    """The map as text, with chapter `here` marked and its time. Chapters that are to come are in brackets."""
+    there = {chapter.number: chapter for chapter in chapters()}
+    width = max(len(part.title) for part in ROAD)
+    lines = []
+    for part in ROAD:
+        line = f"{part.title:{width}} "
+        for number, title, _ in part.stops:
+            name = f"{number:02} {title}"
+            name = f"▶ {name} ◀" if number == here else name if number in there else f"({name})"
+            if len(line) + len(name) > 98:
+                lines.append(line.rstrip())
+                line = " " * (width + 1)
+            line += f" {name} ·"
+        lines.append(line.rstrip(" ·"))
+    if here in there:
+        lines.append(f"You are here: {here:02}, {time_of(there[here])}")
+    return Text(tuple(lines))
+
+
+def time_of(chapter: Chapter) -> str:
+    """ "about 75 minutes: 35 to read, 40 for 5 exercises", rounded to five minutes."""
+    size, count = chapter.size(), len(chapter.exercises)
+    exercises = 5 * round(size.exercises / 5)
+    reading = max(5, 5 * round(size.reading / 5))
+    return f"about {reading + exercises} minutes: {reading} to read, {exercises} for {count} exercises"
+
+
+def road_map(here: int | None = None) -> Any:
+    """The map as a figure: a line of chapters a part; those to come are pale."""
+    from ..show.style import BLUE, GREY, ORANGE, figure
+
+    there = {chapter.number for chapter in chapters()}
+    columns = 5
+    rows = [(part.title if i == 0 else "", part.stops[i : i + columns]) for part in ROAD
+            for i in range(0, len(part.stops), columns)]  # fmt: skip
+    fig, ax = figure(size=(7.2, 0.95 * len(rows)))
+    last = None
+    for y, (title, stops) in enumerate(rows):
+        if title:
+            ax.text(-0.62, y - 0.42, title, fontsize=10, weight="bold", color=GREY)
+        for x, (number, name, _) in enumerate(stops):
+            colour = ORANGE if number == here else BLUE if number in there else GREY
+            if last is not None and x:
+                ax.plot((x - 1 + 0.14, x - 0.14), (y, y), color=GREY, lw=1.2, zorder=0)
+            ax.plot(x, y, "o", ms=21, color=colour if number in there else "white", mec=colour, mew=1.2)
+            ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=10, weight="bold",
+                    color="white" if number in there else GREY)  # fmt: skip
+            label = name if len(name) < 16 else _in_two(name)
+            ax.text(x, y + 0.28, label, ha="center", va="top", fontsize=9, color="black" if number in there else GREY)
+            last = number
+    ax.set(xlim=(-0.65, columns - 0.35), ylim=(len(rows) - 0.3, -0.6), xticks=[], yticks=[])
+    for side in ax.spines.values():
+        side.set_visible(False)
+    return fig
+
+
+def _in_two(name: str) -> str:
+    """A name in two lines of about the same length."""
+    spaces = [i for i, c in enumerate(name) if c == " "]
+    at = min(spaces, key=lambda i: abs(i - len(name) / 2), default=len(name))
+    return f"{name[:at]}\n{name[at + 1 :]}"

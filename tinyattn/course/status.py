@@ -1,0 +1,80 @@
+"""How far a learner is, from a folder of notebooks as it was left. Nothing is executed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .chapters import Chapter
+from .exercise import RIGHT, UNANSWERED, WRONG
+
+_MARKS = {"✓": RIGHT, "✗": WRONG, "·": UNANSWERED}
+SOLVED, TRIED, UNTOUCHED = "solved", "tried", "untouched"
+_STATES = {RIGHT: SOLVED, WRONG: TRIED, UNANSWERED: UNTOUCHED}
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A chapter, and what is known of each of its exercises: "solved", "tried" or "untouched"."""
+
+    chapter: Chapter
+    exercises: dict[str, str]
+
+    def count(self, state: str) -> int:
+        return sum(found == state for found in self.exercises.values())
+
+    @property
+    def minutes_left(self) -> int:
+        """The announced time of what is not solved; with the time to read, where nothing has been tried."""
+        left = sum(e.minutes for e in self.chapter.exercises if self.exercises[e.name] != SOLVED)
+        untouched = all(state == UNTOUCHED for state in self.exercises.values())
+        return left + (self.chapter.size().reading if untouched else 0)
+
+
+def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], list[str]]:
+    """-> how far each chapter is, and a sentence for every notebook that cannot be read.
+
+    Verdicts are found where a cell that calls `check` was saved with its output, whatever the notebook is called.
+    Where an exercise was checked more than once, the best verdict counts. Raises ValueError if `folder` is none, or
+    has no notebooks.
+    """
+    if not folder.is_dir():
+        raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}, expected a folder of notebooks")
+    paths = sorted(folder.glob("*.ipynb"))
+    if not paths:
+        raise ValueError(f"{folder} holds no notebooks; `tinyattn course build --to {folder}` writes them")
+    found: dict[str, str] = {}
+    problems = []
+    for path in paths:
+        try:
+            verdicts = _verdicts(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
+            problems.append(f"{path} cannot be read as a notebook: {type(error).__name__}")
+            continue
+        for name, outcome in verdicts:
+            best = min((found.get(name, UNANSWERED), outcome), key=[RIGHT, WRONG, UNANSWERED].index)
+            found[name] = best
+    return [
+        Progress(chapter, {e.name: _STATES[found.get(e.name, UNANSWERED)] for e in chapter.exercises})
+        for chapter in chapters
+    ], problems
+
+
+def _verdicts(notebook: Any) -> list[tuple[str, str]]:
+    """The saved verdicts of a notebook: an exercise's name and the outcome, in order."""
+    verdicts = []
+    for cell in notebook["cells"]:
+        if cell.get("cell_type") != "code" or "check(" not in _text(cell.get("source", "")):
+            continue
+        for output in cell.get("outputs", ()):
+            said = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
+            for mark, name in re.findall(r"^([✓✗·]) (\w+): ", said, re.M):
+                verdicts.append((name, _MARKS[mark]))
+    return verdicts
+
+
+def _text(lines: Any) -> str:
+    return lines if isinstance(lines, str) else "".join(lines)
