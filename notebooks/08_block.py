@@ -200,9 +200,10 @@ with style():
         ax.spines[:].set_visible(False)
     for a, b in zip(in_plane, on_circle, strict=True):
         left.plot(*zip(a, b, strict=True), color=GREY, linewidth=0.7)
-    left.plot(*in_plane.T, "o", color=ORANGE, markersize=5, label="centred token")
-    left.plot(*on_circle.T, "s", color=BLUE, markersize=5, label=r"$\hat x$")
-    left.legend(loc="upper left", bbox_to_anchor=(0.25, 0.62), fontsize=9)
+    left.plot(*in_plane.T, "o", color=ORANGE, markersize=5)
+    left.plot(*on_circle.T, "s", color=BLUE, markersize=5)
+    left.text(0.1, 3.4, "token, centred", color=ORANGE)
+    left.text(0.9, 1.75, r"the same, normalised: $\hat x$", color=BLUE)
     left.set_title("forward: every token ends on a circle")
     at = np.sqrt(3) * np.array([np.cos(0.7), np.sin(0.7)])
     gradient = np.array([0.35, 1.45])
@@ -218,7 +219,8 @@ with style():
     right.plot(*at, "s", color=BLUE, markersize=7)
     right.plot([0, at[0]], [0, at[1]], ":", color=GREY)
     right.text(*(at / 2 + [0.1, -0.25]), r"$\hat x$", color=BLUE, fontsize=11)
-    right.set(title="backward: only along the circle", xlim=(-2, 3.6), ylim=(-2, 3))
+    right.set(title="backward: only along the circle", xlim=(-2, 4.2), ylim=(-2, 3))
+    left.set(xlim=(-2.3, 3.9))
 show_figure(
     fig,
     "circle",
@@ -239,8 +241,8 @@ rows = []
 for factor in (1, 10):
     _, x_hat, rstd = layer_norm(factor * token, gamma, beta)
     dx = layer_norm_backward(dy, x_hat, rstd, gamma)[0]
-    along = f"{(dx * x_hat).sum():.3f}"
-    rows.append([f"x times {factor}", f"{dx.sum():.3f}", along, np.linalg.norm(dx)])
+    sums = [f"{abs(total):.3f}" for total in (dx.sum(), (dx * x_hat).sum())]
+    rows.append([f"x times {factor}", *sums, np.linalg.norm(dx)])
 table("token | sum of dx | dx · x_hat | norm of dx", rows)
 
 # %% [markdown]
@@ -281,7 +283,8 @@ table("what changes | LayerNorm | BatchNorm", rows)
 # In use there may be no batch at all. **Predict:** what does BatchNorm make of a single token?
 
 # %% tags=["hide-output"]
-mean, variance = batch.mean(axis=(0, 1)), batch.var(axis=(0, 1))  # kept from training
+training = rng.standard_normal((1000, 3))
+mean, variance = training.mean(axis=0), training.var(axis=0)  # kept for use
 alone = batch[:1, :1]
 show_arrays(
     in_its_batch=batch_norm(batch, gamma, beta)[0][0, 0],
@@ -340,8 +343,8 @@ show_arrays(x=x, y=wrong_norm(x, gamma, beta)[0])
 ones = np.ones((1000, 8))
 keep = keep_mask(np.random.default_rng(0), ones.shape, rate=0.2)
 dropped = dropout(ones, keep, rate=0.2)
-print("one token:", dropped[0], "  mean of all:", f"{dropped.mean():.2f}")
 print("in use nothing changes:", np.array_equal(dropout(ones, None, rate=0.2), ones))
+show_arrays(three_tokens=dropped[:3], mean_of_all=dropped.mean())
 
 # %% [markdown]
 # Its backward is the same function with the same `keep`: a number that was set to 0 receives no gradient.
@@ -405,7 +408,9 @@ def repaired_block(
 ):  # fmt: skip
     ### BEGIN SOLUTION
     h = layer_norm(x, gamma_1, beta_1, eps)[0]
-    x = x + multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)  # from here on, x is the new stream
+    x = x + multi_head_attention(
+        h, W_q, W_k, W_v, W_o, heads, mask
+    )  # from here on, x is the new stream
     h = layer_norm(x, gamma_2, beta_2, eps)[0]
     return x + feed_forward(h, W_1, b_1, W_2, b_2)
     ### END SOLUTION
@@ -503,7 +508,7 @@ with style():
         if name in last:
             right.plot(DEPTHS, last[name], line, color=colour, marker=marker)
     right.plot(DEPTHS, 5.2 / np.sqrt(DEPTHS), color=GREEN, linewidth=0.9)
-    right.text(13, 0.95, r"$\propto 1 / \sqrt{blocks}$", color=GREEN, fontsize=10)
+    right.text(3.2, 0.72, r"thin: $\propto 1 / \sqrt{\mathrm{blocks}}$", color=GREEN)
     left.set(title="size of the stream", xlabel="block", yscale="log", ylim=(0.5, 50))
     middle.set(title=r"$\Vert dW_2 \Vert$ of each block", xlabel="block", yscale="log")
     middle.set(ylim=(0.5, 50))
@@ -515,7 +520,10 @@ with style():
     for ax in (left, middle):
         ax.set_xticks((1, 6, 12, 18, 24))
         ax.set_yticks((1, 10), ["1", "10"])
-    left.legend(loc="upper left", fontsize=9)
+    for x_at, y_at, name in ((11.5, 30, "no norm"), (9, 4.4, "pre-LN"), (9, 0.68, "post-LN")):
+        left.text(x_at, y_at, name, color=LOOKS[name][0])
+    middle.text(9, 7.5, "post-LN", color=ORANGE)
+    middle.text(6, 1.0, "pre-LN", color=BLUE)
 show_figure(
     fig,
     "depth",
