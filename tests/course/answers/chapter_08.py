@@ -23,7 +23,7 @@ def zoo(kind: str, function: str, name: str) -> Any:
     return answer, name
 
 
-# --- my_layer_norm ----------------------------------------------------------------------------------------------------
+# --- my_layer_norm -----------------------------------------------------------------------------------------------
 
 
 def short(x, gamma, beta, eps=1e-5):
@@ -111,7 +111,7 @@ def only_y(x, gamma, beta, eps=1e-5):
     return short(x, gamma, beta, eps)[0]
 
 
-# --- my_layer_norm_backward ---------------------------------------------------------------------------------------------
+# --- my_layer_norm_backward ----------------------------------------------------------------------------------------
 
 
 def by_the_formula(dy, x_hat, rstd, gamma):
@@ -179,7 +179,7 @@ def zeros(dy, x_hat, rstd, gamma):
     return dy * 0, gamma * 0, gamma * 0
 
 
-# --- each_token_alone ---------------------------------------------------------------------------------------------------
+# --- each_token_alone ----------------------------------------------------------------------------------------------
 
 
 def given(shape=(2, 3, 4)):
@@ -226,7 +226,7 @@ def each_scaled_by_its_own(layer_norm):
 
 
 def unseeded(layer_norm):
-    x = np.random.standard_normal((4, 3))
+    x = np.random.default_rng().standard_normal((4, 3))
     return np.allclose(layer_norm(x, np.ones(3), np.zeros(3))[0].mean(axis=1), 0)
 
 
@@ -288,7 +288,7 @@ def equal_tokens(layer_norm):
     return np.allclose(layer_norm(x, gamma, beta)[0][0], layer_norm(x, gamma, beta)[0][1])
 
 
-# --- repaired_block -------------------------------------------------------------------------------------------------------
+# --- repaired_block --------------------------------------------------------------------------------------------------
 
 
 def norm(x, gamma, beta, eps):

@@ -68,7 +68,7 @@ EXERCISES = (
             "rstd = 1 / √(variance + eps): eps inside the root.",
         ),
         why="Each token is centred first and measured afterwards: the variance is the mean square of the centred "
-        "entries. keepdims=True keeps the last axis as 1, so that every token meets its own two numbers and no other's.",
+        "entries. keepdims=True keeps the last axis as 1, so that every token meets its own two numbers only.",
     ),
     Exercise(
         "my_layer_norm_backward",
