@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from tinyattn.course.exercises.chapter_03 import TIED
 
 from tests.check.variants import linear as variants
 from tinyattn import ops
 from tinyattn.check import gradcheck
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import check
-from tinyattn.course.exercises.chapter_03 import TIED
 
 pytestmark = pytest.mark.slow  # every wrong answer is diagnosed; test_chapters.py holds stubs and solutions
 
