@@ -289,7 +289,7 @@ alone = batch[:1, :1]
 show_arrays(
     in_its_batch=batch_norm(batch, gamma, beta)[0][0, 0],
     alone=batch_norm(alone, gamma, beta)[0][0, 0],
-    alone_with_kept_averages=((alone - mean) / np.sqrt(variance + 1e-5))[0, 0],
+    alone_with_kept_averages=batch_norm(alone, gamma, beta, mean=mean, var=variance)[0][0, 0],
 )
 
 # %% [markdown]
@@ -536,11 +536,11 @@ show_figure(
 #   it, and so is its gradient: the last block's falls like $1/\sqrt{\text{blocks}}$ (right).
 # - In post-LN the stream has size 1 everywhere, and the last block's gradient does *not* fall with depth.
 #
-# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove these two rates for the last layer (their Theorem 1), and see in the large
-# gradients near the output why post-LN needs a slow start of the learning rate, the *warm-up*. Often told as "pre-LN has equal gradients at all
-# depths", it is not so here: in this random network they are largest at the bottom.
+# [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove upper bounds with these two rates for the last layer (Theorem 1), and see in the large
+# gradients near the output why post-LN needs a slow start of the learning rate, the *warm-up*. It is often
+# said that pre-LN has equal gradients at all depths; in this random network they are largest at the bottom.
 #
-# A third form normalises only what makes the queries: SASRec's, which is [chapter 10](10_sasrec.ipynb)'s. All three, with their backwards beside them,
+# A third form normalises only what makes the queries: SASRec's, which chapter 10 uses. All three, with their backwards beside them,
 # are in [the block and its mirror](../docs/block.md).
 #
 # | what is often said | what the cells above show |

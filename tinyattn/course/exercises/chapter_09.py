@@ -77,10 +77,14 @@ def _one_doubled(dy: Any, x: Any) -> Any:
 
 
 W = np.random.default_rng(1).standard_normal((4, 2))
-ZEROS = ("What is the sum of all outputs of a softmax, and what is its gradient?",
-         "Your dy seems to be all ones. Outputs that sum to a constant then have the gradient 0: draw a random dy.")  # fmt: skip
+ZEROS = (
+    "What is the sum of all outputs of a softmax, and what is its gradient?",
+    "Your dy seems to be all ones. Outputs that sum to a constant then have the gradient 0: draw a random dy.",
+)
 PAIRS = (
-    Pair("tanh(x)", np.tanh, _tanh_backward),
+    Pair("tanh(x)", np.tanh, _tanh_backward,
+         question="Do both sides use the same dy, and is your h neither too large nor too small?",
+         diagnosis="Take h near 1e-5, divide the difference by 2 h, and give f_backward the dy that weights f."),
     Pair("x @ W, with outputs of another shape", lambda x: x @ W, lambda dy, x: dy @ W.T, (5, 4),
          question="Of which shape must dy be: that of x, or that of f(x)?",
          diagnosis="dy is shaped like f(x), and dx like x."),
@@ -94,6 +98,9 @@ PAIRS = (
     Pair("1,000,000 tanh(x): large gradients", lambda x: 1e6 * np.tanh(x), lambda dy, x: 1e6 * _tanh_backward(dy, x),
          question="Is your error relative, or absolute?",
          diagnosis="The difference must be divided by the size of the gradients themselves."),
+    Pair("softmax(x), without the row sum", ops.softmax, lambda dy, x: ops.softmax(x) * dy, right=False,
+         question="Does your error compare the measured slope with what f_backward returned?",
+         diagnosis="The error must grow with the difference between measured and derived."),
     Pair("softmax(x), dx = 0", ops.softmax, lambda dy, x: 0 * x, right=False, question=ZEROS[0], diagnosis=ZEROS[1]),
     Pair("tanh(x), dx = 1 - tanh(x)², without dy", np.tanh, lambda dy, x: _tanh_backward(np.ones_like(x), x),
          right=False, question="For which dy is a backward right that never looks at dy?",
@@ -109,7 +116,6 @@ PAIRS = (
     Pair("0.000001 tanh(x), dx with the wrong sign: small gradients", lambda x: 1e-6 * np.tanh(x),
          lambda dy, x: -1e-6 * _tanh_backward(dy, x), right=False, question="Is your error relative, or absolute?",
          diagnosis="The difference must be divided by the size of the gradients themselves."),
-    Pair("softmax(x), without the row sum", ops.softmax, lambda dy, x: ops.softmax(x) * dy, right=False),
 )  # fmt: skip
 
 
@@ -122,6 +128,9 @@ class Checker(Function):
 
     def reference(self) -> Callable[..., Any]:
         return largest_error
+
+    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        return answer
 
     def __call__(self, answer: Any) -> Grade:
         from ...check.isolation import alarm
@@ -152,7 +161,7 @@ class Checker(Function):
                 try:
                     errors.append(float(error))
                 except (TypeError, ValueError):
-                    return Grade(WRONG, f"it returns a {type(error).__name__}, expected one number.")
+                    return Grade(WRONG, f"it returns {type(error).__name__}, expected one number.")
             told = self._misjudged(pair, errors)
             if told is not None:
                 return told
@@ -214,11 +223,11 @@ EXERCISES = (
         grader=Checker(),
         hints=(
             "The formula has two sides. Which of its arrays are drawn at random, and which shape has each?",
-            "Draw v like x and u like f(x). measured = sum(u (f(x + h v) - f(x - h v))) / (2 h) with h = 1e-5, derived = "
-            "sum(f_backward(u, x) v). Return |measured - derived| / max(|measured|, |derived|).",
+            "Draw v like x and u like f(x). measured = sum(u (f(x + h v) - f(x - h v))) / (2 h) with h = 1e-5, and "
+            "derived = sum(f_backward(u, x) v). Return |measured - derived| / max(|measured|, |derived|).",
         ),
-        why="A gradient is all that is needed to say how ⟨u, f(x)⟩ moves in any direction. A wrong entry spoils almost every "
-        "direction, so one random direction and one random u test all entries at once.",
+        why="A gradient is all that is needed to say how ⟨u, f(x)⟩ moves in any direction. A wrong entry spoils almost "
+        "every direction, so one random direction and one random u test all entries at once.",
     ),
     Exercise(
         "twins_change_nothing",
@@ -233,8 +242,8 @@ EXERCISES = (
             "Compare attention(q, k, v)[0] with attention of np.concatenate([k, k]) and np.concatenate([v, v]): each "
             "weight is halved and counted twice.",
         ),
-        why="Twins share what one key had, so that the average of the values stays. A scale that knows how many keys there "
-        "are makes the weights flatter, and the average moves. No right answer was needed, only two answers.",
+        why="Twins share what one key had, so that the average of the values stays. A scale that knows how many keys "
+        "there are makes the weights flatter, and the average moves. No right answer was needed, only two answers.",
     ),
     Exercise(
         "caught_by_one_token",
@@ -266,12 +275,12 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "With one key p = 1 and out = v. What are the true dq and dk, and what do the two wrong backwards of softmax "
-            "give?",
+            "With one key p = 1 and out = v. What are the true dq and dk, and what do the two wrong backwards of "
+            "softmax give?",
             "The true ds is 0. p (1 - p) dp is 0 as well; p dp without its row sum is dp, which is not.",
         ),
-        why="With one key the output is v and no logit matters, so the truth is ds = 0. Only the backward without the row sum "
-        "gives something else.",
+        why="With one key the output is v and no logit matters, so the truth is ds = 0. Only the backward without the "
+        "row sum gives something else.",
     ),
     Exercise(
         "repaired_rms_backward",
@@ -297,9 +306,10 @@ EXERCISES = (
         ),
         hints=(
             "The test has one token. What is the smallest input that it does not try?",
-            "`.mean()` without an axis is the mean over all tokens. With one token that is its own mean; with two it is not.",
+            "`.mean()` without an axis is the mean over all tokens. With one token that is its own mean; with two, "
+            "each needs one of its own: axis=-1, keepdims=True.",
         ),
-        why="Every token has an r of its own, and its gradient involves nobody else. A reduction without an axis mixes tokens, "
-        "and a test with one token cannot see it.",
+        why="Every token has an r of its own, and its gradient involves nobody else. A reduction without an axis mixes "
+        "tokens, and a test with one token cannot see it.",
     ),
 )
