@@ -17,9 +17,6 @@
 # - build a block in both of its common forms, and measure what depth does to each.
 
 # %%
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 from tinyattn.check.adapters import feed_forward, multi_head_attention
@@ -250,8 +247,8 @@ table("token | sum of dx | dx · x_hat | norm of dx", rows)
 #
 # [Ioffe & Szegedy (2015)](https://arxiv.org/abs/1502.03167) had normalised before, with the same formula along other axes: each *feature*
 # gets mean 0 and variance 1 over all tokens of all sentences in the batch. Vision models have lived well with it.
-# For sentences, let us see what the output of *one token* depends on. A batch of two sentences, the second with two rows of
-# padding; we change one thing and watch the first token of sentence 0.
+# For sentences, let us see what the output of *one token* depends on. Take a batch of two sentences, the second with two rows of
+# padding. We change one thing and watch the first token of sentence 0.
 #
 # **Predict:** which of these three changes move it under LayerNorm, which under BatchNorm?
 
@@ -318,7 +315,7 @@ def each_token_alone(layer_norm):
 check("each_token_alone", each_token_alone)
 
 # %% [markdown]
-# The wrong one is yours to try things on:
+# `buggy` hands out the wrong one, to try your test on. Look at its columns: they have mean 0 where its rows should:
 
 # %%
 wrong_norm = buggy("each_token_alone")
@@ -332,7 +329,7 @@ show_arrays(x=x, y=wrong_norm(x, gamma, beta)[0])
 #
 # $$\operatorname{ffn}(x) = \operatorname{relu}(x W_1 + b_1)\,W_2 + b_2 .$$
 #
-# Attention takes from other tokens, the feed-forward network thinks it over. Two thirds of a block's parameters are here: $8D^2$, against
+# Attention collects from other tokens, and the feed-forward network computes with what was collected. Two thirds of a block's parameters are here: $8D^2$, against
 # the $4D^2$ of $W_q$, $W_k$, $W_v$, $W_o$.
 #
 # **Dropout** ([Srivastava et al. 2014](https://jmlr.org/papers/v15/srivastava14a.html)). In training, a random part of a branch's
@@ -442,11 +439,10 @@ check("stream_std", stream_std)
 
 
 # %%
-@dataclass(frozen=True)
 class NoNorm:
     """Stands where a LayerNorm could, and does nothing."""
 
-    def init(self, dim: int) -> dict[str, Any]:
+    def init(self, dim):
         return {}
 
     def forward(self, p, x):

@@ -158,13 +158,13 @@ table("bug | 1 token | 4 tokens, width 4 | 3 queries, 5 keys, width 4", rows)
 # ## Second test: gradients, along one direction
 #
 # Loops say nothing about the backward. In [chapter 03](03_gradients.ipynb) you moved every entry of an input both ways: two runs for each. There is
-# a cheaper question. Let $y = f(x)$, and draw two random arrays: $u$, shaped like $y$, and a direction $v$, shaped like $x$. The loss
-# $\langle u, y \rangle$ has the gradient $dx$ that the backward returns for $dy = u$. So, if $x$ moves by $h v$,
+# a cheaper question. Let $y = f(x)$, and draw two random arrays: $u$, shaped like $y$, and a direction $t$, shaped like $x$. The loss
+# $\langle u, y \rangle$ has the gradient $dx$ that the backward returns for $dy = u$. So, if $x$ moves by $h t$,
 #
-# $$\frac{\langle u,\, f(x + h v) \rangle - \langle u,\, f(x - h v) \rangle}{2h} \;\approx\; \langle dx, v \rangle .$$
+# $$\frac{\langle u,\, f(x + h t) \rangle - \langle u,\, f(x - h t) \rangle}{2h} \;\approx\; \langle dx, t \rangle .$$
 #
-# On the left are two runs of the forward, on the right one of the backward. With the Jacobian $J$ this reads $\langle u, J v \rangle = \langle J^\top u, v \rangle$;
-# it is called the *adjoint test*. All entries take part at once, and a wrong one has to be very lucky to cancel.
+# On the left are two runs of the forward, on the right one of the backward. With the Jacobian $J$ this reads
+# $\langle u, J t \rangle = \langle J^\top u, t \rangle$; it is called the *adjoint test*. All entries take part at once, and a wrong one has to be very lucky to cancel.
 #
 # What is a large difference? Compare it with the numbers themselves: $\;error = |a - b| \,/\, \max(|a|, |b|)$.
 #
@@ -180,11 +180,11 @@ def my_gradcheck(f, f_backward, x):
     """f(x) -> y and f_backward(dy, x) -> dx, for float64 arrays of any shape -> the relative error, a number."""
     ### BEGIN SOLUTION
     rng, h = np.random.default_rng(0), 1e-5
-    v = rng.standard_normal(x.shape)
-    above, below = f(x + h * v), f(x - h * v)
+    t = rng.standard_normal(x.shape)
+    above, below = f(x + h * t), f(x - h * t)
     u = rng.standard_normal(above.shape)
     measured = (u * (above - below)).sum() / (2 * h)
-    derived = (f_backward(u, x) * v).sum()
+    derived = (f_backward(u, x) * t).sum()
     return abs(measured - derived) / max(abs(measured), abs(derived), 1e-300)
     ### END SOLUTION
 
@@ -226,8 +226,8 @@ for name, f in (
 ):
     row = [name]
     for u in (np.ones(x.shape), np.random.default_rng(0).standard_normal(x.shape)):
-        v, h = np.random.default_rng(1).standard_normal(x.shape), 1e-5
-        slope = (u * (f(x + h * v) - f(x - h * v))).sum() / (2 * h)
+        t, h = np.random.default_rng(1).standard_normal(x.shape), 1e-5
+        slope = (u * (f(x + h * t) - f(x - h * t))).sum() / (2 * h)
         row.append("caught" if abs(slope) > 1e-6 else "passes")
     rows.append(row)
 table("dx = 0, as the backward of | out.sum() | random u", rows)
@@ -248,11 +248,11 @@ def shown_error(dtype, h, factor):
     """The median error of a backward that is off by `factor`, where all arrays are of this dtype."""
     errors = []
     for seed in range(300):
-        x, u, v = np.random.default_rng(seed).standard_normal((3, 3, 4)).astype(dtype)
-        change = softmax(x + dtype(h) * v) - softmax(x - dtype(h) * v)
+        x, u, t = np.random.default_rng(seed).standard_normal((3, 3, 4)).astype(dtype)
+        change = softmax(x + dtype(h) * t) - softmax(x - dtype(h) * t)
         measured, derived = (
             (u * change).sum() / (2 * h),
-            factor * (softmax_backward(u, softmax(x)) * v).sum(),
+            factor * (softmax_backward(u, softmax(x)) * t).sum(),
         )
         errors.append(abs(measured - derived) / max(abs(measured), abs(derived)))
     return f"below {10.0 ** math.ceil(math.log10(np.median(errors))):.0e}"
@@ -266,8 +266,8 @@ table("precision | h | right backward | 1 % too large", rows)
 
 # %% [markdown]
 # In float64 there are many powers of ten between right and wrong, and any tolerance between them will do. In float32 with a small step, noise
-# drowns both: a tolerance that lets the right one pass lets a bug pass, too. A larger step helps, but which one, for the next function? **Check gradients in float64**, and then hold the float32 backward
-# against it.
+# drowns both: a tolerance that lets the right one pass lets a bug pass, too. A larger step helps, but which one, for the next function?
+# **Check gradients in float64**, and then compare the float32 backward with it.
 #
 # ## Third test: properties
 #
@@ -316,7 +316,7 @@ show_arrays(
 # %% [markdown]
 # ## Who tests the tests?
 #
-# How good is a test? Not: how many lines does it run? Every test above runs every line of attention. Ask how many bugs it catches.
+# How good is a test? Not: how many lines does it run? The loops with one token run every line of the forward, and see nothing. Ask how many bugs it catches.
 # [DeMillo, Lipton & Sayward (1978)](https://doi.org/10.1109/C-M.1978.218136) proposed to plant small mistakes on purpose and to count: *mutation testing*.
 #
 # Twelve tests, each a line or two with what we have. Each returns True where it finds nothing wrong:
@@ -435,8 +435,8 @@ print("no gradient check sees", *np.array(list(BUGS))[~caught[of_gradients].any(
 #
 # ## The instruments of the library
 #
-# `gradcheck` is your checker, grown up: it binds arguments by name, moves every entry as well as a direction, and accepts any slope between the two sides of a kink. `tinyattn check` holds
-# an implementation against loops, properties, gradients and extremes on random inputs, shrinks the example that fails, and compares it with
+# `gradcheck` is your checker with more comfort: it binds arguments by name, moves every entry as well as a direction, and accepts any slope
+# between the two sides of a kink. `tinyattn check` holds an implementation against loops, properties, gradients and extremes on random inputs, shrinks the example that fails, and compares it with
 # the zoo to *name* the bug. In a terminal: `tinyattn check my_file.py --as attention`. Here:
 
 # %%
@@ -496,7 +496,7 @@ check("repaired_rms_backward", repaired_rms_backward)
 # | the loss falls, so the gradients are right | it falls with all ten bugs |
 # | compare the gradients of `out.sum()` | a softmax or LayerNorm that sends back zeros passes |
 # | gradients agree, so the op is right | attention without $\sqrt{d}$ agrees with itself |
-# | a good test runs every line | each of the twelve does; three of them catch nothing |
+# | a good test runs every line | loops with one token run every line of the forward, and catch nothing |
 #
 # ## In five lines
 #

@@ -182,10 +182,10 @@ class Checker(Function):
 def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any], x: Any) -> float:
     """The relative error of a backward along a random direction, by central differences."""
     rng, h = np.random.default_rng(0), 1e-5
-    v = rng.standard_normal(x.shape)
-    above, below = f(x + h * v), f(x - h * v)
+    t = rng.standard_normal(x.shape)
+    above, below = f(x + h * t), f(x - h * t)
     u = rng.standard_normal(above.shape)
-    measured, derived = np.sum(u * (above - below)) / (2 * h), np.sum(f_backward(u, x) * v)
+    measured, derived = np.sum(u * (above - below)) / (2 * h), np.sum(f_backward(u, x) * t)
     return float(abs(measured - derived) / max(abs(measured), abs(derived), 1e-300))
 
 
@@ -223,8 +223,8 @@ EXERCISES = (
         grader=Checker(),
         hints=(
             "The formula has two sides. Which of its arrays are drawn at random, and which shape has each?",
-            "Draw v like x and u like f(x). measured = sum(u (f(x + h v) - f(x - h v))) / (2 h) with h = 1e-5, and "
-            "derived = sum(f_backward(u, x) v). Return |measured - derived| / max(|measured|, |derived|).",
+            "Draw t like x and u like f(x). measured = sum(u (f(x + h t) - f(x - h t))) / (2 h) with h = 1e-5, and "
+            "derived = sum(f_backward(u, x) t). Return |measured - derived| / max(|measured|, |derived|).",
         ),
         why="A gradient is all that is needed to say how ⟨u, f(x)⟩ moves in any direction. A wrong entry spoils almost "
         "every direction, so one random direction and one random u test all entries at once.",
