@@ -239,7 +239,7 @@ def test_the_diagnosis_waits_until_it_is_asked_for():
     known = bug("attention", "no_scale_dk")
     assert "expected  dk = [" in text
     assert known.says not in " ".join(text.split())
-    assert f"question: {known.hint}" in asked
+    assert f"consider: {known.hint}" in asked
     assert f"diagnosis: {known.says} (no_scale_dk)." in asked
 
 
