@@ -75,7 +75,7 @@ stacked(lambda x, attend: attend(x))
 #
 # This is a *residual connection* ([He et al. 2015](https://arxiv.org/abs/1512.03385)), and $f$ is a *branch*. If $f$ returns 0, the
 # token passes unchanged. What of the gradient? $x$ is read twice, once by the sum and once by $f$; so, as in
-# [chapter 04](04_attention_backward.ipynb), two gradients are added:
+# [chapter 03](03_gradients.ipynb), the gradients of its two uses are added:
 #
 # $$dx = dy + \Big(\frac{\partial f}{\partial x}\Big)^{\!\top} dy .$$
 #

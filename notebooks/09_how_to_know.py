@@ -214,8 +214,8 @@ print("its error is below one in a million:", checker(norm, norm_backward, x) < 
 # %% [markdown]
 # ### Why $u$ is random
 #
-# The popular shortcut is `out.sum()`: all of $u$ is 1. **Predict:** let three backwards return nothing but zeros, those of softmax, of LayerNorm, and of
-# tanh. Which of the three pass for right if $u$ is all ones?
+# The shortcut `out.sum()` makes all of $u$ ones. [Chapter 03](03_gradients.ipynb) showed what comes of it for softmax. **Predict:** let the backwards
+# of softmax, of LayerNorm and of tanh return nothing but zeros. Which of the three pass for right if $u$ is all ones?
 
 # %% tags=["hide-output"]
 rows = []
@@ -233,8 +233,8 @@ for name, f in (
 table("dx = 0, as the backward of | out.sum() | random u", rows)
 
 # %% [markdown]
-# Weights sum to 1 and a normalised token sums to 0, *whatever* $x$ is. So the sum has gradient 0, and a backward that returns zeros
-# is right about it. It is an easy mistake, since such a test is always green. A random $u$ asks about all outputs, each with a weight of its own.
+# A normalised token sums to 0 *whatever* $x$ is, as weights sum to 1. So the sum has gradient 0, and a backward that returns zeros is right about
+# it. A random $u$ asks about all outputs, each with a weight of its own.
 #
 # ### How small is small?
 #
@@ -494,7 +494,7 @@ check("repaired_rms_backward", repaired_rms_backward)
 # | what is often said | what the cells above show |
 # |---|---|
 # | the loss falls, so the gradients are right | it falls with all ten bugs |
-# | compare the gradients of `out.sum()` | a softmax or LayerNorm that sends back zeros passes |
+# | a small tolerance makes a strict test | in float32 with $h = 10^{-6}$, right and 1 % wrong look the same |
 # | gradients agree, so the op is right | attention without $\sqrt{d}$ agrees with itself |
 # | a good test runs every line | loops with one token run every line of the forward, and catch nothing |
 #
