@@ -134,10 +134,12 @@ EXERCISES = (
         task=f"the standard deviation of an entry of the stream after {BLOCKS} blocks",
         grader=Number(
             _stream_std,
-            tolerance=0.04,
+            tolerance=0.01,
+            computed="A simulation gives {}.",
             tempting=(
                 (lambda: 1.0 + 2 * BLOCKS, "Is that the standard deviation, or the variance?"),
                 (lambda: 2.0 * BLOCKS, "Is that the standard deviation, or the variance? And is the start counted?"),
+                (lambda: math.sqrt(2 * BLOCKS), "What was in the stream before the first branch?"),
                 (lambda: math.sqrt(1 + BLOCKS), "How many branches does one block have?"),
                 (lambda: 1.0, "Which line of a pre-LN block would bring the stream back to 1?"),
                 (lambda: 2.0**BLOCKS, "Are sizes multiplied here, or are variances added?"),
