@@ -1,4 +1,7 @@
-"""Right answers are accepted in every style; wrong ones are refused, and no bug is named that is not there."""
+"""Right answers are accepted in every style; wrong ones are refused, and no bug is named that is not there.
+
+`python benchmarks/course.py` tries every answer; here one wrong answer in four has to do, a second or two each.
+"""
 
 import pytest
 
@@ -27,7 +30,7 @@ def test_right_answers_are_right(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CODE)
 def test_wrong_answers_are_wrong(name):
-    for answer, bug in WRONG[name]:
+    for answer, bug in WRONG[name][::4]:
         grade = find(name).grader(answer)
         assert grade.outcome == "wrong", title(answer)
         assert not grade.named or bug in grade.named, (title(answer), grade.named)

@@ -2,7 +2,7 @@
 
 `RIGHT[name]` are right answers in different styles, at least five. `WRONG[name]` are wrong ones, at least ten, each
 with the zoo's name of its bug, which the diagnosis should give, or "" where the zoo has none and none should be given.
-`benchmarks/course.py` counts them, and tests/course/test_answers.py holds that every one is judged as it should be.
+`benchmarks/course.py` tries and counts them all, tests/course/test_answers.py the right ones and some of the others.
 """
 
 from __future__ import annotations
