@@ -21,7 +21,7 @@ from tinyattn.data import SeriesWorld, leave_one_out
 from tinyattn.models import SASRec
 from tinyattn.models.recommenders import Markov, Popularity
 from tinyattn.show import figure, style
-from tinyattn.show.style import HEAT
+from tinyattn.show.style import HEAT, ORANGE
 
 road(0)
 
@@ -99,7 +99,8 @@ table("model | for Ada | for Ben", rows)
 # > **Attention is a weighted mean of what is there, with weights that are computed from what is there.**
 #
 # Chapter 01 says how. This model looks twice (`blocks=2`); the map below is the second look at Ada's history. A row is an
-# episode that looks, a column one that is looked at, a cell the weight in percent. The last row makes the recommendation.
+# episode that looks, a column one that is looked at, a cell the weight in percent. The framed last
+# row makes the recommendation.
 #
 # **Predict:** where does the last row, `s3e3`, put large weights? How much goes to series 2, which Ada has finished?
 
@@ -113,6 +114,7 @@ with style():
     for i, j in zip(*np.tril_indices(len(ada)), strict=True):
         colour = "white" if percent[i, j] < 25 else "black"
         ax.text(j, i, f"{percent[i, j]:.0f}", ha="center", va="center", color=colour)
+    ax.axhspan(len(ada) - 1.5, len(ada) - 0.5, fill=False, ec=ORANGE, lw=3, clip_on=False)
     ax.set_xticks(range(len(ada)), ada, rotation=60)
     ax.set_yticks(range(len(ada)), ada)
     ax.set(
