@@ -38,15 +38,15 @@ data = world.generate()
 print(*data.items.decode(data.sequence(1)))
 
 # %% [markdown]
-# *Leave-one-out* means that each person's last episode is hidden, and a model has to predict it from what came before. (The one
-# before it is kept out of training as well; chapter 11 says why.) Three models will try:
+# *Leave-one-out* means that each person's last episode is hidden, and a model has to predict it from what came before. Three models
+# will try:
 #
 # - **popularity** offers what most people have watched;
 # - **Markov** offers what most often followed the last episode;
 # - **SASRec** ([Kang and McAuley, 2018](https://arxiv.org/abs/1808.09781)) reads the whole history, with attention.
 #
 # The first two only count. SASRec starts with random numbers, and changes them a little, many times over, so that its predictions
-# get better. That takes a few seconds. (Its settings are explained in later chapters.)
+# get better; that takes a few seconds. (Later chapters explain the settings.)
 
 # %%
 split = leave_one_out(data)
@@ -88,8 +88,8 @@ table("model | for Ada | for Ben", rows)
 
 # %% [markdown]
 # SASRec offers each of them the next episodes of the three series that *this person* follows. Nobody told it what a series
-# is, or that episodes come in order: it was given names without meaning. The other two cannot know whom they talk to. (Their
-# offers differ only because nobody is offered what they have already seen.)
+# is, or that episodes come in order. The other two cannot know whom they talk to. (Their offers differ only because nobody
+# is offered what they have already seen.)
 #
 # ## Who looks at whom
 #
@@ -129,11 +129,10 @@ show_figure(
 
 # %% [markdown]
 # The three largest weights go to the newest episodes of the series that Ada still follows. The finished series gets little:
-# nothing of it can come next. One history proves nothing, so here is the last row's mean weight for three kinds of episodes,
-# over the histories of 300 people:
+# nothing of it can come next. One history proves nothing, so here are the last row's mean weights in the histories of 300 people:
 
 # %% tags=["hide-input"]
-KINDS = ("newest of a series", "older ones of that series", "of a finished series")
+KINDS = ("newest of a running series", "earlier ones of it", "of a finished series")
 found = {kind: [] for kind in KINDS}
 for history in split.histories(split.evaluated[:300], "test"):
     look = models["SASRec"].attention(data.items.decode(history))[1][1, 0, -1]
@@ -205,7 +204,7 @@ def repaired_rank(scores, target):
 check("repaired_rank", repaired_rank)
 
 # %% [markdown]
-# Now measure all three with your own functions. (`yours` takes the library's, until `check` has accepted yours.)
+# Now measure all three with your own functions. (Until `check` has accepted them, `yours` takes the library's.)
 
 # %%
 hit_rate, rank = yours("my_hit_rate"), yours("repaired_rank")
@@ -221,7 +220,7 @@ table("model | HR@10", rows)
 
 # %% [markdown]
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
-# knows where in it to look. (On real data the gaps are smaller, and it is easy to fool oneself: chapter 11.)
+# knows where in it to look. (On real data the gaps are smaller, and can turn round: chapter 11.)
 #
 # ## In five lines
 #
