@@ -1,16 +1,17 @@
 # %% [markdown]
-# # 02 · Why √d_k
+# # 02 · Why √d
 #
-# Attention compares a query with every key, and then divides by a number that looks like an afterthought:
+# Attention divides its logits by the root of $d$, the width of a query and a key, before softmax turns them into weights:
 #
-# $$\text{weights} = \text{softmax}\!\left(\frac{q k^\top}{\sqrt{d_k}}\right)$$
+# $$p = \text{softmax}\!\left(\frac{q\, k^\top}{\sqrt d}\right)$$
 #
-# Leave it out, and nothing crashes. Shapes fit, rows still sum to 1, the loss still falls. **So what would you lose?**
+# Leave the division out, and nothing crashes. Shapes fit, rows still sum to 1, and a model still trains. **So what would you lose?**
 #
-# The usual answer is one sentence: *without it gradients vanish*. At the end of this chapter you will be able to derive
-# the number, say what it assumes, measure what happens without it, and find the half of that sentence that is wrong.
+# **You need**: the dot product, the variance of a sum of independent numbers, and from [chapter 01](01_soft_lookup.ipynb) what logits and attention weights
+# are.
 #
-# You need: the dot product, the variance of a sum, and from [chapter 01](01_soft_lookup.ipynb) what a query, a key and a weight are.
+# **You will be able to**: derive $\sqrt d$, and say which assumptions it rests on; measure when softmax is *saturated*; and test somebody else's
+# attention for its scale.
 
 # %%
 import math
@@ -18,21 +19,22 @@ from functools import cache
 
 import numpy as np
 
-from tinyattn.course import check, show_arrays, show_figure, table
-from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
+from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
+from tinyattn.ops import attention
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
+
+road(2)
 
 # %% [markdown]
 # ## Predict first
 #
-# Two vectors $q$ and $k$ have $d_k = 256$ entries each, all independent, with mean 0 and variance 1. Their dot product
-# $s = q \cdot k$ is a random number with mean 0. How far from 0 does it typically lie: what is its standard deviation?
+# Two vectors $q$ and $k$ have $d = 256$ entries each. All entries are independent, with mean 0 and variance 1. Their logit
+# $s = q \cdot k$ is then a random number with mean 0. How far from 0 does it typically lie: what is its standard deviation?
 #
 # ### Exercise `score_std` (predict the number, ★☆☆, 3 min)
 #
-# Write down a number before you read on. A wrong guess that you made yourself teaches more than a right one you
-# were told.
+# Write down a number before you read on. You will remember the answer better if you have guessed first, even wrongly.
 
 # %%
 ### BEGIN SOLUTION
@@ -43,293 +45,221 @@ score_std = 16
 check("score_std", score_std)
 
 # %% [markdown]
-# ## One score, slowly
+# ## One logit, slowly
 #
-# Two queries, three keys, four entries each. Every intermediate has a name and a shape; rows are tokens.
+# Here are one query and three keys of four entries. The logit `s[1]` is a sum of four products, which partly cancel:
 
 # %%
 rng = np.random.default_rng(2)
-n, m, d_k = 2, 3, 4
-q = rng.standard_normal((n, d_k))
-k = rng.standard_normal((m, d_k))
-
-s = q @ k.T  # (n, d_k) @ (d_k, m) -> (n, m)
-products = q[0] * k[1]  # (d_k,): what s[0, 1] is the sum of
-show_arrays(q=q, k=k, s=s, products=products)
+q = rng.standard_normal(4)  # (d,)
+k = rng.standard_normal((3, 4))  # (m, d)
+s = k @ q  # (m, d) @ (d,) -> (m,)
+show_arrays(q=q, k=k, s=s, products=q * k[1], their_sum=(q * k[1]).sum())
 
 # %% [markdown]
-# A score is a sum of $d_k$ products. Four of them, and they partly cancel:
-
-# %%
-print(
-    " + ".join(f"({x:.3f})" for x in products),
-    f"= {products.sum():.3f}, and s[0, 1] is {s[0, 1]:.3f}",
-)
-
-# %% [markdown]
-# ## On paper: the variance of a score
+# ## On paper: the variance of a logit
 #
-# Let all entries be independent with mean 0 and variance 1. One product has mean
-# $\mathbb E[q_i k_i] = \mathbb E[q_i]\,\mathbb E[k_i] = 0$, and so its variance is
+# One product has mean $\mathbb E[q_i k_i] = \mathbb E[q_i]\,\mathbb E[k_i] = 0$, because $q_i$ and $k_i$ are independent. So its variance is
 #
 # $$\operatorname{Var}(q_i k_i) = \mathbb E[q_i^2 k_i^2] = \mathbb E[q_i^2]\;\mathbb E[k_i^2] = 1 \cdot 1 = 1 .$$
 #
-# Variances of independent terms add up:
+# The variances of independent terms add up:
 #
-# $$\operatorname{Var}(q \cdot k) = \sum_{i=1}^{d_k} \operatorname{Var}(q_i k_i) = d_k ,
-# \qquad \operatorname{std}(q \cdot k) = \sqrt{d_k} .$$
+# $$\operatorname{Var}(q \cdot k) = \sum_{i=1}^{d} \operatorname{Var}(q_i k_i) = d ,
+# \qquad \operatorname{std}(q \cdot k) = \sqrt{d} .$$
 #
-# Dividing a random number by $c$ divides its standard deviation by $c$. To bring it back to 1 whatever $d_k$
-# is, there is one choice: $c = \sqrt{d_k}$. That is all the magic. Is it true?
+# If you divide a random number by $c$, its standard deviation is divided by $c$. To bring it back to 1 for every $d$, divide by
+# $c = \sqrt d$. That is the whole derivation. Does it hold?
 
 # %%
 DIMS = (4, 16, 64, 256, 1024)
 
 
-@cache  # drawn once for every d_k
-def scores(d_k, queries=500, keys=16):
-    """Queries and keys as above, and the score of every query with keys of its own: (queries, keys)."""
-    rng = np.random.default_rng(d_k)
-    q = rng.standard_normal((queries, 1, d_k))
-    k = rng.standard_normal((queries, keys, d_k))
+@cache  # drawn once for every d
+def logits(d, queries=500, keys=16):
+    """Random queries, each with random keys of its own, and the logits, (queries, keys)."""
+    rng = np.random.default_rng(d)
+    q = rng.standard_normal((queries, 1, d))
+    k = rng.standard_normal((queries, keys, d))
     return q, k, (q @ k.swapaxes(-1, -2))[:, 0]
 
 
 rows = []
-for d_k in DIMS:
-    s = scores(d_k)[2]
-    rows.append([d_k, s.var(), s.var() / d_k, s.std(), (s / math.sqrt(d_k)).std()])
-table("d_k | variance | variance / d_k | std | std after dividing by √d_k", rows)
+for d in DIMS:
+    s = logits(d)[2]
+    rows.append([d, s.var(), s.var() / d, s.std(), (s / math.sqrt(d)).std()])
+table("d | variance | variance / d | std | std after dividing by √d", rows)
 
 # %% tags=["hide-input"]
 with style():
-    fig, (left, right) = figure(1, 2, size=(8.4, 3.0))
-    for d_k, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
-        for ax, divisor, reach in ((left, 1, 40), (right, math.sqrt(d_k), 5)):
-            s = scores(d_k)[2] / divisor
+    fig, (left, right) = figure(1, 2, size=(8.0, 3.0))
+    for d, colour, line in ((4, BLUE, "-"), (64, ORANGE, "--"), (256, GREY, ":")):
+        for ax, divisor, reach in ((left, 1, 40), (right, math.sqrt(d), 5)):
+            s = logits(d)[2] / divisor
             heights, edges = np.histogram(s, bins=40, range=(-reach, reach), density=True)
             middles = (edges[1:] + edges[:-1]) / 2
-            ax.plot(middles, heights, line, color=colour, label=f"$d_k = {d_k}$")
-            ax.set(xlabel="score", ylim=(0, None), yticks=[])
+            ax.plot(middles, heights, line, color=colour, label=f"$d = {d}$")
+            ax.set(xlabel="logit", ylim=(0, None), yticks=[])
     left.set(title=r"$q \cdot k$", ylabel="how often")
-    right.set(title=r"$q \cdot k \,/ \sqrt{d_k}$")
+    right.set(title=r"$q \cdot k \,/ \sqrt{d}$")
     left.legend()
 show_figure(
-    fig, "scores", "Histograms of scores: wider and wider without the division, the same with it"
+    fig, "scores", "Histograms of logits: wider and wider without the division, the same with it"
 )
 
 # %% [markdown]
-# On the left, the wider the vectors the further apart the scores: at $d_k = 256$ a score of 20 or 30 is nothing
-# special. On the right they are one curve, nearly: a sum of only four products is more pointed than a bell.
+# On the left, wider vectors have logits that lie further apart: at $d = 256$ a logit of 20 or 30 is nothing special. On the right
+# the three curves are nearly one. (For $d = 4$ it is a little more pointed: four products are too few to make a bell curve.)
 #
 # ## What softmax makes of them
 #
-# Softmax looks at *differences* of scores: a lead of $\Delta$ over another key is a weight $e^{\Delta}$ times as large.
-#
-# **Predict before you run:** with 16 keys, an even spread gives each key 1/16 ≈ 0.06. How much does the largest
-# of the 16 get at $d_k = 256$, undivided?
-
+# A key that leads another by $\Delta$ has a weight $e^{\Delta}$ times as large. A lead of 20 is a factor of 500 million. From here on,
+# `softmax` is the one that you wrote in chapter 01:
 
 # %%
-def spread(weights):
-    """Mean largest weight, and the number of keys that a query effectively looks at: exp of the entropy."""
-    logs = np.log(np.where(weights > 0, weights, 1))
-    return weights.max(axis=-1).mean(), np.exp(-(weights * logs).sum(axis=-1)).mean()
+softmax = yours("my_softmax")
+
+# %% [markdown]
+# **Predict:** there are 16 keys, so even weights would be 1/16 ≈ 0.06. How much does the largest weight get at
+# $d = 256$ without the division?
+#
+# The table also counts the keys that a query effectively looks at: $e$ to the power of the entropy of its weights, which is 16 for even weights and 1 if one key
+# has all.
+
+
+# %% tags=["hide-output"]
+def spread(p):
+    """The mean largest weight, and the mean number of keys looked at."""
+    logs = np.log(np.where(p > 0, p, 1))
+    return p.max(axis=-1).mean(), np.exp(-(p * logs).sum(axis=-1)).mean()
 
 
 rows = []
-for d_k in DIMS:
-    s = scores(d_k)[2]
-    rows.append([d_k, *spread(softmax(s)), *spread(softmax(s / math.sqrt(d_k)))])
-table("d_k | largest weight | keys looked at | largest, divided | looked at, divided", rows)
+for d in DIMS:
+    s = logits(d)[2]
+    rows.append([d, *spread(softmax(s)), *spread(softmax(s / math.sqrt(d)))])
+table("d | largest weight | keys looked at | largest, divided | looked at, divided", rows)
 
 # %% tags=["hide-input"]
 with style():
-    fig, axes = figure(2, 3, size=(8.4, 3.8), sharex=True, sharey=True)
-    for column, d_k in zip(axes.T, (4, 64, 1024), strict=True):
-        s = scores(d_k)[2][0]
+    fig, axes = figure(2, 3, size=(8.0, 3.8), sharex=True, sharey=True)
+    for column, d in zip(axes.T, (4, 64, 1024), strict=True):
+        s = logits(d)[2][0]
         column[0].bar(range(1, 17), softmax(s), color=ORANGE)
-        column[0].set_title(f"softmax$(s)$, $d_k = {d_k}$")
-        column[1].bar(range(1, 17), softmax(s / math.sqrt(d_k)), color=BLUE)
-        column[1].set_title(rf"softmax$(s / \sqrt{{d_k}})$, $d_k = {d_k}$")
+        column[0].set_title(f"softmax$(s)$, $d = {d}$")
+        column[1].bar(range(1, 17), softmax(s / math.sqrt(d)), color=BLUE)
+        column[1].set_title(rf"softmax$(s / \sqrt{{d}})$, $d = {d}$")
     for ax in axes[1]:
         ax.set(xlabel="key", xticks=(1, 8, 16))
     for ax in axes[:, 0]:
         ax.set_ylabel("weight")
 show_figure(
-    fig, "weights", "One query's weights over 16 keys: undivided, one key takes all as d_k grows"
+    fig, "weights", "One query's weights over 16 keys: undivided, one key takes all as d grows"
 )
 
 # %% [markdown]
-# Undivided, a wide head looks at *one* key, and which one is an accident of the random numbers it began with.
-# Softmax is **saturated**. Nothing has been learned yet, and the head is already sure.
+# Without the division a wide query looks at *one* key, and random numbers decided which one. Nothing has been learned yet, and the weights
+# are already nearly 0 and 1.
 #
-# ## Saturated: what reaches the scores?
+# ## Saturated
 #
-# To change its mind the head needs a gradient at its scores. Write one row of weights as $p = \text{softmax}(s)$. From
-# $p_i = e^{s_i} / \sum_l e^{s_l}$,
-#
-# $$\frac{\partial p_i}{\partial s_j} = p_i\,(1[i = j] - p_j), \qquad J = \operatorname{diag}(p) - p\,p^\top .$$
-#
-# Look at what happens when one $p_i$ is nearly 1 and the others nearly 0: every entry of $J$ is a product with
-# a factor near 0. Two rows of weights, one undecided, one sure:
+# A model learns in small steps: training nudges the logits in the direction that lowers the loss. That helps only if the
+# weights respond. So let us nudge. Raise the logit of one key by 0.1, leave the others, and see how much weight this key gains. Two
+# rows of weights, one undecided and one sure:
 
 # %%
-undecided = np.array([0.4, 0.3, 0.3])
-sure = np.array([0.998, 0.001, 0.001])
-show_arrays(
-    J_undecided=np.diag(undecided) - np.outer(undecided, undecided),
-    J_sure=np.diag(sure) - np.outer(sure, sure),
-    decimals=3,
-)
-
-# %% [markdown]
-# Is that $J$ the library's? `softmax_backward(dp, p)` takes the gradient at the weights and returns the one at the scores,
-# $ds_j = \sum_i dp_i J_{ij}$. Given the rows of the identity as $dp$, it must return the rows of $J$:
-
-# %%
-J = softmax_backward(np.eye(3), np.tile(undecided, (3, 1)))
-np.allclose(J, np.diag(undecided) - np.outer(undecided, undecided))
-
-# %% [markdown]
-# ### Exercise `my_softmax_backward` (derive the backward, ★★☆, 10 min)
-#
-# $J$ has $m^2$ entries for every query: nobody builds it. Derive $ds$ from $dp$ and $p$ with nothing but sums over a row,
-# and write it. `dp` and `p` have shape (..., m); softmax went along the last axis.
-
-
-# %%
-def my_softmax_backward(dp, p):
-    """Shapes: dp, p (..., m) -> ds (..., m)."""
-    ### BEGIN SOLUTION
-    along = (dp * p).sum(axis=-1, keepdims=True)  # (..., 1): Σ_i dp_i p_i, the same for every j
-    return p * (dp - along)
-    ### END SOLUTION
-
-
-# %%
-check("my_softmax_backward", my_softmax_backward)
-
-# %% [markdown]
-# ## Do gradients vanish?
-#
-# How large is $J$? Its norm bounds what can pass: $\lVert ds \rVert \le \lVert J \rVert\,\lVert dp \rVert$.
-# Multiplied out,
-#
-# $$\lVert J \rVert_F^2 = \sum_{ij} p_i^2\,(1[i=j] - p_j)^2 = \sum_i p_i^2 - 2 \sum_i p_i^3
-# + \Big(\sum_i p_i^2\Big)^2 .$$
-#
-# Let us call a query *silent* if $\lVert J \rVert_F < 0.01$: whatever the loss wants, its scores hear less than
-# 1 % of it.
-
-
-# %%
-def jacobian_norm(p):
-    """‖diag(p) - p pᵀ‖ of every row: (..., m) -> (...)."""
-    squares, cubes = (p**2).sum(axis=-1), (p**3).sum(axis=-1)
-    return np.sqrt(np.maximum(squares - 2 * cubes + squares**2, 0))
-
-
-explicit = np.linalg.norm(np.diag(undecided) - np.outer(undecided, undecided))
-print(f"by the formula {jacobian_norm(undecided):.4f}, by building J {explicit:.4f}")
-
-rows = []
-for d_k in DIMS:
-    s = scores(d_k)[2]
-    raw, divided = jacobian_norm(softmax(s)), jacobian_norm(softmax(s / math.sqrt(d_k)))
-    row = [d_k]
-    for norms in (raw, divided):
-        row += [norms.mean(), np.median(norms), f"{np.mean(norms < 0.01):.0%}"]
-    rows.append(row)
-table("d_k | mean ‖J‖ | median | silent | mean, divided | median, divided | silent, divided", rows)
-
-# %% tags=["hide-input"]
-with style():
-    fig, (left, right) = figure(1, 2, size=(8.4, 3.2))
-    forms = ((True, BLUE, "o", r"divided by $\sqrt{d_k}$"), (False, ORANGE, "s", "undivided"))
-    for divided, colour, marker, name in forms:
-        tau = [math.sqrt(d) if divided else 1 for d in DIMS]
-        norms = [jacobian_norm(softmax(scores(d)[2] / t)) for d, t in zip(DIMS, tau, strict=True)]
-        left.plot(DIMS, [np.median(x) for x in norms], marker=marker, color=colour, label=name)
-        low, high = ([max(np.quantile(x, share), 1e-9) for x in norms] for share in (0.25, 0.75))
-        left.fill_between(DIMS, low, high, color=colour, alpha=0.2)
-        silent = [np.mean(x < 0.01) for x in norms]
-        right.plot(DIMS, silent, marker=marker, color=colour, label=name)
-    left.set(
-        title=r"$\Vert J \Vert$: median, and the middle half of queries",
-        yscale="log",
-        ylim=(1e-6, 1),
+for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
+    nudged = s + [0, 0.1, 0]  # the second key's logit
+    show = show_arrays(
+        p=softmax(s), p_nudged=softmax(nudged), change=softmax(nudged) - softmax(s), decimals=4
     )
-    right.set(title="share of queries that are silent", ylim=(0, 1))
+    print(show, end="\n\n")
+
+# %% [markdown]
+# The undecided row moves about 2 % of its weight to the second key. The sure row moves 0.01 %: softmax is **saturated** there. Let us call a
+# query saturated if such a nudge moves less than 0.1 % of the weight, whichever key we choose.
+#
+# **Predict:** at $d = 256$, what share of random queries is saturated without the division, and what share with it?
+
+
+# %% tags=["hide-output"]
+def best_gain(s, nudge=0.1):
+    """The most weight that a key gains if its logit rises by `nudge`: (..., m) -> (...)."""
+    nudged = softmax(
+        s[..., None, :] + nudge * np.eye(s.shape[-1])
+    )  # (..., m, m): row j, key j nudged
+    return (np.diagonal(nudged, axis1=-2, axis2=-1) - softmax(s)).max(axis=-1)
+
+
+gains = {d: (best_gain(logits(d)[2]), best_gain(logits(d)[2] / math.sqrt(d))) for d in DIMS}
+rows = []
+for d in DIMS:
+    row = [d]
+    for gain in gains[d]:
+        row += [np.median(gain), f"{np.mean(gain < 0.001):.0%}"]
+    rows.append(row)
+table("d | median gain | saturated | median gain, divided | saturated, divided", rows)
+
+# %% tags=["hide-cell"]
+with style():
+    fig, (left, right) = figure(1, 2, size=(8.0, 3.2))
+    forms = ((1, BLUE, "o", "-", r"divided by $\sqrt{d}$"), (0, ORANGE, "s", "--", "undivided"))
+    for which, colour, marker, line, name in forms:
+        found = [gains[d][which] for d in DIMS]
+        left.plot(
+            DIMS, [np.median(x) for x in found], line, marker=marker, color=colour, label=name
+        )
+        low, high = ([max(np.quantile(x, share), 1e-9) for x in found] for share in (0.25, 0.75))
+        left.fill_between(DIMS, low, high, color=colour, alpha=0.2)
+        saturated = [np.mean(x < 0.001) for x in found]
+        right.plot(DIMS, saturated, line, marker=marker, color=colour, label=name)
+    left.set(title="gain after a nudge: median, middle half", yscale="log", ylim=(1e-7, 0.1))
+    left.set(ylabel="weight")
+    right.set(title="share of queries that are saturated", ylim=(-0.02, 1))
     for ax in (left, right):
-        ax.set(xscale="log", xlabel="$d_k$")
+        ax.set(xscale="log", xlabel="$d$")
         ax.set_xticks(DIMS, [str(d) for d in DIMS])
         ax.minorticks_off()
     right.legend()
 show_figure(
-    fig, "jacobian", "The median norm of J falls to 1e-5 without the division, stays at 0.3 with it"
+    fig,
+    "saturated",
+    "Without the division the median gain falls below a millionth and most queries saturate",
 )
 
 # %% [markdown]
-# So the claim holds, in this form: **undivided, the typical query falls silent as $d_k$ grows.** The *mean*
-# tells a milder story than the median, since the few queries that hesitate between two keys still have a large
-# $J$.
-#
-# ### The half that is wrong
-#
-# Most texts end here: small $J$, small gradients, no learning. But $ds$ is not where learning happens. The
-# parameters sit behind $q$ and $k$, and from $s = c\,q k^\top$
-#
-# $$dq = c \; ds \; k, \qquad dk = c \; ds^\top q .$$
-#
-# Dividing shrinks these too: the constant that multiplies the scores multiplies their gradients. **Predict
-# before you run:** at $d_k = 1024$, is the *mean* norm of $dq$ larger with the division or without it?
-
+# **Without the division the typical query is saturated at large $d$.** Being sure at the start costs something, too. Say that each query should
+# find its first key, and measure the squared distance between its weights and the right answer (1 for that key, 0 for the others):
 
 # %%
-def norms_of_dq(d_k, scale):
-    """‖dq‖ of every query, for a random gradient at the output."""
-    q, k, _ = scores(d_k)
-    v = np.broadcast_to(np.eye(16), (len(k), 16, 16))  # the output is the weights themselves
-    out, weights = attention(q, k, v, scale=scale)  # (queries, 1, 16) twice
-    dout = np.random.default_rng(0).standard_normal(out.shape)
-    dq = attention_backward(dout, q, k, v, weights, scale=scale)[0]  # (queries, 1, d_k)
-    return np.linalg.norm(dq, axis=(-2, -1))
-
-
+wanted = np.eye(16)[0]  # (m,)
 rows = []
-for d_k in DIMS:
-    raw, divided = norms_of_dq(d_k, 1.0), norms_of_dq(d_k, None)
-    row = [d_k]
-    for norms in (raw, divided):
-        row += [norms.mean(), np.median(norms), norms.max()]
-    rows.append(row)
-table("d_k | mean ‖dq‖ | median | max | mean, divided | median, divided | max, divided", rows)
+for name, divisor in (("undivided", 1), ("divided by √d", 16), ("even weights", math.inf)):
+    p = softmax(logits(256)[2] / divisor)
+    rows.append([name, ((p - wanted) ** 2).sum(axis=-1).mean()])
+table("weights, d = 256 | mean squared distance", rows)
 
 # %% [markdown]
-# Without the division the *mean* gradient does not vanish: it grows, and stays at about four times the divided one. Ever fewer
-# queries hesitate, and each of them gets ever more, since $k$ has ever more entries. The gradient becomes **unfair**: at
-# $d_k = 1024$ the median query gets a thousandth of its share, and some get more than twenty
-# times what any query gets with the division. Divided, mean and median agree, and neither depends on $d_k$.
+# Random weights cost the more the surer they are: all the weight on a wrong key costs 2.
 #
-# "Gradients vanish" is a statement about the typical query, not about the sum that moves the weights.
+# Most texts conclude that *without the division, gradients vanish* (a gradient is the derivative of the loss). That is half true, and
+# [chapter 04](04_attention_backward.ipynb) measures which half.
 #
 # ## Build it
 #
 # ### Exercise `my_attention` (write the op, ★★☆, 10 min)
 #
-# All of it, without the library: scores, division, softmax, output. Any leading axes (a batch, heads) may stand
-# before the last two, and scores of 10,000 must not overflow.
+# Write attention without the library: logits, division, softmax, output. Any axes (of a batch, say) may come before the last two,
+# and logits of 10,000 must not overflow. Use `softmax`, which is yours.
 
 
 # %%
 def my_attention(q, k, v):
-    """Shapes: q (..., n, d), k (..., m, d), v (..., m, e) -> out (..., n, e), weights (..., n, m)."""
+    """Shapes: q (..., n, d), k (..., m, d), v (..., m, e) -> out (..., n, e), p (..., n, m)."""
     ### BEGIN SOLUTION
     s = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])  # (..., n, m)
-    e = np.exp(s - s.max(axis=-1, keepdims=True))  # softmax forgets constants: exp stays below 1
-    weights = e / e.sum(axis=-1, keepdims=True)
-    return weights @ v, weights  # (..., n, m) @ (..., m, e) -> (..., n, e)
+    p = softmax(s)  # it subtracts each row's largest logit: no overflow
+    return p @ v, p  # (..., n, m) @ (..., m, e) -> (..., n, e)
     ### END SOLUTION
 
 
@@ -337,128 +267,45 @@ def my_attention(q, k, v):
 check("my_attention", my_attention)
 
 # %% [markdown]
-# The library's is the same. Put together from this chapter's pieces, and compared:
+# The library's [`attention.py`](../tinyattn/ops/attention.py) has the same lines. It scales $q$ before the product, not the logits after
+# it: $n\,d$ multiplications instead of $n\,m$. The division may also sit in $W_q$, which makes the queries: the code of T5
+# ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) has no $\sqrt d$ in its attention, and starts with a $W_q$ that is smaller by this factor.
 
 # %%
-q, k, s = scores(64)  # (500, 1, 64), (500, 16, 64), (500, 16)
+q, k, s = logits(64)  # (500, 1, 64), (500, 16, 64), (500, 16)
 v = np.random.default_rng(1).standard_normal((500, 16, 3))
+out, p = attention(q, k, v)
 by_hand = softmax(s[:, None] / math.sqrt(64)) @ v  # (500, 1, 16) @ (500, 16, 3) -> (500, 1, 3)
-np.allclose(by_hand, attention(q, k, v)[0])
+in_the_queries = attention(q / math.sqrt(64), k, v, scale=1.0)[0]  # `scale` replaces 1 / √d
+print(np.allclose(by_hand, out), np.allclose(in_the_queries, out))
 
 # %% [markdown]
-# Once yours is right, open [`tinyattn/ops/attention.py`](../tinyattn/ops/attention.py): the same lines, and options for
-# later chapters. (It scales $q$ before the product, not the scores after it: $n\,d$ multiplications instead of $n\,m$.)
+# ## A temperature
 #
-# ### Exercise `repaired_backward` (find the bug, ★★☆, 8 min)
-#
-# This backward was written in a hurry. Shapes are right, two of its three gradients are right, and a model with it will
-# train, somewhat. (How `dv` and `dp` come about is the next chapter's matter; trust them here.) Write `repaired_backward` with the one wrong line put right. `check` looks at the faulty one, too.
-
+# $\text{softmax}(s / \tau)$ is softmax at temperature $\tau$. So $\sqrt d$ is a temperature: the one at which random
+# vectors give weights that are neither even nor sure. The values here are the keys' numbers, so the output can be read:
 
 # %%
-def hasty_backward(dout, q, k, v, weights):
-    """Gradients of attention(q, k, v) -> dq, dk, dv."""
-    c = 1 / math.sqrt(q.shape[-1])
-    dv = weights.swapaxes(-1, -2) @ dout
-    dp = dout @ v.swapaxes(-1, -2)
-    ds = softmax_backward(dp, weights)
-    dq = ds @ k * c
-    dk = ds.swapaxes(-1, -2) @ q
-    return dq, dk, dv
-
-
-# %%
-def repaired_backward(dout, q, k, v, weights):
-    """Gradients of attention(q, k, v) -> dq, dk, dv."""
-    ### BEGIN SOLUTION
-    c = 1 / math.sqrt(q.shape[-1])
-    dv = weights.swapaxes(-1, -2) @ dout
-    dp = dout @ v.swapaxes(-1, -2)
-    ds = softmax_backward(dp, weights)
-    dq = ds @ k * c
-    dk = ds.swapaxes(-1, -2) @ q * c
-    return dq, dk, dv
-    ### END SOLUTION
-
-
-# %%
-check("repaired_backward", repaired_backward)
-
-# %% [markdown]
-# ## What the derivation assumed
-#
-# Three things: mean 0, variance 1, independence. Break them one by one, and measure $q \cdot k / \sqrt{d_k}$:
-#
-# - **mean 1**: every product gains 1 on average, every score $\sqrt{d_k}$: softmax forgets that, since all keys gain it alike.
-#   And scores spread by $\sqrt 3$, since $\operatorname{Var}(q_i k_i) = 2 \cdot 2 - 1$;
-# - **standard deviation 2**: the variance of a product is $2^2 \cdot 2^2$, so scores spread by 4;
-# - **the same vector as query and key**, as when a token meets itself with $W_Q = W_K$: the score is
-#   $\lVert q \rVert^2 / \sqrt{d_k}$, about $\sqrt{d_k}$, and never negative;
-# - **entries that move together**, in the extreme all equal: the sum of $d_k$ equal terms grows as $d_k$, not as its root.
-
-
-# %%
-def cases(d_k, pairs=10_000):
-    """Pairs q, k of the right shape (pairs, d_k), each breaking one assumption."""
-    rng = np.random.default_rng(3)
-    q, k = rng.standard_normal((2, pairs, d_k))
-    shared_q, shared_k = rng.standard_normal((2, pairs, 1)) * np.ones(d_k)
-    return {
-        "as assumed": (q, k),
-        "mean 1": (q + 1, k + 1),
-        "standard deviation 2": (2 * q, 2 * k),
-        "the same vector": (q, q),
-        "all entries equal": (shared_q, shared_k),
-    }
-
-
-rows = {name: [name] for name in cases(1)}
-for d_k in (64, 256):
-    for name, (q, k) in cases(d_k).items():
-        s = (q * k).sum(axis=-1) / math.sqrt(d_k)  # (pairs,)
-        rows[name] += [round(s.mean(), 1) + 0.0, s.std()]
-rows = list(rows.values())
-table("entries | mean, d_k = 64 | std, 64 | mean, d_k = 256 | std, 256", rows, digits=2)
-
-# %% [markdown]
-# "The division brings the variance back to 1" is therefore a statement about the *beginning* of training, and about an
-# initialisation. For a token of $D$ entries those of $q = x W_Q$ have the variance $D \operatorname{Var}(W)\operatorname{Var}(x)$
-# each. Five initialisations in common use, on normalised tokens of $D = 512$ and heads of $d_k = 64$:
-
-# %%
-D, d_k, tokens = 512, 64, 400
-rng = np.random.default_rng(4)
-x = rng.standard_normal((tokens, D))
-
-
-def uniform(shape):
-    return rng.uniform(-1, 1, shape)
-
-
-inits = (  # how W is drawn, and how far it spreads
-    ("normal, variance 1 / D (LeCun)", rng.standard_normal, 1 / math.sqrt(D)),
-    ("Glorot, uniform, all heads as one D x D matrix", uniform, math.sqrt(6 / (D + D))),
-    ("Glorot, uniform, each head its own D x d_k matrix", uniform, math.sqrt(6 / (D + d_k))),
-    ("uniform within 1 / √D (nn.Linear of PyTorch)", uniform, 1 / math.sqrt(D)),
-    ("normal, standard deviation 0.02 (BERT, GPT-2)", rng.standard_normal, 0.02),
-)
+q, k = logits(64, queries=1)[:2]  # (1, 1, 64), (1, 16, 64)
+v = np.arange(16.0)[None, :, None]  # (1, 16, 1): key j has the value j
 rows = []
-for name, draw, size in inits:
-    q, k = (x @ (size * draw((D, d_k))) for _ in "qk")  # (tokens, d_k) twice
-    s = q @ k.T / math.sqrt(d_k)
-    others = s[~np.eye(tokens, dtype=bool)]
-    weights = attention(q[:16], k[:16], np.eye(16))[1]
-    rows.append([name, q.std(), others.std(), weights.max(axis=-1).mean()])
-table("W_Q and W_K | std of q | std of q·k / √d_k | largest of 16 weights", rows, digits=2)
+for tau in (0.01, 1, 4, 8, 32, 1e6):
+    out, p = attention(q, k, v, scale=1 / tau)
+    rows.append([f"{tau:g}", *spread(p), out.item()])
+print(
+    f"the largest logit is that of key {np.argmax(q @ k.swapaxes(-1, -2))}; the mean value is {v.mean()}"
+)
+table("temperature | largest weight | keys looked at | output", rows)
 
 # %% [markdown]
-# The same division leaves scores that spread by 0.2 or by 1.8. Nor is a head that begins nearly uniform, as in the last
-# row, broken: it begins by averaging, and learns where to look.
+# ## Which width?
+#
+# Some texts divide by $\sqrt D$, the root of the model's width. But a logit is a sum over the entries that one query and one key have. A
+# Transformer cuts its wide vectors into slices of equal width, called heads ([chapter 06](06_many_heads.ipynb)), and each head compares its own slices.
 #
 # ### Exercise `transformer_divisor` (predict the number, ★☆☆, 2 min)
 #
-# Some write-ups divide by $\sqrt d$, where $d$ is everywhere else the model's width. The Transformer's big model has width
-# 1,024, and 16 heads that share it evenly (chapter 05). What are its scores divided by?
+# The big Transformer has width 1,024 and 16 heads that share it evenly. What are its logits divided by?
 
 # %%
 ### BEGIN SOLUTION
@@ -469,118 +316,116 @@ transformer_divisor = 8
 check("transformer_divisor", transformer_divisor)
 
 # %% [markdown]
-# ## The same thing seen as a temperature
+# ## What the derivation assumed
 #
-# $\text{softmax}(s / \tau)$ is softmax at temperature $\tau$. Cold, it takes the largest; hot, it takes the mean; and
-# $\sqrt{d_k}$ is the temperature at which random vectors are neither. `attention` takes the factor $1/\tau$ as `scale`.
-
-# %%
-q, k = (x[0] for x in scores(64, queries=1)[:2])  # (1, 64), (16, 64)
-v = np.arange(16.0)[:, None]  # (16, 1): key j has the value j
-rows = []
-for tau in (0.01, 1, 4, 8, 32, 1e6):
-    out, weights = attention(q, k, v, scale=1 / tau)
-    rows.append([f"{tau:g}", weights.max(), spread(weights)[1], out[0, 0]])
-best = int(np.argmax(q @ k.T))
-print(f"the key with the largest score is number {best}; the mean of all values is {v.mean()}")
-table("temperature | largest weight | keys looked at | output", rows)
-
-# %% [markdown]
-# And a temperature can hide anywhere in front of the softmax. Divide the queries by $\sqrt{d_k}$, or $W_Q$,
-# which makes them, and you need divide nothing else. T5 does so: its attention has no $\sqrt{d_k}$, its
-# initialisation of $W_Q$ has it.
-
-# %%
-folded = attention(q / math.sqrt(64), k, v, scale=1.0)[0]
-np.allclose(attention(q, k, v)[0], folded)
-
-# %% [markdown]
-# ## Does it matter? A small experiment
+# It assumed mean 0, variance 1 and independence. Let us break each assumption, and measure the spread of $q \cdot k / \sqrt d$ in two ways: over
+# all pairs of a query and a key, and *within a row*, that is, among the keys of one query. Softmax sees only differences within a row.
 #
-# A head learns a look-up: 16 tokens, one of them asked for (in a rotated form, so that the head has something
-# to find out), each with a one-hot value. Squared error, plain gradient descent, $d_k = 256$. Three heads:
-# divided, undivided, and undivided with $\sqrt{d_k}$ folded into the first $W_Q$. **Predict before you run:** whose
-# first loss is the worst, and whose last? (Guessing uniformly costs 0.94; being sure, and wrong, costs 2.)
+# - **Mean 1**: $\operatorname{Var}(q_i k_i) = \mathbb E[q_i^2]\,\mathbb E[k_i^2] - 1 = 2 \cdot 2 - 1 = 3$, so over all pairs the spread is $\sqrt 3$. Within a
+#   row $q$ is fixed and only $k$ varies, with variance 1: the variance of a logit is $\sum_i q_i^2 / d$, about $\mathbb E[q_i^2] = 2$. Softmax sees
+#   $\sqrt 2$.
+# - **Standard deviation 2**: the variance of a product is $2^2 \cdot 2^2$. The spread is 4, both ways.
+# - **All entries equal**: the sum of $d$ equal terms grows like $d$, not like $\sqrt d$.
+#
+# **Predict:** what is the spread in the last case, for $d = 64$ and for $d = 256$?
 
 
-# %%
-def train(scale, fold=1.0, rate=0.1, d_k=256, D=32, m=16, B=32, steps=150):
-    """-> losses, the share of silent queries at the first step, std of scores, first and last."""
-    rng = np.random.default_rng(5)
-    turn = np.linalg.qr(rng.standard_normal((D, D)))[0]
-    c = 1 / math.sqrt(d_k) if scale is None else scale
-    W_q, W_k = rng.standard_normal((2, D, d_k)) / math.sqrt(D)
-    W_q /= fold
-    v = np.broadcast_to(np.eye(m), (B, m, m))
-    losses, silent, spreads = [], 0.0, []
-    for step in range(steps):
-        memory, wanted = rng.standard_normal((B, m, D)), rng.integers(m, size=B)
-        x = (memory[range(B), wanted] @ turn)[:, None]  # (B, 1, D)
-        q, k = x @ W_q, memory @ W_k  # (B, 1, d_k), (B, m, d_k)
-        out, weights = attention(q, k, v, scale=scale)  # (B, 1, m) twice
-        error = out[:, 0] - np.eye(m)[wanted]
-        losses.append((error**2).sum(axis=-1).mean())
-        dq, dk, _, _ = attention_backward(2 * error[:, None] / B, q, k, v, weights, scale=scale)
-        W_q -= rate * np.tensordot(x, dq, axes=((0, 1), (0, 1)))
-        W_k -= rate * np.tensordot(memory, dk, axes=((0, 1), (0, 1)))
-        if step == 0:
-            silent = np.mean(jacobian_norm(weights) < 0.01)
-        spreads.append((c * q @ k.swapaxes(-1, -2)).std())
-    return losses, silent, spreads[0], spreads[-1]
+# %% tags=["hide-output"]
+def cases(d, queries=1000, keys=1000):
+    """q (queries, d) and k (keys, d): as assumed, and with one assumption broken."""
+    rng = np.random.default_rng(3)
+    q, k = rng.standard_normal((queries, d)), rng.standard_normal((keys, d))
+    same = (
+        rng.standard_normal((queries, 1)) + np.zeros(d),
+        rng.standard_normal((keys, 1)) + np.zeros(d),
+    )
+    return {
+        "as assumed": (q, k),
+        "mean 1": (q + 1, k + 1),
+        "standard deviation 2": (2 * q, 2 * k),
+        "all entries equal": same,
+    }
 
 
-runs = {"divided": train(None), "undivided": train(1.0), "folded into W_Q": train(1.0, fold=16)}
-rows = []
-for name, (losses, silent, first, last) in runs.items():
-    rows.append([name, losses[0], f"{silent:.0%}", np.mean(losses[-30:]), first, last])
-table("head | first loss | silent | mean of last 30 | std of scores, first | last", rows, digits=2)
-
-# %% tags=["hide-input"]
-with style():
-    fig, ax = figure(size=(6.0, 3.2))
-    for (name, (losses, *_)), colour, line in zip(
-        runs.items(), (BLUE, ORANGE, GREY), ("-", "--", ":"), strict=True
-    ):
-        ax.plot(np.convolve(losses, np.ones(5) / 5, "valid"), line, color=colour, label=name)
-    ax.set(title="a look-up learned by one head, $d_k = 256$", ylim=(0, 2))
-    ax.set(xlabel="step", ylabel="squared error, mean of 5 steps")
-    ax.legend()
-show_figure(
-    fig, "learning", "Loss of three heads: the undivided one begins worst, and all three learn"
+rows = {name: [name] for name in cases(1)}
+for d in (64, 256):
+    for name, (q, k) in cases(d).items():
+        s = q @ k.T / math.sqrt(d)  # (queries, keys)
+        rows[name] += [s.std(), math.sqrt(s.var(axis=-1).mean())]
+table(
+    "entries | d = 64: all pairs | within a row | d = 256: all pairs | within a row",
+    rows.values(),
+    digits=2,
 )
 
 # %% [markdown]
-# What we see, and what we do not:
+# So "the division brings the variance back to 1" is a statement about the *beginning* of training, and about an initialisation. For a token of
+# $D$ independent entries, those of $q = x W_q$ have variance $D \operatorname{Var}(W_q)\operatorname{Var}(x)$. Four initialisations
+# in common use, with $D = 512$ and heads of $d = 64$:
+
+# %%
+D, d, tokens = 512, 64, 400
+rng = np.random.default_rng(4)
+x = rng.standard_normal((tokens, D))
+
+
+def uniform(shape):
+    return rng.uniform(-1, 1, shape)
+
+
+inits = (  # how W is drawn, and how far it spreads
+    ("normal, variance 1 / D (LeCun)", rng.standard_normal, 1 / math.sqrt(D)),
+    ("Glorot, uniform, a D x d matrix for each head", uniform, math.sqrt(6 / (D + d))),
+    ("uniform within 1 / √D (nn.Linear of PyTorch)", uniform, 1 / math.sqrt(D)),
+    ("normal, standard deviation 0.02 (BERT, GPT-2)", rng.standard_normal, 0.02),
+)
+rows = []
+for name, draw, size in inits:
+    q, k = (x @ (size * draw((D, d))) for _ in "qk")  # (tokens, d) twice
+    s = q[:16] @ k[16:].T / math.sqrt(d)  # no token with itself
+    p = softmax(s[:, :16])
+    rows.append([name, q.std(), math.sqrt(s.var(axis=-1).mean()), p.max(axis=-1).mean()])
+table("W_q and W_k | std of q | std of logits / √d | largest of 16 weights", rows, digits=2)
+
+# %% [markdown]
+# The same division leaves logits that spread by 0.2 or by 1.8. Nor is a head with nearly even weights, as in the last row, broken: it begins by
+# averaging, and learns where to look. [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762) (section 3.2.1) were
+# careful: of the reason for the division they write "we suspect".
 #
-# - The undivided head begins *worse than not knowing*: sure, and wrong. Half of its queries are silent. That
-#   was the claim.
-# - And then it learns, faster than the divided one at this rate: the table of $\lVert dq \rVert$ said that the queries which
-#   are not silent are loud. (No fair race: each head has a best rate of its own.) On one layer and an easy task, a missing
-#   $\sqrt{d_k}$ is no catastrophe.
-# - The folded head computes, at first, *exactly* what the divided one does, and learns at another speed: where
-#   a constant sits changes the gradient of what stands behind it.
-# - At the end no head has scores of spread 1. The division sets the *starting* temperature; training chooses
-#   the final one.
+# ## A test for the scale
 #
-# The [paper that introduced the division](https://arxiv.org/abs/1706.03762) was careful: of the reason its authors say
-# "we suspect". A sentence repeated often enough loses its *suspect*.
+# A missing $\sqrt d$ passes every test of shapes and of row sums. How do you catch it in somebody else's attention? You could write attention
+# again and compare: a second implementation is called an *oracle*. It works, but it is only as right as you are: if you believe that the divisor is
+# $\sqrt D$, so does your oracle. A *relation between two calls* is worth more. It needs no second implementation, and it tests one fact at a
+# time. Chapter 01 had one: double the values, and the output doubles.
 #
+# `buggy` hands you an attention without the division. Its rows sum to 1:
+
+# %%
+unscaled = buggy("knows_the_scale")
+q, k, v = np.random.default_rng(0).standard_normal((3, 3, 4))
+show_arrays(
+    right=attention(q, k, v)[1], wrong=unscaled(q, k, v)[1], sums=unscaled(q, k, v)[1].sum(axis=-1)
+)
+
+# %% [markdown]
 # ### Exercise `knows_the_scale` (write the property that kills this bug, ★★★, 15 min)
 #
-# A missing $\sqrt{d_k}$ passes every test of shapes, of row sums, of masks. Write a test that it cannot pass, without
-# writing attention a second time. `knows_the_scale` is given a function `attention(q, k, v) -> out, weights`, and returns
-# True if it divides by $\sqrt{d_k}$, False if it forgot to.
+# Find two calls whose outputs are equal if, and only if, attention divides by $\sqrt d$. `knows_the_scale` is given a function
+# `attention(q, k, v) -> out, p`. It returns True if the divisor is $\sqrt d$, and False if there is none, or a wrong one: $d$ itself, or the root of
+# the number of keys, or of the values' width. (`buggy("knows_the_scale", "scale_d")` hands out another of these bugs, by the name that `check` gives
+# it.)
 
 
 # %%
 def knows_the_scale(attention):
-    """True where attention(q, k, v) -> out, weights divides its scores by √d_k."""
+    """True if attention(q, k, v) -> out, p divides its logits by √d."""
     ### BEGIN SOLUTION
     rng = np.random.default_rng(0)
     q, k, v = rng.standard_normal((3, 5, 4))
     zeros = np.zeros((5, 12))
-    wide_q, wide_k = np.hstack([q, zeros]), np.hstack([k, zeros])  # every q·k as before
-    return np.allclose(attention(wide_q, wide_k, v)[0], attention(q / 2, k, v)[0])  # √d_k doubled
+    wide_q, wide_k = np.hstack([q, zeros]), np.hstack([k, zeros])  # every q·k as before, d is 16
+    return np.allclose(attention(wide_q, wide_k, v)[0], attention(q / 2, k, v)[0])  # √d doubled
     ### END SOLUTION
 
 
@@ -588,20 +433,20 @@ def knows_the_scale(attention):
 check("knows_the_scale", knows_the_scale)
 
 # %% [markdown]
-# ## What you can do now
-#
-# - Derive $\operatorname{Var}(q \cdot k) = d_k$, and say which three assumptions it stands on.
-# - Read a row of weights and know, from $J = \operatorname{diag}(p) - p\,p^\top$, what it can still learn.
-# - Say what is true of "without $\sqrt{d_k}$ gradients vanish": the typical query's do; their mean does not.
-# - Recognise the division in another place: in $W_Q$, in a temperature, in `scale=`.
-# - Choose between $\sqrt{d_k}$ and $\sqrt{d}$: the root of as many entries as one dot product runs over.
-#
 # | what is often said | what the cells above show |
 # |---|---|
-# | the variance of a score grows in proportion to $d_k$ | yes, for independent entries of variance 1 |
-# | dividing brings it back to about 1 | at the start, and if $q$, $k$ have variance 1: we saw a std of 0.2 to 1.8 |
-# | large scores saturate softmax | yes: one key takes all |
-# | so gradients become too small to learn from | the median query's do; the mean gradient at $q$ is four times the divided one |
-# | divide by the root of the model's dimension | of the head's: $\sqrt{1024 / 16} = 8$, not $\sqrt{1024} = 32$ |
+# | the variance of a logit is $d$ | yes, for independent entries of mean 0 and variance 1 |
+# | dividing brings it back to 1 | at the start, and if $q$, $k$ have variance 1: initialisations in use give a std of 0.2 to 1.8 |
+# | a mean of 1 makes logits spread by $\sqrt 3$ | over all pairs; within a row, which is what softmax sees, by $\sqrt 2$ |
+# | divide by the root of the model's width | of the head's: $\sqrt{1024 / 16} = 8$, not $\sqrt{1024} = 32$ |
 #
-# Next: [03, the backward pass](03_backward.ipynb), where every line of attention is undone, one gradient at a time.
+# ## In five lines
+#
+# - A logit is a sum of $d$ products: if all entries are independent, with mean 0 and variance 1, its standard deviation is $\sqrt d$.
+# - Undivided, wide vectors saturate softmax: one key takes all, and nudging a logit moves almost nothing.
+# - Dividing by $\sqrt d$ sets the *starting* temperature; $d$ is the number of entries that one dot product runs over.
+# - The division may sit in the logits, in the queries or in $W_q$; the result is the same.
+# - A relation between two calls tests an attention without an attention of your own.
+#
+# To read: footnote 4 of [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), which is this chapter in two sentences. Next:
+# [03, gradients](03_gradients.ipynb), where a nudge becomes a derivative.

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import (
+    course,
     default_world,
     games_kang205,
     gpu,
@@ -31,6 +32,7 @@ from tests.test_devices import STEPS
 from tests.test_house import FLOORS
 from tinyattn import cli, layers
 from tinyattn.check import gradcheck_layer
+from tinyattn.course.chapters import chapters
 from tinyattn.ops import Mask
 from tinyattn.options import options_of, part_options
 
@@ -83,6 +85,16 @@ def test_result_pages_are_their_result_files(table):
     if not table.result.exists():
         pytest.skip(f"{table.name} has not been measured yet")
     assert table.page.read_text() == tables.page(table, json.loads(table.result.read_text()))
+
+
+def test_the_page_of_the_course_is_its_result_file_and_of_these_chapters():
+    """As it was measured, and measured after the last change of a chapter's length."""
+    result = json.loads(course.RESULT.read_text())
+    assert course.PAGE.read_text() == course.page(result)
+    for chapter in chapters():
+        size, row = chapter.size(), result["chapters"][f"{chapter.number:02}"]
+        assert (row["words"], row["lines"], row["minutes"]) == (size.words, size.lines, size.minutes), chapter.title
+        assert row["exercises"] == len(chapter.exercises)
 
 
 def test_readme_prints_what_its_gradcheck_prints():

@@ -81,6 +81,10 @@ WRONG = [
     ("rms_norm", {"rms_norm": lambda x, gamma, eps=1e-5: ops.layer_norm(x, gamma, 0 * gamma, eps)}, "oracle"),
     ("rms_norm", {"rms_norm_backward": lambda dy, x_hat, r, gamma:
                   ops.layer_norm_backward(dy, x_hat, r, gamma)[:2]}, "derivative"),
+    ("batch_norm", {"batch_norm": lambda x, gamma, beta, eps=1e-5, mean=None, var=None: ops.layer_norm(
+        x, gamma, beta, eps)[0]}, "oracle"),
+    ("batch_norm", {"batch_norm_backward": lambda dy, x_hat, inv_std, gamma:
+                    ops.batch_norm_backward(dy, x_hat, inv_std, gamma, mean=gamma)}, "derivative"),
     ("fused_attention", {"fused_attention": lambda q, k, v, mask=None, scale=None:
                          ops.fused_attention(q, k, v, mask)}, "oracle"),
     ("norm_linear", {"norm_linear": lambda x, gamma, beta, W, b=None, eps=1e-5: (

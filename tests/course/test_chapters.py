@@ -9,10 +9,11 @@ import pytest
 
 from tinyattn.cli import main
 from tinyattn.course import check
-from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems
+from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems, solution_of
 from tinyattn.course.exercise import SORTS, Exercise
 from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Number
+from tinyattn.course.road import ROAD, road
 
 ROOT = Path(__file__).parent.parent.parent
 CHAPTERS = chapters()
@@ -52,16 +53,55 @@ def test_links_lead_somewhere(chapter):
         assert target.startswith("https://") or (chapter.path.parent / target).exists(), target
 
 
+@each
+def test_a_chapter_can_be_read_in_an_evening(chapter):
+    size = chapter.size()
+    assert size.words <= 2200
+    assert size.lines <= 220
+    assert size.minutes <= 90
+
+
+@each
+def test_a_chapter_has_a_head_and_ends_in_five_lines(chapter):
+    cells = chapter.cells
+    for part in (f"# # {chapter.number:02} · ", "**You need**", "**You will be able to**"):
+        assert part in cells[0].text
+    assert f"road({chapter.number})" in cells[1].text
+    ending = chapter.source.split("# ## In five lines\n")[1]
+    assert len(re.findall(r"^# - ", ending, re.M)) == 5
+
+
+@each
+def test_the_answer_to_a_prediction_is_folded(chapter):
+    for i, cell in enumerate(chapter.cells):
+        asked = cell.text.rpartition("**Predict")[2] if cell.is_text and "**Predict" in cell.text else ""
+        if asked and "<details>" not in asked:
+            answer = next(later for later in chapter.cells[i + 1 :] if not later.is_text)
+            assert answer.hides_output or "check(" in answer.text or "# your turn" in answer.text, asked
+
+
 def test_the_road_is_in_the_readme():
-    """All chapters, 00 to 18, those that there are with a link; and every chapter is in the wheel."""
+    """All chapters in the road's order, those that there are with a link; and every chapter is in the wheel."""
     text = (ROOT / "notebooks" / "README.md").read_text()
-    assert re.findall(r"^\| (\d\d) \|", text, re.M) == [f"{n:02}" for n in range(19)]
-    linked = re.findall(r"^\| \d\d \| \[.+?\]\((.+?)\)", text, re.M)
-    assert linked == [f"{chapter.path.stem}.ipynb" for chapter in CHAPTERS]
+    stops = [stop for part in ROAD for stop in part.stops]
+    assert [number for number, *_ in stops] == list(range(21))
+    there = {chapter.number: chapter.path.stem for chapter in CHAPTERS}
+    for number, title, question in stops:
+        name = f"[{title}]({there[number]}.ipynb)" if number in there else title
+        assert f"| {number:02} | {name} | {question} |" in text
     wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["force-include"] == {
         f"notebooks/{c.path.name}": f"tinyattn/course/chapters/{c.path.name}" for c in CHAPTERS
     }
+
+
+def test_the_map_marks_where_you_are():
+    lines = str(road(2)).split("\n")
+    assert max(map(len, lines)) <= 100
+    assert "▶ 02 why √d ◀" in str(road(2))
+    assert "(20 making it fast)" in str(road(2))
+    assert re.match(r"You are here: 02, about \d+ minutes: \d+ to read, \d+ for \d exercises$", lines[-1])
+    assert "▶" not in str(road())
 
 
 def test_the_table_of_exercises_is_sound():
@@ -69,6 +109,13 @@ def test_the_table_of_exercises_is_sound():
     assert max(names.values()) == 1
     assert set(BY_CHAPTER) <= {chapter.number for chapter in CHAPTERS}
     assert all(len(e.hints) == 2 and all(e.hints) for e in BY_NAME.values())
+    assert [e.name for e in BY_NAME.values() if not e.why] == []
+
+
+@pytest.mark.parametrize("exercise", BY_NAME.values(), ids=lambda e: e.name)
+def test_the_solution_can_be_asked_for(exercise):
+    assert re.search(rf"^    (def {exercise.name}\(|{exercise.name} = )", solution_of(exercise), re.M)
+    assert "SOLUTION" not in solution_of(exercise)
 
 
 def test_an_exercise_is_refused_where_its_table_is_wrong():
@@ -160,7 +207,7 @@ def test_the_command_counts_them(capsys, monkeypatch, write):
     assert main(["course", "check"]) == 0
     assert "1 exercises: 1 stubs fail, 1 solutions pass" in capsys.readouterr().out
     assert main(["course", "list"]) == 0
-    assert "02 · Small   (1 exercises, 3 min)" in capsys.readouterr().out
+    assert "02 · Small   (about 10 minutes: 5 to read, 5 for 1 exercises)" in capsys.readouterr().out
     assert main(["course", "check", "9"]) == 2
     assert "there is no chapter 09; there are 02" in capsys.readouterr().err
     chapter.path.write_text(SMALL.replace("16", "15"))
@@ -176,11 +223,11 @@ NUMBERS = [e for e in BY_NAME.values() if isinstance(e.grader, Number)]
 
 
 @pytest.mark.parametrize("exercise", NUMBERS, ids=lambda e: e.name)
-def test_a_tempting_number_is_told_why_it_is_wrong(exercise):
+def test_a_tempting_number_meets_a_question(exercise):
     expected = exercise.grader.compute()
     assert check(exercise.name, expected)
-    for other, says in exercise.grader.tempting:
+    for other, question, *diagnosis in exercise.grader.tempting:
         verdict = check(exercise.name, other(), hint=2)
         assert not verdict
-        assert says in str(verdict)
-        assert f"{float(expected):.4g}." not in str(verdict)  # the solution is never told
+        for said in (question, *diagnosis):
+            assert " ".join(said.split()) in " ".join(str(verdict).split())

@@ -1,6 +1,7 @@
 """Sizes of zero, extreme values, and what is refused."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -27,6 +28,9 @@ def test_no_tokens_at_all():
     assert ops.attention(normal(0, 3), normal(5, 3), normal(5, 4))[0].shape == (0, 4)
     assert ops.softmax(normal(3, 0)).shape == (3, 0)
     assert ops.layer_norm(normal(0, 3), np.ones(3), np.zeros(3))[0].shape == (0, 3)
+    *empty, inv_std = ops.batch_norm(normal(0, 3), np.ones(3), np.zeros(3))
+    assert [y.shape for y in empty] == [(0, 3)] * 2
+    assert inv_std.tolist() == [1 / math.sqrt(1e-5)] * 3  # of a variance of 0
     assert ops.embedding(np.zeros((0,), int), normal(4, 2)).shape == (0, 2)
     assert not ops.embedding_backward(normal(0, 2), np.zeros((0,), int), normal(4, 2)).any()
     assert ops.cross_entropy(normal(0, 3), np.zeros(0, int)) == 0
@@ -129,6 +133,9 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
         (lambda: ops.keep_mask(np.random.default_rng(0), 3, -0.1), ValueError, "rate is -0.1"),
         (lambda: ops.cross_entropy(normal(3, 4), np.zeros(2, int)), ValueError, "cross_entropy: targets has shape"),
         (lambda: ops.layer_norm(normal(3, 4), np.ones(3), np.ones(3)), ValueError, "layer_norm: gamma has shape"),
+        (lambda: ops.batch_norm(normal(3, 4), np.ones(4), np.ones(4), var=np.ones(4)), ValueError,
+         "batch_norm: mean is None, expected mean and var or neither"),
+        (lambda: ops.batch_norm(normal(3, 4), np.ones(4), np.ones(4), mean=np.ones(4)), ValueError, "var is None"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):
@@ -183,9 +190,10 @@ def test_every_op_refuses_every_argument_of_another_dtype(name):
                         f(**arguments | {n: other})
 
 
-def test_rms_norms_eps_is_that_of_layer_norm():
-    x, gamma = np.full((2, 4), 1e-3), np.ones(4)
+def test_every_norms_eps_is_that_of_layer_norm():
+    x, gamma = np.array([[1e-3] * 4, [-1e-3] * 4]), np.ones(4)
     np.testing.assert_array_equal(ops.rms_norm(x, gamma)[0], ops.rms_norm(x, gamma, eps=1e-5)[0])
+    np.testing.assert_array_equal(ops.batch_norm(x, gamma, gamma)[0], ops.batch_norm(x, gamma, gamma, eps=1e-5)[0])
 
 
 def test_numpy_scalars_do_not_widen_float32():
@@ -200,6 +208,7 @@ def test_numpy_scalars_do_not_widen_float32():
     others = (
         fused,
         *ops.rms_norm(x, w, eps=np.float64(1e-5)),
+        *ops.batch_norm(x, w, w, eps=np.float64(1e-5)),
         *(array for array in looked if isinstance(array, np.ndarray)),
         ops.dropout(x, x > 0, half),
         ops.cross_entropy_backward(half, x, targets),

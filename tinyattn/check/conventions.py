@@ -414,6 +414,7 @@ _FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
     "dropout": [_scaled_in_evaluation],
     "layer_norm": [_eps],
     "rms_norm": [_fixed_eps],
+    "batch_norm": [_fixed_eps],
     "block": [_fixed_eps],
     "post_ln_block": [_fixed_eps],
 }

@@ -153,12 +153,12 @@ def softmax_like(states: Any, allowed: Callable[[Case], np.ndarray], s: str = "s
         close(op(**case | {s: moved}), op(**case), 2 * tolerance(op.spec, case), "the weight ")
 
 
-def normaliser(states: Any, x: str = "x", eps: str = "eps") -> None:
-    """Of a function that divides each token by its size, with `eps` added to the square."""
-    tokens_apart(states, x)
+def normaliser(states: Any, x: str = "x", eps: str = "eps", of: Callable[[Case], Case] = _as_drawn) -> None:
+    """Of a function that divides each token, or each feature, by its size, with `eps` added to the square."""
 
     @states("rounding", "scaling a token by a > 0 and eps by a² changes nothing", hint="Where does eps stand?")
     def scaling(op: Subject, **case: Any) -> None:
+        case = of(case)
         y = op(**case)
         close(op(**case | {x: 4 * case[x], eps: 16 * case[eps]}), y, tolerance(op.spec, case), "y")
 

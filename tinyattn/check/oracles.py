@@ -85,6 +85,22 @@ def rms_norm(x: Array, gamma: Array, eps: float = 1e-5) -> tuple[Array, Array, A
     return y, x_hat, r
 
 
+def batch_norm(
+    x: Array, gamma: Array, beta: Array, eps: float = 1e-5, mean: Array | None = None, var: Array | None = None
+) -> tuple[Array, Array, Array]:
+    y, x_hat, inv_std = np.zeros(x.shape), np.zeros(x.shape), np.zeros(x.shape[-1:])
+    rows = list(np.ndindex(x.shape[:-1]))
+    n = max(len(rows), 1)
+    for i in range(x.shape[-1]):
+        centre = sum(x[row][i] for row in rows) / n if mean is None else mean[i]
+        variance = sum((x[row][i] - centre) ** 2 for row in rows) / n if var is None else var[i]
+        inv_std[i] = 1 / math.sqrt(variance + eps)
+        for row in rows:
+            x_hat[row][i] = (x[row][i] - centre) * inv_std[i]
+            y[row][i] = x_hat[row][i] * gamma[i] + beta[i]
+    return y, x_hat, inv_std
+
+
 def norm_linear(
     x: Array, gamma: Array, beta: Array, W: Array, b: Array | None = None, eps: float = 1e-5
 ) -> tuple[Array, Array, Array]:

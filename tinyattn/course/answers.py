@@ -32,19 +32,19 @@ _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
 def yours(name: str) -> Any:
     """The reader's accepted answer to the exercise `name`, or the library's function where there is none.
 
-    Prints a line that says which. Raises ValueError for an unknown exercise, or one that asks for no function.
+    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that says which. Raises ValueError for an unknown exercise, or one that asks for no function.
     """
     grader = find(name).grader
     if not isinstance(grader, Function):
         raise ValueError(f"{name} asks for {_asked(grader)}, and only functions can be used further")
-    found, whose = accepted().get(name), "yours"
+    found, problem = accepted().get(name), ""
     if found is None:
         found, problem = _kept(name)
-        if found is None:
-            found = grader.reference()
-            whose = f"the library's, {problem or 'until yours is accepted'}"
-    print(f"{name}: {whose}")
-    return found
+    if found is None:
+        print(f"{name}: the library's, {problem or 'until yours is accepted'}")
+        return grader.reference()
+    print(f"{name}: yours")
+    return grader.kindly(found)
 
 
 def buggy(name: str, bug: str = "") -> Any:

@@ -99,7 +99,8 @@ class Verdict:
     def _hints(self) -> Iterator[str]:
         grade, exercise = self.grade, self.exercise
         if self.hint >= QUESTION:
-            yield f"question: {grade.question or exercise.hints[0]}"
+            question = grade.question or exercise.hints[0]
+            yield f"{'question' if '?' in question else 'consider'}: {question}"
         if self.hint >= DIAGNOSIS:
             yield f"diagnosis: {' '.join(filter(None, (grade.diagnosis, exercise.hints[1])))}"
         if self.hint >= SOLUTION and exercise.why:

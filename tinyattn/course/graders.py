@@ -37,6 +37,7 @@ KEPT = {
     "empty": "It fails on a batch of size 0, which a library would take.",
     "contract": "The numbers are right. `tinyattn check` would ask for more: {}.",
 }
+LOST = "float64 in, float32 out: digits are lost."
 
 Tempting = tuple[tuple[Any, ...], ...]  # (what readers give instead, a question) or (..., a question, the diagnosis)
 
@@ -114,6 +115,10 @@ class Function:
         name = f"{spec.function}_backward" if self.part == "backward" else spec.function
         return getattr(spec.ours(), name)
 
+    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
+        return _Kind(answer, self._returns(self._spec())).call
+
     def _spec(self) -> Any:
         from ..check.specs import get_spec
 
@@ -154,7 +159,7 @@ class Function:
             return Grade(WRONG, says, ("  In a shape, `...` means any number of leading axes, also none.",))
         if report.verdict in ("right", "contract"):
             return self._right(answer, op, report, kind)
-        return self._wrong(op, spec, report)
+        return self._wrong(op, spec, report, kind)
 
     def _returns(self, spec: Any) -> int:
         """How many arrays a right answer returns."""
@@ -179,8 +184,9 @@ class Function:
             note = KEPT["empty"] if first.property.endswith("_of_nothing") else KEPT["contract"].format(first.message)
         return Grade(RIGHT, says, note=note)
 
-    def _wrong(self, op: Any, spec: Any, report: Any) -> Grade:
+    def _wrong(self, op: Any, spec: Any, report: Any, kind: _Kind) -> Grade:
         first = report.failures[0]
+        says = LOST if "narrow" in kind.kept and not _no_result(first) else _headline(first)
         tempting = () if first.endless else self.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(op, wrong, spec)), [])
         question, diagnosis, names = "", "", ()
@@ -188,8 +194,8 @@ class Function:
             question, diagnosis = [*said, ""][:2]
         elif report.diagnosis:
             bug, names = report.diagnosis.bugs[0][0], report.diagnosis.names
-            question, diagnosis = bug.hint, f"it looks as if {bug.says}."
-        return Grade(WRONG, _headline(first), tuple(self._shown(op, report)), question, diagnosis, names)
+            question, diagnosis = bug.hint, f"{bug.says} ({bug.name})."
+        return Grade(WRONG, says, tuple(self._shown(op, report)), question, diagnosis, names)
 
     def _shown(self, op: Any, report: Any) -> Iterator[str]:
         """The counterexample, what is expected, and what was got."""
@@ -345,7 +351,7 @@ class Property:
 class _Kind:
     """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
 
-    `kept` are the names in KEPT of what it does otherwise than a library would.
+    `kept` are the names in KEPT of what it does otherwise than a library would; "narrow" is float32 out of float64.
     """
 
     def __init__(self, answer: Callable[..., Any], returns: int):
@@ -384,9 +390,9 @@ class _Kind:
         x = np.asarray(x)
         if x.dtype.kind != "f":
             return x.astype(dtype) if x.dtype.kind in "iu" else x
-        if x.dtype.itemsize > dtype.itemsize:
-            self.kept.add("dtype")
-        return np.array(x, dtype) if x.dtype.itemsize >= dtype.itemsize else np.array(x)
+        if x.dtype != dtype:
+            self.kept.add("dtype" if x.dtype.itemsize > dtype.itemsize else "narrow")
+        return np.array(x, dtype)
 
 
 def _copied(x: Any) -> Any:
@@ -438,8 +444,6 @@ def _headline(first: Any) -> str:
         return "a gradient is missing, or there is one too many."
     if "expected an array of numbers" in first.message or " returned None for " in first.message:
         return "wrong type."
-    if "dtype float32, expected float64" in first.message:
-        return "it computes in float32 where it is given float64: digits are lost."
     if first.property in ("shape_and_dtype", "gradient_shapes") or "wrong shape" in first.message:
         return "wrong shape."
     if first.stage == "extremes":

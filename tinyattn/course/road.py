@@ -96,27 +96,32 @@ def road_map(here: int | None = None) -> Any:
 
     there = {chapter.number for chapter in chapters()}
     columns = 5
-    rows = [(part.title if i == 0 else "", part.stops[i : i + columns]) for part in ROAD
-            for i in range(0, len(part.stops), columns)]  # fmt: skip
-    fig, ax = figure(size=(7.2, 0.95 * len(rows)))
-    last = None
-    for y, (title, stops) in enumerate(rows):
-        if title:
-            ax.text(-0.62, y - 0.42, title, fontsize=10, weight="bold", color=GREY)
-        for x, (number, name, _) in enumerate(stops):
-            colour = ORANGE if number == here else BLUE if number in there else GREY
-            if last is not None and x:
-                ax.plot((x - 1 + 0.14, x - 0.14), (y, y), color=GREY, lw=1.2, zorder=0)
-            ax.plot(x, y, "o", ms=21, color=colour if number in there else "white", mec=colour, mew=1.2)
-            ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=10, weight="bold",
-                    color="white" if number in there else GREY)  # fmt: skip
-            label = name if len(name) < 16 else _in_two(name)
-            ax.text(x, y + 0.28, label, ha="center", va="top", fontsize=9, color="black" if number in there else GREY)
-            last = number
-    ax.set(xlim=(-0.65, columns - 0.35), ylim=(len(rows) - 0.3, -0.6), xticks=[], yticks=[])
+    fig, ax = figure(size=(7.2, 6.2))
+    y = 0.0
+    for part in ROAD:
+        ax.text(-0.62, y, part.title, fontsize=11, weight="bold", color=GREY)
+        y += 0.55
+        for first in range(0, len(part.stops), columns):
+            for x, (number, name, _) in enumerate(part.stops[first : first + columns]):
+                _draw_stop(ax, x, y, number, name, ORANGE if number == here else BLUE, number in there)
+            y += 1.15
+    ax.set(xlim=(-0.65, columns - 0.35), ylim=(y - 0.45, -0.35), xticks=[], yticks=[])
     for side in ax.spines.values():
         side.set_visible(False)
     return fig
+
+
+def _draw_stop(ax: Any, x: int, y: float, number: int, name: str, colour: str, there: bool) -> None:
+    """A chapter on the map: filled where it is there, a circle where it is to come; a line from the one before."""
+    from ..show.style import GREY
+
+    if x:
+        ax.plot((x - 0.84, x - 0.16), (y, y), color=GREY, lw=1.2)
+    inside, outside, edge = ("white", "black", colour) if there else (GREY, GREY, GREY)
+    ax.plot(x, y, "o", ms=25, color=colour if there else "white", mec=edge, mew=1.2)
+    ax.text(x, y, f"{number:02}", ha="center", va="center", fontsize=11, weight="bold", color=inside)
+    label = name if len(name) < 16 else _in_two(name)
+    ax.text(x, y + 0.3, label, ha="center", va="top", fontsize=10, color=outside)
 
 
 def _in_two(name: str) -> str:

@@ -3,6 +3,7 @@
 from ..random import keep_mask
 from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
+from .batch_norm import batch_norm, batch_norm_backward
 from .dropout import dropout, dropout_backward
 from .embedding import embedding, embedding_backward, sum_rows
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
@@ -29,6 +30,8 @@ __all__ = [
     "as_mask",
     "attention",
     "attention_backward",
+    "batch_norm",
+    "batch_norm_backward",
     "bce_with_logits",
     "bce_with_logits_backward",
     "causal_mask",

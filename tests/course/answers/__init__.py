@@ -1,7 +1,7 @@
 """Answers that readers write, right and wrong, to every exercise that asks for code; a file a chapter.
 
-`RIGHT[name]` are right answers in different styles, at least five. `WRONG[name]` are wrong ones, at least ten, each with
-the zoo's name of its bug, which the diagnosis should give, or "" where the zoo has none and none should be given.
+`RIGHT[name]` are right answers in different styles, at least five. `WRONG[name]` are wrong ones, at least ten, each
+with the zoo's name of its bug, which the diagnosis should give, or "" where the zoo has none and none should be given.
 `benchmarks/course.py` counts them, and tests/course/test_answers.py holds that every one is judged as it should be.
 """
 

@@ -9,13 +9,14 @@ import numpy as np
 from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
-from ..families import normaliser
+from ..families import normaliser, tokens_apart
 from ..property import Property, close, demand, largest, rounding, stating
 from ..spec import Spec
 from ..subject import Subject
 
 PROPERTIES: list[Property] = []
 states = stating("layer_norm", PROPERTIES)
+tokens_apart(states)
 normaliser(states)
 
 

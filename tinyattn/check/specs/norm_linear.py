@@ -10,7 +10,7 @@ from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance, widened
-from ..families import linear_in, normaliser
+from ..families import linear_in, normaliser, tokens_apart
 from ..property import Property, close, largest, stating
 from ..spec import Spec
 from ..subject import Subject
@@ -18,6 +18,7 @@ from . import layer_norm
 
 PROPERTIES: list[Property] = []
 states = stating("norm_linear", PROPERTIES)
+tokens_apart(states)
 normaliser(states)
 linear_in(states, "W", of=lambda case: case | {"b": None}, hint="What is multiplied by W: x_hat, or x_hat ⊙ γ + β?")
 

@@ -10,7 +10,7 @@ from ... import ops
 from .. import oracles
 from ..cases import CaseDrawer
 from ..common import tolerance
-from ..families import linear_in, normaliser
+from ..families import linear_in, normaliser, tokens_apart
 from ..property import Property, close, largest, stating
 from ..spec import Spec
 from ..subject import Subject
@@ -18,6 +18,7 @@ from . import layer_norm
 
 PROPERTIES: list[Property] = []
 states = stating("rms_norm", PROPERTIES)
+tokens_apart(states)
 normaliser(states)
 linear_in(states, "gamma", hint="Is anything added to the gain?")
 

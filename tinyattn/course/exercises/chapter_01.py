@@ -40,11 +40,69 @@ def _temperature() -> float:
     return cold
 
 
-# --- self_lookup: an op with a spec of its own, and a small zoo around the zoo's attention -------------------------
+# --- my_softmax: what readers write that the zoo does not know ------------------------------------------------------
+
+
+def _shares(s: Any) -> Any:
+    """Divides the logits themselves by their sum."""
+    return s / np.where(np.sum(s, axis=-1, keepdims=True) == 0, 1, np.sum(s, axis=-1, keepdims=True))
+
+
+def _squares(s: Any) -> Any:
+    return s**2 / np.maximum(np.sum(s**2, axis=-1, keepdims=True), 1e-300)
+
+
+def _hard(s: Any) -> Any:
+    """All the weight to the largest."""
+    return np.eye(s.shape[-1], dtype=s.dtype)[np.argmax(s, axis=-1)]
+
+
+def _logistic(s: Any) -> Any:
+    return 1 / (1 + np.exp(-s))
+
+
+def _worst_wins(s: Any) -> Any:
+    return ops.softmax(-s)
+
+
+def _sharper(s: Any) -> Any:
+    return ops.softmax(2 * s)
+
+
+def _first_axis(s: Any) -> Any:
+    e = np.exp(s - np.max(s, axis=0, keepdims=True))
+    return e / np.sum(e, axis=0, keepdims=True)
+
+
+WRONG_SOFTMAX = (
+    (_shares, "Can a logit be negative?", "The logits are divided by their sum: the exponential is missing."),
+    (_squares, "Add 1 to all logits. Do your weights stay?", "Squares are divided by their sum."),
+    (_hard, "If the second best key trails by 0.1 only, how much weight does it get?",
+     "All the weight goes to the largest logit; softmax gives each key its share."),
+    (_logistic, "What does each row of your weights sum to?",
+     "Each logit is treated alone, by the logistic function; the keys of a row share a sum of 1."),
+    (_worst_wins, "Which key should get the most weight?", "There is a minus too many in the exponential."),
+    (_sharper, "At which temperature is this softmax?", "The logits are multiplied by 2: that is temperature 1/2."),
+    (_first_axis, "What is a row of an array with three axes?", "Softmax runs along the first axis, not the last."),
+)  # fmt: skip
+
+
+def _of_one_row(answer: Any) -> str:
+    """What is wrong with softmax of a single row, as the chapter's soft dict has it; or ""."""
+    s = np.array([0.0, 1.0, 2.0])
+    try:
+        p = np.asarray(answer(s.copy()))
+    except Exception as error:
+        return f"right for a matrix of logits, but a single row, of shape (3,), raises {type(error).__name__}: {error}"
+    good = p.shape == s.shape and np.allclose(p, ops.softmax(s))
+    return "" if good else f"right for a matrix of logits, but wrong for the single row {s}."
+
+
+# --- self_lookup: an op with a spec of its own, and what readers write instead --------------------------------------
 
 
 def self_lookup(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
-    """-> out, weights. Shapes: x (..., n, D), W_q and W_k (D, d), W_v (D, e) -> (..., n, e), (..., n, n)."""
+    """-> out, p. Shapes: x (..., n, D), W_q and W_k (D, d), W_v (D, e) -> (..., n, e), (..., n, n)."""
     return ops.attention(x @ W_q, x @ W_k, x @ W_v)
 
 
@@ -57,7 +115,7 @@ def _by_loops(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
 def _case(draw: Any) -> dict[str, Any]:
     n, D, d = draw.size(), draw.size(high=4), draw.size(high=4)
     e = draw.choose((d, d, draw.size()))  # what goes by shapes cannot tell keys from values
-    size = 1 / 16 if draw.wide else 1 / 4  # small scores: that exp overflows is for the next chapter
+    size = 1 / 16 if draw.wide else 1 / 4  # small logits: their size is for the next chapter
     W = {name: draw.array(D, width, size=size) for name, width in (("W_q", d), ("W_k", d), ("W_v", e))}
     return {"x": draw.array(*draw.lead, n, D), **W}
 
@@ -69,10 +127,6 @@ def _size(case: dict[str, Any]) -> float:
     return float(np.max(x @ W_v, initial=1.0) * max(1.0, min(float(score), 1e3)))
 
 
-IN_ATTENTION = ("no_scale", "scale_d", "scale_mult", "scale_of_keys", "softmax_axis", "softmax_flat", "no_normalise",
-                "cosine")  # fmt: skip
-
-
 def with_the_zoos(name: str) -> Callable[..., Any]:
     """self_lookup around the zoo's attention with this bug."""
 
@@ -81,6 +135,7 @@ def with_the_zoos(name: str) -> Callable[..., Any]:
 
         return ZOO["attention"].make(frozenset([name])).attention(x @ W_q, x @ W_k, x @ W_v)
 
+    wrong.__name__ = name
     return wrong
 
 
@@ -169,34 +224,46 @@ def _without_itself(x: Any, W_q: Any, W_k: Any, W_v: Any) -> Any:
     return ops.attention(x @ W_q, x @ W_k, x @ W_v, ~np.eye(x.shape[-2], dtype=bool))
 
 
-def _tempting() -> tuple[tuple[Callable[..., Any], str], ...]:
-    from ...check.zoo.attention import BUGS as attention
-    from ...check.zoo.multi_head_attention import BUGS as projections
-
-    known = {bug.name: f"It looks as if {bug.says}. {bug.hint}" for bug in (*projections, *attention)}
-    written_anew = (
-        ("qk_swapped", _queries_and_keys_exchanged),
-        ("kv_swapped", _keys_and_values_exchanged),
-        ("W_transposed", _transposed),
-        ("keys_as_values", _keys_as_values),
-        ("values_as_keys", _values_as_keys),
-        ("no_normalise", _exponentials),
-    )
-    return (
-        *((with_the_zoos(name), known[name]) for name in IN_ATTENTION),
-        *((wrong, known[name]) for name, wrong in written_anew),
-        (_scaled_by_the_model, "It looks as if scores are divided by √D. Which vectors does the dot product run over?"),
-        (_scaled_by_the_values, "It looks as if scores are divided by √e. What does a score know of the values?"),
-        (_tokens_as_values, "It looks as if the tokens themselves are mixed. Where does W_v come in?"),
-        (_one_projection, "It looks as if W_q made the keys too. A word that asks is not a word that is asked."),
-        (_without_projections, "It looks as if tokens are compared as they are. Where do W_q and W_k come in?"),
-        (_scores_as_weights, "It looks as if the scores were the weights. Can a weight be negative?"),
-        (_scaled_too_late, "It looks as if √d came after softmax. Do your weights still sum to 1?"),
-        (_other_way_round, "It looks as if the weights were turned. Which of their axes belongs to the values?"),
-        (_worst_first, "It looks as if the best match got the least. Where does a minus come from?"),
-        (_scores_for_weights, "The output is right. What you return beside it: is it before softmax, or after?"),
-        (_without_itself, "It looks as if a token could not see itself. In self-attention it is one of its own keys."),
-    )
+TEMPTING = (
+    (with_the_zoos("no_scale"), "What comes between the dot products and softmax?",
+     "The logits are not divided by √d."),
+    (with_the_zoos("scale_d"), "By what did step 2 divide, for d = 4?", "The logits are divided by d, not by √d."),
+    (with_the_zoos("scale_mult"), "Are your logits larger or smaller than the dot products?", "You multiply by √d."),
+    (with_the_zoos("scale_of_keys"), "What would your divisor be if the sentence had more words?",
+     "You divide by the root of the number of words; d is the width of a query."),
+    (with_the_zoos("softmax_axis"), "What does each row of your weights sum to?",
+     "Softmax runs along the queries, the second last axis; it belongs along the keys, the last one."),
+    (with_the_zoos("softmax_flat"), "What does each row of your weights sum to?",
+     "One softmax runs over the whole matrix; each row needs its own."),
+    (with_the_zoos("cosine"), "Does a longer query change your weights? Should it?",
+     "Queries and keys are brought to length 1 first; the dot product takes them as they are."),
+    (_queries_and_keys_exchanged, "In your products, does row i belong to the query of token i?",
+     "W_q makes the keys, and W_k the queries."),
+    (_keys_and_values_exchanged, "Which of the three matrices may have another width than the others?",
+     "W_k makes the values, and W_v the keys."),
+    (_transposed, "Tokens are rows: which side of x does a matrix stand on?",
+     "The matrices are transposed: q = x W_q, with W_q of shape (D, d)."),
+    (_keys_as_values, "What is averaged in step 4?", "The keys are averaged; it should be the values, x W_v."),
+    (_values_as_keys, "What is each query compared with?",
+     "Queries are compared with the values; it should be the keys, x W_k."),
+    (_exponentials, "What does each row of your weights sum to?", "The exponentials are not divided by their sum."),
+    (_scaled_by_the_model, "Which vectors does the dot product run over, and how wide are they?",
+     "The logits are divided by √D, the root of a token's width; d is the width of a query."),
+    (_scaled_by_the_values, "What does a logit know of the values?",
+     "The logits are divided by the root of a value's width; d is the width of a query."),
+    (_tokens_as_values, "What does W_v do in your code?", "The tokens themselves are averaged; it should be x W_v."),
+    (_one_projection, "What does W_k do in your code?", "W_q makes the queries and the keys; the keys are x W_k."),
+    (_without_projections, "What do W_q and W_k do in your code?",
+     "Tokens are compared as they are; it should be x W_q with x W_k."),
+    (_scores_as_weights, "Can an attention weight be negative?", "The logits are used as weights: softmax is missing."),
+    (_scaled_too_late, "What does each row of your weights sum to?",
+     "The division by √d comes after softmax, not before."),
+    (_other_way_round, "out = p v: which axis of p belongs to the keys?", "The weights are transposed before the sum."),
+    (_worst_first, "Which key gets the most weight, the best or the worst?", "The logits have the wrong sign."),
+    (_scores_for_weights, "The output is right. Do the rows of what you return beside it sum to 1?",
+     "You return the logits beside the output; it should be the weights, after softmax."),
+    (_without_itself, "Is the diagonal of your weights 0?", "A token cannot see itself; it is one of its own keys."),
+)  # fmt: skip
 
 
 SELF_LOOKUP = Spec(
@@ -206,7 +273,7 @@ SELF_LOOKUP = Spec(
     case=_case,
     ours=lambda: SimpleNamespace(self_lookup=self_lookup),
     properties=[],
-    outputs=("out", "weights"),
+    outputs=("out", "p"),
     oracle=_by_loops,
     scale=_size,
 )
@@ -222,16 +289,48 @@ EXERCISES = (
             _temperature,
             tolerance=0.01,
             tempting=(
-                (lambda: math.log(9) / 2, "That is 1/τ: what the scores are multiplied by."),
-                (lambda: 2 / math.log(10), "You took the ratio 0.9 / 1. The other key has the rest, not all."),
-                (lambda: math.log(9), "That is the lead that is needed at temperature 1. Here it is 2."),
-                (lambda: 2 * math.log(9), "Multiplied where a division belongs: should it be colder or warmer than 1?"),
+                (lambda: math.log(9) / 2, "What you computed multiplies the logits. Is that τ, or 1/τ?"),
+                (lambda: 2 / math.log(10), "You compared 0.9 with 1. How much weight does the other key have?"),
+                (lambda: math.log(9), "That is the lead that is needed at temperature 1. But what is the lead here?"),
+                (lambda: 2 * math.log(9), "Should it be colder or warmer than at 88 %, that is, than 1?"),
             ),
         ),
         hints=(
-            "Two weights, 0.9 and 0.1. What is their ratio, and what does softmax say it is?",
-            "The ratio of two weights is e to the difference of their scores, divided by τ. Take the logarithm.",
+            "The two weights are 0.9 and 0.1. What is their ratio, and what does softmax say that it is?",
+            "The ratio of two weights is e to the power of (the difference of their logits) / τ. Set it to 0.9 / 0.1, "
+            "and take the logarithm on both sides.",
         ),
+        why="e^(2/τ) = 9, so τ = 2 / ln 9. A weight knows nothing but the lead, divided by the temperature.",
+    ),
+    Exercise(
+        "my_softmax",
+        "write the op",
+        difficulty=2,
+        minutes=8,
+        task="my_softmax(s) -> p, along the last axis",
+        grader=Function("softmax", tempting=WRONG_SOFTMAX, also=_of_one_row),
+        hints=(
+            "What may you subtract from all logits of a row without changing its weights? Which choice keeps every "
+            "exponential at most 1?",
+            "Subtract each row's own largest logit, s.max(axis=-1, keepdims=True); take exponentials; divide by their "
+            "sum along the same axis. keepdims=True keeps the axis, with length 1, so that the shapes fit.",
+        ),
+        why="Only differences count, so the largest logit of a row may be moved to 0: its exponential is 1, and no "
+        "other is larger. Those that underflow to 0 had no weight worth a float.",
+    ),
+    Exercise(
+        "self_lookup",
+        "write the op",
+        difficulty=2,
+        minutes=10,
+        task="self_lookup(x, W_q, W_k, W_v) -> out, p",
+        grader=Function(SELF_LOOKUP, tempting=TEMPTING),
+        hints=(
+            "Which shape should each of q, k, v, s, p and out have? Print yours, and compare.",
+            "Write a line for each of q, k, v, s, p, out. k.swapaxes(-1, -2) exchanges the last two axes only, "
+            "whatever stands before them; √d is the root of the last axis of q.",
+        ),
+        why="These are the four steps, with axes counted from the end: so the same lines do one sentence and a batch.",
     ),
     Exercise(
         "zero_query",
@@ -243,56 +342,50 @@ EXERCISES = (
             _zero_query,
             tolerance=0.01,
             tempting=(
-                (lambda: 0.0, "The scores are 0. The weights are not: what is softmax of equal numbers?"),
-                (lambda: sum(VALUES), "That is the sum: it would need weights of 1 each. What must they sum to?"),
-                (lambda: max(VALUES), "That would be a hard choice of the largest value. Who has chosen?"),
-                (lambda: VALUES[0], "The first of three equals: argmax says so, softmax does not."),
-                (lambda: VALUES[1], "That is the middle one: the median. What is the mean?"),
+                (lambda: 0.0, "The logits are 0. But what is softmax of three equal numbers?"),
+                (lambda: sum(VALUES), "That is the sum of the values. What must the weights sum to?"),
+                (lambda: max(VALUES), "Which key would have to lead for this?"),
+                (lambda: VALUES[0], "That is the value of the first key. Does softmax know which key comes first?"),
+                (lambda: VALUES[1], "That is the median of the values. What is their mean?"),
             ),
         ),
         hints=(
-            "What is the dot product of zeros with any key?",
-            "Three equal scores, three equal weights that sum to 1.",
+            "What is the dot product of a vector of zeros with any key?",
+            "Three equal logits give three equal weights, and these sum to 1.",
         ),
-    ),
-    Exercise(
-        "self_lookup",
-        "write the op",
-        difficulty=2,
-        minutes=10,
-        task="self_lookup(x, W_q, W_k, W_v) -> out, weights",
-        grader=Function(SELF_LOOKUP, tempting=_tempting()),
-        hints=(
-            "Five lines, one for each name: q, k, v, weights, out. Write its shape behind each.",
-            "k.swapaxes(-1, -2) turns the last two axes only, whatever stands before them; √d is the root of how many "
-            "entries one query has.",
-        ),
+        why="The weights are 1/3 each, whatever the keys are, so the output is the mean of the values.",
     ),
     Exercise(
         "normalises_over_keys",
         "write the property that kills this bug",
         difficulty=2,
         minutes=8,
-        task="normalises_over_keys(attention) -> True where each query's weights are its own, False where softmax went "
-        "along the queries",
+        task="normalises_over_keys(attention) -> True if each query's weights sum to 1, False if softmax ran along the "
+        "queries",
         grader=Property("attention", "softmax_axis", gives=("attention",)),
         hints=(
-            "Which sums are 1? And with which sizes of n and m can rows and columns be told apart?",
-            "Without looking at weights: if all values are 1, what is every output? Or: may your answer depend on who "
-            "else is asking?",
+            "Which sums of the weights are 1 in a correct attention? With which numbers of queries and keys do the "
+            "sums of rows and of columns differ?",
+            "Draw several queries and several keys, call out, p = attention(q, k, v), and test that p.sum(axis=-1) "
+            "is near 1. Or leave the weights alone: if all values are 1, every output must be 1.",
         ),
+        why="An average of ones is one. If columns sum to 1 instead of rows, the outputs are the rows' sums, "
+        "and these are something else.",
     ),
     Exercise(
         "reads_the_values",
         "write the property that kills this bug",
         difficulty=2,
         minutes=8,
-        task="reads_the_values(attention) -> True where values are mixed, False where keys are mixed in their place",
+        task="reads_the_values(attention) -> True if values are averaged, False if keys are averaged in their place",
         grader=Property("attention", "keys_as_values", gives=("attention",)),
         hints=(
-            "The output is linear in V. What does that say of v and 2 v?",
-            "If the bug lives: it can only be where k and v have one shape, or shapes would give it away. Which shapes "
-            "did you try?",
+            "If you double v and leave q and k alone, what happens to the output of a correct attention? And to that "
+            "of the bug?",
+            "Compare attention(q, k, 2 * v)[0] with 2 * attention(q, k, v)[0]. Give k and v the same shape: with other "
+            "shapes the bug does not happen.",
         ),
+        why="The weights come from q and k alone, so doubled values give doubled outputs. An attention that never "
+        "reads v gives the same output twice.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Exercises of chapter 04, the backward pass."""
+"""Exercises of chapter 04, attention backwards."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -12,37 +12,26 @@ from ..exercise import Exercise
 from ..graders import Function, Number, Property
 
 CHAPTER = 4
-X = np.array([[1.0, 2.0, 0.0], [3.0, -1.0, 1.0]])     # of blamed_weight: two tokens,
-DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and what came back
-
-
-def _blame() -> np.ndarray:
-    return ops.linear_backward(DY, X, np.zeros((3, 2)))[1]
-
-
-def _best_step() -> int:
-    """The exponent k for which differences with h = 10^k come nearest to the backward, for attention in float64."""
-    rng = np.random.default_rng(1)
-    q, k, v = (rng.standard_normal(shape) for shape in ((3, 4), (5, 4), (5, 2)))
-    out, weights = ops.attention(q, k, v)
-    u = rng.standard_normal(out.shape)
-    derived = ops.attention_backward(u, q, k, v, weights)[0]
-
-    def error(h: float) -> float:
-        slopes = np.zeros_like(q)
-        for i in np.ndindex(q.shape):
-            nudge = np.zeros_like(q)
-            nudge[i] = h
-            up, down = (ops.attention(x, k, v)[0] for x in (q + nudge, q - nudge))
-            slopes[i] = np.sum(u * (up - down)) / (2 * h)
-        return float(np.median(np.abs(slopes - derived)))
-
-    return min(range(-14, 0), key=lambda exponent: error(10.0**exponent))
 
 
 def _attention(q: Any, k: Any, v: Any) -> Any:
-    """The library's, without the options that the chapter has not come to yet."""
-    return ops.attention(q, k, v)
+    """The library's, without the options that the chapter has not come to yet.
+
+    The weights are returned twice: a backward may call them `weights`, as the library's does, or otherwise.
+    """
+    out, weights = ops.attention(q, k, v)
+    return out, weights, weights
+
+
+def _key_bias() -> float:
+    """The norm of db_k of six tokens' self-attention, without the rounding."""
+    rng = np.random.default_rng(5)
+    x, target = rng.standard_normal((6, 4)), rng.standard_normal((6, 2))
+    (W_q, W_k, W_v), (b_q, b_k, b_v) = rng.standard_normal((3, 4, 2)), rng.standard_normal((3, 2))
+    q, k, v = (ops.linear(x, W, b) for W, b in ((W_q, b_q), (W_k, b_k), (W_v, b_v)))
+    out, p = ops.attention(q, k, v)
+    dk = ops.attention_backward(out - target, q, k, v, p)[1]
+    return round(float(np.linalg.norm(ops.linear_backward(dk, x, W_k)[2])), 9)
 
 
 def _tied(x: Any, W: Any) -> Any:
@@ -55,7 +44,7 @@ def _tied_backward(dy: Any, x: Any, W: Any) -> Any:
 
 
 def _both_ways(dy: Any, x: Any, W: Any) -> tuple[Any, Any, Any]:
-    """-> dW by the first reading, by the second, and dx."""
+    """-> dW by the first use, by the second, and dx."""
     dh, dW_second, _ = ops.linear_backward(dy, x @ W, W.T)
     dx, dW_first, _ = ops.linear_backward(dh, x, W)
     return dW_first, dW_second.T, dx
@@ -68,7 +57,7 @@ def _tied_case(draw: CaseDrawer) -> dict[str, Any]:
 
 
 def _with_dW(of: Any) -> Any:
-    """A backward of `tied` with the right dx, and `of(by the first reading, by the second)` for dW."""
+    """A backward of `tied` with the right dx, and `of(by the first use, by the second)` for dW."""
 
     def backward(dy: Any, x: Any, W: Any) -> Any:
         first, second, dx = _both_ways(dy, x, W)
@@ -89,111 +78,129 @@ TIED = Spec(
     wrt=("x", "W"),
 )
 
+def _scaled(dq_by: float, dk_by: float) -> Any:
+    """A backward of attention whose dq and dk are multiplied by these powers of √d."""
+
+    def backward(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
+        dq, dk, dv, _ = ops.attention_backward(dout, q, k, v, p)
+        return dq * q.shape[-1] ** (dq_by / 2), dk * q.shape[-1] ** (dk_by / 2), dv
+
+    return backward
+
+
+WHICH_LINE = "Which forward line has both q and k in it? What else stands in that line?"
+WRONG_SCALE = (
+    (_scaled(0, 1), WHICH_LINE, "dk is not multiplied by c."),
+    (_scaled(1, 0), WHICH_LINE, "dq is not multiplied by c."),
+    (_scaled(1, 1), WHICH_LINE, "Neither dq nor dk is multiplied by c."),
+)
+
+WRONG_TIED = (
+    (_with_dW(lambda first, second: first), "How many times does the forward use W?", "dW has only the way along h = "
+        "x W."),
+    (_with_dW(lambda first, second: second), "How many times does the forward use W?", "dW has only the way along y "
+        "= h Wᵀ."),
+    (_with_dW(lambda first, second: (first + second) / 2), "What does a value that is used twice get, a mean or a sum?",
+     "dW is the mean of the two ways, not their sum."),
+    (_with_dW(lambda first, second: first - second), "Do the two ways pull in the same sense?",
+     "One of the two ways has the wrong sign."),
+    (_with_dW(lambda first, second: 2 * first), "Are the two ways the same?", "dW has the way along h = x W twice."),
+    (_with_dW(lambda first, second: 2 * second), "Are the two ways the same?", "dW has the way along y = h Wᵀ twice."),
+)  # fmt: skip
+
 EXERCISES = (
-    Exercise(
-        "blamed_weight",
-        "predict the number",
-        difficulty=1,
-        minutes=4,
-        task="dW[0, 1], from x and dy of two tokens",
-        grader=Number(
-            lambda: _blame()[0, 1],
-            tolerance=1e-6,
-            tempting=(
-                (lambda: X[0, 0] * DY[0, 1], "That is token 0's part. Token 1 used the same weight."),
-                (lambda: X[1, 0] * DY[1, 1], "That is token 1's part. Token 0 used the same weight."),
-                (lambda: _blame()[0, 1] / 2, "That is the mean over tokens. Does each token's error count half?"),
-                (lambda: _blame()[1, 0], "That is dW[1, 0]. Which index is the input's, which the output's?"),
-            ),
-        ),
-        hints=(
-            "Nudge W[0, 1] by δ. By how much does each token's output 1 move?",
-            "y[t, 1] moves by x[t, 0] δ, and costs dy[t, 1] for every unit. What do the two tokens cost together?",
-        ),
-    ),
-    Exercise(
-        "my_linear_backward",
-        "derive the backward",
-        difficulty=2,
-        minutes=10,
-        task="dx, dW, db of y = x W + b, from dy, x and W",
-        grader=Function("linear", part="backward"),
-        hints=(
-            "<A, BC> = <BᵀA, C>. Which of A, B, C are dy, x and δW? Shapes tell you whether you moved the right one.",
-            "Make one long matrix of all tokens first, (N, i) and (N, o): then the products sum over tokens by "
-            "themselves. b reached every token: what does a broadcast become on the way back?",
-        ),
-    ),
     Exercise(
         "my_attention_backward",
         "derive the backward",
         difficulty=3,
         minutes=15,
-        task="dq, dk, dv from dout, q, k, v and the weights, in five lines",
-        grader=Function("attention", part="backward", forward=_attention),
+        task="dq, dk, dv from dout, q, k, v and the attention weights p, in five lines",
+        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
         hints=(
-            "From the last forward line to the first: out = p v gives dv and dp, p = softmax(s) gives ds, s = c q kᵀ "
-            "gives dq and dk. Write the shape beside each.",
-            "raw is gone: c now belongs to dq and to dk. Transpose the last two axes with swapaxes(-1, -2), and keep "
-            "the row sum's axis, so that it lines up with its row.",
+            "From the last forward line to the first: which gradients does out = p v give, which p = softmax(s), and "
+            "which "
+            "s = c q kᵀ? What is the shape of each?",
+            "dv = pᵀ dout, dp = dout vᵀ, ds is softmax's backward. In s = c q kᵀ the constant multiplies the whole "
+            "product, so "
+            "it belongs to dq and to dk. Transpose the last two axes with swapaxes(-1, -2).",
         ),
+        why="Each line undoes one forward line. δs = c δq kᵀ + c q δkᵀ, so <ds, δs> = <c ds k, δq> + <c dsᵀ q, δk>. "
+            "swapaxes(-1, -2) in place of .T leaves the leading axes where they are.",
     ),
     Exercise(
-        "mended_tied_backward",
+        "repaired_backward",
         "find the bug",
         difficulty=2,
         minutes=8,
-        task="hasty_tied_backward, put right",
-        grader=Function(
-            TIED,
-            part="backward",
-            forward=_tied,
-            tempting=(
-                (_with_dW(lambda first, second: first), "This is what comes back along h = x W. Is that all?"),
-                (_with_dW(lambda first, second: second), "This is what comes back along y = h Wᵀ. Is that all?"),
-                (_with_dW(lambda first, second: (first + second) / 2), "That is the mean. Do the two ways add up?"),
-                (_with_dW(lambda first, second: first - second), "Two ways, and one of them with the wrong sign."),
-                (_with_dW(lambda first, second: 2 * first), "Twice one way is not both ways: they differ."),
-                (_with_dW(lambda first, second: 2 * second), "Twice one way is not both ways: they differ."),
-            ),
-        ),
+        task="buggy_backward with its one wrong line put right",
+        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
         hints=(
-            "check('mended_tied_backward', hasty_tied_backward) says which gradient is wrong. How many lines make it?",
-            "Each line is right about the line it undoes. What happens to the first answer when the second is given?",
+            "check('repaired_backward', buggy_backward) says which gradient is wrong. Which line makes it?",
+            "s = c q kᵀ: the constant multiplies the whole product, so every gradient that passes through s is "
+            "multiplied by c.",
         ),
+        why="From δs = c q δkᵀ comes dk = c dsᵀ q. Without c, dk is √d times too large: the shapes fit and a model "
+            "still "
+            "learns, at another speed for keys than for queries.",
     ),
     Exercise(
-        "best_step",
+        "repaired_tied_backward",
+        "find the bug",
+        difficulty=2,
+        minutes=8,
+        task="buggy_tied_backward, put right",
+        grader=Function(TIED, part="backward", forward=_tied, tempting=WRONG_TIED),
+        hints=(
+            "check('repaired_tied_backward', buggy_tied_backward) says which gradient is wrong. How many lines make "
+            "it?",
+            "Each line is right about the forward line that it undoes, but the second dW overwrites the first. They "
+            "must be "
+            "added.",
+        ),
+        why="The forward uses W twice, so dW is the sum of two parts. An `=` where a `+=` should be keeps only the "
+            "last.",
+    ),
+    Exercise(
+        "key_bias_gradient",
         "predict the number",
         difficulty=2,
-        minutes=5,
-        task="k of h = 10^k, the best step of differences in float64",
+        minutes=4,
+        task="‖db_k‖, the norm of the gradient of a bias that is added to every key",
         grader=Number(
-            _best_step,
-            tolerance=0.21,
+            _key_bias,
+            tolerance=1e-6,
             tempting=(
-                (lambda: 5, "A step of 10⁵ is a leap. Smaller than 1: which sign has k?"),
-                (lambda: -16, "x + h is x itself then, or nearly. What is left of the difference?"),
-                (lambda: -8, "That would do for nudging one way only, where the error is h. Both ways it is h²."),
-                (lambda: -2, "That is about where float32 has its best step. float64 has twice the digits."),
+                (lambda: 1.0, "Add the same vector to every key: by how much does each logit of a row move?"),
+                (lambda: 6.0, "db_k is the sum of dk over six keys. What do the entries of a row of ds add up to?"),
             ),
         ),
         hints=(
-            "One error grows like h², the other like ε / h with ε = 10^-16. The best step is where neither is larger.",
-            "h² = ε / h, so h³ = ε.",
+            "Add the same vector b to every key. By how much does each logit of row i move, and what does softmax "
+            "make of that?",
+            "db_k = Σ_j dk_j = c Σ_i (Σ_j ds_ij) q_i. Each row of ds sums to a number that you know from chapter 03.",
         ),
+        why="Every logit of row i moves by the same c q_i · b, and softmax does not notice what a whole row has in "
+            "common. The "
+            "output does not depend on b, so its gradient is 0: such a bias never learns.",
     ),
     Exercise(
-        "not_fooled_by_ones",
+        "same_for_keys_and_queries",
         "write the property that kills this bug",
         difficulty=3,
-        minutes=12,
-        task="not_fooled_by_ones(linear, linear_backward) -> True where right, False where db forgets dy",
-        grader=Property("linear", "db_ones", gives=("linear", "linear_backward")),
+        minutes=10,
+        task="same_for_keys_and_queries(attention, attention_backward) -> False where dk lacks the scale, True where "
+            "right",
+        grader=Property("attention", "no_scale_dk", gives=("attention", "attention_backward"), others=("no_scale_dq",)),
         hints=(
-            "What should come back for twice the dy? Or: take a random u for dy, and hold <u, δy> against <db, δb>.",
-            "y is linear in b: <u, linear(x, W, b + δ) - linear(x, W, b)> is <db, δ> for every δ, and it need not be "
-            "small.",
+            "Double every query and halve every key: what happens to the output? What does that say of dq and dk, "
+            "taken "
+            "together?",
+            "Let q become (1 + t) q and k become k / (1 + t). The loss does not move, and to first order δq = t q, "
+            "δk = -t k. "
+            "Put these into <dq, δq> + <dk, δk>.",
         ),
+        why="Only the product q kᵀ is used, so <dq, q> - <dk, k> must be 0. Both equal Σ ds ⊙ s. A scale that is "
+            "forgotten on one "
+            "side makes them differ by √d.",
     ),
-)
+)  # fmt: skip

@@ -1,0 +1,137 @@
+"""How long is each chapter, and are its exercises fair? Right answers in many styles, and wrong ones, are graded.
+
+    python benchmarks/course.py              all chapters
+    python benchmarks/course.py 3 4          these, the others as they were measured before
+
+Writes benchmarks/results/course.json and course.md. The answers are those of tests/course/answers/: at least five right
+ones in different styles and ten wrong ones for each exercise that asks for code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tqdm import tqdm
+
+from benchmarks.machine import RESULTS, describe_code
+from tests.course.answers import found, title
+from tinyattn.course.chapters import SECONDS_A_FORMULA, SECONDS_A_LINE, WORDS_A_MINUTE, Chapter, chapters
+from tinyattn.course.exercise import RIGHT
+from tinyattn.course.exercises import BY_NAME
+from tinyattn.files import write_atomically
+
+RESULT, PAGE = RESULTS / "course.json", RESULTS / "course.md"
+CODE = ("tinyattn/course", "tests/course/answers", "notebooks")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # the wrong answers' own
+    chosen = chapters(options.chapters)
+    measured = json.loads(RESULT.read_text())["chapters"] if RESULT.exists() else {}
+    right, wrong = found()
+    names = [e.name for chapter in chosen for e in chapter.exercises if e.name in right]
+    with tqdm(names, unit="exercise") as bar:
+        graded = {name: graded_answers(name, right[name], wrong[name]) for name in bar}
+    there = [f"{chapter.number:02}" for chapter in chapters()]
+    measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) for chapter in chosen}
+    result = {"machine": describe_code(*CODE), "chapters": {n: measured[n] for n in there if n in measured}}
+    write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
+    write_atomically(PAGE, page(result).encode())
+    print(page(result))
+
+
+def measured_chapter(chapter: Chapter, graded: dict[str, Any]) -> dict[str, Any]:
+    """Its size, and how the answers to its exercises were judged."""
+    size = chapter.size()
+    return {
+        "title": chapter.title,
+        "words": size.words,
+        "lines": size.lines,
+        "formulas": size.formulas,
+        "predictions": size.predictions,
+        "exercises": len(chapter.exercises),
+        "minutes of exercises": size.exercises,
+        "minutes": size.minutes,
+        "answers": {e.name: graded[e.name] for e in chapter.exercises if e.name in graded},
+    }
+
+
+def graded_answers(name: str, right: tuple[Any, ...], wrong: tuple[Any, ...]) -> dict[str, Any]:
+    """How many right answers are accepted and wrong ones refused, and which bugs are named."""
+    grader = BY_NAME[name].grader
+    refused = [title(answer) for answer in right if grader(answer).outcome != RIGHT]
+    judged = [(title(answer), bug, grader(answer)) for answer, bug in wrong]
+    return {
+        "right": len(right),
+        "right ones refused": refused,
+        "wrong": len(wrong),
+        "wrong ones accepted": [which for which, _, grade in judged if grade.outcome == RIGHT],
+        "in the zoo": sum(bool(bug) for _, bug, _ in judged),
+        "named rightly": sum(bug in grade.named for _, bug, grade in judged if bug),
+        "named wrongly": [which for which, bug, grade in judged if grade.named and bug not in grade.named],
+        "own question": sum(bool(grade.question) for *_, grade in judged),
+    }
+
+
+def page(result: dict[str, Any]) -> str:
+    """The page of the results."""
+    rows = result["chapters"].values()
+    answers = [(row["title"], name, told) for row in rows for name, told in row["answers"].items()]
+    counts = {key: sum(_count(told[key]) for *_, told in answers) for key in answers[0][2]} if answers else {}
+    lines = [
+        "# The course in numbers",
+        "",
+        "| chapter | words | lines of code | exercises | minutes: reading | exercises | together |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for row in rows:
+        reading = row["minutes"] - row["minutes of exercises"]
+        cells = (row["words"], row["lines"], row["exercises"], reading, row["minutes of exercises"], row["minutes"])
+        lines.append(f"| {row['title']} | " + " | ".join(f"{cell:,}" for cell in cells) + " |")
+    lines += [
+        "",
+        f"Minutes are computed: {WORDS_A_MINUTE} words a minute, {SECONDS_A_LINE} s for a line of code that is shown, "
+        f"{SECONDS_A_FORMULA} s for a displayed formula, a minute for each prediction, and the announced time of each "
+        "exercise. Words are those of the text without formulas; lines are those of the reader's notebook that are "
+        "neither blank, nor comments, nor folded away.",
+        "",
+        "## Are the exercises fair?",
+        "",
+        f"Of {counts.get('right', 0)} right answers in different styles, {counts.get('right ones refused', 0)} are "
+        f"refused. Of {counts.get('wrong', 0)} wrong ones, {counts.get('wrong ones accepted', 0)} are accepted. "
+        f"{counts.get('in the zoo', 0)} of these have a bug of the zoo: {counts.get('named rightly', 0)} are named, "
+        f"{counts.get('named wrongly', 0)} are named wrongly; a question of their own meets "
+        f"{counts.get('own question', 0)}, the others the exercise's.",
+        "",
+        "| exercise | right | accepted | wrong | refused | in the zoo | named | named wrongly | own question |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for _, name, told in answers:
+        counted = (
+            told["right"], told["right"] - len(told["right ones refused"]), told["wrong"],
+            told["wrong"] - len(told["wrong ones accepted"]), told["in the zoo"], told["named rightly"],
+            len(told["named wrongly"]), told["own question"],
+        )  # fmt: skip
+        lines.append(f"| `{name}` | " + " | ".join(map(str, counted)) + " |")
+    machine = result["machine"]
+    lines += ["", f"Made by `python benchmarks/course.py` at commit {machine['commit']}, {machine['date']}.", ""]
+    return "\n".join(lines)
+
+
+def _count(value: Any) -> int:
+    return len(value) if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""`tinyattn course status`: verdicts as they were saved, and nothing executed."""
+
+import json
+
+import pytest
+
+from tinyattn.cli import main
+from tinyattn.course.chapters import chapters
+from tinyattn.course.status import progress
+
+
+def notebook(*saved, stream=False):
+    """A notebook with a cell for each pair of an exercise's name and the text that its check left."""
+    cells = [{"cell_type": "markdown", "source": "✓ score_std: in a text"}]
+    for name, said in saved:
+        output = {"output_type": "stream", "name": "stdout", "text": [said + "\n"]}
+        if not stream:
+            output = {"output_type": "execute_result", "data": {"text/plain": said.splitlines(keepends=True)}}
+        cells.append({"cell_type": "code", "source": [f'check("{name}", {name})'], "outputs": [output] if said else []})
+    return json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 5, "metadata": {}})
+
+
+def states(folder):
+    found, problems = progress(folder, chapters())
+    return {name: state for each in found for name, state in each.exercises.items()}, problems
+
+
+def test_solved_tried_and_untouched(tmp_path):
+    right, wrong = "✓ score_std: right. The library computes 16.", "✗ my_attention: wrong shape.\n  expected"
+    (tmp_path / "a.ipynb").write_text(notebook(("score_std", right), ("my_attention", wrong), ("nine_tenths", "")))
+    (tmp_path / "b.ipynb").write_text(notebook(("zero_query", "· zero_query: not answered yet"), stream=True))
+    known, problems = states(tmp_path)
+    assert problems == []
+    assert known["score_std"] == "solved"
+    assert known["my_attention"] == "tried"
+    assert set(known.values()) == {"solved", "tried", "untouched"}
+    assert known["nine_tenths"] == known["zero_query"] == "untouched"
+
+
+def test_the_best_of_several_verdicts_counts(tmp_path):
+    (tmp_path / "a.ipynb").write_text(
+        notebook(("score_std", "✓ score_std: right."), ("score_std", "✗ score_std: 3 is too small."), stream=True)
+    )
+    assert states(tmp_path)[0]["score_std"] == "solved"
+
+
+def test_time_left_is_that_of_what_is_not_solved(tmp_path):
+    (tmp_path / "a.ipynb").write_text(notebook(("score_std", "✓ score_std: right.")))
+    chapter = next(c for c in chapters() if any(e.name == "score_std" for e in c.exercises))
+    [found], _ = progress(tmp_path, [chapter])
+    assert found.minutes_left == sum(e.minutes for e in chapter.exercises if e.name != "score_std")
+    (tmp_path / "a.ipynb").write_text(notebook())
+    [found], _ = progress(tmp_path, [chapter])
+    assert found.minutes_left == chapter.size().minutes
+
+
+def test_the_command_tells_it(tmp_path, capsys):
+    (tmp_path / "a.ipynb").write_text(notebook(("my_attention", "✗ my_attention: wrong shape.")))
+    assert main(["course", "status", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert "tried, and not solved yet: my_attention" in out
+    total = sum(len(chapter.exercises) for chapter in chapters())
+    assert f"0 of {total} exercises are solved; " in out
+
+
+BROKEN = ["{", "[]", '{"cells": 3}', '{"cells": [3]}', "\udcff",
+          '{"cells": [{"cell_type": "code", "source": "check(", "outputs": [3]}]}']  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BROKEN)
+def test_a_file_that_is_no_notebook_is_said_and_the_others_read(tmp_path, capsys, text):
+    (tmp_path / "a.ipynb").write_bytes(text.encode("utf-8", "surrogateescape"))
+    (tmp_path / "b.ipynb").write_text(notebook(("score_std", "✓ score_std: right.")))
+    assert main(["course", "status", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "a.ipynb cannot be read as a notebook: " in out
+    assert "1 of " in out
+
+
+def test_a_folder_without_notebooks_is_refused(tmp_path, capsys):
+    assert main(["course", "status", str(tmp_path)]) == 2
+    assert "holds no notebooks; `tinyattn course build --to" in capsys.readouterr().err
+    assert main(["course", "status", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere is not there, expected a folder of notebooks" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["course", "status", str(tmp_path / "file")]) == 2
+    assert "file is a file, expected a folder of notebooks" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""Accepted answers go on working: in the same process, in later notebooks, or the library's in their place."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.course import check, yours
+from tinyattn.course.answers import prepare
+from tinyattn.course.checking import recording
+
+ROOT = Path(__file__).parents[2]
+FIRST = '''
+import numpy as np
+from math import prod as product
+from tinyattn.course import check
+
+SCALE, PAIR = 1.0, (2, 3)
+
+def summed(x):
+    return SCALE * x.sum(axis=-1, keepdims=True) + 0 * product(PAIR)
+
+def my_softmax_backward(dp, p):
+    """A reader's."""
+    def inner(x):
+        return summed(x * p)
+    return p * (dp - np.asarray(inner(dp)))
+
+print(check("my_softmax_backward", my_softmax_backward))
+'''
+SECOND = """
+import numpy as np
+from tinyattn.course import yours
+f = yours("my_softmax_backward")
+print(f.__doc__, f(np.ones((2, 3)), np.full((2, 3), 1 / 3)).round(3) + 0.0)
+"""
+
+
+def run(code, folder):
+    env = {"PYTHONPATH": str(ROOT)}
+    call = [sys.executable, "-c", code]
+    done = subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def notebook_like(folder, name, code):
+    """Run a file: a function's source is then to be had, as it is in a notebook."""
+    (folder / name).write_text(code)
+    return run(f"exec(compile(open({name!r}).read(), {name!r}, 'exec'))", folder)
+
+
+def test_an_accepted_answer_is_used_in_a_later_notebook(tmp_path):
+    prepare(tmp_path)
+    assert "✓" in notebook_like(tmp_path, "first.py", FIRST)
+    kept = (tmp_path / "answers" / "my_softmax_backward.py").read_text()
+    assert "import numpy as np" in kept
+    assert "from math import prod as product" in kept
+    assert "PAIR = (2, 3)" in kept
+    said = run(SECOND, tmp_path)
+    assert said.startswith("my_softmax_backward: yours\nA reader's. [[0. 0. 0.]")
+
+
+def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
+    assert "✓" in notebook_like(tmp_path, "first.py", FIRST)
+    assert not list(tmp_path.glob("answers*"))
+    assert run(SECOND, tmp_path).startswith("my_softmax_backward: the library's, until yours is accepted\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("SCALE, PAIR = 1.0, (2, 3)", "SCALE, PAIR = np.ones(1), (2, 3)"),  # no source of an array
+        ("def my_softmax", "@(lambda f: lambda *args: f(*args))\ndef my_softmax"),
+    ],
+)
+def test_what_has_no_source_is_right_and_not_kept(tmp_path, change):
+    prepare(tmp_path)
+    assert "✓" in notebook_like(tmp_path, "first.py", FIRST.replace(*change))
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
+
+
+def test_a_file_that_cannot_be_used_is_said(tmp_path):
+    prepare(tmp_path)
+    (tmp_path / "answers" / "my_softmax_backward.py").write_text("def my_softmax_backward(")
+    said = run(SECOND, tmp_path)
+    assert "the library's, since answers/my_softmax_backward.py cannot be used (SyntaxError" in said
+
+
+def in_place_and_as_lists(dp, p):
+    dp -= (dp * p).sum(axis=-1, keepdims=True)
+    return (dp * p).tolist()
+
+
+def test_in_one_process(capsys):
+    def mine(dp, p):
+        return ops.softmax_backward(dp, p)
+
+    with recording():
+        assert yours("my_softmax_backward") is ops.softmax_backward
+        assert not check("my_softmax_backward", lambda dp, p: dp)
+        assert yours("my_softmax_backward") is ops.softmax_backward
+        assert check("my_softmax_backward", mine)
+        assert yours("my_softmax_backward").__wrapped__ is mine
+        assert check("my_softmax_backward", in_place_and_as_lists)
+        x = np.ones((2, 3))
+        dx = yours("my_softmax_backward")(x, x)
+        assert isinstance(dx, np.ndarray)
+        assert np.array_equal(x, np.ones((2, 3)))
+    with recording():
+        assert yours("my_softmax_backward") is ops.softmax_backward
+    assert capsys.readouterr().out.split("\n")[-2] == "my_softmax_backward: the library's, until yours is accepted"
+    out, p = yours("my_attention")(np.ones((1, 2)), np.ones((3, 2)), np.ones((3, 1)))
+    assert (out.shape, p.shape) == ((1, 1), (1, 3))
+
+
+def test_only_functions_can_be_used_further():
+    with pytest.raises(ValueError, match="score_std asks for a number, and only functions"):
+        yours("score_std")
+    with pytest.raises(ValueError, match="knows_the_scale asks for a property"):
+        yours("knows_the_scale")
+    with pytest.raises(ValueError, match="no exercise is called 'attention'"):
+        yours("attention")
