@@ -99,8 +99,8 @@ table("model | for Ada | for Ben", rows)
 # > **Attention is a weighted mean of what is there, with weights that are computed from what is there.**
 #
 # Chapter 01 says how. This model looks twice (`blocks=2`); the map below is the second look at Ada's history. A row is an
-# episode that looks, a column one that is looked at, a cell the weight in percent. The framed last
-# row makes the recommendation.
+# episode that looks, a column one that is looked at, a cell the weight in percent. The framed last row makes the
+# recommendation.
 #
 # **Predict:** where does the last row, `s3e3`, put large weights? How much goes to series 2, which Ada has finished?
 
@@ -109,11 +109,12 @@ ada = people["Ada"].split()
 _, weights = models["SASRec"].attention(ada)  # (blocks, heads, looking, looked at)
 percent = 100 * weights[1, 0]
 with style():
-    fig, ax = figure(size=(6.4, 5.6))
-    ax.imshow(np.ma.masked_equal(percent, 0), cmap=HEAT, vmin=0, vmax=45)
-    for i, j in zip(*np.tril_indices(len(ada)), strict=True):
-        colour = "white" if percent[i, j] < 25 else "black"
-        ax.text(j, i, f"{percent[i, j]:.0f}", ha="center", va="center", color=colour)
+    fig, ax = figure(size=(6.6, 5.3))
+    image = ax.imshow(np.ma.masked_equal(percent, 0), cmap=HEAT, vmin=0, vmax=50)
+    for j, weight in enumerate(percent[-1]):
+        colour = "white" if weight < 27 else "black"
+        ax.text(j, len(ada) - 1, f"{weight:.0f}", ha="center", va="center", color=colour)
+    fig.colorbar(image, ax=ax, fraction=0.04, extend="max")
     ax.axhspan(len(ada) - 1.5, len(ada) - 0.5, fill=False, ec=ORANGE, lw=3, clip_on=False)
     ax.set_xticks(range(len(ada)), ada, rotation=60)
     ax.set_yticks(range(len(ada)), ada)

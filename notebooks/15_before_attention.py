@@ -145,12 +145,12 @@ def count(f, x):
 
 
 # %%
-def unroll(step, x, d, p):
-    """All states h (..., n, d); a step is (x_t, state, p) -> h_t, state."""
+def unroll(step, x, d, cell):
+    """All states h (..., n, d); a step is (x_t, state, cell) -> h_t, state."""
     zeros = np.zeros_like(x, shape=(*x.shape[:-2], d))
     state, states = (zeros, zeros), []
     for t in range(x.shape[-2]):
-        h, state = step(x[..., t, :], state, p)
+        h, state = step(x[..., t, :], state, cell)
         states.append(h)
     return np.stack(states, axis=-2)
 
@@ -159,24 +159,24 @@ def sigmoid(s):
     return 1 / (1 + np.exp(-s))
 
 
-def tanh_step(x, state, p):
-    h = np.tanh(x @ p["W"] + state[0] @ p["U"])
+def tanh_step(x, state, cell):
+    h = np.tanh(x @ cell["W"] + state[0] @ cell["U"])
     return h, (h, h)
 
 
-def lstm_step(x, state, p):
+def lstm_step(x, state, cell):
     h, c = state
-    i, f, o, g = np.split(x @ p["W"] + h @ p["U"] + p["b"], 4, axis=-1)
+    i, f, o, g = np.split(x @ cell["W"] + h @ cell["U"] + cell["b"], 4, axis=-1)
     c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)  # forget some of the old, add some of the new
     h = sigmoid(o) * np.tanh(c)
     return h, (h, c)
 
 
 # %% tags=["hide-input"]
-def gru_step(x, state, p):
+def gru_step(x, state, cell):
     h = state[0]
     # r after the product with U, as in PyTorch: before it, a step would be one product deeper
-    (r, z, g), (hr, hz, hg) = (np.split(s, 3, axis=-1) for s in (x @ p["W"], h @ p["U"]))
+    (r, z, g), (hr, hz, hg) = (np.split(s, 3, axis=-1) for s in (x @ cell["W"], h @ cell["U"]))
     z = sigmoid(z + hz)
     h = (1 - z) * np.tanh(g + sigmoid(r + hr) * hg) + z * h
     return h, (h, h)
@@ -190,18 +190,18 @@ def recurrent(rng, d, gates, forget=0.0):
     return {"W": rng.standard_normal((d, gates * d)) / math.sqrt(d), "U": np.hstack(turns), "b": b}
 
 
-def self_attention(x, p):
+def self_attention(x, layer):
     """x (n, D) -> (n, D), one head."""
-    q, k, v = (x @ p[name]["W"] for name in ("query", "key", "value"))
-    return attention(q, k, v)[0] @ p["output"]["W"]
+    q, k, v = (x @ layer[name]["W"] for name in ("query", "key", "value"))
+    return attention(q, k, v)[0] @ layer["output"]["W"]
 
 
 def layers(rng, d):
     """{name: a function of x (n, d)}: three recurrences, and self-attention with its four matrices."""
     made = {}
     for name, step, gates in (("tanh", tanh_step, 1), ("GRU", gru_step, 3), ("LSTM", lstm_step, 4)):
-        made[name] = partial(unroll, step, d=d, p=recurrent(rng, d, gates))
-    made["attention"] = partial(self_attention, p=multi_head_init(rng, d, bias=False))
+        made[name] = partial(unroll, step, d=d, cell=recurrent(rng, d, gates))
+    made["attention"] = partial(self_attention, layer=multi_head_init(rng, d, bias=False))
     return made
 
 
@@ -221,6 +221,7 @@ table("n | depth: tanh | GRU | LSTM | attention", rows)
 # One product a token for the $\tanh$, three with gates; six in all for attention, however long the text: $q$, the scale, the logits,
 # the sum in softmax, the average of values, the output. This is the third column of table 1 in
 # [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762): $O(n)$ steps that wait for each other, against $O(1)$.
+# (A product counts as one step here, although adding up $d$ or $n$ numbers takes some more.)
 #
 # ### Must it wait?
 #
@@ -260,7 +261,7 @@ for n in (8, 64, 512):
 table("n | depth of the scan", rows)
 
 # %% [markdown]
-# Nine rounds for 512 tokens. "Recurrence cannot be parallelised" is true of the recurrences of 2017, because of what stands
+# Nine rounds for 512 tokens. That recurrence cannot run in parallel is true of the recurrences of 2017, because of what stands
 # between $h_{t-1}$ and $h_t$. Newer ones, such as Mamba, are linear there for this very reason (chapter 17).
 #
 # The depths are right. The numbers are not.
@@ -378,7 +379,7 @@ show_figure(
 # %% [markdown]
 # ## It forgets: how far does a gradient reach?
 #
-# The beginning of a long text fades, it is said, "even with LSTMs". How much of it is left? What a small change of the first token
+# The beginning of a long text fades, it is often said, even with LSTMs. How much of it is left? What a small change of the first token
 # does to the last state is a Jacobian, $\partial h_n / \partial x_1$; a gradient on its way back meets the same one. So first the way back.
 #
 # ### Exercise `my_rnn_backward` (derive the backward, ★★★, 25 min)
@@ -462,11 +463,11 @@ table(
 
 
 # %% tags=["hide-input"]
-def jacobian_norm(step, p, x):
+def jacobian_norm(step, cell, x):
     """‖∂ h_t / ∂ x_1‖ / √d for every t."""
     nudged = np.tile(x.astype(complex), (d, 1, 1))  # (d, n, d): one direction of x_1 each
     nudged[range(d), 0, range(d)] += 1e-30j
-    h = unroll(step, nudged, d, p)
+    h = unroll(step, nudged, d, cell)
     return np.linalg.norm(h.imag / 1e-30, axis=(0, 2)) / math.sqrt(d)
 
 
@@ -509,8 +510,8 @@ for name, bias in (("bias 0", 0), ("bias 1", 1), ("no forget gate", OPEN)):
     nets[f"LSTM, {name}"] = lstm_step, recurrent(np.random.default_rng(5), d, 4, forget=bias)
 
 norms = {}
-for name, (step, p) in nets.items():
-    every = jacobian_norm(step, p, x)
+for name, (step, its_cell) in nets.items():
+    every = jacobian_norm(step, its_cell, x)
     norms[name] = [every[n - 1] for n in lengths]
 norms["attention, random"] = [typical(random_matrices, n) for n in lengths]
 norms["attention, seeking"] = [typical(seeking, n) for n in lengths]
@@ -543,8 +544,8 @@ show_figure(
 # %% [markdown]
 # The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law. And three more things stand in this table:
 #
-# - "Even with LSTMs" depends on one bias. With a gate near 1/2, a hundred tokens leave $10^{-25}$; with a bias of 1, $10^{-12}$. Without the gate
-#   nothing fades: that was the purpose of the LSTM of 1997.
+# - How fast an LSTM forgets depends on one bias. With a gate near 1/2, $10^{-25}$ is left after 128 tokens; with a bias of 1, $10^{-12}$. Without the
+#   gate nothing fades: that was the purpose of the LSTM of 1997.
 # - A path of length 1 does **not** mean that all of the gradient arrives. Attention with random matrices averages $n$ tokens, and the first
 #   one's share falls about like $1/n$. That is a power of $n$, not an exponential: this is the gain.
 # - A query that looks for the first key gets nearly all of it, as if it stood next door.
@@ -669,7 +670,7 @@ check("letters_that_fit", letters_that_fit)
 # | recurrence is cheaper where $n < d$ | the wrong way round: where $n > d$ |
 # | attention is cheaper where $n < d$ | than a GRU. Than an LSTM where $n < 2d$, than a $\tanh$ recurrence never |
 # | recurrence cannot run in parallel | through a $\tanh$ no exact short cut is known; a linear one takes $\log_2 n$ rounds |
-# | the beginning fades, even with LSTMs | exponentially, with a forget gate that begins half open; not at all without that gate |
+# | the beginning fades, even with LSTMs | exponentially, with a forget gate that begins partly closed; not at all without that gate |
 # | path length 1, so nothing vanishes | attention with random matrices passes on about $1/n$; one that seeks, nearly all |
 # | one vector is a bottleneck | yes: a simple code has lost half of $d/4$ letters, and no code holds more than its bits |
 #
