@@ -8,9 +8,9 @@
 # two million runs. A backward pass finds the same million numbers for the price of about three runs. In this chapter you derive
 # it for the two operations that attention is made of, the matrix product and softmax. In chapter 04 you put them together.
 #
-# **You need:** matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
+# **You need**: matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
 #
-# **You will be able to:**
+# **You will be able to**:
 #
 # - say what a gradient is, and why it has the shape it has;
 # - derive the backward of a linear map and of softmax on paper, and write both;
@@ -253,8 +253,9 @@ show_arrays(
 )
 
 # %% [markdown]
-# Every entry of $J$ is a product with a factor near 0 as soon as one weight is near 1. Such a row is *saturated*: its logits
-# can move, and its weights hardly notice. Backward that means that hardly any gradient passes. Chapter 04 measures what follows.
+# Every entry of $J$ is a product with a factor near 0 as soon as one weight is near 1. This is the saturated row that you
+# nudged in chapter 02, in one formula: its logits move, its weights hardly do. Backward, hardly any gradient passes. Chapter 04 measures
+# what follows.
 #
 # The recipe gives the backward at once. $\langle dp, J\,\delta s \rangle = \langle J^\top dp, \delta s \rangle$, and $J$ is
 # symmetric, so

@@ -4,10 +4,10 @@
 # In self-attention a token does three things at once. It asks, as a query; it is compared, as a key; it passes something on, as a
 # value. Now the loss is a little too large. **How does the gradient find its way back to the token, along three paths at once?**
 #
-# **You need:** attention and its $1/\sqrt{d}$ from [chapter 02](02_scale.ipynb); from [chapter 03](03_gradients.ipynb) the rule
+# **You need**: attention and its $1/\sqrt{d}$ from [chapter 02](02_scale.ipynb); from [chapter 03](03_gradients.ipynb) the rule
 # $\langle A, BC \rangle = \langle B^\top A, C \rangle$, the backward of softmax, and finite differences.
 #
-# **You will be able to:**
+# **You will be able to**:
 #
 # - derive the backward of attention, each line from the forward line that it undoes;
 # - find a bug in a backward, by the first gradient that differs;
@@ -449,7 +449,7 @@ check("repaired_tied_backward", repaired_tied_backward)
 # queries, each with 16 random keys, with the division and without; a random gradient comes in at $p$. How much arrives at the
 # logits, as $ds$? And at the queries, as $dq = c\,ds\,k$?
 #
-# **Predict:** undivided, at $d = 1024$, nearly every row is saturated. Is the *mean* of $\lVert dq \rVert$ smaller than with the
+# **Predict:** undivided, at $d = 1024$, most rows are saturated. Is the *mean* of $\lVert dq \rVert$ smaller than with the
 # division?
 
 

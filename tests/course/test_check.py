@@ -231,16 +231,26 @@ def test_right_in_ordinary_cases_is_not_yet_right():
 
 
 def test_the_diagnosis_waits_until_it_is_asked_for():
-    def buggy(dout, q, k, v, weights):
-        dq, dk, dv, _ = ops.attention_backward(dout, q, k, v, weights)
-        return dq, dk * q.dtype.type(q.shape[-1] ** 0.5), dv
-
-    text, asked = told("repaired_backward", buggy), " ".join(told("repaired_backward", buggy, hint=2).split())
-    known = bug("attention", "no_scale_dk")
-    assert "expected  dk = [" in text
+    wrong = ZOO["softmax"].make(frozenset(["backward_no_sum"])).softmax_backward
+    text, asked = told("my_softmax_backward", wrong), " ".join(told("my_softmax_backward", wrong, hint=2).split())
+    known = bug("softmax", "backward_no_sum")
+    assert "expected  ds = [" in text
     assert known.says not in " ".join(text.split())
-    assert f"consider: {known.hint}" in asked
-    assert f"diagnosis: {known.says} (no_scale_dk)." in asked
+    assert f"question: {known.hint}" in asked
+    assert f"diagnosis: {known.says} ({known.name})." in asked
+
+
+def test_a_convention_is_as_good_unless_it_is_the_lesson():
+    def nan_rows(s, mask=None):
+        p = np.array(ops.softmax(s, mask))
+        return np.where(p.sum(axis=-1, keepdims=True) == 0, np.nan, p)
+
+    kind = Function("softmax")(nan_rows)
+    assert kind.outcome == "right"
+    assert kind.note.startswith("Another convention than the library's, and as good: ")
+    strict = Function("softmax", conventions=False)(nan_rows)
+    assert strict.outcome == "wrong"
+    assert strict.lines
 
 
 def split_heads(x, heads):

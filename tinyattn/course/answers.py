@@ -32,7 +32,8 @@ _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
 def yours(name: str) -> Any:
     """The reader's accepted answer to the exercise `name`, or the library's function where there is none.
 
-    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that says which. Raises ValueError for an unknown exercise, or one that asks for no function.
+    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that
+    says which. Raises ValueError for an unknown exercise, or one that asks for no function.
     """
     grader = find(name).grader
     if not isinstance(grader, Function):

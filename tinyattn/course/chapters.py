@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import linecache
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -169,11 +170,13 @@ class Chapter:
 
         Raises BrokenChapterError, with the line, where the chapter itself raises.
         """
+        name = f"{self.path} as run"  # a name of its own: inspect and tracebacks find the text that is run
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         try:
             with recording() as verdicts, contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(text, str(self.path), "exec"), {"__name__": self.path.stem})
+                exec(compile(text, name, "exec"), {"__name__": self.path.stem})
         except Exception as error:
-            here = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(self.path)]
+            here = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == name]
             line = text.split("\n")[(here[-1] or 1) - 1].strip() if here else ""
             raise BrokenChapterError(f"{self.path.name} raises {type(error).__name__}: {error}\n    {line}") from error
         return verdicts

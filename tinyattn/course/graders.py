@@ -98,8 +98,9 @@ class Function:
     `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise's own. With `part` "backward" the answer is
     the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
     `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
-    question for the reader who writes it and, as the case may be, the diagnosis. `also` is asked of an answer that
-    passed all properties: it returns in a sentence what is still wrong, or "".
+    question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
+    exercise is about the convention: another than the library's is then wrong. `also` is asked of an answer that passed
+    all properties: it returns in a sentence what is still wrong, or "".
     """
 
     spec: Any
@@ -107,13 +108,28 @@ class Function:
     forward: Callable[..., Any] | None = None
     takes: tuple[str, ...] = ()
     tempting: Tempting = ()
+    conventions: bool = True
     also: Callable[[Callable[..., Any]], str] | None = None
 
     def reference(self) -> Callable[..., Any]:
-        """The library's own function that the answer is to be."""
+        """The library's own function that the answer is to be; a backward with the gradients that are asked for."""
+        from ..check.subject import Subject
+
         spec = self._spec()
-        name = f"{spec.function}_backward" if self.part == "backward" else spec.function
-        return getattr(spec.ours(), name)
+        if self.part == "forward":
+            return getattr(spec.ours(), spec.function)
+        backward = getattr(spec.ours(), f"{spec.function}_backward")
+        if self.forward is None:
+            return backward
+        lacks = Subject(SimpleNamespace(**{spec.function: self.forward}), spec).lacks
+        asked = [i for i, name in enumerate(spec.wrt) if name not in lacks]
+
+        @functools.wraps(backward)
+        def fewer(*args: Any, **kwargs: Any) -> Any:
+            gradients = backward(*args, **kwargs)
+            return tuple(gradients[i] for i in asked)
+
+        return backward if len(asked) == len(spec.wrt) else fewer
 
     def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
         """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
@@ -146,9 +162,10 @@ class Function:
                 if empty is not None:
                     return empty
                 kind.kept.clear()
-                report = check_in_process(
-                    offered, spec, stages=stages, examples=EXAMPLES, time_limit=30.0, patience=PATIENCE
-                )
+                how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": PATIENCE}
+                report = check_in_process(offered, spec, **how)
+                if report.conventions and not self.conventions:
+                    report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
                 return Grade(WRONG, "it cannot be called.", (f"  {error}",))
         missing = [name for name in self.takes if name in report.lacks]
@@ -215,9 +232,9 @@ class Function:
         yield from ["  the smallest example found:"] if first.counterexample else []
         yield from ("    " + line for line in first.counterexample.splitlines())
         for name, x in differ.items():
-            yield from ("    " + line for line in f"expected  {show_case({name: x})}".splitlines())
             there = show_case({name: got[name]}) if name in got else f"no {name}"
-            yield from ("    " + line for line in f"got       {there}".splitlines())
+            for what, shown in (("expected", show_case({name: x})), ("got", there)):
+                yield f"    {what:10}" + shown.replace("\n", "\n" + " " * 14)
 
     def _gives_the_same_as(self, op: Any, wrong: Callable[..., Any], spec: Any) -> bool:
         """Whether the answer gives the same results as `wrong` on a few fixed cases."""
@@ -490,7 +507,7 @@ def _unwritten(answer: Callable[..., Any], offered: Any, spec: Any, part: str) -
         if isinstance(violation.__cause__, NotImplementedError):
             return UNWRITTEN
     except (TooLongError, Exception):  # reported in full when the properties are tried
-        return None
+        pass
     if returned and all(x is None for x in returned):
         return Grade(WRONG, f"{RETURNED_NONE}. Is the `return` missing?")
     return None

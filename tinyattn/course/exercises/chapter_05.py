@@ -1,6 +1,5 @@
 """Exercises of chapter 05, masks and what must never leak."""
 
-import itertools
 import math
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,6 @@ from ..graders import Function, Number, Property
 
 CHAPTER = 5
 SYMBOLS, POSITIONS = 8, 8    # of loss_of_a_cheat
-LENGTH = 10                  # of fewest_wrong_pairs: the tutorial's seq_len
 
 
 def _loss_of_a_cheat() -> float:
@@ -27,11 +25,8 @@ def _loss_of_a_cheat() -> float:
     return float(ops.cross_entropy(logits, targets))
 
 
-def _fewest_wrong_pairs() -> int:
-    """Over all masks of shape (1, 1, 1, LENGTH), tried one by one: pairs where it differs from the causal mask."""
-    causal = ops.causal_mask(LENGTH, like=np.zeros(1))
-    rows = np.array(list(itertools.product((False, True), repeat=LENGTH)))
-    return int(np.min(np.sum(rows[:, None, :] != causal, axis=(1, 2))))
+
+# --- my_masked_softmax: True = may look, and an empty row is zeros, in this course ------------------------------------
 
 
 # --- my_decoder_weights: a spec of its own, and a small zoo ---------------------------------------------------------
@@ -120,6 +115,11 @@ def _inverted(s: Any, lengths: Any) -> Any:
     return ops.softmax(s, ~((j <= i) & (j < real)))
 
 
+def _after_softmax(s: Any, lengths: Any) -> Any:
+    i, j, real = _places(s, lengths)
+    return np.asarray(ops.softmax(s) * ((j <= i) & (j < real)), s.dtype)
+
+
 DECODER = Spec(
     name="decoder_weights",
     says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
@@ -127,22 +127,71 @@ DECODER = Spec(
     case=_case,
     ours=lambda: SimpleNamespace(decoder_weights=_decoder_weights),
     properties=[],
-    outputs=("weights",),
+    outputs=("p",),
     oracle=_by_loops,
     scale=lambda case: 10.0,
 )
 TEMPTING = (
-    (_first_queries, "Your triangle begins in the upper left corner: query 0 is position 0 there. And here?"),
-    (_strict, "May a token see itself? Nothing is given away: it is the input, not the target."),
-    (_peeks, "Query i sees key i + 1. Where does the triangle end?"),
-    (_transposed, "mask[i, j] = may query i look at key j. Who sees whom in yours?"),
-    (_only_causal, "Padding has weight. Print the row of the last query where the length is 1."),
-    (_only_padding, "Only padding is hidden, the future is not."),
-    (_one_too_many, "With length 3 the real keys are 0, 1, 2: is key 3 among yours?"),
-    (_padding_on_the_left, "That is padding on the left. Here the real keys come first."),
-    (_queries_masked, "Lengths are about who is looked at, not about who looks: they belong to the keys' axis."),
-    (_either, "A key must be real *and* not later: which of & and | is that?"),
-    (_inverted, "True = may look."),
+    (
+        _first_queries,
+        "At which position does query 0 stand, if one query comes and four keys are kept?",
+        "Your triangle begins in the upper left corner. Query i stands at position m - n + i.",
+    ),
+    (
+        _strict,
+        "In the row of the newest query, is there any weight on the newest key?",
+        "A token may look at itself: j <= i, not j < i.",
+    ),
+    (
+        _peeks,
+        "With n = m, which keys does query 0 see in yours?",
+        "Query i sees key i + 1: the triangle ends one key too far.",
+    ),
+    (
+        _transposed,
+        "mask[i, j] says whether query i may look at key j. Who sees whom in yours?",
+        "Queries look at later keys in place of earlier ones: the comparison is turned round.",
+    ),
+    (
+        _only_causal,
+        "Take a sequence of length 1: which keys have weight in the row of the last query?",
+        "Padding has weight: lengths are not used.",
+    ),
+    (
+        _only_padding,
+        "Take a sequence without padding: may its first query see the last key?",
+        "Only padding is hidden, the future is not.",
+    ),
+    (
+        _one_too_many,
+        "With length 3, which are the numbers of the real keys?",
+        "The real keys are 0 to length - 1, so j < length, not j <= length.",
+    ),
+    (
+        _padding_on_the_left,
+        "Which keys are real in a sequence of length 2: the first two or the last two?",
+        "That is padding on the left. Here the real keys come first.",
+    ),
+    (
+        _queries_masked,
+        "What does `lengths` count: who looks, or who is looked at?",
+        "lengths belong to the keys' axis, the last one.",
+    ),
+    (
+        _either,
+        "A key must be real *and* not later: which of & and | is that?",
+        "You allow a key that meets one of the two conditions. It must meet both: &.",
+    ),
+    (
+        _inverted,
+        "In a mask of this library, what does True mean?",
+        "True = may look. Yours is the other way round.",
+    ),
+    (
+        _after_softmax,
+        "Do the rows of your weights sum to 1?",
+        "The mask comes after the softmax. Hand it to softmax(s, mask).",
+    ),
 )
 
 
@@ -177,61 +226,47 @@ EXERCISES = (
             tempting=(
                 (lambda: 0.0, "At every position? Which target is not among the inputs?"),
                 (lambda: math.log(SYMBOLS), "That is what an honest model pays. What does looking save, and where?"),
-                (lambda: math.log2(SYMBOLS) / POSITIONS, "Those are bits. In nats?"),
+                (lambda: math.log2(SYMBOLS) / POSITIONS, "Those are bits. And with the natural logarithm?"),
                 (lambda: math.log(SYMBOLS) / (POSITIONS + 1), "Over how many positions is the mean taken?"),
             ),
         ),
         hints=(
             "Position t is asked for symbol t + 1. For which t is that symbol an input?",
-            "All but one are free. What does the one cost, when there is nothing to go by, and what is its share?",
+            "All positions but the last are free. The last one costs what guessing costs; divide by the number of "
+            "positions.",
         ),
+        why="Seven of the eight targets stand among the inputs and cost nothing. The last target does not, so the "
+        "model can only guess and pays ln 8: the mean is ln(8) / 8 = 0.26.",
     ),
     Exercise(
         "my_masked_softmax",
         "write the op",
         difficulty=2,
         minutes=10,
-        task="my_masked_softmax(s, mask=None) -> weights",
-        grader=Function("softmax", takes=("mask",)),
+        task="my_masked_softmax(s, mask=None) -> p",
+        grader=Function("softmax", takes=("mask",), conventions=False),
         hints=(
-            "Three cares: the maximum, over what? the sum, over what? and what if nothing is left to sum?",
-            "With -inf in the place of what is hidden, the row's largest is that of the allowed. Where it is -inf "
-            "itself, put 0 in its place before you subtract; where the sum is 0, divide by 1.",
+            "The maximum, over what? The sum, over what? And what if nothing is left to sum?",
+            "Put -inf in the place of what is hidden, so that a row's maximum is that of the allowed logits. Where the "
+            "maximum is -inf itself, subtract 0 in its place; where the sum is 0, divide by 1.",
         ),
-    ),
-    Exercise(
-        "fewest_wrong_pairs",
-        "predict the number",
-        difficulty=2,
-        minutes=6,
-        task=f"of {LENGTH * LENGTH} pairs, how many does the best mask of shape (1, 1, 1, {LENGTH}) get wrong?",
-        grader=Number(
-            _fewest_wrong_pairs,
-            tolerance=0.01,
-            tempting=(
-                (lambda: LENGTH * (LENGTH - 1) // 2, "That is the mask that allows everything. Hide the worst keys."),
-                (lambda: LENGTH * (LENGTH + 1) // 2, "That is the mask that hides everything. Allow the best keys."),
-                (lambda: 0, "One row for all queries: can the first and the last want the same?"),
-                (lambda: LENGTH**2 // 2, "Better: a key that is allowed and a key that is hidden cost differently."),
-            ),
-        ),
-        hints=(
-            "One key at a time. Allow key j: how many queries see it that must not? Hide it: how many miss it?",
-            "Allowed, j queries are wrong; hidden, 10 - j. Take the smaller, and add up over j = 0 to 9.",
-        ),
+        why="With -inf in place of hidden logits the maximum and the sum see the allowed keys only. An empty row has "
+        "maximum -inf and sum 0: the two np.where keep -inf - (-inf) and 0 / 0 away, and zeros are left.",
     ),
     Exercise(
         "my_decoder_weights",
         "write the op",
         difficulty=2,
         minutes=12,
-        task="my_decoder_weights(s, lengths) -> weights, of the newest n queries over m keys padded on the right",
+        task="my_decoder_weights(s, lengths) -> p, of the newest n queries over m keys padded on the right",
         grader=Function(DECODER, tempting=TEMPTING),
         hints=(
             "At which position does query 0 stand, if the n queries are the last n of m? Begin with n = 1.",
-            "Positions of queries as a column (n, 1), of keys as a row (m,): two comparisons, and `lengths[..., None, "
-            "None]` to meet them.",
+            "Make the positions of queries a column (n, 1), those of keys a row (m,), and lengths[..., None, None] to "
+            "broadcast with both: a key must be not later than the query, and smaller than the length.",
         ),
+        why="Both questions compare positions: a column of queries with a row of keys gives (n, m), keys with "
+        "lengths gives (..., 1, m), and & broadcasts the two to (..., n, m).",
     ),
     Exercise(
         "nothing_leaks",
@@ -247,9 +282,11 @@ EXERCISES = (
         ),
         hints=(
             "Call it twice with a causal mask: what may you change after position t, and which outputs must stay?",
-            "A key has two ways into an output: its value, and its score in the sum that the others are divided by. "
-            "Change both.",
+            "Change both ways into an output: the values from t on, and the keys, whose logits count in the sum that "
+            "all are divided by. Outputs before t must be equal to the last bit.",
         ),
+        why="A hidden key can reach an output through its value, or through its logit in the denominator. Change both, "
+        "and compare without a tolerance: a hidden weight is exactly 0, so right code gives the same bits.",
     ),
     Exercise(
         "everything_arrives",
@@ -257,22 +294,28 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="everything_arrives(attention) -> True where each output moves with all that its query may look at",
-        grader=Property("attention", "off_by_one_mask", gives=("attention",)),
+        grader=Property("attention", "off_by_one_mask", gives=("attention",), others=("mask_first_row",)),
         hints=(
             "Under a causal mask, which outputs must move when you change the value at position t alone?",
-            "All from t on, t itself included, for every t. `(a != b).any(axis=-1)` says which rows differ.",
+            "All outputs from t on must move, t itself included, and that for every t. `(a != b).any(axis=-1)` says "
+            "which rows differ.",
         ),
+        why="Changing one value and nothing else shows exactly who has a weight on it. Changing the whole token would "
+        "change its query as well, and hide that its own key is missing.",
     ),
     Exercise(
         "repaired_model",
         "find the bug",
         difficulty=3,
         minutes=10,
-        task="hasty_model with its one wrong line put right",
+        task="buggy_model with its one wrong line put right",
         grader=Function("causal_model", also=_rest_is_kept),
         hints=(
-            "The mask is right. Draw influence(...) of it: who moves whom, and by how much?",
-            "Everybody moves everybody, a little. Which line brings positions together, and is not attention?",
+            "The mask is right. Which other line could let one position know of another?",
+            "The mean is taken over axis 1, the positions, so that every token knows of all. Each token must be "
+            "centred over its own features, the last axis.",
         ),
+        why="A mean over positions mixes past and future before attention is asked. Statistics must be taken over the "
+        "last axis, the features of one token.",
     ),
 )

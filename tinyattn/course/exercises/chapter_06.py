@@ -22,11 +22,12 @@ TOKENS, WIDTH, HEADS = 100, 64, 4        # of score_rank
 
 
 def _one_head_share() -> float:
-    """The largest share, over mixtures p of two look-ups, that lines through one head's output explain of both."""
-    wanted = np.random.default_rng(0).standard_normal((2, 20_000))
+    """The largest share, over mixtures w of two look-ups, that lines through one head's output explain of both."""
+    drawn = np.random.default_rng(0).standard_normal((1_000, 2))
+    wanted = np.linalg.qr(drawn - drawn.mean(axis=0))[0].T               # of mean 0, and exactly uncorrelated
     best = 0.0
-    for p in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0):
-        read = p * wanted[0] + (1 - p) * wanted[1]
+    for w in (0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0):
+        read = w * wanted[0] + (1 - w) * wanted[1]
         best = max(best, float(np.mean([np.corrcoef(read, one)[0, 1] ** 2 for one in wanted])))
     return best
 
@@ -193,49 +194,74 @@ EXERCISES = (
         "predict the number",
         difficulty=2,
         minutes=4,
-        task="the largest share, from 0 to 1, of two unrelated words that can be read off one mixture of them",
+        task="the largest mean share, from 0 to 1, of two unrelated words that can be read off one mixture of them",
         grader=Number(
             _one_head_share,
             tolerance=0.04,
             tempting=(
                 (lambda: 1.0, "For both to come through whole, each would need the weight 1. What do weights sum to?"),
-                (lambda: 0.25, "p² of each is there, but the read-out may scale: how much of the mixture is noise?"),
-                (lambda: 0.75, "What p gives to the first word, it takes from the second: by how much?"),
-                (lambda: 0.0, "At p = 1 one of the two words comes through whole."),
-                (lambda: 1 / np.sqrt(2), "That is the correlation at p = 1/2. The share is its square."),
+                (lambda: 0.25, "w² of each is there, but the line may scale. How much of the mixture is the other?"),
+                (lambda: 0.75, "What w gives to the first word, it takes from the second: by how much?"),
+                (lambda: 0.0, "At w = 1 one of the two words comes through whole, does it not?"),
+                (lambda: 1 / np.sqrt(2), "Is that a correlation, or its square?"),
             ),
         ),
         hints=(
-            "At p = 1 one word comes through whole, and of the other nothing. What is the mean of the two shares?",
-            "The mixture has variance p² + (1 - p)². Which part of it is the first word's, and which the second's?",
+            "At w = 1 one word comes through whole, and of the other nothing. What is the mean of the two shares?",
+            "The mixture has variance w² + (1 - w)². The first word's part of it is w², the second's (1 - w)²: the two "
+            "shares sum to 1, whatever w is.",
         ),
+        why="The shares are w² and (1 - w)², over their sum. They add up to 1 for every w, so their mean is 1/2.",
     ),
     Exercise(
         "to_heads",
         "write the op",
         difficulty=2,
         minutes=8,
-        task="to_heads(x, W, heads) -> q (..., heads, n, D / heads), with one product and no loop",
+        task="to_heads(x, W, heads) -> q (..., heads, n, D / heads)",
         grader=Function(
             TO_HEADS,
             tempting=(
                 (
                     lambda x, W, heads: _cut(x @ W, heads),
-                    "A reshape alone cuts the tokens, not the columns: print what head 0 holds.",
+                    "What does head 0 hold: some columns of all tokens, or some tokens?",
+                    "A reshape alone cuts the tokens, not the columns: the swap is missing.",
                 ),
-                (_interleaved, "Head 0 got columns 0, h, 2h, ...: which of the two new axes comes first?"),
-                (_slices_of_x, "Every head reads the whole of x. What it owns are columns of W."),
-                (_rows_of_W, "Tokens are rows: q = x W, and a head owns columns of W."),
-                (_unprojected, "These are slices of x. Where is W?"),
-                (_first_head_only, "All heads are the first one."),
-                (_last_head_first, "Head 0 owns the first columns, and here it got the last."),
+                (
+                    _interleaved,
+                    "Which of the two new axes comes first in your reshape?",
+                    "Head 0 got columns 0, h, 2h, ...: reshape to (n, heads, D / heads), not (n, D / heads, heads).",
+                ),
+                (
+                    _slices_of_x,
+                    "How much of x does each head read?",
+                    "Every head reads the whole of x. What it owns are columns of W.",
+                ),
+                (
+                    _rows_of_W,
+                    "Tokens are rows: q = x W. Which columns of W are head 0's?",
+                    "W is used transposed.",
+                ),
+                (_unprojected, "These are slices of x. Where is W?", "The product with W is missing."),
+                (
+                    _first_head_only,
+                    "Are all of your heads the same?",
+                    "All heads are the first one: head i owns columns i D/h to (i + 1) D/h.",
+                ),
+                (
+                    _last_head_first,
+                    "Which columns does head 0 own?",
+                    "Head 0 owns the first columns, and here it got the last.",
+                ),
             ),
         ),
         hints=(
             "Two axes are to be made out of the last one. Which of the two new ones must then change places with n?",
-            "reshape to (..., n, heads, D / heads): now the head's axis is there, in the wrong place. A reshape cannot "
-            "move it.",
+            "Reshape to (..., n, heads, D / heads). Now the head's axis is there, but behind n: swap the two. A "
+            "reshape cannot move an axis.",
         ),
+        why="The reshape only cuts the last axis in two, so head i gets columns i d to (i + 1) d. The swap moves the "
+        "head's axis before n, where attention takes it for a batch's.",
     ),
     Exercise(
         "my_multi_head",
@@ -245,43 +271,35 @@ EXERCISES = (
         task="my_multi_head(x, W_q, W_k, W_v, W_o, heads) -> y",
         grader=Function("multi_head_attention"),
         hints=(
-            "Three products, three splits, one attention that knows nothing of heads, one merge, one product.",
-            "attention takes any leading axes: the head's axis must stand before n. The way back is the way there, "
-            "last step first.",
+            "Three products, three splits, one attention, one merge, one product: what is the shape after each?",
+            "Split each projection as in to_heads, so that the head's axis stands before n. After attention go the "
+            "same way back, last step first: swap, then reshape to (..., n, D), then times W_o.",
         ),
-    ),
-    Exercise(
-        "repaired_heads",
-        "find the bug",
-        difficulty=2,
-        minutes=8,
-        task="hasty_heads with its one wrong line put right",
-        grader=Function("multi_head_attention"),
-        hints=(
-            "With one token, or with one head, it is right. What do these two have in common?",
-            "Print, for n = 2 and two heads, which head and which token each number comes from, line by line.",
-        ),
+        why="With the head's axis among the leading axes, attention does not know that there are heads. The merge "
+        "undoes the split in reverse order: swap back, then reshape.",
     ),
     Exercise(
         "score_rank",
         "predict the number",
         difficulty=1,
         minutes=3,
-        task=f"the rank of one head's scores, for {TOKENS} tokens of width {WIDTH} and {HEADS} heads",
+        task=f"the rank of one head's logits, for {TOKENS} tokens of width {WIDTH} and {HEADS} heads",
         grader=Number(
             _score_rank,
             tolerance=0.001,
+            exactly=True,
             tempting=(
                 (lambda: TOKENS, "The matrix has that many rows. But what is it a product of?"),
-                (lambda: WIDTH, "That is the model's width. How long is one head's query?"),
+                (lambda: WIDTH, "That is the width of a token. How long is one head's query?"),
                 (lambda: HEADS, "That is how many heads there are. How wide is one?"),
-                (lambda: TOKENS / HEADS, "Heads share the columns, not the tokens."),
+                (lambda: TOKENS / HEADS, "Do heads share the tokens, or the columns?"),
             ),
         ),
         hints=(
             "s = q kᵀ. What are the shapes of q and k, in one head?",
-            "The rank of a product is at most that of each factor, and random factors reach it.",
+            "The rank of a product is at most that of each factor, and random factors reach it: the width of one head.",
         ),
+        why="q and k are (100, 16): a head has 64 / 4 = 16 columns, and a product's rank is at most its inner size.",
     ),
     Exercise(
         "from_heads_backward",
@@ -293,34 +311,75 @@ EXERCISES = (
             FROM_HEADS,
             part="backward",
             tempting=(
-                (_dout_cut, "out was merged by a swap and a reshape: dout must go back the same way."),
-                (_dW_cut, "What met W_o were the merged heads: a token's heads side by side."),
-                (_both_cut, "A reshape alone is no merge, and no split: where is the swap?"),
-                (_W_not_transposed, "z_i hears from every column of y: along which axis of W_o is that sum?"),
-                (_dW_transposed, "W_o[i, o] leads from z_i to y_o: which index comes first in yours?"),
-                (_W_forgotten, "Between out and y stands W_o: which way does the gradient come?"),
-                (_dW_mean, "Every sequence of the batch used W_o: gradients add up."),
-                (_dW_of_the_last, "Every sequence of the batch used W_o, not only the last."),
-                (_dW_of_one_head, "Every head met its rows of W_o, not only the first."),
+                (
+                    _dout_cut,
+                    "How was out merged, in which two steps?",
+                    "dout is made by a reshape alone: undo the merge by reshape, then swap.",
+                ),
+                (
+                    _dW_cut,
+                    "What was it that W_o was multiplied by in the forward?",
+                    "dW_o is made of heads joined by a reshape alone: the swap is missing in the merge.",
+                ),
+                (
+                    _both_cut,
+                    "Is a reshape alone a merge, or a split?",
+                    "The swap is missing, in both gradients.",
+                ),
+                (
+                    _W_not_transposed,
+                    "z_i takes part in every column of y: along which axis of W_o is the sum?",
+                    "dy must be multiplied by W_o transposed.",
+                ),
+                (
+                    _dW_transposed,
+                    "W_o[i, o] leads from z_i to y_o: which index comes first in yours?",
+                    "dW_o is transposed.",
+                ),
+                (
+                    _W_forgotten,
+                    "What stands between out and y?",
+                    "dout forgets W_o: the gradient of the merged heads is dy W_oᵀ.",
+                ),
+                (
+                    _dW_mean,
+                    "Every sequence of the batch used W_o: do their gradients add, or average?",
+                    "dW_o is averaged over the batch. Gradients of a shared matrix add.",
+                ),
+                (
+                    _dW_of_the_last,
+                    "Which sequences of the batch used W_o?",
+                    "dW_o is that of the last sequence only. All of them add.",
+                ),
+                (
+                    _dW_of_one_head,
+                    "Which heads met rows of W_o?",
+                    "dW_o is that of the first head only.",
+                ),
             ),
         ),
         hints=(
-            "Name what stands between: z = merge(out), y = z W_o. Undo the last step first.",
-            "merge only moves numbers: entry by entry, where did each go? Its gradient comes back from there. And dW_o "
-            "has no batch axis, so the batch was summed.",
+            "Name what stands between: z = merge(out), y = z W_o. Which step is undone first?",
+            "dz = dy W_oᵀ, and split takes it back to the shape of out. dW_o = zᵀ dy, summed over all tokens of all "
+            "sequences: reshape both to (tokens, D).",
         ),
+        why="z = merge(out), so y = z W_o is a linear map: dz = dy W_oᵀ and dW_o = zᵀ dy, summed over everything that "
+        "used W_o. merge only moves numbers, so its gradient moves them back: that is split.",
     ),
     Exercise(
         "joins_its_heads",
         "write the property that kills this bug",
         difficulty=3,
-        minutes=15,
+        minutes=12,
         task="joins_its_heads(multi_head_attention) -> True where heads stay apart up to W_o, False where they are "
         "averaged",
         grader=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
         hints=(
             "Which W_o lets you see what each head put into its own columns?",
-            "Silence one head's values. With W_o the identity, which columns of y must change, and which must not?",
+            "Take W_o = np.eye(D), and set the columns of W_v that belong to the first head to 0. Then the first "
+            "head's columns of y must be 0, and the others as before.",
         ),
+        why="With W_o the identity each head's columns of y can be seen. A head whose values are 0 must leave zeros in "
+        "its own columns and change no others; an average would do neither.",
     ),
 )
