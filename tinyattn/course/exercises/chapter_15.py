@@ -13,23 +13,12 @@ from ..graders import Function, Number
 
 CHAPTER = 15
 N, D = 32, 512                               # of recurrent_over_attention
-TOKENS, WIDTH = 81, 3                        # of layers_of_three
 LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
 
 
 def _recurrent_over_attention() -> float:
     """Multiplications of n products (1, d) @ (d, d), over those of one (n, d) @ (d, n)."""
     return N * (D * D) / (N * D * N)
-
-
-def _layers() -> int:
-    """How many convolutions over a token and the WIDTH - 1 before it connect the last of TOKENS with the first."""
-    hears = np.eye(TOKENS, dtype=bool)                                    # hears[i, j]: i depends on input j
-    one = sum(np.eye(TOKENS, k=-back, dtype=int) for back in range(WIDTH))
-    layers = 0
-    while not hears[-1, 0]:
-        hears, layers = one @ hears > 0, layers + 1
-    return layers
 
 
 def _letters() -> int:
@@ -181,27 +170,30 @@ def _last_state(x: Any, W: Any, U: Any) -> Any:
 
 
 WRONG_RNN = (
-    (lambda x, W, U: _states(x, W, U, lambda s, h: s + h @ U), "Is every entry of your h between -1 and 1?"),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: s + h @ U), "Is every entry of your h between -1 and 1?",
+     "The tanh is missing."),
     (lambda x, W, U: np.tanh(x @ W), "Change x_1: does your h_2 change? Where does h_{t-1} come in?"),
-    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s) + h @ U), "The tanh is around the sum, not within it."),
-    (
-        lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + np.tanh(h @ U))),
-        "One tanh a step: around the whole sum, and around nothing inside it.",
-    ),
-    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h @ U.T)), "Rows are tokens: h U, and U is not turned."),
-    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h)), "h_{t-1} is multiplied by U before it is added."),
-    (lambda x, W, U: _states(x, W, U, lambda s, h: h + np.tanh(s + h @ U)), "h_t replaces h_{t-1}: no sum of the two."),
-    (_late, "What stands at place t is the state after x_t was read, not before."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s) + h @ U), "Is every entry of your h between -1 and 1?",
+     "The tanh is around the sum, not within it."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + np.tanh(h @ U))), "How many tanh has the formula?",
+     "There is one tanh a step: around the whole sum, and around nothing inside it."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h @ U.T)),
+     "Which entry of U leads from entry i of h_{t-1} to entry j of h_t?", "It is h U: U is not transposed."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: np.tanh(s + h)), "Where does U come in?",
+     "h_{t-1} is multiplied by U before it is added."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: h + np.tanh(s + h @ U)), "Does your h stay between -1 and 1?",
+     "h_t replaces h_{t-1}: it is not the sum of the two."),
+    (_late, "With n = 1, what should come back: h_0, or h_1?", "Row t is the state after x_t was read, not before."),
     (_from_the_end, "Which token is read first?"),
     (_from_one, "What is h_1 if h_0 is 0? Try it with n = 1."),
-    (_one_step_back, "Your h_t remembers one token. It should be made from h_{t-1}, which remembers them all."),
-    (
-        lambda x, W, U: _states(x, W, U, lambda s, h: 1 / (1 + np.exp(-(s + h @ U)))),
-        "Should a token of zeros move the state? tanh(0) is 0, the logistic function's value there is 1/2.",
-    ),
-    (_from_h_0, "n tokens, n states: h_0 is what you begin with, and not one of them."),
-    (_last_state, "That is the last state. Keep them all, one a row."),
-    (lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0), "The axis of tokens is the second last, in h as in x."),
+    (_one_step_back, "Change x_1: does your h_3 change?",
+     "Your h_t remembers one token. It should be made from h_{t-1}, which remembers them all."),
+    (lambda x, W, U: _states(x, W, U, lambda s, h: 1 / (1 + np.exp(-(s + h @ U)))),
+     "Should a token of zeros move the state? tanh(0) is 0, the logistic function's value there is 1/2."),
+    (_from_h_0, "How many tokens are there, and how many states?", "h_0 is what you begin with, and no row of h."),
+    (_last_state, "How many states are asked for?", "That is the last state. Keep them all, one a row."),
+    (lambda x, W, U: np.moveaxis(_rnn(x, W, U), -2, 0), "Which axis of x holds the tokens, and which one of your h?",
+     "The axis of tokens is the second last, in h as in x: np.stack(states, axis=-2)."),
 )  # fmt: skip
 
 
@@ -273,22 +265,28 @@ def _mean(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
 WRONG_BACKWARD = (
     (_wrong_backward(carry=lambda total, own, ds: 0 * ds), "x_1 reaches h_2 through h_1: what must step 2 hand back?"),
     (_wrong_backward(slope=np.ones_like), "h = tanh(s): what is dh/ds? You have h, and need no s."),
-    (_wrong_backward(slope=lambda h: 1 - h), "tanh' = 1 - tanh². A square is missing."),
-    (_wrong_backward(slope=lambda h: 1 - np.tanh(h) ** 2), "h is the tanh already: 1 - h²."),
-    (_wrong_backward(slope=lambda h: h * (1 - h)), "That is the slope of the logistic function. What is that of tanh?"),
-    (_wrong_backward(turned=False), "s_t = x_t W + h_{t-1} U: which way round does U stand on the way back?"),
+    (_wrong_backward(slope=lambda h: 1 - h), "What is the derivative of tanh, written with tanh?",
+     "tanh' = 1 - tanh²: a square is missing."),
+    (_wrong_backward(slope=lambda h: 1 - np.tanh(h) ** 2), "Is h what goes into the tanh, or what comes out of it?",
+     "h is the tanh already: the slope is 1 - h²."),
+    (_wrong_backward(slope=lambda h: h * (1 - h)), "What is the derivative of tanh, written with tanh?",
+     "h (1 - h) is the slope of the logistic function; that of tanh is 1 - h²."),
+    (_wrong_backward(turned=False), "s_t = x_t W + h_{t-1} U: which way round does U stand on the way back?",
+     "U must be transposed on the way back."),
     (_wrong_backward(carry=lambda total, own, ds: total), "What is handed back comes from s_t: is it ds?"),
     (
         _wrong_backward(carry=lambda total, own, ds: own),
-        "You hand back the gradient that came from above. What came from later steps must travel on, too.",
+        "How does what the loss asks of h_3 get to h_1?",
+        "You hand back only the gradient that came from above. What came from later steps must travel on, too.",
     ),
-    (_later, "Step t multiplies U by h_{t-1}, not by h_t: which rows of h meet which rows of ds?"),
-    (_crossed, "h_{t+1} meets ds_t in your dU. Which state stood before U when s_t was made?"),
-    (_against, "Every gradient is right but for its sign. They say where the loss rises: who takes the step down?"),
-    (_turned, "dU[i, j] belongs to U[i, j], which leads from entry i of h_{t-1} to entry j of s_t."),
+    (_later, "Which state does step t multiply by U: which rows of h meet which rows of ds?",
+     "Step t multiplies U by h_{t-1}, not by h_t."),
+    (_crossed, "Which state stood before U when s_t was made?", "h_{t+1} meets ds_t in your dU; it should be h_{t-1}."),
+    (_against, "Does the loss rise or fall along your gradients?", "Every gradient is right but for its sign."),
+    (_turned, "Which entry of h_{t-1}, and which of s_t, does U[i, j] connect?", "Your dU is transposed."),
     (_from_the_front, "Which step's ds can be computed first: that of the first token, or of the last?"),
-    (_last_only, "The loss may look at every h_t: each dh_t joins in at its own step."),
-    (_mean, "Each step uses the same W and U: their gradients add up. Why a mean?"),
+    (_last_only, "The loss may look at every h_t: where does each dh_t join in?", "Only dh_n is used."),
+    (_mean, "Every step uses the same W and U: do their gradients add up, or is it a mean?"),
 )  # fmt: skip
 
 
@@ -301,23 +299,26 @@ EXERCISES = (
         task="my_rnn(x, W, U) -> h, all states of h_t = tanh(x_t W + h_{t-1} U)",
         grader=Function(RNN, tempting=WRONG_RNN),
         hints=(
-            "A loop over t = 0 to n - 1. x[..., t, :] is the token of every sequence of the batch; keep each h, and "
-            "stack them along axis -2.",
-            "The zeros you begin with: which shape and dtype has x[..., 0, :] @ W? np.zeros_like takes both from it.",
+            "On paper, with n = 2: what is h_1, and what does h_2 need beside x_2?",
+            "Loop over t from 0 to n - 1: x[..., t, :] is the token of every sequence of the batch. Begin with zeros "
+            "in the shape of x[..., 0, :] @ W, keep each h, and stack them along axis -2.",
         ),
+        why="Each state needs the one before, so the steps go in a loop; leading axes go along unchanged.",
     ),
     Exercise(
         "repaired_scan",
         "find the bug",
         difficulty=2,
         minutes=8,
-        task="hasty_scan with its one wrong line put right",
+        task="buggy_scan with its one wrong line put right",
         grader=Function(SCAN),
         hints=(
-            "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does hasty_scan make of it?",
-            "First by (a, b), then by (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). Whose factor meets the "
-            "early b?",
+            "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does buggy_scan make of it?",
+            "First (a, b), then (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). The early state is multiplied "
+            "by the late factor.",
         ),
+        why="The later step acts on what the earlier one left, so its factor multiplies the earlier h. The product of "
+        "both factors does not show the mistake: early · late is late · early.",
     ),
     Exercise(
         "recurrent_over_attention",
@@ -329,12 +330,14 @@ EXERCISES = (
             _recurrent_over_attention,
             tolerance=0.001,
             tempting=(
-                (lambda: N / D, "Upside down: that is attention over recurrence."),
-                (lambda: 1.0, "They are equal where n = d. Is it?"),
-                (lambda: D, "Cancel what they have in common: one n is left below."),
+                (lambda: N / D, "Which of the two is above the line?", "That is attention over recurrence."),
+                (lambda: 1.0, "Where are the two equal, and is n = d here?"),
+                (lambda: D, "What have the two in common?", "One n is left below the line."),
+                (lambda: D * D / N, "How many factors d are there above, and how many below?"),
             ),
         ),
-        hints=("Cancel what the two have in common.", "What is left is d over n."),
+        hints=("What have the two in common?", "n d² / (n² d): cancel an n and a d. What is left is d over n."),
+        why="n d² / (n² d) = d / n = 512 / 32.",
     ),
     Exercise(
         "my_rnn_backward",
@@ -344,31 +347,12 @@ EXERCISES = (
         task="my_rnn_backward(dh, x, W, U, h) -> dx, dW, dU",
         grader=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
         hints=(
-            "h_t is used twice: by the loss (that is dh_t) and by step t + 1. Add the two before you go through tanh.",
+            "h_t is used twice: by the loss (that is dh_t), and by which other line? What does that line hand back?",
             "Go from the last t to the first with ds_t = (dh_t + ds_{t+1} Uᵀ)(1 - h_t²). Keep every ds_t: all three "
             "gradients are then one product each.",
         ),
-    ),
-    Exercise(
-        "layers_of_three",
-        "predict the number",
-        difficulty=2,
-        minutes=5,
-        task=f"how many layers of width {WIDTH} until the last of {TOKENS} tokens depends on the first",
-        grader=Number(
-            _layers,
-            tolerance=0.001,
-            tempting=(
-                (lambda: TOKENS // WIDTH, "n / k is the order of growth. How far does one layer reach back?"),
-                (lambda: 4, "log₃ 81 would need gaps between the three taps. Here they are neighbours."),
-                (lambda: TOKENS - 1, "A layer of width 3 reaches back by more than one token."),
-                (lambda: TOKENS // 2 + 1, "Nearly. How many tokens lie between the first and the last?"),
-            ),
-        ),
-        hints=(
-            "One layer lets a token see itself and the two before it. What do two layers let it see?",
-            "Each layer reaches two further back. From token 81 to token 1, how far is it?",
-        ),
+        why="h_t reaches the loss directly and through step t + 1, so both gradients are added before the slope of the "
+        "tanh. With all ds_t known, s_t = x_t W + h_{t-1} U is a linear map at every step, as in chapter 03.",
     ),
     Exercise(
         "letters_that_fit",
@@ -379,20 +363,25 @@ EXERCISES = (
         grader=Number(
             _letters,
             tolerance=0.0005,
+            exactly=True,
             tempting=(
-                (lambda: NUMBERS, "One letter in each number. 32 bits tell 4 billion things apart, a letter needs 27."),
-                (lambda: NUMBERS * BITS, "That is the number of bits. Can one bit tell 27 letters apart?"),
+                (lambda: NUMBERS, "How many things can one number of 32 bits tell apart?",
+                 "That is one letter in each number, which has room for more."),
+                (lambda: NUMBERS * BITS, "Can one bit tell 27 letters apart?", "That is the number of bits."),
                 (
                     lambda: NUMBERS * int(BITS / math.log2(LETTERS)),
-                    "So many whole letters in each number, and the rest of its bits unused. Use all the bits together.",
+                    "How many bits of each number are left unused?",
+                    "Whole letters in each number leave some bits over. Use all the bits together.",
                 ),
-                (lambda: math.ceil(NUMBERS * BITS / math.log2(LETTERS)), "Rounded up: the last letter has no room."),
-                (lambda: NUMBERS * BITS // 5, "Five bits tell 32 things apart. 27 need a little less: log₂ 27."),
+                (lambda: math.ceil(NUMBERS * BITS / math.log2(LETTERS)), "Is there room for the whole last letter?",
+                 "It is rounded up."),
+                (lambda: NUMBERS * BITS // 5, "Five bits tell 32 things apart. Do 27 letters need as many?"),
             ),
         ),
         hints=(
             "How many texts of n letters are there? How many states has the vector? Two texts must not share one.",
             "27ⁿ ≤ 2^(64 · 32). Take the logarithm to base 2 on both sides.",
         ),
+        why="Two texts must not share a state, so 27ⁿ ≤ 2²⁰⁴⁸, and n ≤ 2048 / log₂ 27 = 430.7.",
     ),
 )
