@@ -16,7 +16,7 @@
 # %%
 import numpy as np
 
-from tinyattn.course import check, road, show_figure, table, yours
+from tinyattn.course import check, road, road_map, show_figure, table, yours
 from tinyattn.data import SeriesWorld, leave_one_out
 from tinyattn.models import SASRec
 from tinyattn.models.recommenders import Markov, Popularity
@@ -223,6 +223,19 @@ table("model | HR@10", rows)
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
 # knows where in it to look. (On real data the gaps are smaller, and can turn round: chapter 11.)
 #
+# Where it goes from here: the course in four parts. The chapters that are filled are there.
+
+# %% tags=["hide-input"]
+with style():
+    fig = road_map(here=0)
+show_figure(
+    fig,
+    "map",
+    "The map of all chapters in four parts: attention (00 to 09), recommenders (10 to 13), around it (14 to 18), "
+    "fast (19 and 20)",
+)
+
+# %% [markdown]
 # ## In five lines
 #
 # - Attention is a weighted mean of what is there, with weights that are computed from what is there.

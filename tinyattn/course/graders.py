@@ -192,7 +192,8 @@ class Function:
         if still_wrong:
             return Grade(WRONG, still_wrong)
         held = [f for f in report.findings if f.outcome == "holds"]
-        says = f"right. {len(held)} properties hold, in {sum(f.tries for f in held):,} tries."
+        says = f"right. {len(held)} {'property holds' if len(held) == 1 else 'properties hold'}, "
+        says += f"in {sum(f.tries for f in held):,} tries."
         note = next((KEPT[what] for what in KEPT if what in kind.kept), "")
         if report.conventions:
             note = f"Another convention than the library's, and as good: {report.conventions[0]}."
