@@ -95,8 +95,8 @@ def road_map(here: int | None = None) -> Any:
     from ..show.style import BLUE, GREY, ORANGE, figure
 
     there = {chapter.number for chapter in chapters()}
-    columns = 5
-    fig, ax = figure(size=(7.2, 6.2))
+    columns = 4
+    fig, ax = figure(size=(5.2, 8.4))
     y = 0.0
     for part in ROAD:
         ax.text(-0.62, y, part.title, fontsize=11, weight="bold", color=GREY)
