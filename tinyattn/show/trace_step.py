@@ -59,7 +59,7 @@ class Step:
 
     def _what(self) -> str:
         shape, dtype, span, norm = described(self.entry)
-        how = {"input": "came in", "returned": "was returned"}.get(self.entry.how, self.entry.how)
+        how = {"input": "came in", "returned": "was returned", "implied": "is what the cache amounts to"}.get(self.entry.how, self.entry.how)
         parts = [f"{self.entry.name} {shape} {dtype}", span, f"norm {norm}" if norm else "", how]
         return "   ".join(part for part in parts if part)
 

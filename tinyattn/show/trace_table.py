@@ -94,7 +94,8 @@ def origin(entry: Entry) -> str:
     """Where a value came from, as a table says it."""
     if entry.how == "input":
         return "comes in"
-    return f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
+    said = {"allocated": "   (not yet filled)", "implied": "   (no line computes them: the cache says so)"}
+    return entry.text + said.get(entry.how, "")
 
 
 def place(call: Call) -> str:
