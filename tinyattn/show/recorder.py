@@ -223,7 +223,7 @@ class Recorder:
         call.result_names = tuple(names)
 
     def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
-        """What a cache says of a call, as attention weights that no line has computed; once, if inner caches say it."""
+        """What follows from a cache, as attention weights that no line computes; once, where inner caches agree."""
         copy = self._copy(value)[0]
         inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
         if inner is None:

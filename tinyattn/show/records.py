@@ -18,7 +18,7 @@ class Entry:
     number: int
     name: str                  # as in the source; of a field, dotted: cache.x_hat
     how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled,
-                               # "implied": no line computes it, a cache says what it would be
+                               # "implied": it follows from a cache, and no line computes it
     value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
     call: Call
