@@ -473,6 +473,22 @@ def test_a_name_of_a_call_counts_for_all_that_it_calls():
         t["softmax.p"]
 
 
+def test_what_is_said_of_several_values_leads_to_each():
+    net, p, batch = small(SASRecNetwork)
+    t = trace(net, p, batch, backward=True)
+    for name, number in (("y", 6), ("x_hat", 5), ("p", 2), ("layer_norm.gamma", 5)):
+        with pytest.raises(KeyError) as refused:
+            t[name]
+        said, *lines = str(refused.value).splitlines()
+        assert said == f"{name!r} stands for {number} values; say which"
+        asked = [line.split("]")[0] + "]" for line in lines]
+        values = [eval(a.strip(), {"t": t}) for a in asked]
+        assert len({v.tobytes() for v in values}) == number
+        assert [str(v.shape) in line for v, line in zip(values, lines, strict=True)] == [True] * number
+    for e in t.entries:
+        assert t[e.path].shape is not None  # a whole path is one value
+
+
 def test_another_name_leads_to_the_step_where_the_value_is_listed():
     t = trace(layers.norm, noisy(layers.norm_init(4)), X)
     assert t.at("layer_norm.gamma").entry.name == "p.gamma"

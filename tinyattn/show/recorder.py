@@ -29,6 +29,7 @@ LIBRARY = Path(__file__).parent.parent
 _HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
             "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
+_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
 _OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
 _ALLOCATES = re.compile(r"\bempty(_like)?\(")       # allocates memory without filling it
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
@@ -260,8 +261,10 @@ class Recorder:
         return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
 
     def _in_passing(self, call: Call) -> bool:
-        """Does this call of the library give its nameless result to a caller, where it gets a name, or comes in?"""
-        return call.parent is not None and not self.engine and LIBRARY in Path(call.file).parents
+        """Does this call give its nameless result to a caller, where it gets a name, or comes in somewhere?"""
+        file = Path(call.file)
+        passes_on = any(file == there or there in file.parents for there in _PASSES_ON)
+        return passes_on and call.parent is not None and not self.engine
 
     def _known(self, value: Any) -> bool:
         """Is this object listed already, with its present content?"""

@@ -75,7 +75,8 @@ class Trace:
 
     def all(self, name: str) -> list[Entry]:
         """Every entry of that name, in order: before and after each update, in every call."""
-        return [e for e in self.entries if _is_called(e.call, e.name, name)]
+        whole = [e for e in self.entries if e.path == name]
+        return whole or [e for e in self.entries if _is_called(e.call, e.name, name)]
 
     def picture(self, which: int | str, title: str = "") -> Any:
         """A step, or a name, drawn as a heat map, or as bars for a vector. -> matplotlib figure. See `array_map`."""
@@ -161,19 +162,19 @@ class Trace:
         """A line for each value: how to ask for it, and where it stands."""
         found = list({id(f.value): f for f in reversed(found)}.values())[::-1]
         shown = found if len(found) <= LISTED else found[: LISTED - 1]
-        rows = [(f"t[{self._asked(f)!r}]", str(f.value.shape), *_stands(f)) for f in shown]
+        rows = [(self._asked(f), str(f.value.shape), *_stands(f)) for f in shown]
         lines = aligned(rows, left=(0, 1, 2)) if rows else []
         return lines if shown is found else [*lines, f"... and {len(found) - len(shown)} more"]
 
     def _asked(self, found: Found) -> str:
-        """The shortest name that stands for this value alone: with a call in front, or two, else all of them."""
+        """How to ask for this value alone: by a name with a call in front, or two, else by its step, or whole path."""
         outer = list(_outer(found.call))
         one = [form for call in (found.call, *outer) for form in (call.name, call.label)]
         two = [f"{form}.{found.call.label}" for call in outer for form in (call.name, call.label)]
         for calls in dict.fromkeys([*one, *two]):
             if [(f.call, f.own) for f in self._candidates(f"{calls}.{found.own}")] == [(found.call, found.own)]:
-                return f"{calls}.{found.own}"
-        return f"{found.call.path}.{found.own}"
+                return f"t['{calls}.{found.own}']"
+        return f"t['{found.call.path}.{found.own}']" if found.entry is None else f"t[{found.entry.number}]"
 
 
 class Found(NamedTuple):

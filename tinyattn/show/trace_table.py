@@ -59,7 +59,7 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
                 yield from _lines(group, depth - 1, indent + "  ")
             else:
                 steps = [e.number for e in group.entries()]
-                yield f"{steps[0]:4}+ {indent}  {title(group)}   {len(steps)} steps"
+                yield f"{steps[0]:4}+ {indent}  {title(group)}   {len(steps)} step{'s' * (len(steps) > 1)}"
         elif len(group) > 1:
             total = sum(e.value.size for e in group)
             name = group[0].name.partition(".")[0]
