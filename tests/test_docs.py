@@ -161,7 +161,7 @@ def test_links_lead_somewhere(page):
         assert (ROOT / page).parent.joinpath(target).exists(), target
 
 
-@pytest.mark.parametrize(("page", "count"), [("trace", 4), ("block", 1)])
+@pytest.mark.parametrize(("page", "count"), [("trace", 5), ("block", 1)])
 def test_a_page_prints_what_its_code_prints(page, count):
     scope = {}
     text = (ROOT / "docs" / f"{page}.md").read_text()

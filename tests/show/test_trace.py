@@ -17,8 +17,9 @@ from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.gradcheck import asked_of, bind
 from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler
-from tinyattn.layers import Block
-from tinyattn.models import SASRecNetwork
+from tinyattn.layers import MECHANISMS, MIXERS, Block
+from tinyattn.layers.readable import is_readable, readable
+from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
 from tinyattn.show import trace
 from tinyattn.tree import Rows, flatten, leaves, tree_map
@@ -124,25 +125,38 @@ def test_no_op_or_layer_is_left_out():
 
 @pytest.mark.parametrize("name", CALLS)
 def test_every_op_and_layer_forward(name):
+    """The engine's bits are those of a run that nobody watches; the readable forms give the same to rounding."""
     args, kwargs = fresh(name)
     plain = BY_NAME[name](*args, **kwargs)
-    args, kwargs = fresh(name)
-    t = trace(BY_NAME[name], *args, **kwargs)
-    same_bits(t.result, plain)
-    made = [e for e in t.entries if e.how != "input"]
-    assert made
-    assert all(e.text for e in made)  # each has the line that made it
-    assert t.roots[0].name in str(t)
+    for engine in (True, False):
+        args, kwargs = fresh(name)
+        with readable(not engine):
+            expected = BY_NAME[name](*args, **kwargs)
+        args, kwargs = fresh(name)
+        t = trace(BY_NAME[name], *args, engine=engine, **kwargs)
+        same_bits(t.result, expected)
+        for x, y in zip(outputs(t.result), outputs(plain), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+        made = [e for e in t.entries if e.how != "input"]
+        assert made
+        assert all(e.text for e in made)  # each has the line that made it
+        assert t.roots[0].name in str(t)
 
 
-@pytest.mark.parametrize("name", BOTH_WAYS)
-def test_every_op_and_layer_backward(name):
+def outputs(x):
+    """The arrays that a function returns, without those of its cache."""
+    return [a for part in (x if type(x) is tuple else (x,)) if not hasattr(part, "_fields") for a in arrays(part)]
+
+
+@pytest.mark.parametrize(("name", "engine"), [*((n, False) for n in BOTH_WAYS), *((n, True) for n in FORMS)])
+def test_every_op_and_layer_backward(name, engine):
     """The traced backward is the backward, bit for bit; and numbers of every gradient, followed, are differences."""
     args, kwargs = fresh(name)
-    t = trace(BY_NAME[name], *args, backward=True, **kwargs)
+    t = trace(BY_NAME[name], *args, backward=True, engine=engine, **kwargs)
     args, kwargs = fresh(name)
     inputs = bind(BY_NAME[name], *args, **kwargs)
-    plain = BY_NAME[name](**inputs)
+    with readable(not engine):
+        plain = BY_NAME[name](**inputs)
     upstream, others, _ = asked_of(opposite(name), inputs, plain)
     same_bits(t.result, plain)
     same_bits(t.grads, opposite(name)(**dict(zip(upstream, t.replay.cotangents, strict=True)), **others))
@@ -431,13 +445,54 @@ def test_what_cannot_be_is_said(call, error, says):
 
 def test_a_name_that_stands_for_several_values_is_refused_with_their_places():
     t = trace(lambda a, b: (softmax(a), softmax(b)), X, 2 * X)
-    with pytest.raises(
-        KeyError, match=r"2 values: .*softmax#1\.p \(step \d+\), .*softmax#2\.p \(step \d+\); say which"
-    ):
+    with pytest.raises(KeyError) as refused:
         t["softmax.p"]
+    assert str(refused.value).splitlines() == [
+        "'softmax.p' stands for 2 values; say which",
+        "    t['softmax#1.p']  (2, 3, 4)  step 7   p /= xp.where(denominator == 0, 1.0, denominator)",
+        "    t['softmax#2.p']  (2, 3, 4)  step 13  p /= xp.where(denominator == 0, 1.0, denominator)",
+    ]
     same_bits([t["softmax#2.p"]], [softmax(2 * X)])
     t = trace(lambda a, b: (softmax(a), softmax(b)), X, X)
     same_bits([t["softmax.p"]], [softmax(X)])  # the same numbers need no choice
+    t = trace(lambda x: [softmax(x * i) for i in range(15)], X)
+    with pytest.raises(KeyError, match=r"15 values; say which(?s:.*)t\['softmax#11.p'\].*\n    ... and 4 more$"):
+        t["p"]
+
+
+def test_a_name_of_a_call_counts_for_all_that_it_calls():
+    def outer(s):
+        p = softmax(s) + 1
+        return p
+
+    t = trace(outer, X)
+    same_bits([t["p"], t["softmax.p"], t["outer.softmax.p"]], [softmax(X) + 1, softmax(X), softmax(X)])
+    t = trace(lambda a, b: (outer(a), outer(b)), X, 2 * X)
+    same_bits([t["outer#2.p"], t["outer#2.softmax.p"]], [softmax(2 * X) + 1, softmax(2 * X)])
+    with pytest.raises(KeyError, match=r"t\['outer#1.softmax.p'\](?s:.*)t\['outer#2.softmax.p'\]"):
+        t["softmax.p"]
+
+
+def test_what_is_said_of_several_values_leads_to_each():
+    net, p, batch = small(SASRecNetwork)
+    t = trace(net, p, batch, backward=True)
+    for name, number in (("y", 6), ("x_hat", 5), ("p", 2), ("layer_norm.gamma", 5)):
+        with pytest.raises(KeyError) as refused:
+            t[name]
+        said, *lines = str(refused.value).splitlines()
+        assert said == f"{name!r} stands for {number} values; say which"
+        asked = [line.split("]")[0] + "]" for line in lines]
+        values = [eval(a.strip(), {"t": t}) for a in asked]
+        assert len({v.tobytes() for v in values}) == number
+        assert [str(v.shape) in line for v, line in zip(values, lines, strict=True)] == [True] * number
+    for e in t.entries:
+        assert t[e.path].shape is not None  # a whole path is one value
+
+
+def test_another_name_leads_to_the_step_where_the_value_is_listed():
+    t = trace(layers.norm, noisy(layers.norm_init(4)), X)
+    assert t.at("layer_norm.gamma").entry.name == "p.gamma"
+    assert t.at("cache.x_hat").entry.text.startswith("y, x_hat, rstd = layer_norm(")
 
 
 # ---- backward
@@ -496,18 +551,104 @@ def test_a_networks_every_parameter_followed_from_the_loss(network):
             assert len(whole) > 4
 
 
+# ---- readable forms, the engine, and attention weights
+
+
+def small(network, **options):
+    """A network of that class in float64, its parameters, and a batch."""
+    net = network(n_items=11, maxlen=6, dim=4, **options)
+    return net, noisy(net.init(np.random.default_rng(0))), Sampler(uneven(), 6, 5, 0, True).batch(0)
+
+
+@pytest.mark.parametrize("engine", [False, True])
+@pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_attention_weights_go_by_their_name_in_every_model(mechanism, form, engine):
+    options = {"mechanism": mechanism, "block_form": form, "heads": 2, "dropout": 0.0, "objective": "ce"}
+    options |= {"window": 3} if mechanism == "window" else {}
+    for blocks in (1, 2):
+        net, p, batch = small(SASRecNetwork, blocks=blocks, **options)
+        expected = net.attention(net.forward(p, batch)[1])
+        t = trace(net, p, batch, backward=True, engine=engine)
+        names = [f"Block.forward#{i + 1}.weights" for i in range(blocks)] if blocks > 1 else ["weights"]
+        for name, weights in zip(names, expected, strict=True):
+            np.testing.assert_allclose(t[name], weights, rtol=0, atol=1e-14)
+            np.testing.assert_array_equal(t.at(name).value, t[name])
+    says = r"2 values; say which\n +t\['Block.forward#1.weights'\] .*step .*\n +t\['Block.forward#2.weights'\] "
+    with pytest.raises(KeyError, match=says):
+        t["weights"]
+    assert form != "pre" or t.follow("blocks.0.attention.query.W", (1, 2)).agrees
+
+
+def test_dropout_is_that_of_training():
+    for options in ({}, {"mechanism": "window", "window": 2}):
+        net, p, batch = small(SASRecNetwork, block_form="sasrec", dropout=0.5, **options)
+        loss, _ = net.loss(p, batch, np.random.default_rng(3))
+        t = trace(net, p, batch, np.random.default_rng(3), backward=True)
+        assert t["value"] == pytest.approx(loss, rel=1e-12)
+        assert t.follow("blocks.1.attention.value.W", (1, 2)).agrees
+
+
+def test_scores_of_the_last_position_have_weights_too():
+    net, p, batch = small(SASRecNetwork, blocks=1)
+    t = trace(net.score, p, batch)
+    np.testing.assert_allclose(t.result, net.score(p, batch), rtol=1e-12)
+    assert t["weights"].shape == (len(batch.ids), 1, 6, 6)
+
+
+@pytest.mark.parametrize("objective", ["bce", "ce"])
+def test_without_attention_the_weights_of_the_loss_are_not_taken_for_them(objective):
+    net, p, batch = small(GRU4RecNetwork, objective=objective)
+    t = trace(net, p, batch)
+    op = {"bce": "bce_with_logits", "ce": "cross_entropy"}[objective]
+    with pytest.raises(KeyError, match=rf"no attention here.*(?s:.*)t\['{op}.weights'\] .*weight, as {op} calls it$"):
+        t["weights"]
+    with pytest.raises(KeyError, match=r"there are no attention weights$"):
+        trace(softmax, X)["weights"]
+    assert t.at(f"{op}.weights").entry.name == "weight"
+    block = Block(MIXERS["gru"]())
+    with pytest.raises(KeyError, match="no attention here"):
+        trace(block.forward, block.init(R, 4), X, mask=ops.Mask(causal=True)).at("weights")
+    weights = np.ones((2, 3))
+    t = trace(ops.cross_entropy, X, IDS % 4, weights)  # of what is traced, every argument goes by its name
+    same_bits([t["weights"]], [weights])
+
+
+def test_the_engine_is_shown_on_request():
+    net, p, batch = small(SASRecNetwork, heads=2)
+    read, engine = (trace(net, p, batch, np.random.default_rng(0), backward=True, engine=e) for e in (False, True))
+    names = [{c.name for root in t.roots for c in root.calls()} for t in (read, engine)]
+    assert {"layer_norm", "linear", "softmax", "attention", "attention_backward", "multi_head_attention"} <= names[0]
+    assert not {"norm_linear", "fused_attention", "keep_mask"} & names[0]
+    assert not any(name.startswith("_") for name in names[0])
+    assert {"norm_linear", "fused_attention", "_tiles", "keep_mask", "NormedHeads.forward"} <= names[1]
+    assert not {"softmax", "attention"} & names[1]
+    assert len(read) < len(engine)
+    shown = trace(ops.fused_attention, Q, K, V)  # what is traced itself is traced as it is
+    assert "denominator" in str(shown)
+    assert {c.name for c in shown.roots[0].calls()} == {"fused_attention"}
+
+
+def test_the_thread_asks_for_readable_forms_only_while_it_traces():
+    assert trace(lambda x: softmax(x) * is_readable(), X).result.any()
+    assert not trace(lambda x: softmax(x) * is_readable(), X, engine=True).result.any()
+    with pytest.raises(ZeroDivisionError):
+        trace(lambda x: 1 / 0, X)
+    assert not is_readable()
+
+
 def test_shares_of_the_branches_add_up_to_the_whole():
     """A norm is read by queries, keys and values: what passes through each adds up to all there is."""
     net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2)
     batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
     t = trace(net, noisy(net.init(np.random.default_rng(0))), batch, backward=True)
     followed = t.follow("blocks.0.norm_1.gamma", (1,))
-    branches = [s for s in followed.stages if s.backward.name == "fused_attention_backward" and s.gradient != "dout"]
+    branches = [s for s in followed.stages if s.backward.name == "attention_backward" and s.name in "qkv"]
     assert sorted(s.gradient for s in branches) == ["dk", "dk", "dq", "dq", "dv", "dv"]  # last block, first
     assert sum(s.passes for s in branches[3:]) == pytest.approx(followed.traced, rel=1e-6)
     moved = [m.entry.path for m in followed.moved]
-    assert not any(path.endswith("pre_block#1.NormedHeads.forward.norm_linear.x_hat") for path in moved)  # before gamma
-    assert any(path.endswith("NormedFeedForward.forward.norm_linear.x_hat") for path in moved)
+    assert not any("forward.Block.forward#1.pre_block.Pair.forward#1.LayerNorm" in p and "x_hat" in p for p in moved)
+    assert any(path.endswith("Pair.forward#2.LayerNorm.forward.norm.layer_norm.normalise.x_hat") for path in moved)
     assert "numbers that move" in followed.forward()
 
 
@@ -595,15 +736,16 @@ def test_step_by_step():
 
 
 def test_the_table_fits_and_folds():
-    block = Block(layers.MultiHead(2), fast=False)
+    block = Block(layers.MultiHead(2))
     p = noisy(block.init(R, 4))
     t = trace(block.forward, p, X, backward=True)
     text = str(t)
     assert max(map(len, text.splitlines())) <= 120
     assert len(text.splitlines()) <= 65
     assert "p: 16 arrays" in text
-    assert len(t.table(depth=9).splitlines()) > 200
-    assert "fused_attention" in t.table(call="multi_head_attention", depth=9)
+    assert len(t.table(depth=9).splitlines()) > len(t)
+    assert "LayerNorm.forward > norm > layer_norm(x, gamma, beta, eps) -> y, x_hat, rstd   tiny" in t.table(depth=9)
+    assert "weights = softmax(s, mask)" in t.table(call="multi_head_attention", depth=9)
     assert "layer_norm" not in t.table(depth=0)
     assert len(str(trace(softmax, X)).splitlines()) < 15
 

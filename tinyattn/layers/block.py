@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from .feed_forward import FeedForward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm
 from .pairs import Pair, paired
+from .readable import is_readable
 from .rows import gather_rows
 
 
@@ -63,13 +63,15 @@ def pre_block(
 def pre_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `pre_block`: at each residual the gradient goes both ways and is added. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
-    dx, norm_2, ffn = block.normed_feed_forward.backward(
+    dx, norm_2, ffn = block.normed_feed_forward.of(cache.feed_forward).backward(
         p["norm_2"], p["feed_forward"], df, cache.norm_2, cache.feed_forward
     )
     dx += dy                                                 # y = x + ...
 
     da = dropout_backward(dx, cache.keep_1, block.rate)
-    dh, norm_1, attention = block.normed_mixer.backward(p["norm_1"], p["attention"], da, cache.norm_1, cache.attention)
+    dh, norm_1, attention = block.normed_mixer.of(cache.attention).backward(
+        p["norm_1"], p["attention"], da, cache.norm_1, cache.attention
+    )
     dh += dx                                                 # x = x + ...
     return dh, {"norm_1": norm_1, "attention": attention, "norm_2": norm_2, "feed_forward": ffn}
 
@@ -178,15 +180,18 @@ class Block:
                 "use dropout 0 or another form"
             )
 
-    @cached_property
+    @property
     def normed_mixer(self) -> Pair:
         """mixer(LN(x))."""
-        return paired(self.norm, self.mixer) if self.fast else Pair(self.norm, self.mixer)
+        return self._pair(self.mixer)
 
-    @cached_property
+    @property
     def normed_feed_forward(self) -> Pair:
         """feed_forward(LN(x))."""
-        return paired(self.norm, self.feed_forward) if self.fast else Pair(self.norm, self.feed_forward)
+        return self._pair(self.feed_forward)
+
+    def _pair(self, part: Any) -> Pair:
+        return paired(self.norm, part) if self.fast and not is_readable() else Pair(self.norm, part)
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward."""

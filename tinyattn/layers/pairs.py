@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from ..backend import Array, get_xp
 from ..ops import (
@@ -38,6 +38,13 @@ class Pair:
 
     norm: Any
     part: Any
+
+    leaves: ClassVar[type] = object              # what its forward leaves as the part's cache
+
+    def of(self, cache: Any) -> Pair:
+        """The form of this pair that made the part's cache: its backward is the one to call."""
+        fused = FUSED.get((type(self.norm), type(self.part)))
+        return (fused if fused is not None and isinstance(cache, fused.leaves) else Pair)(self.norm, self.part)
 
     def forward(self, p_norm: Any, p: Any, x: Array, **context: Any) -> tuple[Array, Any, Any]:
         """-> y, the norm's cache, the part's. `context`: what the part takes beside its tokens."""
@@ -73,6 +80,8 @@ class NormedHeads(Pair):
 
     Queries, keys and values come out of one product, and the queries scaled already.
     """
+
+    leaves = FusedHeadsCache
 
     @staticmethod
     def suits(part: MultiHead) -> bool:
@@ -124,6 +133,8 @@ class NormedHeads(Pair):
 
 class NormedFeedForward(Pair):
     """LayerNorm, then the feed-forward network: the norm is worked into the inner weights (`norm_linear`)."""
+
+    leaves = DenseCache
 
     @staticmethod
     def suits(part: FeedForward) -> bool:

@@ -146,8 +146,8 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     index = tuple(i % size for i, size in zip(index, leaf.shape, strict=True))
     step = h * max(1.0, abs(float(w)))
     weights = [_widened(u) for u in cotangents]
-    limit = trace.recorder.limit
-    above, below = (_nudged(forward, inputs, name, index, by, weights, limit) for by in (step, -step))
+    recorded = trace.recorder
+    above, below = (_nudged(forward, inputs, name, index, by, weights, recorded) for by in (step, -step))
     measured = (above.loss - below.loss) / (2 * step)
     traced = float(_entry_of(trace.gradients[name], index))
     of_gradient = to_numpy(getattr(trace.gradients[name], "values", trace.gradients[name]))
@@ -156,7 +156,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     slack = tolerance * max(abs(measured), float(np.max(np.abs(of_gradient), initial=0.0))) + noise
     kink = None
     if abs(traced - measured) > slack:
-        here = _nudged(forward, inputs, name, index, 0.0, weights, limit).loss
+        here = _nudged(forward, inputs, name, index, 0.0, weights, recorded).loss
         slopes = sorted([(here - below.loss) / step, (above.loss - here) / step])
         if slopes[0] - slack <= traced <= slopes[1] + slack:
             kink = slopes[0], slopes[1]
@@ -184,11 +184,13 @@ class _Run(NamedTuple):
     values: dict[Any, np.ndarray]       # the last value of every name in every call
 
 
-def _nudged(forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, weights: Any, limit: int) -> _Run:
+def _nudged(
+    forward: Any, inputs: dict[str, Any], name: str, index: Any, by: float, weights: Any, recorded: Recorder
+) -> _Run:
     inputs = copy.deepcopy(inputs)
     _leaf(inputs, name)[index] += by
     positional, named = _call(forward, inputs)
-    returned, call = Recorder(8 * limit).run(forward, positional, named)
+    returned, call = Recorder(8 * recorded.limit, recorded.engine).run(forward, positional, named)
     outputs = returned if type(returned) is tuple else (returned,)
     terms = [to_numpy(u * out) for u, out in zip(weights, outputs, strict=False)]
     loss, size = (float(sum(np.sum(f(term)) for term in terms)) for f in (np.asarray, np.abs))

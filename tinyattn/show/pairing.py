@@ -38,7 +38,7 @@ def gradients_of(call: Call, base: Call) -> Iterator[tuple[str, int | None, np.n
     for entry in {e.name: e for e in entries}.values():
         bindings = sum(e.name == entry.name and e.how == "" for e in entries)
         own = [s for s in base.steps if isinstance(s, Entry) and s.name == entry.name[1:] and s.how != "in place"]
-        single = len(own) == 1 or (not own and entry.name[1:] in base.inputs)
+        single = len(own) == 1 or (not own and entry.name[1:] in base.inputs | base.renamed)
         if bindings <= 1 and entry.how != "input" and single and entry.name not in upstream:
             yield entry.name[1:], None, entry.value
 
@@ -47,7 +47,7 @@ def value_of(call: Call, name: str, place_of: int | None) -> np.ndarray | None:
     if place_of is not None:
         return call.results[place_of] if place_of < len(call.results) else None
     found = [s.value for s in call.steps if isinstance(s, Entry) and s.name == name]
-    return call.inputs[name] if name in call.inputs else found[-1] if found else None
+    return call.inputs[name] if name in call.inputs else found[-1] if found else call.renamed.get(name)
 
 
 def made_by(call: Call, value: np.ndarray) -> str:

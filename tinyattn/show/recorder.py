@@ -20,13 +20,17 @@ from typing import Any
 import numpy as np
 
 from ..backend import to_numpy
+from ..layers.readable import readable
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
 from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # Helpers without mathematics of their own; their calls are not listed.
-_HELPERS = ("backend.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check", "show", "cli.py")
+_HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "files.py", "data", "training", "check",
+            "show", "cli.py")  # fmt: skip
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
+_PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
+_OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
 _ALLOCATES = re.compile(r"\bempty(_like)?\(")       # allocates memory without filling it
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
@@ -46,16 +50,21 @@ class _Watched:
 
 
 class Recorder:
-    """Runs functions and keeps copies of what they compute, up to `limit` bytes."""
+    """Runs functions and keeps copies of what they compute, up to `limit` bytes.
 
-    def __init__(self, limit: int) -> None:
-        self.limit, self.used = limit, 0
+    What runs are the readable forms; with `engine` the faster ones, and the library's private functions are listed.
+    """
+
+    def __init__(self, limit: int, engine: bool = False) -> None:
+        self.limit, self.engine, self.used = limit, engine, 0
         self.entries: list[Entry] = []
         self._copies: dict[Any, np.ndarray] = {}       # by content: equal values share one copy
         self._seen: dict[int, tuple[Any, Any]] = {}    # id -> object (kept alive, so that its id stays unique), digest
+        self._listed: dict[int, Entry] = {}            # id -> its latest entry
         self._stack: list[_Watched] = []
         self._root: Call | None = None
         self._globals: Any = None
+        self._root_code: Any = None
         self._root_names: tuple[str, ...] = ()
 
     def run(
@@ -68,11 +77,13 @@ class Recorder:
                 f"trace: {getattr(other, '__module__', None) or type(other).__module__} is tracing this thread "
                 "(a debugger, or coverage): Python has room for one; run this without it"
             )
-        self._globals, self._root, self._stack = _plain(function).__globals__, None, []
+        plain = _plain(function)
+        self._globals, self._root_code, self._root, self._stack = plain.__globals__, plain.__code__, None, []
         self._root_names = result_names
-        sys.settrace(self._entered)
         try:
-            returned = function(*args, **kwargs)
+            with readable(not self.engine):
+                sys.settrace(self._entered)
+                returned = function(*args, **kwargs)
         except TooLargeError:
             at = f"after step {len(self.entries) - 1} ({self.entries[-1].path})" if self.entries else "in its inputs"
             raise ValueError(
@@ -93,9 +104,12 @@ class Recorder:
         code = frame.f_code
         if code.co_flags & _GENERATOR or (code.co_name.startswith("<") and code.co_name != "<lambda>"):
             return False                                    # a comprehension belongs to the function around it
+        file = Path(code.co_filename)
+        private = file == _OF_THE_ENGINE or (code.co_name.startswith("_") and not code.co_name.endswith("__"))
+        if private and LIBRARY in file.parents and not self.engine and code is not self._root_code:
+            return False
         if frame.f_globals is self._globals:
             return True
-        file = Path(code.co_filename)
         return LIBRARY in file.parents and not any(file == no or no in file.parents for no in NOT_SHOWN)
 
     def _entered(self, frame: FrameType, event: str, arg: Any) -> Any:
@@ -128,6 +142,7 @@ class Recorder:
                 if not self._known(leaf):
                     self._keep(call, field_name, leaf, "input", code.co_firstlineno, "")
                 call.inputs[field_name] = self._copy(leaf)[0]
+                self._also(call, field_name, leaf)
         arrays = {n: (x, self._copy(x)[1]) for n, x in frame.f_locals.items() if is_array(x)}
         self._stack.append(_Watched(call, code.co_firstlineno, arrays))
         return self._inside
@@ -161,7 +176,7 @@ class Recorder:
                     self._keep(top.call, name, value, "", statement.first, statement.text)
             elif is_array(value):
                 if name in targets or value is not old:
-                    listed = not (statement.renames and self._known(value))
+                    listed = not (self._known(value) and (statement.renames or self._handed_on(top.call, name, value)))
                     changed = statement.writes or self._digest(value) != digest_before
                     how = "in place" if value is old and changed else ""
                     how = "allocated" if _ALLOCATES.search(statement.text) else how
@@ -171,11 +186,13 @@ class Recorder:
                     self._keep(top.call, name, value, how, statement.first, statement.text)
                 elif name in targets:
                     top.call.renamed[name] = self._copy(value)[0]
+                    self._also(top.call, name, value)
                 top.before[name] = (value, self._digest(value))
             elif name in targets:
                 for field_name, leaf in array_leaves(value, name):
                     if self._known(leaf):
                         top.call.renamed[field_name] = self._copy(leaf)[0]
+                        self._also(top.call, field_name, leaf)
                     else:
                         self._keep(top.call, field_name, leaf, "", statement.first, statement.text)
 
@@ -197,10 +214,29 @@ class Recorder:
                 self._keep(call, name, part, "returned", statement.first, statement.text)
             for field_name, leaf in array_leaves(part, name):
                 self._note(call, leaf)
-                if not self._known(leaf):
+                if not self._known(leaf) and not (name == nameless and self._in_passing(call)):
                     self._keep(call, field_name, leaf, "returned", statement.first, statement.text)
                 call.outputs[field_name] = self._copy(leaf)[0]
+                self._also(call, field_name, leaf)
+            weights = getattr(part, "weights", None) if _implies_weights(part) else None
+            if is_array(weights):
+                self._implied(call, "weights", weights, statement.first, f"{name}.weights")
         call.result_names = tuple(names)
+
+    def _implied(self, call: Call, name: str, value: Any, line: int, text: str) -> None:
+        """What follows from a cache, as attention weights that no line computes; once, where inner caches agree."""
+        copy = self._copy(value)[0]
+        inner = next((e for e in call.entries() if e.name == name and e.value is copy), None)
+        if inner is None:
+            self._keep(call, name, value, "implied", line, text)
+        else:
+            call.outputs[name], call.listed[name] = copy, inner
+
+    def _also(self, call: Call, name: str, value: Any) -> None:
+        """Note under which entry this value, which has another name here, is listed."""
+        entry = self._listed.get(id(value))
+        if entry is not None and entry.value is self._copy(value)[0]:
+            call.listed[name] = entry
 
     def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
         copy, digest = self._copy(value)
@@ -210,12 +246,25 @@ class Recorder:
         entry = Entry(len(self.entries), name, how, copy, dtype, call, line, text)
         self.entries.append(entry)
         call.steps.append(entry)
+        if is_array(value):
+            self._listed[id(value)] = entry
 
     def _note(self, call: Call, value: Any) -> None:
         """Note an array or cache that enters or leaves a call; kept alive, so that its id stays unique."""
         if is_array(value) or isinstance(value, dict | list | tuple):
             call.met.add(id(value))
             self._seen.setdefault(id(value), (value, None))
+
+    def _handed_on(self, call: Call, name: str, value: Any) -> bool:
+        """Is this value listed already under the same name, in this call or, of all calls but the root, elsewhere?"""
+        entry = self._listed.get(id(value))
+        return entry is not None and entry.name == name and (entry.call is call or call.parent is not None)
+
+    def _in_passing(self, call: Call) -> bool:
+        """Does this call give its nameless result to a caller, where it gets a name, or comes in somewhere?"""
+        file = Path(call.file)
+        passes_on = any(file == there or there in file.parents for there in _PASSES_ON)
+        return passes_on and call.parent is not None and not self.engine
 
     def _known(self, value: Any) -> bool:
         """Is this object listed already, with its present content?"""
@@ -248,6 +297,11 @@ def _plain(function: Any) -> Any:
         if hasattr(found, "__code__"):
             return found
     raise TypeError(f"trace: {function!r} is not written in Python: there are no lines to watch")
+
+
+def _implies_weights(value: Any) -> bool:
+    """Is this the cache of an attention: a named tuple that makes `weights` when it is asked for them?"""
+    return hasattr(value, "_fields") and isinstance(getattr(type(value), "weights", None), property)
 
 
 def _called(frame: FrameType) -> str:

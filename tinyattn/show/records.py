@@ -17,7 +17,8 @@ class Entry:
 
     number: int
     name: str                  # as in the source; of a field, dotted: cache.x_hat
-    how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled
+    how: str                   # "input", "" (it was given a name), "in place", "returned", "allocated": not yet filled,
+                               # "implied": it follows from a cache, and no line computes it
     value: np.ndarray          # a read-only copy
     dtype: str                 # "float" for a Python float
     call: Call
@@ -43,6 +44,7 @@ class Call:
     inputs: dict[str, np.ndarray] = field(default_factory=dict)    # every array passed in, under dotted names
     outputs: dict[str, np.ndarray] = field(default_factory=dict)   # every array returned
     renamed: dict[str, np.ndarray] = field(default_factory=dict)   # further names of values listed under another name
+    listed: dict[str, Entry] = field(default_factory=dict)         # the entry that such a name stands for
     results: list[np.ndarray | None] = field(default_factory=list) # returned, in order; None for what is no array
     signature: str = ""
     result_names: tuple[str, ...] = ()

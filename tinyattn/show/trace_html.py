@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 
 from .records import Call, Entry
-from .trace_table import described, grouped, origin, place, title
+from .trace_table import chain, described, grouped, origin, place, title
 
 _STYLE = """
 .tinyattn-trace { font-size: 12px; max-width: 1100px; overflow-x: auto; }
@@ -39,15 +39,15 @@ def page(roots: list[Call], header: str) -> str:
 
 
 def _call(call: Call, budget: int) -> str:
-    entries = list(call.entries())
+    entries, inner = list(call.entries()), chain(call)[-1]
     opened = " open" if call.parent is None or len(entries) <= budget else ""
     steps = f"steps {entries[0].number} to {entries[-1].number}" if entries else "no steps"
     found = (
         f"<details{opened}><summary><b>{escape(title(call))}</b> "
-        f'<span class="where">{escape(place(call))}, {steps}</span></summary>'
+        f'<span class="where">{escape(place(inner))}, {steps}</span></summary>'
     )
     rows: list[str] = []
-    for group in grouped(call):
+    for group in grouped(inner):
         if isinstance(group, Call):
             found += _rows(rows) + _call(group, budget // 2)
             rows = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,9 @@ from .recorder import Recorder
 from .records import Call, Entry
 from .trace_html import page
 from .trace_step import Step
-from .trace_table import table
+from .trace_table import aligned, origin, table
+
+LISTED = 12          # values, where a name stands for several
 
 
 class Replay(NamedTuple):
@@ -50,20 +52,20 @@ class Trace:
     def __getitem__(self, which: int | str) -> np.ndarray:
         """The array of a step, or of a name, read-only; see `entry`."""
         if isinstance(which, str):
-            return self._find(which)[1]
+            return self._find(which).value
         return self.entry(which).value
 
     def entry(self, which: int | str) -> Entry:
-        """An entry by its step, or by name: "weights", or with calls in front, "softmax.p", "dense#2.y".
+        """An entry by its step, or by name: "weights", or with calls in front, "softmax.p", "Block.forward#2.weights".
 
-        The outermost call that has the name counts, and in it the latest value. Raises IndexError for a step that is
-        not there; KeyError for a name, listing near ones, or the calls where it stands for different values; TypeError
-        for what is neither.
+        A name of a call counts for all that it calls, and in it the latest value. Raises IndexError for a step that is
+        not there; KeyError for a name that stands for nothing, with those near it, and for one that stands for several
+        values, with how to ask for each; TypeError for what is neither.
         """
         if isinstance(which, str):
-            entry, _ = self._find(which)
+            entry = self._find(which).entry
             if entry is None:
-                raise KeyError(f"{which!r} is no step of its own: it is listed under another name; t[{which!r}] has it")
+                raise UnknownNameError(f"{which!r} is no step of its own: t[{which!r}] has it")
             return entry
         if not isinstance(which, int | np.integer):
             raise TypeError(f"a step is {which!r}, expected its number or a name")
@@ -73,7 +75,8 @@ class Trace:
 
     def all(self, name: str) -> list[Entry]:
         """Every entry of that name, in order: before and after each update, in every call."""
-        return [e for e in self.entries if _is_called(e.call, e.name, name)]
+        whole = [e for e in self.entries if e.path == name]
+        return whole or [e for e in self.entries if _is_called(e.call, e.name, name)]
 
     def picture(self, which: int | str, title: str = "") -> Any:
         """A step, or a name, drawn as a heat map, or as bars for a vector. -> matplotlib figure. See `array_map`."""
@@ -128,35 +131,102 @@ class Trace:
             raise KeyError(f"no call {name!r} was made{_near(name, [c.label for c in self._calls()])}")
         return found
 
-    def _find(self, name: str) -> tuple[Entry | None, np.ndarray]:
-        """-> the entry and its value; or None and the value, if it is listed under another name."""
-        found: dict[Call, tuple[Entry | None, np.ndarray]] = {}
-        for entry in self.all(name):
-            found[entry.call] = (entry, entry.value)
-        if not found:
-            for call in self._calls():
-                for own, value in (call.inputs | call.outputs | call.renamed).items():
-                    if _is_called(call, own, name):
-                        found[call] = (None, value)
+    def _find(self, name: str) -> Found:
+        """The value of that name. Raises UnknownNameError where there is none, and where there are several."""
+        found = self._candidates(name)
+        if name == "weights" and not any(f.own_name for f in found):
+            others = self._listing(found)
+            says = "there is no attention here, and so there are no attention weights"
+            raise UnknownNameError(f"{says}; {name!r} is also" if others else says, others)
         if not found:
             known = [e.name for e in self.entries] + [f"{e.call.label}.{e.name}" for e in self.entries]
-            raise KeyError(f"nothing was called {name!r}{_near(name, known)}")
-        least = min(call.depth for call in found)
-        found = {call: pair for call, pair in found.items() if call.depth == least}
-        (first, value), *others = found.values()
-        if any(other is not value for _, other in others):          # equal values are one array
-            own = name.rpartition(".")[2]
-            where = [f"{call.path}.{own}" + (f" (step {e.number})" if e else "") for call, (e, _) in found.items()]
-            raise KeyError(f"{name!r} stands for {len(found)} values: {', '.join(where)}; say which")
-        return first, value
+            raise UnknownNameError(f"nothing was called {name!r}{_near(name, known)}")
+        several = {id(f.value) for f in found}                         # equal values are one array
+        if len(several) > 1:
+            raise UnknownNameError(f"{name!r} stands for {len(several)} values; say which", self._listing(found))
+        return next((f for f in found if f.own_name), found[0])
+
+    def _candidates(self, name: str) -> list[Found]:
+        """What the name may stand for, in order: at most one value a call, and none of the calls inside of that one."""
+        found: dict[Call, Found] = {}
+        for entry in self.all(name):
+            found[entry.call] = Found(entry.call, entry.name, entry.value, entry, True)
+        calls = self._calls() if not found else self.roots                 # other names: of arguments, of results
+        for call in calls:
+            for own, value in (call.inputs | call.renamed | call.outputs).items():
+                if call not in found and _is_called(call, own, name):
+                    found[call] = Found(call, own, value, call.listed.get(own), call.parent is None)
+        return [f for call, f in found.items() if not any(outer in found for outer in _outer(call))]
+
+    def _listing(self, found: list[Found]) -> list[str]:
+        """A line for each value: how to ask for it, and where it stands."""
+        found = list({id(f.value): f for f in reversed(found)}.values())[::-1]
+        shown = found if len(found) <= LISTED else found[: LISTED - 1]
+        rows = [(self._asked(f), str(f.value.shape), *_stands(f)) for f in shown]
+        lines = aligned(rows, left=(0, 1, 2)) if rows else []
+        return lines if shown is found else [*lines, f"... and {len(found) - len(shown)} more"]
+
+    def _asked(self, found: Found) -> str:
+        """How to ask for this value alone: by a name with a call in front, or two, else by its step, or whole path."""
+        outer = list(_outer(found.call))
+        one = [form for call in (found.call, *outer) for form in (call.name, call.label)]
+        two = [f"{form}.{found.call.label}" for call in outer for form in (call.name, call.label)]
+        for calls in dict.fromkeys([*one, *two]):
+            if [(f.call, f.own) for f in self._candidates(f"{calls}.{found.own}")] == [(found.call, found.own)]:
+                return f"t['{calls}.{found.own}']"
+        return f"t['{found.call.path}.{found.own}']" if found.entry is None else f"t[{found.entry.number}]"
+
+
+class Found(NamedTuple):
+    """A value that a name may stand for: `own`, its name in `call`, and the step at which it is listed, if it is."""
+
+    call: Call
+    own: str
+    value: np.ndarray
+    entry: Entry | None
+    own_name: bool                     # is it listed under this name, or an argument or result of what was traced?
+
+
+class UnknownNameError(KeyError):
+    """A name that stands for nothing, or for several values; a KeyError whose message is shown as it is written."""
+
+    def __init__(self, says: str, lines: Sequence[str] = ()) -> None:
+        super().__init__("\n".join([says, *(f"    {line}" for line in lines)]))
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+def _outer(call: Call) -> Iterator[Call]:
+    """The calls that this one is made in, from the inside."""
+    while call.parent is not None:
+        call = call.parent
+        yield call
+
+
+def _stands(found: Found) -> tuple[str, str]:
+    """The step, and the line that made the value, or under what name the call was given it."""
+    if found.entry is None:
+        return "", f"in {found.call.label}"
+    number, at = f"step {found.entry.number}", origin(found.entry)
+    if found.entry.call is not found.call or found.entry.name != found.own:
+        at = f"{found.entry.name}, as {found.call.label} calls it"
+    return number, at
 
 
 def _is_called(call: Call, own: str, asked: str) -> bool:
-    """Does `asked` name this value: `own`, or `own` after the end of the call's path, with or without #2?"""
-    if asked == own:
-        return True
-    plain = ".".join(part.partition("#")[0] for part in call.path.split("."))
-    return any(f".{path}.{own}".endswith(f".{asked}") and len(asked) > len(own) for path in (call.path, plain))
+    """Does `asked` name this value: `own`, or `own` after calls that it was made in, with or without their #2?
+
+    Calls stand from the outside inwards, and may be left out: "Block.forward#2.weights" is made several further in.
+    """
+    if not f".{asked}".endswith(f".{own}"):
+        return False
+    rest = asked[: -len(own)]                                       # "softmax#2.", or nothing
+    for outer in (*reversed(list(_outer(call))), call):
+        label, plain = outer.label, outer.label.partition("#")[0]
+        forms = (label, plain, label.rpartition(".")[2], plain.rpartition(".")[2])
+        rest = next((rest[len(form) + 1 :] for form in forms if rest.startswith(f"{form}.")), rest)
+    return not rest
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -59,7 +59,8 @@ class Step:
 
     def _what(self) -> str:
         shape, dtype, span, norm = described(self.entry)
-        how = {"input": "came in", "returned": "was returned"}.get(self.entry.how, self.entry.how)
+        said = {"input": "came in", "returned": "was returned", "implied": "follows from the cache"}
+        how = said.get(self.entry.how, self.entry.how)
         parts = [f"{self.entry.name} {shape} {dtype}", span, f"norm {norm}" if norm else "", how]
         return "   ".join(part for part in parts if part)
 

@@ -17,10 +17,10 @@ _TITLES = ("step", "name", "shape", "dtype", "min … max", "norm", "line", "mad
 
 def table(roots: list[Call], header: str, depth: int | None, width: int) -> str:
     """`depth` None: as many levels as fit SCREEN lines, and at least the outermost."""
-    deepest = max(call.depth - root.depth for root in roots for call in root.calls())
+    deepest = max(map(_levels, roots))
     levels = [depth] if depth is not None else range(deepest, -1, -1)
     for depth in levels:
-        lines = [line for root in roots for line in _lines(root, depth + root.depth)]
+        lines = [line for root in roots for line in _lines(root, depth)]
         if len(lines) <= SCREEN:
             break
     cells = [line for line in [_TITLES, *lines] if isinstance(line, tuple)]
@@ -44,16 +44,22 @@ def aligned(rows: Sequence[tuple[str, ...]], left: tuple[int, ...]) -> list[str]
     return [line(row) for row in rows]
 
 
+def _levels(call: Call) -> int:
+    """How many levels of calls stand below this one."""
+    return max((1 + _levels(s) for s in chain(call)[-1].steps if isinstance(s, Call)), default=0)
+
+
 def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str, ...]]:
     """A tuple of cells for an entry, a whole line for a call."""
-    yield f"      {indent}{title(call)}   {place(call)}"
-    for group in grouped(call):
+    inner = chain(call)[-1]
+    yield f"      {indent}{title(call)}   {place(inner)}"
+    for group in grouped(inner):
         if isinstance(group, Call):
-            if group.depth <= depth:
-                yield from _lines(group, depth, indent + "  ")
+            if depth > 0:
+                yield from _lines(group, depth - 1, indent + "  ")
             else:
                 steps = [e.number for e in group.entries()]
-                yield f"{steps[0]:4}+ {indent}  {title(group)}   {len(steps)} steps"
+                yield f"{steps[0]:4}+ {indent}  {title(group)}   {len(steps)} step{'s' * (len(steps) > 1)}"
         elif len(group) > 1:
             total = sum(e.value.size for e in group)
             name = group[0].name.partition(".")[0]
@@ -66,10 +72,19 @@ def _lines(call: Call, depth: int, indent: str = "") -> Iterator[str | tuple[str
             yield (str(entry.number), name, *described(entry), line, origin(entry))
 
 
+def chain(call: Call) -> list[Call]:
+    """The call, and those inside of it as long as all that one does is to call the next: they take one line."""
+    found = [call]
+    while len(found[-1].steps) == 1 and isinstance(found[-1].steps[0], Call):
+        found.append(found[-1].steps[0])
+    return found
+
+
 def title(call: Call) -> str:
-    """dense#2(p, x) -> y, cache"""
-    signature = call.signature.replace(call.name, call.label, 1)
-    return f"{signature} -> {', '.join(call.result_names)}" if call.result_names else signature
+    """dense#2 > linear(x, W) -> y"""
+    *outer, inner = chain(call)
+    signature = " > ".join([*(c.label for c in outer), inner.signature.replace(inner.name, inner.label, 1)])
+    return f"{signature} -> {', '.join(inner.result_names)}" if inner.result_names else signature
 
 
 def grouped(call: Call) -> Iterator[Call | list[Entry]]:
@@ -94,7 +109,8 @@ def origin(entry: Entry) -> str:
     """Where a value came from, as a table says it."""
     if entry.how == "input":
         return "comes in"
-    return f"{entry.text}   (not yet filled)" if entry.how == "allocated" else entry.text
+    said = {"allocated": "   (not yet filled)", "implied": "   (follows from the cache: no line computes it)"}
+    return entry.text + said.get(entry.how, "")
 
 
 def place(call: Call) -> str:

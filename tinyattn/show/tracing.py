@@ -24,8 +24,9 @@ from .trace_result import Replay, Trace
 
 
 def trace(
-    forward: Any, *args: Any, backward: Any = None, seed: int = 0, limit: int = 64 << 20, **kwargs: Any
-) -> Trace:
+    forward: Any, *args: Any, backward: Any = None, engine: bool = False, seed: int = 0, limit: int = 64 << 20,
+    **kwargs: Any,
+) -> Trace:  # fmt: skip
     """Run `forward(*args, **kwargs)` and keep what every line makes. -> Trace: print it, or show it in a notebook.
 
         t = trace(attention, q, k, v, mask)
@@ -39,6 +40,10 @@ def trace(
     An upstream gradient may be given by name, e.g. `dout=...`; else it is 1 for a single number (a loss), and for an
     array a random cotangent from `seed`. Then `t.follow("query.W", (3, 7))` goes from the loss back to one number.
 
+    Layers and models run in their readable forms: `layer_norm`, `linear`, `softmax` and `attention`, with attention's
+    `weights`. The numbers are those of training to rounding. `engine=True` runs what training runs, to the bit: tiles,
+    norms inside of the products that read them; and it shows the library's private functions, too.
+
     Only the calling thread is watched. Functions shown are the library's and those defined where `forward` is; NumPy's
     own and the helpers of `ops/shapes.py` are not. An entry is a copy as of its moment, `limit` bytes of them at most.
 
@@ -51,7 +56,7 @@ def trace(
     if not callable(forward):
         raise TypeError(f"trace: a {type(forward).__name__} is no function, and has no method loss")
     opposite = _opposite(forward, backward)
-    recorder = Recorder(limit)
+    recorder = Recorder(limit, engine)
     if opposite is None:
         returned, call = recorder.run(forward, args, kwargs)
         return Trace(recorder, call, returned)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ...backend import Array
 from ...ops import AttentionCache, Mask, attention, attention_backward, fused_attention, fused_attention_backward
 from ..dropout_mask import dropout_mask
+from ..readable import is_readable
 from .mechanism import Mechanism
 
 
@@ -35,7 +36,7 @@ class Full(Mechanism):
     ) -> tuple[Array, FullCache]:
         bias, n, m = terms.get("bias"), q.shape[-2], k.shape[-2]
         keep = dropout_mask(q, (*q.shape[:-1], m), rate, rng)
-        if bias is None and keep is None:
+        if bias is None and keep is None and not is_readable():
             out, attended = fused_attention(q, k, v, mask)                      # the same numbers, sooner
             return out, FullCache(attended)
         out, weights = attention(q, k, v, mask.array(n, m, like=q), bias, keep, rate)
@@ -45,7 +46,7 @@ class Full(Mechanism):
         self, p: Any, dout: Array, cache: FullCache
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         attended, bias, keep, rate = cache
-        if bias is None and keep is None:
+        if attended.plain is None:
             return *fused_attention_backward(dout, attended), {}, {}
         q, k, v = attended[:3]
         dq, dk, dv, dbias = attention_backward(dout, q, k, v, attended.weights, bias, keep, rate)

@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from ...backend import Array
-from ...ops import Mask, window_attention, window_attention_backward, window_weights
-from ...ops.window_attention import distance_slots
+from ...ops import AttentionCache, Mask, attention, window_attention, window_attention_backward, window_weights
+from ...ops.window_attention import _laid_out, _whole, distance_slots
 from ...options import option
 from ..dropout_mask import dropout_mask
+from ..readable import is_readable
+from .full import Full, FullCache
 from .mechanism import Mechanism
 
 
@@ -41,17 +43,29 @@ class Window(Mechanism):
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
-    ) -> tuple[Array, WindowCache]:
+    ) -> tuple[Array, WindowCache | FullCache]:
         n = q.shape[-2]
         keep = dropout_mask(q, (*q.shape[:-1], distance_slots(n, self.window, mask.causal)), rate, rng)
+        if is_readable():                                       # what it is, and not how little of it is computed
+            allowed, keep = self.as_full(mask).array(n, n, like=q), _by_pairs(keep, n, mask.causal)
+            out, weights = attention(q, k, v, allowed, keep=keep, rate=rate)
+            return out, FullCache(AttentionCache(q, k, v, None, plain=weights), None, keep, rate)
         out, banded = window_attention(q, k, v, self.window, mask.causal, mask.keys(k.shape[-2], like=k), keep, rate)
         return out, WindowCache(q, k, v, banded, mask.causal, keep, rate)
 
     def backward(
         self, p: Any, dout: Array, cache: WindowCache
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        if isinstance(cache, FullCache):                        # of the readable form
+            return Full().backward(p, dout, cache)
         q, k, v, banded, causal, keep, rate = cache
         return *window_attention_backward(dout, q, k, v, banded, self.window, causal, keep, rate), {}, {}
 
-    def as_full(self, mask: Mask) -> Mask | None:
+    def as_full(self, mask: Mask) -> Mask:
         return replace(mask, window=self.window)
+
+
+def _by_pairs(keep: Array | None, n: int, causal: bool) -> Array | None:
+    """The entries by query and distance as one for each query and key: (..., n, W) -> (..., n, n)."""
+    c = max(n, 1)                                               # one chunk, which has no neighbours
+    return None if keep is None else _whole(_laid_out(keep, c, c, causal), n)

@@ -14,6 +14,7 @@ from ...ops.shapes import row_sum, transpose_last
 from ..dense import DenseCache, dense, dense_backward, dense_init
 from ..mechanisms import Full, Mechanism
 from ..positions import NoPosition, Position
+from ..readable import is_readable
 from ..rows import gather_rows
 from .mixer import Mixer
 
@@ -176,7 +177,7 @@ class MultiHead(Mixer):
         memory, mask = x if memory is None else memory, as_mask(mask)
         self.mechanism.refuse(mask, {}, dropout=False)
         as_full = self.mechanism.as_full(mask)
-        if as_full is None or self.position.at_heads:
+        if as_full is None or self.position.at_heads or is_readable():
             return super().at(p, x, memory, at, mask=mask, slots=slots)
         row = as_full.row(at, memory.shape[1], like=x)
         return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, mask=row)
