@@ -23,7 +23,14 @@ from tqdm import tqdm
 
 from benchmarks.machine import RESULTS, describe_code
 from tests.course.answers import found, title
-from tinyattn.course.chapters import SECONDS_A_FORMULA, SECONDS_A_LINE, WORDS_A_MINUTE, Chapter, chapters
+from tinyattn.course.chapters import (
+    SECONDS_A_FORMULA,
+    SECONDS_A_LINE,
+    SECONDS_A_PREDICTION,
+    WORDS_A_MINUTE,
+    Chapter,
+    chapters,
+)
 from tinyattn.course.exercise import RIGHT
 from tinyattn.course.exercises import BY_NAME
 from tinyattn.files import write_atomically
@@ -102,9 +109,9 @@ def page(result: dict[str, Any]) -> str:
     lines += [
         "",
         f"Minutes are computed: {WORDS_A_MINUTE} words a minute, {SECONDS_A_LINE} s for a line of code that is shown, "
-        f"{SECONDS_A_FORMULA} s for a displayed formula, a minute for each prediction, and the announced time of each "
-        "exercise. Words are those of the text without formulas; lines are those of the reader's notebook that are "
-        "neither blank, nor comments, nor folded away.",
+        f"{SECONDS_A_FORMULA} s for a displayed formula, {SECONDS_A_PREDICTION} s for a prediction, and the announced "
+        "time of each exercise. Words are those of the text without formulas; lines are those of the reader's notebook "
+        "that are neither blank, nor comments, nor folded away.",
         "",
         "## Are the exercises fair?",
         "",

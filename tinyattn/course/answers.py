@@ -27,6 +27,7 @@ Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a 
 takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
+_EXERCISE = "of_the_exercise"        # the attribute by which a function that `yours` has handed out is known
 
 
 def yours(name: str) -> Any:
@@ -45,7 +46,9 @@ def yours(name: str) -> Any:
         print(f"{name}: the library's, {problem or 'until yours is accepted'}")
         return grader.reference()
     print(f"{name}: yours")
-    return grader.kindly(found)
+    handed = grader.kindly(found)
+    setattr(handed, _EXERCISE, name)
+    return handed
 
 
 def buggy(name: str, bug: str = "") -> Any:
@@ -60,15 +63,22 @@ def buggy(name: str, bug: str = "") -> Any:
     return grader.planted(bug)
 
 
-def keep(name: str, answer: Any) -> None:
-    """Write an accepted answer to the folder of answers, where there is one and its source can be had."""
+def keep(name: str, answer: Any) -> str:
+    """Write an accepted answer to the folder of answers, where there is one. -> why it cannot be kept, or ""."""
     folder = Path(FOLDER)
     if not (folder / MARK).is_file():
-        return
-    with contextlib.suppress(_NotKeptError, OSError, TypeError, RecursionError):
+        return ""
+    try:
         lines = _source(answer, {})
         answered = "" if answer.__name__ == name else f"\n\n{name} = {answer.__name__}"
         write_atomically(folder / f"{name}.py", f"{lines}{answered}\n".encode())
+        return ""
+    except _NotKeptError as error:
+        why = str(error)
+    except (OSError, TypeError, RecursionError) as error:
+        why = f"its source cannot be had or written ({type(error).__name__}: {error})"
+    (folder / f"{name}.py").unlink(missing_ok=True)  # an earlier answer is not this one
+    return f"It is kept in this process only: {why}. Later notebooks use the library's."
 
 
 def prepare(folder: Path) -> None:
@@ -97,15 +107,17 @@ def _kept(name: str) -> tuple[Any, str]:
 
 def _source(f: Any, done: dict[str, Any]) -> str:
     """The source of a function of a notebook, after that of everything it uses."""
-    if not isinstance(f, FunctionType) or f.__closure__ or f.__name__ == "<lambda>":
-        raise _NotKeptError(f)
+    if not isinstance(f, FunctionType) or f.__name__ == "<lambda>":
+        raise _NotKeptError("it is not written as a function with `def`")
+    if f.__closure__ or hasattr(f, "__wrapped__"):
+        raise _NotKeptError(f"`{f.__name__}` is made by another function")
     done[f.__name__] = f
     parts = []
     for name in sorted(_names(f.__code__) & f.__globals__.keys()):
         value = f.__globals__[name]
         if name in done:
             if done[name] is not value:
-                raise _NotKeptError(name)
+                raise _NotKeptError(f"`{name}` means two things in it")
             continue
         parts.append(_written(name, value, done))
     return "\n\n".join(filter(None, (*parts, textwrap.dedent(inspect.getsource(f)).rstrip())))
@@ -113,9 +125,9 @@ def _source(f: Any, done: dict[str, Any]) -> str:
 
 def _written(name: str, value: Any, done: dict[str, Any]) -> str:
     """One line, or a function, that gives `name` this value."""
-    if isinstance(value, FunctionType) and value.__globals__.get("__name__") == _MODULE:
+    if hasattr(value, _EXERCISE):
         done[name] = value
-        return f"from tinyattn.course import yours\n{name} = yours({value.__name__!r})"
+        return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, _EXERCISE)!r})"
     if isinstance(value, FunctionType) and value.__module__ == "__main__" and value.__name__ == name:
         return _source(value, done)
     done[name] = value
@@ -126,7 +138,7 @@ def _written(name: str, value: Any, done: dict[str, Any]) -> str:
             return f"{name} = {value!r}"
     module, own = getattr(value, "__module__", None), getattr(value, "__name__", "")
     if module in (None, "__main__", _MODULE) or not own.isidentifier():
-        raise _NotKeptError(name)
+        raise _NotKeptError(f"it uses `{name}`, which is no function, module or plain number")
     return f"from {module} import {own} as {name}"
 
 

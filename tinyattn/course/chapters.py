@@ -28,8 +28,8 @@ from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
 from .exercises import BY_CHAPTER
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
-# Technical prose read with care, a line of code understood, a formula followed on paper; a prediction takes a minute.
-WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA = 180, 6, 20
+# Technical prose read with care, a line of code understood, a formula followed on paper, a prediction written down.
+WORDS_A_MINUTE, SECONDS_A_LINE, SECONDS_A_FORMULA, SECONDS_A_PREDICTION = 150, 7, 25, 90
 
 
 class BrokenChapterError(RuntimeError):
@@ -75,11 +75,8 @@ class Size:
     @property
     def reading(self) -> int:
         """Minutes to read and to predict."""
-        return round(
-            self.words / WORDS_A_MINUTE
-            + (self.lines * SECONDS_A_LINE + self.formulas * SECONDS_A_FORMULA) / 60
-            + self.predictions
-        )
+        seconds = self.lines * SECONDS_A_LINE + self.formulas * SECONDS_A_FORMULA
+        return round(self.words / WORDS_A_MINUTE + (seconds + self.predictions * SECONDS_A_PREDICTION) / 60)
 
     @property
     def minutes(self) -> int:

@@ -6,6 +6,7 @@ import contextlib
 import difflib
 from collections.abc import Iterator
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any
 
 from .exercise import DIAGNOSIS, QUESTION, RIGHT, SOLUTION, UNANSWERED, Exercise, Grade, Verdict
@@ -35,13 +36,13 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     if isinstance(hint, bool) or hint not in HINTS:
         raise ValueError(f"hint is {hint!r}, expected 0, 1 (a question), 2 (the diagnosis) or 3 (the solution)")
     grade = Grade(UNANSWERED, "not answered yet") if answer is ... else exercise.grader(answer)
-    shown = hint == SOLUTION and grade.outcome != RIGHT
-    verdict = Verdict(exercise, grade, hint, solution_of(exercise) if shown else "")
-    if verdict:
-        accepted()[name] = answer
-        if _RECORD.get() is None and callable(answer):
-            keep(name, answer)
     record = _RECORD.get()
+    if grade.outcome == RIGHT:
+        accepted()[name] = answer
+        not_kept = keep(name, answer) if record is None and callable(answer) else ""
+        grade = replace(grade, note=grade.note or not_kept)
+    asked = hint == SOLUTION and grade.outcome != RIGHT
+    verdict = Verdict(exercise, grade, hint, solution_of(exercise) if asked else "")
     if record is not None:
         record.append(verdict)
     return verdict

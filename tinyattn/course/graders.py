@@ -10,6 +10,7 @@ import contextlib
 import functools
 import inspect
 import io
+import re
 import reprlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -25,13 +26,17 @@ EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo,
 PATIENCE = 2.0          # seconds for one call of an answer
 RUNS = 5                # of a reader's property, which may draw random inputs
 
+FEW = 24                # numbers that are shown of a property's last call, and not only their shapes
+TINY = 1e-9             # a number that is 0 on paper may be measured as this
+
 RETURNED_NONE = "it returned None"
-ROUNDING = "If the statement is right on paper, it holds up to rounding: np.allclose compares that way."
+REJECTS = "It returned False for it. Is the statement true of it? Compare by hand on the inputs below."
+ROUNDING = "If the statement is right on paper, it may hold up to rounding only: np.allclose compares that way."
 UNWRITTEN = Grade(UNANSWERED, "not answered yet")
 
 # What is right, and what a library would do in its place: at most one is said.
 KEPT = {
-    "dtype": "float32 in, float64 out: np.zeros_like, or math.sqrt for a number, would keep float32.",
+    "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
     "list": "It returns a list; np.array(...) around it would make it an array.",
     "writes": "It writes into an array that it was given; a library works on a copy.",
     "empty": "It fails on a batch of size 0, which a library would take.",
@@ -86,9 +91,8 @@ class Number:
     def _near(self, got: np.ndarray, expected: np.ndarray) -> bool:
         if self.exactly:
             return bool(np.array_equal(got, np.round(expected)))
-        return got.shape == expected.shape and bool(
-            np.max(np.abs(got - expected)) <= self.tolerance * max(float(np.max(np.abs(expected))), 1e-12)
-        )
+        allowed = self.tolerance * float(np.max(np.abs(expected))) + TINY
+        return got.shape == expected.shape and bool(np.max(np.abs(got - expected)) <= allowed)
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,8 @@ class Function:
     the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
     `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
     question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
-    exercise is about the convention: another than the library's is then wrong. `also` is asked of an answer that passed
+    exercise is about the convention: another than the library's is then wrong. `names` are pairs of the library's name
+    of an output and the task's. `also` is asked of an answer that passed
     all properties: it returns in a sentence what is still wrong, or "".
     """
 
@@ -109,6 +114,7 @@ class Function:
     takes: tuple[str, ...] = ()
     tempting: Tempting = ()
     conventions: bool = True
+    names: tuple[tuple[str, str], ...] = ()
     also: Callable[[Callable[..., Any]], str] | None = None
 
     def reference(self) -> Callable[..., Any]:
@@ -155,6 +161,7 @@ class Function:
             offered = SimpleNamespace(**{spec.function: forward, f"{spec.function}_backward": kind.call})
             spec = replace(spec, shown=_given_to_backward)
             stages = ("gradients", "extremes")
+        how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": PATIENCE}
         with _silenced():
             try:
                 op = Subject(offered, spec)
@@ -162,21 +169,22 @@ class Function:
                 if empty is not None:
                     return empty
                 kind.kept.clear()
-                how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": PATIENCE}
-                report = check_in_process(offered, spec, **how)
-                if report.conventions and not self.conventions:
+                try:
+                    report = check_in_process(offered, spec, **how)
+                    refused = report.not_offered or (report.conventions and not self.conventions)
+                except CannotRunError:  # every call raises
+                    refused = True
+                if refused:  # a call that the task asks for raises, say: with the example
                     report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
-                return Grade(WRONG, "it cannot be called.", (f"  {error}",))
+                says = re.sub(r"which the library's .*? does not have", "which the task does not give it", str(error))
+                return Grade(WRONG, "it cannot be called.", (f"  {says}",))
         missing = [name for name in self.takes if name in report.lacks]
         if missing:
-            return Grade(WRONG, f"it takes no `{missing[0]}`.")
-        if report.not_offered:
-            says = f"right as far as it goes, but it does not take {report.not_offered[0]}."
-            return Grade(WRONG, says, ("  In a shape, `...` means any number of leading axes, also none.",))
+            return Grade(WRONG, f"it takes no `{missing[0]}`: further down it is passed by that name.")
         if report.verdict in ("right", "contract"):
             return self._right(answer, op, report, kind)
-        return self._wrong(op, spec, report, kind)
+        return self._wrong(answer, op, spec, report, kind)
 
     def _returns(self, spec: Any) -> int:
         """How many arrays a right answer returns."""
@@ -185,8 +193,9 @@ class Function:
     def _right(self, answer: Callable[..., Any], op: Any, report: Any, kind: _Kind) -> Grade:
         absent = _not_returned(op, op.spec) if self.part == "forward" and len(op.spec.outputs) > 1 else []
         if absent:
-            says = f"right as far as it goes, but it returns no `{absent[0]}`."
-            return Grade(WRONG, says, (f"  expected {', '.join(op.spec.outputs)}",))
+            called = [dict(self.names).get(name, name) for name in op.spec.outputs]
+            says = f"right as far as it goes, but it returns no `{dict(self.names).get(absent[0], absent[0])}`."
+            return Grade(WRONG, says, (f"  expected {', '.join(called)}",))
         with _silenced():
             still_wrong = self.also(answer) if self.also else ""
         if still_wrong:
@@ -202,7 +211,7 @@ class Function:
             note = KEPT["empty"] if first.property.endswith("_of_nothing") else KEPT["contract"].format(first.message)
         return Grade(RIGHT, says, note=note)
 
-    def _wrong(self, op: Any, spec: Any, report: Any, kind: _Kind) -> Grade:
+    def _wrong(self, answer: Callable[..., Any], op: Any, spec: Any, report: Any, kind: _Kind) -> Grade:
         first = report.failures[0]
         says = LOST if "narrow" in kind.kept and not _no_result(first) else _headline(first)
         tempting = () if first.endless else self.tempting  # it would not return here either
@@ -213,9 +222,9 @@ class Function:
         elif report.diagnosis:
             bug, names = report.diagnosis.bugs[0][0], report.diagnosis.names
             question, diagnosis = bug.hint, f"{bug.says} ({bug.name})."
-        return Grade(WRONG, says, tuple(self._shown(op, report)), question, diagnosis, names)
+        return Grade(WRONG, says, tuple(self._shown(answer, op, report)), question, diagnosis, names)
 
-    def _shown(self, op: Any, report: Any) -> Iterator[str]:
+    def _shown(self, answer: Callable[..., Any], op: Any, report: Any) -> Iterator[str]:
         """The counterexample, what is expected, and what was got."""
         from ..check.trial import show_case
 
@@ -227,15 +236,30 @@ class Function:
                 expected, got = _results(self._spec(), op, case, self.part)
         differ = {n: x for n, x in expected.items() if n not in got or not _alike(x, got[n])}
         if not differ:
-            yield f"  {first.message}"
+            yield f"  {self._in_its_words(first.message, answer)}"
         if not differ and not _no_result(first):
             yield f"  it should hold that {first.statement}"
-        yield from ["  the smallest example found:"] if first.counterexample else []
-        yield from ("    " + line for line in first.counterexample.splitlines())
+        if first.counterexample:
+            yield "  the smallest example found:" if differ or _no_result(first) else "  the example that led there:"
+        yield from ("    " + self._named(line) for line in first.counterexample.splitlines())
         for name, x in differ.items():
-            there = show_case({name: got[name]}) if name in got else f"no {name}"
-            for what, shown in (("expected", show_case({name: x})), ("got", there)):
-                yield f"    {what:10}" + shown.replace("\n", "\n" + " " * 14)
+            there = show_case({name: _plain(got[name])}) if name in got else f"no {name}"
+            for what, shown in (("expected", show_case({name: _plain(x)})), ("got", there)):
+                yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
+
+    def _in_its_words(self, message: str, answer: Callable[..., Any]) -> str:
+        """With the answer's own name where the library's stands."""
+        own = getattr(answer, "__name__", "")
+        function = self._spec().function
+        if not own.isidentifier():
+            return message
+        return re.sub(rf"\b{function}(_backward)?\b(?= (raised|returned))", own, message)
+
+    def _named(self, shown: str) -> str:
+        """With the task's names of outputs where the library's stand."""
+        for name, called in self.names:
+            shown = re.sub(rf"^(d?){name} = ", rf"\1{called} = ", shown)
+        return shown
 
     def _gives_the_same_as(self, op: Any, wrong: Callable[..., Any], spec: Any) -> bool:
         """Whether the answer gives the same results as `wrong` on a few fixed cases."""
@@ -260,13 +284,15 @@ class Property:
     """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
 
     The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. `others` are further bugs of the zoo that it must kill.
+    it asserts, and returns nothing. `others` are further bugs of the zoo that it must kill. `to_the_bit` is True where
+    equality is what the chapter teaches.
     """
 
     spec: str
     bug: str
     gives: tuple[str, ...]
     others: tuple[str, ...] = ()
+    to_the_bit: bool = False
 
     def planted(self, name: str = "") -> Any:
         """The functions in `gives` with the bug, or with another of the zoo's. Raises ValueError for an unknown one."""
@@ -297,33 +323,41 @@ class Property:
                     return Grade(WRONG, told)
                 if outcome != "holds":
                     says = f"it also rejects {' and '.join(f'a correct `{name}`' for name in self.gives)}: {which}."
-                    question = f"With these sizes, is your statement true of every correct `{self.gives[0]}`?"
-                    return Grade(WRONG, says, (f"  {told or ROUNDING}", *last), question if last else "")
+                    question = "Which number differs on these inputs, or with these sizes, and should it?"
+                    exact = _compares_exactly(answer) and not self.to_the_bit
+                    lines = (f"  {told or REJECTS}", *([f"  {ROUNDING}"] if exact else []), *last)
+                    return Grade(WRONG, says, lines, question if last else "")
         bugs = {b.name: b for b in ZOO[self.spec].BUGS if not b.convention}
         bug, wrong = bugs[self.bug], make(frozenset([self.bug]))
-        found = [self._ask(answer, wrong) for _ in range(RUNS)]
+        found = [self._ask(answer, wrong, rounded) for rounded in (False, True) for _ in range(RUNS)]
         unclear = next((told for outcome, told, _ in found if outcome == "unclear"), None)
         if unclear is not None:
             return Grade(WRONG, f"given the implementation with the bug, {unclear}")
         kills = sum(outcome == "fails" for outcome, *_ in found)
         if all(told == RETURNED_NONE for _, told, _ in found):
             return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
-        if kills < RUNS:
-            says = f"it catches the bug in {kills} of {RUNS} runs only."
-            if not kills:
+        if kills < len(found):
+            says = f"it finds the bug in {kills} of {len(found)} runs only."
+            if not kills or not any(outcome == "fails" for outcome, *_ in found[RUNS:]):
                 says = "it is true of what is right, but of the bug as well."
             return Grade(WRONG, says, (f"  it should be false where {bug.says} ({bug.name})",))
         also = [name for name in bugs if name != self.bug
                 and self._ask(answer, make(frozenset([name])))[0] == "fails"]  # fmt: skip
         lives = next((bugs[name] for name in self.others if name not in also), None)
         if lives is not None:
-            says = f"it is false of {bug.name}, as it should be, but true of another bug."
+            says = f"it finds {bug.name}, as it should, but another bug passes it."
             return Grade(WRONG, says, (f"  it should be false, too, where {lives.says} ({lives.name})",), lives.hint)
-        note = f"It is false of {len(also)} more bugs of the zoo: {', '.join(also)}." if also else ""
-        return Grade(RIGHT, f"right. It is true of what is right, and false of {bug.name}.", note=note)
+        others = "another known bug" if len(also) == 1 else f"{len(also)} other known bugs"
+        note = f"It also finds {others}: {', '.join(also)}." if also else ""
+        return Grade(RIGHT, f"right. It is true of what is right, and false where {bug.says} ({bug.name}).", note=note)
 
-    def _ask(self, answer: Callable[..., Any], implementation: Any) -> tuple[str, str, tuple[str, ...]]:
-        """-> "holds", "fails", "unanswered" or "unclear"; a sentence, or ""; its last call, in lines."""
+    def _ask(
+        self, answer: Callable[..., Any], implementation: Any, rounded: bool = False
+    ) -> tuple[str, str, tuple[str, ...]]:
+        """-> "holds", "fails", "unanswered" or "unclear"; a sentence, or ""; its last call, in lines.
+
+        With `rounded` the implementation's results have nine decimals: what is false of their last bits only is true.
+        """
         from ..check.isolation import alarm
         from ..check.subject import TooLongError, message_of
         from ..check.trial import show_case
@@ -337,7 +371,8 @@ class Property:
             def call(*args: Any, **kwargs: Any) -> Any:
                 with contextlib.suppress(TypeError, ValueError):
                     last[:] = [(name, dict(inspect.signature(f).bind(*args, **kwargs).arguments))]
-                return f(*args, **kwargs)
+                result = f(*args, **kwargs)
+                return _rounded(result) if rounded else result
 
             return call
 
@@ -358,7 +393,7 @@ class Property:
             told = ""
         if isinstance(holds, bool | np.bool_):
             lines = [f"  its last call, of `{name}`, was with" for name, _ in last]
-            lines += ["    " + line for _, given in last for line in show_case(given).splitlines()]
+            lines += ["    " + line for _, given in last for line in show_case(_if_small(given)).splitlines()]
             return ("holds", "", ()) if holds else ("fails", told, tuple(lines))
         if holds is None:
             return "holds", RETURNED_NONE, ()  # it asserts, or forgot to return
@@ -408,7 +443,7 @@ class _Kind:
         x = np.asarray(x)
         if x.dtype.kind != "f":
             return x.astype(dtype) if x.dtype.kind in "iu" else x
-        if x.dtype != dtype:
+        if x.dtype != dtype and x.ndim:
             self.kept.add("dtype" if x.dtype.itemsize > dtype.itemsize else "narrow")
         return np.array(x, dtype)
 
@@ -441,10 +476,37 @@ def _results(spec: Any, op: Any, case: dict[str, Any], part: str) -> tuple[dict[
     return both[0], both[1]
 
 
+def _plain(x: Any) -> Any:
+    """A number without its NumPy type, an array as it is."""
+    return x.item() if isinstance(x, np.generic | np.ndarray) and np.ndim(x) == 0 else x
+
+
 def _alike(x: Any, y: Any) -> bool:
     from ..check.diagnosis import same_numbers
 
     return same_numbers(np.asarray(x), np.asarray(y))
+
+
+def _rounded(x: Any) -> Any:
+    """With nine decimals: an array, a number, or each of a tuple."""
+    if isinstance(x, tuple):
+        return tuple(map(_rounded, x))
+    return np.round(x, 9) if getattr(np.asarray(x).dtype, "kind", "") == "f" else x
+
+
+def _if_small(given: dict[str, Any]) -> dict[str, Any]:
+    """Arguments, arrays of many numbers by their shapes only."""
+    total = sum(np.size(x) for x in given.values())
+    return given if total <= FEW else {n: f"an array of shape {np.shape(x)}" for n, x in given.items()}
+
+
+def _compares_exactly(answer: Callable[..., Any]) -> bool:
+    """Whether its source compares with == or np.array_equal."""
+    try:
+        source = inspect.getsource(answer)
+    except (OSError, TypeError):
+        return True
+    return "==" in source or "array_equal" in source
 
 
 def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:

@@ -17,14 +17,16 @@ METADATA = {
 }
 # What a tag folds away, in the words of JupyterLab's metadata.
 FOLDED = {
-    "hide-input": {"source_hidden": True},
-    "hide-output": {"outputs_hidden": True},
-    "hide-cell": {"source_hidden": True, "outputs_hidden": True},
+    "hide-input": ("source_hidden",),
+    "hide-output": ("outputs_hidden",),
+    "hide-cell": ("source_hidden", "outputs_hidden"),
 }
 
 
-def notebook(chapter: Chapter, solutions: bool = False) -> Any:
+def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> Any:
     """The chapter as a notebook without outputs, the same for the same source: cell ids are hashes of their text.
+
+    Without `folded` outputs are not folded away: who has yet to run a cell should see what it prints.
 
     Raises ImportError, saying how to get it, where jupytext is missing.
     """
@@ -39,7 +41,9 @@ def notebook(chapter: Chapter, solutions: bool = False) -> Any:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
         for tag in set(tags) & FOLDED.keys():
-            cell.metadata["jupyter"] = dict(FOLDED[tag])
+            hidden = {what for what in FOLDED[tag] if folded or what != "outputs_hidden"}
+            if hidden:
+                cell.metadata["jupyter"] = dict.fromkeys(sorted(hidden), True)
         name = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[name] += 1
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
@@ -66,7 +70,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     there = next((path for path in files if path.exists()), None)
     if there is not None:
         raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
-    texts = {path: text_of(notebook(chapter, solutions)) for path, chapter in files.items()}
+    texts = {path: text_of(notebook(chapter, solutions, folded=False)) for path, chapter in files.items()}
     for path, text in texts.items():
         write_atomically(path, text.encode())
     prepare(to)

@@ -83,11 +83,9 @@ def road(here: int | None = None) -> Text:
 
 
 def time_of(chapter: Chapter) -> str:
-    """ "about 75 minutes: 35 to read, 40 for 5 exercises", rounded to five minutes."""
+    """ "about 76 minutes: 35 to read, 41 for 6 exercises"."""
     size, count = chapter.size(), len(chapter.exercises)
-    exercises = 5 * round(size.exercises / 5)
-    reading = max(5, 5 * round(size.reading / 5))
-    return f"about {reading + exercises} minutes: {reading} to read, {exercises} for {count} exercises"
+    return f"about {size.minutes} minutes: {size.reading} to read, {size.exercises} for {count} exercises"
 
 
 def road_map(here: int | None = None) -> Any:

@@ -35,7 +35,7 @@ class Progress:
 
 
 def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], list[str]]:
-    """-> how far each chapter is, and a sentence for every notebook that cannot be read.
+    """-> how far each chapter is of which the notebooks check an exercise, and a sentence for each that cannot be read.
 
     Verdicts are found where a cell that calls `check` was saved with its output, whatever the notebook is called.
     Where an exercise was checked more than once, the best verdict counts. Raises ValueError if `folder` is none, or
@@ -47,33 +47,39 @@ def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], lis
     if not paths:
         raise ValueError(f"{folder} holds no notebooks; `tinyattn course build --to {folder}` writes them")
     found: dict[str, str] = {}
+    asked: set[str] = set()
     problems = []
     for path in paths:
         try:
-            verdicts = _verdicts(json.loads(path.read_text(encoding="utf-8")))
+            names, verdicts = _verdicts(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
             problems.append(f"{path} cannot be read as a notebook: {type(error).__name__}")
             continue
+        asked |= names
         for name, outcome in verdicts:
             best = min((found.get(name, UNANSWERED), outcome), key=[RIGHT, WRONG, UNANSWERED].index)
             found[name] = best
     return [
         Progress(chapter, {e.name: _STATES[found.get(e.name, UNANSWERED)] for e in chapter.exercises})
         for chapter in chapters
+        if any(e.name in asked for e in chapter.exercises)
     ], problems
 
 
-def _verdicts(notebook: Any) -> list[tuple[str, str]]:
-    """The saved verdicts of a notebook: an exercise's name and the outcome, in order."""
+def _verdicts(notebook: Any) -> tuple[set[str], list[tuple[str, str]]]:
+    """The exercises that a notebook checks, and its saved verdicts: an exercise's name and the outcome, in order."""
+    names: set[str] = set()
     verdicts = []
     for cell in notebook["cells"]:
-        if cell.get("cell_type") != "code" or "check(" not in _text(cell.get("source", "")):
+        checks = re.findall(r"check\(\s*[\"'](\w+)", _text(cell.get("source", "")))
+        if cell.get("cell_type") != "code" or not checks:
             continue
+        names.update(checks)
         for output in cell.get("outputs", ()):
             said = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
             for mark, name in re.findall(r"^([✓✗·]) (\w+): ", said, re.M):
                 verdicts.append((name, _MARKS[mark]))
-    return verdicts
+    return names, verdicts
 
 
 def _text(lines: Any) -> str:
