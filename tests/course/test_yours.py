@@ -64,6 +64,29 @@ def test_an_accepted_answer_is_used_in_a_later_notebook(tmp_path):
     assert said.startswith("my_softmax_backward: yours\nA reader's. [[0. 0. 0.]")
 
 
+USES = """
+from tinyattn.course import check, yours
+softmax = yours("my_softmax")
+
+def my_attention(q, k, v):
+    p = softmax(q @ k.swapaxes(-1, -2) / q.shape[-1] ** 0.5)
+    return p @ v, p
+
+print(check("my_attention", my_attention))
+"""
+
+
+def test_an_answer_that_uses_another_is_kept(tmp_path):
+    prepare(tmp_path)
+    assert "✓" in notebook_like(tmp_path, "first.py", USES)
+    kept = (tmp_path / "answers" / "my_attention.py").read_text()
+    assert "import softmax as softmax" in kept  # the library's: no softmax has been accepted
+    (tmp_path / "answers" / "my_softmax.py").write_text("from tinyattn.ops import softmax as my_softmax")
+    assert "✓" in notebook_like(tmp_path, "first.py", USES)
+    assert 'softmax = yours(\'my_softmax\')' in (tmp_path / "answers" / "my_attention.py").read_text()
+    assert "my_attention: yours" in run('from tinyattn.course import yours\nyours("my_attention")', tmp_path)
+
+
 def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
     assert "✓" in notebook_like(tmp_path, "first.py", FIRST)
     assert not list(tmp_path.glob("answers*"))
@@ -79,7 +102,10 @@ def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
 )
 def test_what_has_no_source_is_right_and_not_kept(tmp_path, change):
     prepare(tmp_path)
-    assert "✓" in notebook_like(tmp_path, "first.py", FIRST.replace(*change))
+    (tmp_path / "answers" / "my_softmax_backward.py").write_text("an earlier answer")
+    said = notebook_like(tmp_path, "first.py", FIRST.replace(*change))
+    assert "✓" in said
+    assert "It is kept in this process only: " in said
     assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
 
 

@@ -40,7 +40,7 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     if grade.outcome == RIGHT:
         accepted()[name] = answer
         not_kept = keep(name, answer) if record is None and callable(answer) else ""
-        grade = replace(grade, note=grade.note or not_kept)
+        grade = replace(grade, note=not_kept or grade.note)
     asked = hint == SOLUTION and grade.outcome != RIGHT
     verdict = Verdict(exercise, grade, hint, solution_of(exercise) if asked else "")
     if record is not None:
