@@ -83,7 +83,8 @@ table("key | logit q·k | distance to q | length of the key", rows)
 #
 # </details>
 #
-# Write $\lVert k\rVert$ for the length of $k$, the root of $k \cdot k$. Expand $\lVert q - k\rVert^2$, solve for the dot product, and you see what a logit rewards:
+# Write $\lVert k\rVert$ for the length of $k$, the root of $k \cdot k$. Expand $\lVert q - k\rVert^2$, solve for the dot product, and you see
+# what a logit rewards:
 #
 # $$q \cdot k = \tfrac12\left(\lVert q\rVert^2 + \lVert k\rVert^2 - \lVert q - k\rVert^2\right)$$
 #

@@ -374,10 +374,10 @@ rng = np.random.default_rng(4)
 x = rng.standard_normal((tokens, D))
 
 variances = {
-    "1 / D (LeCun)": 1 / D,
-    "2 / (D + d) (Glorot)": 2 / (D + d),
-    "1 / (3 D) (nn.Linear of PyTorch)": 1 / (3 * D),
-    "0.02² (BERT, GPT-2)": 0.02**2,
+    "LeCun: 1 / D": 1 / D,
+    "Glorot: 2 / (D + d)": 2 / (D + d),
+    "nn.Linear of PyTorch: 1 / (3 D)": 1 / (3 * D),
+    "BERT, GPT-2: 0.02²": 0.02**2,
 }
 rows = []
 for name, variance in variances.items():
