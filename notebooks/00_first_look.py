@@ -87,14 +87,18 @@ for name, model in models.items():
 table("model | for Ada | for Ben", rows)
 
 # %% [markdown]
-# SASRec offers each of them the next episodes of the three series that *this person* follows. Nobody told it what a series
-# is, or that episodes come in order. The other two cannot know whom they talk to. (Their offers differ only because nobody
-# is offered what they have already seen.)
+# <details><summary>Answer</summary>
+#
+# SASRec offers each of them the next episodes of the three series that *this person* follows. The other two models cannot know
+# whom they talk to. (Their offers differ only because nobody is offered what they have already seen.)
+#
+# </details>
 #
 # ## Who looks at whom
 #
-# How does SASRec do it? Each episode of the history looks at itself and at all episodes before it, and gives each of them a
-# *weight*; the weights of one look add up to 1. What it takes from the others is their mean, with these weights:
+# Nobody told SASRec what a series is, or that episodes come in order. How does it choose? Each episode of the history looks at
+# itself and at all episodes before it, and gives each of them a *weight*; the weights of one look add up to 1. What it
+# takes from the others is their mean, with these weights:
 #
 # > **Attention is a weighted mean of what is there, with weights that are computed from what is there.**
 #
@@ -106,7 +110,8 @@ table("model | for Ada | for Ben", rows)
 
 # %% tags=["hide-cell"]
 ada = people["Ada"].split()
-_, weights = models["SASRec"].attention(ada)  # (blocks, heads, looking, looked at)
+# (blocks, heads, looking, looked at): blocks say which look it is, heads come in chapter 06
+_, weights = models["SASRec"].attention(ada)
 percent = 100 * weights[1, 0]
 with style():
     fig, ax = figure(size=(6.6, 5.3))
@@ -129,10 +134,16 @@ show_figure(
 )
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # The three largest weights go to the newest episodes of the series that Ada still follows. The finished series gets little:
-# nothing of it can come next. One history proves nothing, so here are the last row's mean weights in the histories of 300 people:
+# nothing of it can come next.
+#
+# </details>
+#
+# One history proves nothing. Here are the last row's mean weights in the histories of 300 people:
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 KINDS = ("newest of a running series", "earlier ones of it", "of a finished series")
 found = {kind: [] for kind in KINDS}
 for history in split.histories(split.evaluated[:300], "test"):
@@ -167,12 +178,12 @@ check("chance_hit_rate", chance_hit_rate)
 # ### Exercise `my_hit_rate` (write the op, ★☆☆, 2 min)
 #
 # The *rank* of the hidden episode is its place in a model's list, 1 for the first. Given everybody's ranks, return the
-# share that is at most `k`. One line will do.
+# share that is at most `k`. One line will do. (The line `Shapes:` says what goes in and what comes out.)
 
 
 # %%
 def my_hit_rate(ranks, k):
-    """Shapes: ranks (people,), k a whole number -> a number from 0 to 1."""
+    """Shapes: ranks (people,), k a whole number -> hit_rate, a number from 0 to 1."""
     ### BEGIN SOLUTION
     return np.mean(ranks <= k)
     ### END SOLUTION
@@ -190,12 +201,12 @@ check("my_hit_rate", my_hit_rate)
 
 # %%
 def buggy_rank(scores, target):
-    """Shapes: scores (items,), target a whole number -> the rank of that item, 1 for the best."""
+    """Shapes: scores (items,), target a whole number -> rank of that item, 1 for the best."""
     return np.sum(scores > scores[target])
 
 
 def repaired_rank(scores, target):
-    """Shapes: scores (items,), target a whole number -> the rank of that item, 1 for the best."""
+    """Shapes: scores (items,), target a whole number -> rank of that item, 1 for the best."""
     ### BEGIN SOLUTION
     return 1 + np.sum(scores > scores[target])
     ### END SOLUTION
@@ -221,9 +232,10 @@ table("model | HR@10", rows)
 
 # %% [markdown]
 # A guess is worth about a quarter, what everybody watches .45, the last episode .70, and the whole history .98, once a model
-# knows where in it to look. (On real data the gaps are smaller, and can turn round: chapter 11.)
+# knows where in it to look. (On real data the gaps are smaller, and can turn round: chapter 11, to come.)
 #
-# Where it goes from here: the course in four parts. The chapters that are filled are there.
+# Where it goes from here: the course in four parts. Filled circles are chapters that you can read; the others are
+# still to be written.
 
 # %% tags=["hide-input"]
 with style():
@@ -241,7 +253,8 @@ show_figure(
 # - Attention is a weighted mean of what is there, with weights that are computed from what is there.
 # - In a map of the weights a row looks and a column is looked at; each row adds up to 1.
 # - Leave-one-out hides each person's last item; HR@10 is how often it is among the first ten offered.
-# - Two people with the same last item can need different offers: attention can make them, a Markov chain cannot.
+# - Two people with the same last item can need different offers: attention can make them, a model that sees only the last
+#   item cannot.
 # - Nobody told the model what a series is: it learned from histories alone where to look.
 #
 # To read: the first two pages of [Kang and McAuley (2018)](https://arxiv.org/abs/1808.09781). Next:

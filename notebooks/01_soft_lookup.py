@@ -43,7 +43,7 @@ print("is there a 'kitten'?", "kitten" in content)
 #
 # ## The same look-up as a matrix product
 #
-# Give each word an axis of its own. Its key is then a *one-hot* vector: 1 on that axis and 0 on the others. The dot product
+# Give each word a direction (a coordinate) of its own. Its key is then a *one-hot* vector: 1 there and 0 elsewhere. The dot product
 # $q \cdot k_j$ is 1 if the query equals key $j$, and 0 otherwise. So the look-up is a sum over all entries, in which
 # every term but one is 0:
 #
@@ -83,7 +83,8 @@ table("key | logit q·k | distance to q | length of the key", rows)
 #
 # </details>
 #
-# Expand $\lVert q - k\rVert^2$, solve for the dot product, and you see what a logit rewards:
+# Write $\lVert k\rVert$ for the length of $k$, the root of $k \cdot k$. Expand $\lVert q - k\rVert^2$, solve for the dot product, and you see
+# what a logit rewards:
 #
 # $$q \cdot k = \tfrac12\left(\lVert q\rVert^2 + \lVert k\rVert^2 - \lVert q - k\rVert^2\right)$$
 #
@@ -116,32 +117,24 @@ print("with keys of length 1 the nearest key wins:", int(np.argmax(unit @ q)) ==
 #
 # $$\frac{f(s + c)}{f(t + c)} = \frac{f(s)}{f(t)} \quad\text{for all } s, t, c .$$
 #
-# Set $t = 0$ and $g = f / f(0)$. Then $g(s + c) = g(s)\, g(c)$. The only continuous positive functions that turn sums into
+# Set $t = 0$: then $f(s + c) = f(s)\, f(c) / f(0)$. Divide both sides by $f(0)$ and write $g = f / f(0)$: what remains is
+# $g(s + c) = g(s)\, g(c)$. The only continuous positive functions that turn sums into
 # products are the exponentials $g(s) = e^{\beta s}$, and so
 #
 # $$p_j = \frac{e^{\beta s_j}}{\sum_i e^{\beta s_i}} .$$
 #
 # This is **softmax**. What did we choose? The number $\beta$, positive if a better match should weigh more; and the form
-# $f(s_j) / \sum_i f(s_i)$. The form was a real choice: *sparsemax*
-# ([Martins and Astudillo 2016](https://arxiv.org/abs/1602.02068)) subtracts one number from all logits and replaces what is negative by 0,
-# so that the rest sums to 1. It, too, depends on differences only, and it can make weights exactly 0.
+# $f(s_j) / \sum_i f(s_i)$. There are others: *sparsemax* ([Martins and Astudillo 2016](https://arxiv.org/abs/1602.02068)) has another
+# form, depends on differences only, too, and can make weights exactly 0.
 #
-# Five candidates, before and after all logits rise by 1:
-
+# Four candidates, before and after all logits rise by 1:
 
 # %%
-def sparsemax(s):
-    """Shapes: s (m,) -> (m,), not negative, sum 1."""
-    sums = np.cumsum(np.sort(s)[::-1])  # of the largest, the two largest, ...
-    return np.maximum(s - np.max((sums - 1) / np.arange(1, len(s) + 1)), 0)
-
-
 candidates = {
     "s / Σ s": lambda s: s / s.sum(),
     "s² / Σ s²": lambda s: s**2 / (s**2).sum(),
     "softmax, β = 1": lambda s: np.exp(s) / np.exp(s).sum(),
     "softmax, β = 2": lambda s: np.exp(2 * s) / np.exp(2 * s).sum(),
-    "sparsemax": sparsemax,
 }
 rows = []
 for name, weigh in candidates.items():
@@ -170,8 +163,9 @@ check("nine_tenths", nine_tenths)
 # %% [markdown]
 # ### Exercise `my_softmax` (write the op, ★★☆, 8 min)
 #
-# Write softmax at temperature 1, along the last axis; `s` may have any axes before it. Logits of 10,000 must work, although
-# $e^{10000}$ is far too large for a float. You know what you may add to all logits of a row without changing its weights.
+# Write softmax at temperature 1, along the last axis; `s` may have any axes before it. (In a shape, `...` stands for any number of
+# axes, also none: `(..., m)` may be `(m,)`, `(n, m)` or `(batch, n, m)`.) Logits of 10,000 must work, although $e^{10000}$ is far too
+# large for a float. You know what you may add to all logits of a row without changing its weights.
 
 
 # %%
@@ -394,9 +388,11 @@ check("zero_query", zero_query)
 # temperature to a very low one, and send 20,000 random queries as well (`scale` is $1/\tau$):
 
 # %%
+# the three outputs at 200 temperatures, from hot to cold
 taus = np.geomspace(1000, 0.01, 200)
 paths = np.stack([attention(q, k, v, scale=1 / tau)[0] for tau in taus])  # (200, n, 2)
 
+# random queries, short ones and long ones; does any answer leave the range of the values?
 rng = np.random.default_rng(1)
 queries = rng.standard_normal((20_000, 4)) * rng.choice([0.1, 1, 10, 100], (20_000, 1))
 answers, shares = attention(queries, k, v)  # (20000, 2), (20000, n)
@@ -449,21 +445,23 @@ table("temperature | weight 1 | weight 2 | weight 3 | output", rows)
 # of every key, (4) replace one word of the sentence?
 
 # %% tags=["hide-output"]
+# 1. keys and values in another order, and the queries as they were
 order = [2, 0, 1]
 print("1. another order, same outputs:", np.allclose(attention(q, k[order], v[order])[0], out))
 
-eye, zeros = np.eye(3), np.zeros((1, 3))
-once, twice = (
-    attention(zeros, eye, v)[1][0, 0],
-    attention(zeros, eye[[0, 0, 1, 2]], v[[0, 0, 1, 2]])[1],
-)
-print(f"2. cat stored once gets {once:.2f} of the weight, stored twice {twice[0, :2].sum():.2f}")
+# 2. a query of zeros matches all keys equally well; cat is entry 0
+eye, zeros, doubled = np.eye(3), np.zeros((1, 3)), [0, 0, 1, 2]
+once = attention(zeros, eye, v)[1][0, 0]
+twice = attention(zeros, eye[doubled], v[doubled])[1][0, :2].sum()
+print(f"2. cat stored once gets {once:.2f} of the weight, stored twice {twice:.2f}")
 
+# 3. a query that points away from every key
 opposite = attention(np.full((1, 3), -100.0), eye, v)[0][0]
 print("3. no KeyError, but the mean of all values:", np.allclose(opposite, v.mean(axis=0)))
 
+# 4. another word in place of "mat": which of the three outputs are no longer what they were?
 other = x.copy()
-other[2] = [1.0, 0.0, 0.0, 0.0, 1.0]  # another word in place of "mat"
+other[2] = [1.0, 0.0, 0.0, 0.0, 1.0]
 moved = ~np.isclose(attention(other @ W_q, other @ W_k, other @ W_v)[0], out).all(axis=-1)
 print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=True) if yes])
 
@@ -483,10 +481,7 @@ print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=
 #
 # Self-attention is often said to be *permutation invariant*: shuffle the words, and the output is the same.
 #
-# **Predict:** is it? Let the matrix $P$ shuffle rows; then queries, keys and values become $Pq$, $Pk$, $Pv$. Softmax treats each row alone, shuffled
-# logits have weights shuffled alike, and $P^\top P = I$. So the attention weights $p$ become
-#
-# $$p' = P\, p\, P^\top, \qquad p'\, (P v) = P\, p\, P^\top P\, v = P\,(p\, v) .$$
+# **Predict:** is it?
 
 # %% tags=["hide-output"]
 shuffled = attention(q[order], k[order], v[order])[0]
@@ -500,9 +495,14 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 # It is **equivariant**: the outputs are shuffled like the words. Only what you make of all outputs without regard to order, such as their
 # mean, is invariant.
 #
+# Why? Let the matrix $P$ shuffle rows; then queries, keys and values become $Pq$, $Pk$, $Pv$. Softmax treats each row alone, shuffled
+# logits have weights shuffled alike, and $P^\top P = I$. So the attention weights $p$ become
+#
+# $$p' = P\, p\, P^\top, \qquad p'\, (P v) = P\, p\, P^\top P\, v = P\,(p\, v) .$$
+#
 # </details>
 #
-# So attention does not know what came first. Chapter 07 adds that to the tokens.
+# So attention does not know what came first. Chapter 07 (to come) adds that to the tokens.
 #
 # ## Kill two bugs
 #
@@ -560,7 +560,7 @@ check("reads_the_values", reads_the_values)
 # | what is often said | what the cells above show |
 # |---|---|
 # | the score says how well a key matches | near *or long*: a query need not match best with its own key |
-# | softmax follows from "only differences count" | only together with the form $f(s_j)/\sum_i f(s_i)$; sparsemax has the property, too |
+# | softmax follows from "only differences count" | only together with the form $f(s_j)/\sum_i f(s_i)$, and whatever $\beta$ is |
 # | a soft hash map | entries stored twice count twice, and nothing is ever "not found" |
 # | at temperature 0 attention is `argmax` | only where the best key is alone; ties are shared |
 # | self-attention is permutation invariant | it is equivariant; the mean of its outputs is invariant |

@@ -59,7 +59,10 @@ show_arrays(q=q, k=k, s=s, products=q * k[1], their_sum=(q * k[1]).sum())
 # %% [markdown]
 # ## On paper: the variance of a logit
 #
-# One product has mean $\mathbb E[q_i k_i] = \mathbb E[q_i]\,\mathbb E[k_i] = 0$, because $q_i$ and $k_i$ are independent. So its variance is
+# $\mathbb E[\cdot]$ is the mean over all draws. $\operatorname{Var}(a) = \mathbb E[a^2] - \mathbb E[a]^2$, and its root is the standard
+# deviation. Means of independent numbers multiply: $\mathbb E[a b] = \mathbb E[a]\,\mathbb E[b]$.
+#
+# So one product has mean $\mathbb E[q_i k_i] = \mathbb E[q_i]\,\mathbb E[k_i] = 0$, and its variance is
 #
 # $$\operatorname{Var}(q_i k_i) = \mathbb E[q_i^2 k_i^2] = \mathbb E[q_i^2]\;\mathbb E[k_i^2] = 1 \cdot 1 = 1 .$$
 #
@@ -123,8 +126,8 @@ softmax = yours("my_softmax")
 # **Predict:** there are 16 keys, so even weights would be 1/16 ≈ 0.06. How much does the largest weight get at
 # $d = 256$ without the division?
 #
-# The table also counts the keys that a query effectively looks at: $e$ to the power of the entropy of its weights, which is 16 for even weights and 1 if one key
-# has all.
+# The table also counts the keys that a query effectively looks at: 16 if all weights are even, 1 if one key has all. (It is $e^H$,
+# with the entropy $H = -\sum_j p_j \log p_j$.)
 
 
 # %% tags=["hide-output"]
@@ -140,7 +143,7 @@ for d in DIMS:
     rows.append([d, *spread(softmax(s)), *spread(softmax(s / math.sqrt(d)))])
 table("d | largest weight | keys looked at | largest, divided | looked at, divided", rows)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 with style():
     fig, axes = figure(2, 3, size=(8.0, 3.8), sharex=True, sharey=True)
     for column, d in zip(axes.T, (4, 64, 1024), strict=True):
@@ -158,14 +161,18 @@ show_figure(
 )
 
 # %% [markdown]
-# Without the division a wide query looks at *one* key, and random numbers decided which one. Nothing has been learned yet, and the weights
-# are already nearly 0 and 1.
+# <details><summary>Answer</summary>
+#
+# Without the division a wide query looks at *one* key, and random numbers decided which one: at $d = 256$ the
+# largest weight is 0.92 on average. Nothing has been learned yet, and the weights are already nearly 0 and 1.
+#
+# </details>
 #
 # ## Saturated
 #
-# A model learns in small steps: training nudges the logits in the direction that lowers the loss. That helps only if the
-# weights respond. So let us nudge. Raise the logit of one key by 0.1, leave the others, and see how much weight this key gains. Two
-# rows of weights, one undecided and one sure:
+# A model learns in small steps: training nudges the logits so that the answer becomes less wrong. (The number that says how wrong it
+# is, is called the *loss*.) That helps only if the weights respond. So let us nudge. Raise the logit of one key by 0.1, leave the others,
+# and see how much weight this key gains. Two rows of weights, one undecided and one sure:
 
 # %%
 for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
@@ -176,8 +183,8 @@ for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
     print(show, end="\n\n")
 
 # %% [markdown]
-# The undecided row moves about 2 % of its weight to the second key. The sure row moves 0.01 %: softmax is **saturated** there. Let us call a
-# query saturated if such a nudge moves less than 0.1 % of the weight, whichever key we choose.
+# The undecided row moves about 2 % of its weight to the second key. The sure row moves 0.01 %: softmax is **saturated** there. We call a
+# query saturated if no key gains as much as 0.1 % of the weight from such a nudge.
 #
 # **Predict:** at $d = 256$, what share of random queries is saturated without the division, and what share with it?
 
@@ -185,9 +192,8 @@ for s in (np.array([0.3, 0.0, 0.0]), np.array([7.0, 0.0, 0.0])):
 # %% tags=["hide-output"]
 def best_gain(s, nudge=0.1):
     """The most weight that a key gains if its logit rises by `nudge`: (..., m) -> (...)."""
-    nudged = softmax(
-        s[..., None, :] + nudge * np.eye(s.shape[-1])
-    )  # (..., m, m): row j, key j nudged
+    # (..., m, m): in row j the logit of key j is raised
+    nudged = softmax(s[..., None, :] + nudge * np.eye(s.shape[-1]))
     return (np.diagonal(nudged, axis1=-2, axis2=-1) - softmax(s)).max(axis=-1)
 
 
@@ -228,22 +234,14 @@ show_figure(
 )
 
 # %% [markdown]
-# **Without the division the typical query is saturated at large $d$.** Being sure at the start costs something, too. Say that each query should
-# find its first key, and measure the squared distance between its weights and the right answer (1 for that key, 0 for the others):
-
-# %%
-wanted = np.eye(16)[0]  # (m,)
-rows = []
-for name, divisor in (("undivided", 1), ("divided by √d", 16), ("even weights", math.inf)):
-    p = softmax(logits(256)[2] / divisor)
-    rows.append([name, ((p - wanted) ** 2).sum(axis=-1).mean()])
-table("weights, d = 256 | mean squared distance", rows)
-
-# %% [markdown]
-# Random weights cost the more the surer they are: all the weight on a wrong key costs 2.
+# <details><summary>Answer</summary>
 #
-# Most texts conclude that *without the division, gradients vanish* (a gradient is the derivative of the loss). That is half true, and
-# [chapter 04](04_attention_backward.ipynb) measures which half.
+# **Without the division the typical query is saturated at large $d$**: at 256 more than half of all queries are. With it, none is.
+#
+# </details>
+#
+# Most texts conclude that *without the division, gradients vanish*. (A gradient is the derivative of the loss: how fast it moves with
+# a small nudge.) That is half true, and [chapter 04](04_attention_backward.ipynb) measures which half.
 #
 # ## Build it
 #
@@ -359,38 +357,41 @@ table(
 )
 
 # %% [markdown]
-# So "the division brings the variance back to 1" is a statement about the *beginning* of training, and about an initialisation. For a token of
-# $D$ independent entries, those of $q = x W_q$ have variance $D \operatorname{Var}(W_q)\operatorname{Var}(x)$. Four initialisations
-# in common use, with $D = 512$ and heads of $d = 64$:
+# <details><summary>Answer</summary>
+#
+# $\sqrt d$: 8 at $d = 64$ and 16 at $d = 256$. The sum grows like $d$, and the division takes away only $\sqrt d$.
+#
+# </details>
+#
+# So "the division brings the variance back to 1" is a statement about the *beginning* of training, and about the *initialisation*: the
+# random numbers with which $W_q$ and $W_k$ begin. An entry of $q = x W_q$ is a sum of $D$ products, so its variance is
+# $D \operatorname{Var}(x) \operatorname{Var}(W_q)$. Four variances in common use (under names that you will meet in papers), with $D = 512$ and heads
+# of $d = 64$:
 
 # %%
 D, d, tokens = 512, 64, 400
 rng = np.random.default_rng(4)
 x = rng.standard_normal((tokens, D))
 
-
-def uniform(shape):
-    return rng.uniform(-1, 1, shape)
-
-
-inits = (  # how W is drawn, and how far it spreads
-    ("normal, variance 1 / D (LeCun)", rng.standard_normal, 1 / math.sqrt(D)),
-    ("Glorot, uniform, a D x d matrix for each head", uniform, math.sqrt(6 / (D + d))),
-    ("uniform within 1 / √D (nn.Linear of PyTorch)", uniform, 1 / math.sqrt(D)),
-    ("normal, standard deviation 0.02 (BERT, GPT-2)", rng.standard_normal, 0.02),
-)
+variances = {
+    "LeCun: 1 / D": 1 / D,
+    "Glorot: 2 / (D + d)": 2 / (D + d),
+    "nn.Linear of PyTorch: 1 / (3 D)": 1 / (3 * D),
+    "BERT, GPT-2: 0.02²": 0.02**2,
+}
 rows = []
-for name, draw, size in inits:
-    q, k = (x @ (size * draw((D, d))) for _ in "qk")  # (tokens, d) twice
+for name, variance in variances.items():
+    W_q, W_k = math.sqrt(variance) * rng.standard_normal((2, D, d))
+    q, k = x @ W_q, x @ W_k  # (tokens, d) twice
     s = q[:16] @ k[16:].T / math.sqrt(d)  # no token with itself
     p = softmax(s[:, :16])
     rows.append([name, q.std(), math.sqrt(s.var(axis=-1).mean()), p.max(axis=-1).mean()])
-table("W_q and W_k | std of q | std of logits / √d | largest of 16 weights", rows, digits=2)
+table("variance of W | std of q | std of logits / √d | largest of 16 weights", rows, digits=2)
 
 # %% [markdown]
-# The same division leaves logits that spread by 0.2 or by 1.8. Nor is a head with nearly even weights, as in the last row, broken: it begins by
-# averaging, and learns where to look. [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762) (section 3.2.1) were
-# careful: of the reason for the division they write "we suspect".
+# The same division leaves logits that spread by 0.2 or by 1.8. Neither is broken: a head with nearly even weights begins by averaging, and
+# learns where to look. [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762) (section 3.2.1) were careful: they give their reason
+# for the division with "we suspect".
 #
 # ## A test for the scale
 #

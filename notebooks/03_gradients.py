@@ -2,7 +2,8 @@
 # # 03 · Gradients
 #
 # A network has answered, and the answer is a little wrong. It has a million weights. **Which way should each of them move, and
-# which of them matter most?**
+# which of them matter most?** (Weights here are the entries of matrices such as $W_q$, which a model learns. Attention weights $p$ are
+# always called so below.)
 #
 # You could try each one: nudge it, run the network again, and see whether the loss falls. With a million weights that takes
 # two million runs. A backward pass finds the same million numbers for the price of about three runs. In this chapter you derive
@@ -93,7 +94,8 @@ table("step: W becomes W - step · dW | loss", rows)
 # ## The chain rule, for arrays
 #
 # A network is a chain of operations. Suppose that one of them computes $Y = f(X)$, and that the rest of the network computes $L$ from $Y$. If
-# we already know $dY$, what is $dX$? For single numbers the chain rule answers: $\frac{\partial L}{\partial x} =
+# we already know $dY$, what is $dX$? The function that computes $dX$ from $dY$ is called the **backward** of $f$; $f$ itself is its
+# **forward**. For single numbers the chain rule answers: $\frac{\partial L}{\partial x} =
 # \frac{\partial L}{\partial y} \frac{\partial y}{\partial x}$. For arrays we need two signs to say the same.
 #
 # Let $\delta X$ be a small change of $X$. Let $\langle A, B \rangle = \sum_{ij} A_{ij} B_{ij}$ be the sum of the products of two
@@ -175,9 +177,9 @@ check("my_linear_backward", my_linear_backward)
 # %% [markdown]
 # ## A value that is used several times
 #
-# Back to the network of the first cell. From $L = \tfrac12 \lVert y - \text{target} \rVert^2$ follows $dy = y - \text{target}$: the gradient
+# Back to the network of the beginning. From $L = \tfrac12 \lVert y - \text{target} \rVert^2$ follows $dy = y - \text{target}$: the gradient
 # of $y$ is the error itself. Both tokens used the same $W$, and each contributes a matrix of its own, the outer product of
-# what came in and of the error. `dW` is their sum:
+# its row of $x$ and its row of $dy$: entry $(i, o)$ is $x_{ti}\,dy_{to}$ for token $t$. `dW` is their sum:
 
 # %%
 dy = y - target
@@ -236,12 +238,12 @@ table("dx from | gradcheck", rows)
 # $$\frac{\delta p_i}{p_i} = \delta s_i - \sum_k p_k\,\delta s_k
 # \qquad\Longrightarrow\qquad \delta p = J\,\delta s, \quad J = \operatorname{diag}(p) - p\,p^\top .$$
 #
-# $J$ is called the *Jacobian*: $J_{ij} = p_i\,(1[i = j] - p_j)$ is how fast weight $i$ moves with logit $j$ ($1[i = j]$ is 1 on the
-# diagonal and 0 elsewhere). The diagonal is positive,
-# since raising a logit raises its own weight. The rest is negative: the weights sum to 1, so the
-# others shrink.
+# $J$ is called the *Jacobian*: $J_{ij} = p_i\,(1[i = j] - p_j)$ is how fast attention weight $i$ moves with logit $j$ ($1[i = j]$ is 1 on the
+# diagonal and 0 elsewhere). The diagonal is positive, since raising a logit raises its own attention weight. The rest is negative:
+# attention weights sum to 1, so the others shrink.
 #
-# **Predict:** below are the Jacobians of two rows of weights, one undecided, one nearly sure. How large is the largest entry of the second?
+# **Predict:** below are the Jacobians of two rows of attention weights, one undecided, one nearly sure. How large is the
+# largest entry of the second?
 
 # %% tags=["hide-output"]
 undecided = np.array([0.4, 0.3, 0.3])
@@ -253,23 +255,27 @@ show_arrays(
 )
 
 # %% [markdown]
-# Every entry of $J$ is a product with a factor near 0 as soon as one weight is near 1. This is the saturated row that you
-# nudged in chapter 02, in one formula: its logits move, its weights hardly do. Backward, hardly any gradient passes. Chapter 04 measures
-# what follows.
+# <details><summary>Answer</summary>
+#
+# 0.002. As soon as one attention weight is near 1, every entry of $J$ is a product with a factor near 0. This is the saturated row that
+# you nudged in chapter 02, in one formula: its logits move, its attention weights hardly do. And backward, hardly any gradient passes:
+# chapter 04 measures what follows.
+#
+# </details>
 #
 # The recipe gives the backward at once. $\langle dp, J\,\delta s \rangle = \langle J^\top dp, \delta s \rangle$, and $J$ is
 # symmetric, so
 #
 # $$ds = J\,dp .$$
 #
-# This is a right answer, and an expensive one. Every row of weights has a $J$ of its own, and one $J$ has as many entries as all the
-# weights together:
+# This is a right answer, and an expensive one. Every row of attention weights has a $J$ of its own, and with $n$ queries and
+# $n$ keys one $J$ has as many entries as all attention weights together:
 
 # %%
 rows = []
 for n in (16, 128, 1024, 8192):
     rows.append([n, f"{8 * n**2 / 1e6:.3f} MB", f"{8 * n**3 / 1e9:,.5f} GB"])
-table("n queries and n keys | their weights | the Jacobians of all rows", rows)
+table("n queries and n keys | attention weights | the Jacobians of all rows", rows)
 
 # %% [markdown]
 # At 1,024 tokens that is 8.6 GB, each $J$ built only to be multiplied by one vector. So do the multiplication on paper.
@@ -298,7 +304,7 @@ check("my_softmax_backward", my_softmax_backward)
 # $ds = p \odot (dp - \sum_k p_k\,dp_k)$, where $\odot$ multiplies entry by entry. The sum is the *average* of $dp$, weighted as this
 # query weights its keys. A key whose $dp$ is above the average makes the loss larger than the others do, so its $ds$ is
 # positive, and a step against the gradient lowers its logit. Below the average, the logit is raised. And the factor $p$ says that
-# a key without weight gets no gradient.
+# a key without attention weight gets no gradient.
 #
 # </details>
 #
@@ -314,8 +320,14 @@ print("same as with Jacobians:", np.allclose(ds, ds_by_jacobian))
 show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 
 # %% [markdown]
-# To 0. Raising all logits of a row by the same amount changes no weight, so the loss cannot move, and the gradient in that direction is 0. **In a direction
-# in which the output does not change, the gradient is 0.** This sentence catches bugs without any calculus.
+# <details><summary>Answer</summary>
+#
+# To 0. Raising all logits of a row by the same amount changes no attention weight, so the loss cannot move.
+#
+# </details>
+#
+# A rule stands behind it: **in a direction in which the output does not change, the gradient is 0.** It catches bugs without any
+# calculus.
 #
 # ## How far can you trust a nudge?
 #
@@ -341,9 +353,8 @@ best_step = -5
 check("best_step", best_step)
 
 # %% [markdown]
-# The next cell measures the error at every step, for $L = \langle u, \operatorname{softmax}(s) \rangle$ with a fixed random $u$. It compares
-# with the backward that you derived, and draws the error of a typical entry of $ds$; each axis goes in powers of ten. Two more curves show
-# what changes if you nudge *one way* only, $(L(x + h) - L(x)) / h$, and if you compute in float32, where $\varepsilon \approx 10^{-7}$.
+# The picture shows the error at every step, for $L = \langle u, \operatorname{softmax}(s) \rangle$ with a fixed random $u$. It compares
+# with the backward that you derived; each axis goes in powers of ten.
 
 # %% tags=["hide-input"]
 EXPONENTS = np.arange(-15, 0.1, 0.5)
@@ -404,10 +415,16 @@ show_figure(
 )
 
 # %% [markdown]
-# "As small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has one digit left, if that. One-sided steps have an error that
-# grows like $h$ and not like $h^2$: their best step is smaller, between $10^{-8}$ and $10^{-7}$, and a thousand times less exact. In float32 the best step is near $10^{-2}$, and
-# $10^{-6}$ is useless. That is why `gradcheck` works in float64, nudges both ways with $h = 10^{-6}$, and only then compares the float32
-# backward with the float64 one.
+# The full line is the exercise. "As small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has one digit left, if that.
+#
+# Two more curves show what changes if you nudge *one way* only, $(L(x + h) - L(x)) / h$, and if you compute in float32, where
+# $\varepsilon \approx 10^{-7}$. One-sided steps have an error that grows like $h$ and not like $h^2$: their best step is smaller, between
+# $10^{-8}$ and $10^{-7}$, and a thousand times less exact. In float32 the best step is near $10^{-2}$, and at $10^{-6}$ the error is
+# already about 3 %.
+#
+# That is why `gradcheck` works in float64, nudges both ways, and only then compares the float32 backward with the float64 one. Its $h$ is
+# $10^{-6}$, a little below the best: rounding costs about $10^{-10}$ there, which does no harm, and the error $h^2 L''' / 6$ stays small
+# even where a loss bends much more than this one. `measured` does the same.
 #
 # ## The gradient of which loss?
 #
@@ -420,8 +437,14 @@ s = np.random.default_rng(2).standard_normal((3, 4))
 show_arrays(ds=measured(lambda s: softmax(s).sum(), s))
 
 # %% [markdown]
-# The weights of a row sum to 1 whatever the logits are, so this loss never moves. A backward that returns zeros passes the check. Here are
-# two right backwards and three wrong ones, checked with ones and with a random $u$:
+# <details><summary>Answer</summary>
+#
+# 0 everywhere. The attention weights of a row sum to 1 whatever the logits are, so this loss never moves. A backward that returns zeros
+# passes the check.
+#
+# </details>
+#
+# How much does the choice of $u$ matter? Here are two right backwards and three wrong ones, checked with ones and with a random $u$:
 
 
 # %%
@@ -432,9 +455,8 @@ def passes(forward, backward, X, u):
 
 rng = np.random.default_rng(4)
 tokens, W, b = rng.standard_normal((5, 4)), rng.standard_normal((4, 3)), rng.standard_normal(3)
-_, counting = buggy(
-    "not_fooled_by_ones"
-)  # a linear and its linear_backward, with the bug of the next exercise
+# a linear and its linear_backward, with the bug of the next exercise
+_, counting = buggy("not_fooled_by_ones")
 
 
 def with_bias(b):
@@ -460,7 +482,7 @@ for name, forward, backward, X in contestants:
 table("backward | u = ones | u random", rows)
 
 # %% [markdown]
-# With ones, all five pass. With a random $u$ an error would have to cancel for numbers it has never seen.
+# With ones, all five pass. With a random $u$ a wrong backward could pass only by chance.
 #
 # ### Exercise `not_fooled_by_ones` (write the property that kills this bug, ★★★, 12 min)
 #
@@ -509,5 +531,6 @@ check("not_fooled_by_ones", not_fooled_by_ones)
 # - Softmax's Jacobian is $\operatorname{diag}(p) - p\,p^\top$: nobody builds it, and it is nearly 0 where a row is saturated.
 # - Check gradients in float64, both ways, $h$ near $10^{-5}$, and with a random upstream gradient.
 #
-# To read: M. B. Giles, [Collected matrix derivative results](https://people.maths.ox.ac.uk/gilesm/files/NA-08-01.pdf) (2008), the same rule for
-# many more matrix functions. Next: [04, attention backwards](04_attention_backward.ipynb), where these two backwards become one.
+# To read: M. B. Giles, [An extended collection of matrix derivative results for forward and reverse mode algorithmic
+# differentiation](https://people.maths.ox.ac.uk/gilesm/files/NA-08-01.pdf) (2008), the same rule for many more matrix functions.
+# Next: [04, attention backwards](04_attention_backward.ipynb), where these two backwards become one.

@@ -169,7 +169,7 @@ show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 # Read them. $dp_{ij} = d\mathit{out}_i \cdot v_j$ says whether the loss grows if query $i$ takes more of value $j$. And
 # $dv_j = \sum_i p_{ij}\,d\mathit{out}_i$: the gradient of value $j$ collects from every query, in proportion to how much of it the query took.
 #
-# **p = softmax(s).** You have this one: $ds = p \odot (dp - \sum_j p_j\,dp_j)$, row by row.
+# **p = softmax(s).** You have this one: $ds = p \odot (dp - \sum_j p_j\,dp_j)$, row by row. ($\odot$ multiplies entry by entry.)
 
 # %%
 dout = out - target
@@ -220,7 +220,7 @@ check("my_attention_backward", my_attention_backward)
 # \end{aligned}
 # $$
 #
-# Keep this in mind: it is what lets a backward go through the keys piece by piece, in chapter 16.
+# Keep this in mind: it is what lets a backward go through the keys piece by piece, in chapter 16 (to come).
 
 # %%
 show_arrays(sum_p_dp=(p * dp).sum(axis=1), dout_times_out=(dout * out).sum(axis=1), decimals=4)
@@ -236,31 +236,46 @@ show_arrays(sum_p_dp=(p * dp).sum(axis=1), dout_times_out=(dout * out).sum(axis=
 
 
 # %%
-def loss_from(**given):
-    """The loss; an intermediate that is given is taken as it is, the others are computed."""
-    t = {"q": q, "k": k, "v": v} | given
-    s = t.get("s", c * t["q"] @ t["k"].T)
-    p = t.get("p", softmax(s))
-    out = t.get("out", p @ t["v"])
+def loss_from(q=q, k=k, v=v, s=None, p=None, out=None):
+    """The loss; an intermediate that is given is taken as it is, what comes after it is computed."""
+    if s is None:
+        s = c * q @ k.T
+    if p is None:
+        p = softmax(s)
+    if out is None:
+        out = p @ v
     return ((out - target) ** 2).sum() / 2
 
 
 def gradients(softmax_backward):
     """All gradients, in the order in which the backward computes them."""
-    g = {"out": dout, "v": dv, "p": dp, "s": softmax_backward(dp, p)}
-    return g | {"q": c * g["s"] @ k, "k": c * g["s"].T @ q}
+    ds = softmax_backward(dp, p)
+    dq = c * ds @ k
+    dk = c * ds.T @ q
+    return {"dout": dout, "dv": dv, "dp": dp, "ds": ds, "dq": dq, "dk": dk}
 
 
 def without_the_sum(dp, p):  # a bug: softmax's row sum is forgotten
     return p * dp
 
 
-right, wrong = gradients(softmax_backward), gradients(without_the_sum)
+right = gradients(softmax_backward)
+wrong = gradients(without_the_sum)
+nudged = {
+    "dout": measured(lambda X: loss_from(out=X), out),
+    "dv": measured(lambda X: loss_from(v=X), v),
+    "dp": measured(lambda X: loss_from(p=X), p),
+    "ds": measured(lambda X: loss_from(s=X), s),
+    "dq": measured(lambda X: loss_from(q=X), q),
+    "dk": measured(lambda X: loss_from(k=X), k),
+}
 rows = []
-for name, value in {"out": out, "v": v, "p": p, "s": s, "q": q, "k": k}.items():
-    by_nudging = measured(lambda X, name=name: loss_from(**{name: X}), value)
-    agree = (np.allclose(g[name], by_nudging, atol=1e-6) for g in (right, wrong))
-    rows.append([f"d{name}", str(value.shape), *("agrees" if a else "DIFFERS" for a in agree)])
+for name, by_nudging in nudged.items():
+    row = [name, str(by_nudging.shape)]
+    for found in (right[name], wrong[name]):
+        agree = np.allclose(found, by_nudging, atol=1e-6)
+        row.append("agrees" if agree else "DIFFERS")
+    rows.append(row)
 table("gradient | shape | right | with a bug in softmax's backward", rows)
 
 # %% [markdown]
@@ -272,10 +287,10 @@ table("gradient | shape | right | with a bug in softmax's backward", rows)
 
 # %% tags=["hide-input"]
 COLUMNS = (
-    ("q", q, right["q"], r"$c\,q\,k^\top$", r"$c\,ds\,k$"),
-    ("s", s, right["s"], "softmax", "softmax\nbackward"),
-    ("p", p, right["p"], r"$p\,v$", r"$d\mathit{out}\,v^\top$"),
-    ("out", out, right["out"], "", ""),
+    ("q", q, right["dq"], r"$c\,q\,k^\top$", r"$c\,ds\,k$"),
+    ("s", s, right["ds"], "softmax", "softmax\nbackward"),
+    ("p", p, right["dp"], r"$p\,v$", r"$d\mathit{out}\,v^\top$"),
+    ("out", out, right["dout"], "", ""),
 )
 with style():
     fig, axes = figure(
@@ -313,10 +328,10 @@ show_figure(
 )
 
 # %% [markdown]
-# ### Exercise `repaired_backward` (find the bug, ★★☆, 8 min)
+# ### Exercise `repaired_backward` (find the bug, ★★☆, 5 min)
 #
-# This backward has one wrong line. The shapes are right, two of its three gradients are right, and a model with it
-# would train, somewhat. Write `repaired_backward`.
+# This backward has one wrong line. All shapes are right, and so is one of the three gradients; which one it is tells you where to
+# look. Write `repaired_backward`.
 
 
 # %%
@@ -325,9 +340,9 @@ def buggy_backward(dout, q, k, v, p):
     c = 1 / math.sqrt(q.shape[-1])
     dv = p.swapaxes(-1, -2) @ dout
     dp = dout @ v.swapaxes(-1, -2)
-    ds = softmax_backward(dp, p)
+    ds = p * (dp - dp.mean(axis=-1, keepdims=True))
     dq = c * ds @ k
-    dk = ds.swapaxes(-1, -2) @ q
+    dk = c * ds.swapaxes(-1, -2) @ q
     return dq, dk, dv
 
 
@@ -338,7 +353,7 @@ def repaired_backward(dout, q, k, v, p):
     c = 1 / math.sqrt(q.shape[-1])
     dv = p.swapaxes(-1, -2) @ dout
     dp = dout @ v.swapaxes(-1, -2)
-    ds = softmax_backward(dp, p)
+    ds = p * (dp - (p * dp).sum(axis=-1, keepdims=True))  # the mean is weighted by p
     dq = c * ds @ k
     dk = c * ds.swapaxes(-1, -2) @ q
     return dq, dk, dv
@@ -360,7 +375,7 @@ check("repaired_backward", repaired_backward)
 # \end{aligned}
 # $$
 #
-# The weights get $dW_q = x^\top dq$, and likewise for the other two. The whole backward of self-attention:
+# The matrices get $dW_q = x^\top dq$, and likewise for the other two. The whole backward of self-attention:
 
 
 # %%
@@ -390,7 +405,10 @@ bool(gradcheck(self_attention, self_attention_backward, x, W_q, W_k, W_v))
 # %% [markdown]
 # Now follow one number. `trace` runs a forward and a backward and keeps every intermediate. `follow` takes one entry of one input,
 # here $w = x_{00}$, the first entry of token 0, and lists the gradients on its way to the loss. For each it computes $\langle dX, \partial X / \partial w
-# \rangle$, the part of $\partial L / \partial w$ that passes there.
+# \rangle$, the part of $\partial L / \partial w$ that passes there, as its `share` in percent. At 100 % the whole effect of $w$ on the loss
+# passes through $X$; at less, a part takes another path. (The first line of the output counts
+# the intermediates of the forward that change with $w$; here all do. The two columns of norms say how long $dX$ is, and how fast $X$ moves
+# with $w$.)
 #
 # **Predict:** the parts of `dq`, `dk` and `dv` are given in percent. What do the three add up to? Can one be negative?
 
@@ -399,12 +417,16 @@ seen = trace(self_attention, x, W_q, W_k, W_v, backward=self_attention_backward,
 seen.follow("x", (0, 0))
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # They add up to 100 %, and a part may be negative: along one path a larger $w$ would lower the loss, along another it would raise
 # it. Everything passes through `dout`. What does not come through `dv` comes through `dp` and `ds`, and there it splits into `dq` and `dk`.
 #
+# </details>
+#
 # ### Exercise `repaired_tied_backward` (find the bug, ★★☆, 8 min)
 #
-# Weights can be used twice as well. A recommender often has one matrix that reads items and, transposed, scores them; without what
+# A matrix can be used twice as well. A recommender often has one matrix that reads items and, transposed, scores them; without what
 # lies between, $y = (x W)\,W^\top$. Every line of this backward says which forward line it undoes, and each is right. The result is
 # not. Write `repaired_tied_backward`.
 
@@ -471,7 +493,7 @@ for (name, d), (ds_norms, dq_norms) in found.items():
     rows.append([name, d, np.median(ds_norms), np.median(dq_norms), dq_norms.mean()])
 table("logits | d | median ‖ds‖ | median ‖dq‖ | mean ‖dq‖", rows, digits=2)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 with style():
     fig, (left, right) = figure(1, 2, size=(7.4, 3.6), sharey=True)
     for name, colour, marker in (("undivided", ORANGE, "s"), ("divided by √d", BLUE, "o")):
@@ -495,21 +517,21 @@ show_figure(
 )
 
 # %% [markdown]
-# The sentence is half true. Undivided, the gradient of the *typical* query vanishes: from $d = 16$ to $1024$ the median of
-# $\lVert dq \rVert$ falls a thousandfold. The *mean* does not fall, and is several times the divided one. The few queries that hesitate
-# between two keys become rarer, in proportion to $1/\sqrt d$, and what each of them receives grows with $\sqrt d$, since $k$ has more
-# entries. So the weights do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and neither
-# depends on $d$.
+# <details><summary>Answer</summary>
 #
-# ## Where the output does not change
+# No: it does not fall, and is several times the divided one. So the sentence is half true. Undivided, the gradient of the *typical* query
+# vanishes: from $d = 16$ to $1024$ the median of $\lVert dq \rVert$ falls a thousandfold. The few queries that hesitate between two keys
+# become rarer, in proportion to $1/\sqrt d$, and what each of them receives grows with $\sqrt d$, since $k$ has more entries. So the
+# matrices do get a gradient; it comes from a few queries and misses the rest. Divided, mean and median agree, and neither depends on $d$.
 #
-# In a direction in which the output does not change, the gradient is 0: so chapter 03 said of adding a number to a row of logits. Attention has
-# more such directions.
+# </details>
+#
+# ## A bias of the keys
 #
 # ### Exercise `key_bias_gradient` (predict the number, ★★☆, 4 min)
 #
-# Many models add a bias to the keys, $k = x W_k + b_k$, and learn it. Take six tokens, random weights and a squared error. How large is
-# $\lVert db_k \rVert$, the norm of the gradient of $b_k$? (What does $b_k$ add to each logit of a row?)
+# Many models add the same vector to every key, a *bias*: $k = x W_k + b_k$, and learn it. Take six tokens, random matrices and a squared
+# error. How large is $\lVert db_k \rVert$, the norm of the gradient of $b_k$?
 
 # %%
 ### BEGIN SOLUTION
@@ -520,11 +542,17 @@ key_bias_gradient = 0
 check("key_bias_gradient", key_bias_gradient)
 
 # %% [markdown]
+# ## Where the output does not change
+#
+# In a direction in which the output does not change, the gradient is 0. Chapter 03 said so of adding a number to a row of logits, and you
+# have just met another such direction. Attention has more, and each of them makes a test.
+#
 # ### Exercise `same_for_keys_and_queries` (write the property that kills this bug, ★★★, 10 min)
 #
-# The bug that you repaired above forgets $c$ in $dk$. Write a test that finds it, without finite differences and without the backward
-# written again. You are given `attention(q, k, v) -> out, p` and `attention_backward(dout, q, k, v, p) -> dq, dk, dv, ...` (the library's
-# returns one thing more, for a later chapter). Start from this: what happens to the output if every query is doubled and every key halved? With finite
+# In this bug $dk$ lacks the factor $c$: the shapes are right, and a model with it would train, somewhat. Write a test that finds it, and
+# that finds the same mistake in $dq$, too, without finite differences and without the backward written again. You are given
+# `attention(q, k, v) -> out, p` and `attention_backward(dout, q, k, v, p) -> dq, dk, dv, ...` (the library's returns one thing more, for a
+# later chapter). Start from this: what happens to the output if every query is doubled and every key halved? With finite
 # differences `gradcheck` finds it, too:
 
 # %%

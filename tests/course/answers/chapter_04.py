@@ -113,6 +113,13 @@ def dp_for_ds(dout, q, k, v, p):
     return dp @ k, turned(dp) @ q, turned(p) @ dout
 
 
+def plain_mean(dout, q, k, v, p):
+    """The bug that repaired_backward starts from: the mean of dp, not weighted by p."""
+    dp = dout @ turned(v)
+    ds = p * (dp - dp.mean(axis=-1, keepdims=True)) * q.shape[-1] ** -0.5
+    return ds @ k, turned(ds) @ q, turned(p) @ dout
+
+
 def negated(dout, q, k, v, p):
     return tuple(-gradient for gradient in five_lines(dout, q, k, v, p))
 
@@ -354,6 +361,7 @@ WRONG_BACKWARDS = (
     (one_missing, ""),
     (zeros, ""),
     (like_dout, ""),
+    (plain_mean, ""),
     (dp_for_ds, ""),
     (negated, ""),
     (another_order, ""),

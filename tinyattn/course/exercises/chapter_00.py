@@ -70,8 +70,8 @@ def _spec(name: str, says: str, case: Any, ours: Any, output: str) -> Spec:
     )
 
 
-HIT_RATE = _spec("hit_rate", "the share of ranks that are at most k", _ranks_and_k, _hit_rate, "share")
-RANK = _spec("rank", "1 + how many items score higher than the target", _scores_and_target, _rank, "place")
+HIT_RATE = _spec("hit_rate", "the share of ranks that are at most k", _ranks_and_k, _hit_rate, "hit_rate")
+RANK = _spec("rank", "1 + how many items score higher than the target", _scores_and_target, _rank, "rank")
 
 WRONG_HIT_RATE = (
     (lambda ranks, k: np.mean(ranks < k), "Is the k-th offer one of the first k?"),
@@ -111,7 +111,7 @@ EXERCISES = (
         "predict the number",
         difficulty=1,
         minutes=2,
-        task=f"the chance that one of {EPISODES} - {SEEN} unseen episodes is among {OFFERED} offered at random",
+        task="the chance that the next episode is among ten unseen ones offered at random",
         grader=Number(
             _chance,
             tolerance=0.015,
@@ -139,8 +139,9 @@ EXERCISES = (
         task="my_hit_rate(ranks, k), the share of ranks that are at most k",
         grader=Function(HIT_RATE, tempting=WRONG_HIT_RATE),
         hints=(
-            "What is `ranks <= k`, and what is the mean of True and False?",
-            "A comparison gives True (1) for each hit and False (0) otherwise; their mean is the share of hits.",
+            "How many of the ranks are hits? How do you make a share of that?",
+            "What is `ranks <= k`, and what is the mean of True and False? True counts as 1 and False as 0, so the "
+            "mean is the share of hits.",
         ),
         why="`ranks <= k` has a 1 for each hit and a 0 for each miss, and the mean of zeros and ones is a share.",
     ),

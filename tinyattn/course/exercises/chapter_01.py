@@ -380,8 +380,7 @@ EXERCISES = (
         task="reads_the_values(attention) -> True if values are averaged, False if keys are averaged in their place",
         grader=Property("attention", "keys_as_values", gives=("attention",)),
         hints=(
-            "If you double v and leave q and k alone, what happens to the output of a correct attention? And to that "
-            "of the bug?",
+            "With which shapes of k and v does the bug happen at all? Are yours so?",
             "Compare attention(q, k, 2 * v)[0] with 2 * attention(q, k, v)[0]. Give k and v the same shape: with other "
             "shapes the bug does not happen.",
         ),

@@ -107,7 +107,7 @@ EXERCISES = (
         hints=(
             "Which shape should each of s, p and out have? With one key, which weight must it get?",
             "Write a line for each of s, p and out: q @ k.swapaxes(-1, -2) divided by the root of q's last axis; "
-            "softmax of it, with each row's largest logit subtracted first; p @ v.",
+            "softmax of it; p @ v.",
         ),
         why="Axes are counted from the end, so any axes may come before; and softmax subtracts each row's largest "
         "logit, so no exponential is above 1.",

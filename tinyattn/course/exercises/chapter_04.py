@@ -95,6 +95,16 @@ WRONG_SCALE = (
     (_scaled(1, 1), WHICH_LINE, "Neither dq nor dk is multiplied by c."),
 )
 
+
+def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
+    """The bug of repaired_backward: softmax's backward subtracts the mean, whatever the weights are."""
+    dp = dout @ np.swapaxes(v, -1, -2)
+    ds = p * (dp - np.mean(dp, axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
+    return ds @ k, np.swapaxes(ds, -1, -2) @ q, np.swapaxes(p, -1, -2) @ dout
+
+
+WHICH_MEAN = "dv is right, dq and dk are not. Which line do both of these need, and dv does not?"
+
 WRONG_TIED = (
     (_with_dW(lambda first, second: first), "How many times does the forward use W?", "dW has only the way along h = "
         "x W."),
@@ -115,7 +125,12 @@ EXERCISES = (
         difficulty=3,
         minutes=15,
         task="dq, dk, dv from dout, q, k, v and the attention weights p, in five lines",
-        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
+        grader=Function(
+            "attention",
+            part="backward",
+            forward=_attention,
+            tempting=((_plain_mean, WHICH_MEAN, "Softmax's backward subtracts a mean weighted by p."), *WRONG_SCALE),
+        ),
         hints=(
             "From the last forward line to the first: which gradients does out = p v give, which p = softmax(s), and "
             "which "
@@ -131,17 +146,22 @@ EXERCISES = (
         "repaired_backward",
         "find the bug",
         difficulty=2,
-        minutes=8,
+        minutes=5,
         task="buggy_backward with its one wrong line put right",
-        grader=Function("attention", part="backward", forward=_attention, tempting=WRONG_SCALE),
-        hints=(
-            "check('repaired_backward', buggy_backward) says which gradient is wrong. Which line makes it?",
-            "s = c q kᵀ: the constant multiplies the whole product, so every gradient that passes through s is "
-            "multiplied by c.",
+        grader=Function(
+            "attention",
+            part="backward",
+            forward=_attention,
+            tempting=((_plain_mean, WHICH_MEAN), *WRONG_SCALE),
         ),
-        why="From δs = c q δkᵀ comes dk = c dsᵀ q. Without c, dk is √d times too large: the shapes fit and a model "
-            "still "
-            "learns, at another speed for keys than for queries.",
+        hints=(
+            "check('repaired_backward', buggy_backward) says which gradients are wrong. Which line do all of these "
+            "need, and those that are right do not?",
+            "The line of ds: in softmax's backward each row of dp loses its mean weighted by p, Σ_j p_j dp_j, not its "
+            "plain mean.",
+        ),
+        why="dq and dk both differ, dv does not, so the error is in dp or ds, and dp = dout vᵀ is right. If all "
+            "weights are even, the two means agree: a test with equal keys misses this bug.",
     ),
     Exercise(
         "repaired_tied_backward",
@@ -175,8 +195,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "Add the same vector b to every key. By how much does each logit of row i move, and what does softmax "
-            "make of that?",
+            "What is q·(k + b) - q·k? Does it depend on the key?",
             "db_k = Σ_j dk_j = c Σ_i (Σ_j ds_ij) q_i. Each row of ds sums to a number that you know from chapter 03.",
         ),
         why="Every logit of row i moves by the same c q_i · b, and softmax does not notice what a whole row has in "
@@ -188,16 +207,13 @@ EXERCISES = (
         "write the property that kills this bug",
         difficulty=3,
         minutes=10,
-        task="same_for_keys_and_queries(attention, attention_backward) -> False where dk lacks the scale, True where "
-            "right",
+        task="same_for_keys_and_queries(attention, attention_backward) -> False where dk, or dq, lacks the scale, True "
+            "where right",
         grader=Property("attention", "no_scale_dk", gives=("attention", "attention_backward"), others=("no_scale_dq",)),
         hints=(
-            "Double every query and halve every key: what happens to the output? What does that say of dq and dk, "
-            "taken "
-            "together?",
-            "Let q become (1 + t) q and k become k / (1 + t). The loss does not move, and to first order δq = t q, "
-            "δk = -t k. "
-            "Put these into <dq, δq> + <dk, δk>.",
+            "Multiply q by 1.001 and divide k by it. What is <dq, δq> + <dk, δk>?",
+            "Let q become (1 + t) q and k become k / (1 + t), with a small t. The loss does not move, and δq = t q, "
+            "δk = -t k nearly. Put these into <dq, δq> + <dk, δk>, which must be 0.",
         ),
         why="Only the product q kᵀ is used, so <dq, q> - <dk, k> must be 0. Both equal Σ ds ⊙ s. A scale that is "
             "forgotten on one "
