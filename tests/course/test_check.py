@@ -11,8 +11,9 @@ from tinyattn import ops
 from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check
-from tinyattn.course.checking import find, recording
+from tinyattn.course.checking import find
 from tinyattn.course.graders import Function, Number
+from tinyattn.course.session import recording
 
 
 def told(name, answer=..., **how):
@@ -178,7 +179,7 @@ def test_what_an_answer_prints_stays_out_of_the_way(capsys):
 
 
 def test_an_endless_loop_ends(monkeypatch):
-    monkeypatch.setattr("tinyattn.course.graders.PATIENCE", 0.2)
+    monkeypatch.setattr("tinyattn.course.graders.calling.PATIENCE", 0.2)
     started = time.monotonic()
     assert "it does not come back." in told("my_softmax_backward", endless)  # nor held against what is tempting
     assert time.monotonic() - started < 60

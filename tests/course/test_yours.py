@@ -10,7 +10,7 @@ import pytest
 from tinyattn import ops
 from tinyattn.course import check, yours
 from tinyattn.course.answers import prepare
-from tinyattn.course.checking import recording
+from tinyattn.course.session import recording
 
 ROOT = Path(__file__).parents[2]
 FIRST = '''

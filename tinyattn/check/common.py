@@ -362,7 +362,7 @@ def _derivative(op: Subject, spec: Spec, case: dict[str, Any]) -> None:
             continue
         g = _wide(g)
         if g.shape != case[name].shape:
-            raise Violation(f"d{name} has the wrong shape", g.shape, case[name].shape)
+            raise Violation(f"d{name} has the wrong shape", g.shape, case[name].shape, sort="shape")
         for direction in _directions(rng, g):
             h = STEP * largest(case[name])
             ends = [loss(case | {name: case[name] + sign * h * direction}) for sign in (1, -1)]
@@ -405,10 +405,10 @@ def _other(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
 def _like(x: Any, shape: tuple[int, ...], dtype: Any, what: str) -> None:
     """Raise Violation unless x has this shape and dtype; a Python number has no dtype to check."""
     if np.shape(x) != tuple(shape):
-        raise Violation(f"{what} has the wrong shape", np.shape(x), tuple(shape))
+        raise Violation(f"{what} has the wrong shape", np.shape(x), tuple(shape), sort="shape")
     found = getattr(x, "dtype", None)
     if found is None and np.shape(x):
-        raise Violation(f"{what} is a {type(x).__name__}, expected an array")
+        raise Violation(f"{what} is a {type(x).__name__}, expected an array", sort="type")
     if found is not None and found != dtype:
         raise Violation(f"{what} has the wrong dtype", str(found), str(np.dtype(dtype)), "contract")
 

@@ -34,6 +34,15 @@ GRAVITY = {
     "contract": "right numbers, but not as agreed: dtype, memory order, inputs changed, empty batches",
 }
 
+SORTS = {
+    "values": "the shape is right, the numbers are not",
+    "shape": "a wrong shape",
+    "type": "no array of numbers",
+    "count": "too few or too many results",
+    "raised": "the call raised",
+    "endless": "the call did not return in time",
+}
+
 LEADS = ((), (1,), (2,), (2, 3))  # leading axes of a case: batch, heads, ...
 EMPTY_BATCHES = ((0,), (2, 0))
 
@@ -44,11 +53,12 @@ class Violation(AssertionError):
     """A property does not hold: a sentence, and where known the values got and expected.
 
     `gravity` is given where it is not the property's own: a wrong dtype is one of the contract, whoever notices it.
+    `sort` is one of SORTS.
     """
 
-    def __init__(self, message: str, got: Any = None, expected: Any = None, gravity: str = ""):
+    def __init__(self, message: str, got: Any = None, expected: Any = None, gravity: str = "", sort: str = "values"):
         super().__init__(message)
-        self.got, self.expected, self.gravity = got, expected, gravity
+        self.got, self.expected, self.gravity, self.sort = got, expected, gravity, sort
         self.place = ""  # FILE:LINE of the code that raised
 
 
@@ -130,11 +140,11 @@ def close(got: Any, expected: Any, atol: Any, what: str = "result") -> None:
     """Raise Violation, naming the worst entry, if any differs by more than `atol` (a number or an array)."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.shape != expected.shape:
-        raise Violation(f"{what.strip()} has the wrong shape", got.shape, expected.shape)
+        raise Violation(f"{what.strip()} has the wrong shape", got.shape, expected.shape, sort="shape")
     if not got.size:
         return
     if got.dtype.kind not in "fiub":
-        raise Violation(f"{what.strip()} has dtype {got.dtype}, expected numbers")
+        raise Violation(f"{what.strip()} has dtype {got.dtype}, expected numbers", sort="type")
     with np.errstate(all="ignore"):
         error = np.abs(got.astype(np.float64) - expected.astype(np.float64))
         error = np.where(np.isnan(error), np.inf, error)
@@ -186,7 +196,7 @@ def _differing(got: Any, expected: Any, what: str) -> np.ndarray | None:
     if got.dtype != expected.dtype:
         raise Violation(f"{what} has the wrong dtype", str(got.dtype), str(expected.dtype), "contract")
     if got.shape != expected.shape:
-        raise Violation(f"{what} has the wrong shape", got.shape, expected.shape)
+        raise Violation(f"{what} has the wrong shape", got.shape, expected.shape, sort="shape")
     if got.tobytes() == expected.tobytes():
         return None
     differs = (got != expected) & ~((got != got) & (expected != expected))

@@ -140,7 +140,7 @@ class Subject:
                 if x is not None or name == self.spec.outputs[0]:
                     _numeric(x, name)
         if not found:
-            raise Violation(f"{self.spec.function} returned nothing")
+            raise Violation(f"{self.spec.function} returned nothing", sort="type")
         if len(found) < wanted:
             found += (None,) * (wanted - len(found))
         for switch in self.conventions:
@@ -246,11 +246,11 @@ class Subject:
         if names is None or returned is None:
             expected = ", ".join("d" + n for n in offered)
             gave = "None" if returned is None else f"{len(found)} gradient{'s' * (len(found) != 1)}"
-            raise Violation(f"{self.spec.function}_backward returned {gave}, expected {expected}")
+            raise Violation(f"{self.spec.function}_backward returned {gave}, expected {expected}", sort="count")
         named = dict(zip(names, found, strict=True))
         for n in present:
             if named[n] is None:
-                raise Violation(f"{self.spec.function}_backward returned None for d{n}")
+                raise Violation(f"{self.spec.function}_backward returned None for d{n}", sort="type")
             _numeric(named[n], f"d{n}")
         for switch in self.conventions:
             named = switch.gradients(case, named)
@@ -272,7 +272,7 @@ def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         own = [f for f in frames if not f.filename.startswith(_LIBRARY_FOLDERS)] or frames
         at = f" (line {own[-1].lineno} of {own[-1].filename})" if own else ""
-        violation = Violation(f"{name} raised {type(error).__name__}: {message_of(error)}{at}")
+        violation = Violation(f"{name} raised {type(error).__name__}: {message_of(error)}{at}", sort="raised")
         violation.place = f"{own[-1].filename}:{own[-1].lineno}" if own else ""
         raise violation from error
 
@@ -291,7 +291,7 @@ def _numeric(x: Any, name: str) -> None:
     if isinstance(x, bool | int | float) or (dtype is not None and getattr(dtype, "kind", "O") in "fiub"):
         return
     found = f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
-    raise Violation(f"{name} is {'None' if x is None else found}, expected an array of numbers")
+    raise Violation(f"{name} is {'None' if x is None else found}, expected an array of numbers", sort="type")
 
 
 def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:

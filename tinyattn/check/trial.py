@@ -39,6 +39,7 @@ class Finding:
     cause: str = ""
     note: str = ""
     place: str = ""  # FILE:LINE of the code that raised
+    sort: str = "values"  # one of SORTS
 
 
 def try_property(op: Subject, spec: Spec, prop: Property, **options: Any) -> Finding:
@@ -131,7 +132,7 @@ class Trial:
             if self.prop.once:  # a training may take longer than there is time
                 self.missing = "it had not ended in the time there was: --time-limit gives it more"
                 return
-            self.too_long = Violation(f"it had not returned after {self.patience:g} seconds")
+            self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")
             self._failed(shown, self.too_long)
         except RoundingViolation as violation:
             if self.strict:
@@ -140,7 +141,8 @@ class Trial:
         except Violation as violation:
             self._failed(shown, violation)
         except Exception as error:  # the result could not be examined
-            self._failed(shown, Violation(f"its result cannot be used: {type(error).__name__}: {message_of(error)}"))
+            says = f"its result cannot be used: {type(error).__name__}: {message_of(error)}"
+            self._failed(shown, Violation(says, sort="type"))
 
     def _failed(self, shown: str, violation: Violation) -> None:
         self.shown, self.violation = shown, violation
@@ -165,7 +167,7 @@ class Trial:
         return Finding(
             *common, "fails", self.tries, message, expected, got, self.shown, hint, violation is self.too_long,
             gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=_cause(violation),
-            place=violation.place,
+            place=violation.place, sort=violation.sort,
         )  # fmt: skip
 
 

@@ -12,8 +12,7 @@ road(3)                                               the map of all chapters, w
 `tinyattn course status DIR` says how far a learner is.
 """
 
-from .answers import buggy, yours
-from .checking import check
+from .checking import buggy, check, yours
 from .exercise import Exercise, Verdict
 from .figures import Picture, show_figure
 from .road import road, road_map

@@ -1,91 +1,93 @@
-"""The reader's accepted answers, for further use: `yours("my_softmax")`.
+"""The reader's accepted answers, kept for further use by `yours`.
 
 They are kept in the process that accepted them and, where `tinyattn course build` has made a folder `answers` beside
 the notebooks, in a file each, so that later chapters find them. A file holds the answer's source, and that of what it
-uses: imports, other functions of the notebook, plain numbers. An answer that uses more, such as an array, is kept in
-its own process only.
+uses: imports, other functions of the notebook, plain numbers. It is read back and graded before it is written: what
+`yours` hands back in a later notebook is the function that was accepted.
 """
 
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
+import dis
 import inspect
+import io
+import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ..files import write_atomically
-from .checking import accepted, find
-from .graders import Function, Property
+from .exercise import RIGHT, Exercise
+from .session import accepted, is_recorded, using
 
 FOLDER, MARK = "answers", "README.txt"
 EXPLAINED = """Right answers of the course's exercises, one a file, as `check` accepted them.
 
-Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a file, and the library's own function
-takes its place.
+Later chapters use them: yours("my_softmax") reads my_softmax.py here. Delete a file, and in notebooks that are started
+afterwards the library's own function takes its place.
 """
 _MODULE = "accepted_answer"          # __name__ in such a file, while it is used
 _EXERCISE = "of_the_exercise"        # the attribute by which a function that `yours` has handed out is known
 
 
-def yours(name: str) -> Any:
-    """The reader's accepted answer to the exercise `name`, or the library's function where there is none.
+def keep(exercise: Exercise, answer: Any) -> str:
+    """Keep an accepted answer, in this process and, where there is a folder of answers, in a file.
 
-    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that
-    says which. Raises ValueError for an unknown exercise, or one that asks for no function.
+    -> why a later notebook cannot have it, or "". Whatever happens to the file, the answer stays right.
     """
-    grader = find(name).grader
-    if not isinstance(grader, Function):
-        raise ValueError(f"{name} asks for {_asked(grader)}, and only functions can be used further")
-    found, problem = accepted().get(name), ""
-    if found is None:
-        found, problem = _kept(name)
-    if found is None:
-        print(f"{name}: the library's, {problem or 'until yours is accepted'}")
-        return grader.reference()
-    print(f"{name}: yours")
-    handed = grader.kindly(found)
-    setattr(handed, _EXERCISE, name)
-    return handed
-
-
-def buggy(name: str, bug: str = "") -> Any:
-    """The function with the bug that the property `name` is to find, to try the property on.
-
-    A tuple where the property takes several functions; `bug` names another bug of the zoo. Raises ValueError for an
-    unknown exercise or bug, or one that asks for no property.
-    """
-    grader = find(name).grader
-    if not isinstance(grader, Property):
-        raise ValueError(f"{name} asks for {_asked(grader)}: only the bugs that a property is to find are handed out")
-    return grader.planted(bug)
-
-
-def keep(name: str, answer: Any) -> str:
-    """Write an accepted answer to the folder of answers, where there is one. -> why it cannot be kept, or ""."""
-    folder = Path(FOLDER)
-    if not (folder / MARK).is_file():
+    if not hasattr(exercise.grader, "reference"):
+        return ""
+    accepted()[exercise.name] = answer
+    if is_recorded():
         return ""
     try:
-        lines = _source(answer, {})
-        answered = "" if answer.__name__ == name else f"\n\n{name} = {answer.__name__}"
-        write_atomically(folder / f"{name}.py", f"{lines}{answered}\n".encode())
+        if not (Path(FOLDER) / MARK).is_file():
+            return ""
+        text = _text_of(exercise.name, answer)
+        with using(exercise.name):
+            again = _read(exercise.name, text)
+            if exercise.grader(again).outcome != RIGHT:
+                raise _NotKeptError("its source, read back, is another function")
+        write_atomically(Path(FOLDER) / f"{exercise.name}.py", text.encode())
+        accepted()[exercise.name] = again  # as it is now: what it uses may change further down
         return ""
     except _NotKeptError as error:
         why = str(error)
-    except (OSError, TypeError, RecursionError) as error:
-        why = f"its source cannot be had or written ({type(error).__name__}: {error})"
-    (folder / f"{name}.py").unlink(missing_ok=True)  # an earlier answer is not this one
+        with contextlib.suppress(OSError):
+            (Path(FOLDER) / f"{exercise.name}.py").unlink(missing_ok=True)  # an earlier answer is not this one
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}".partition("\n")[0]
     return f"It is kept in this process only: {why}. Later notebooks use the library's."
 
 
+def hand_back(exercise: Exercise) -> Any:
+    """The accepted answer of this process, or that of the folder, or the library's function; says which."""
+    found, problem = accepted().get(exercise.name), ""
+    if found is None:
+        found, problem = _kept(exercise.name)
+    if found is None:
+        print(f"{exercise.name}: the library's, {problem or 'until yours is accepted'}")
+        return exercise.grader.reference()
+    print(f"{exercise.name}: yours")
+    handed = exercise.grader.kindly(found)
+    setattr(handed, _EXERCISE, exercise.name)
+    return handed
+
+
 def prepare(folder: Path) -> None:
-    """Make the folder of answers beside the notebooks in `folder`."""
-    (folder / FOLDER).mkdir(parents=True, exist_ok=True)
-    if not (folder / FOLDER / MARK).exists():
-        write_atomically(folder / FOLDER / MARK, EXPLAINED.encode())
+    """Make the folder of answers beside the notebooks in `folder`. Raises ValueError where a file is in the way."""
+    made = folder / FOLDER
+    in_the_way = made.is_symlink() or made.exists()
+    if (in_the_way and not made.is_dir()) or (made / MARK).is_dir():
+        raise ValueError(f"{made} is in the way, expected a folder for accepted answers")
+    made.mkdir(parents=True, exist_ok=True)
+    if not (made / MARK).exists():
+        write_atomically(made / MARK, EXPLAINED.encode())
 
 
 class _NotKeptError(Exception):
@@ -95,14 +97,31 @@ class _NotKeptError(Exception):
 def _kept(name: str) -> tuple[Any, str]:
     """-> the answer in the folder of answers, or None and what is wrong with the file, if there is one."""
     path = Path(FOLDER) / f"{name}.py"
-    if not path.is_file():
+    if not (Path(FOLDER) / MARK).is_file() or not path.is_file():
         return None, ""
-    space: dict[str, Any] = {"__name__": _MODULE}
     try:
-        exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), space)
-        return space[name], ""
+        return _read(name, path.read_text(encoding="utf-8")), ""
     except Exception as error:
-        return None, f"since {path} cannot be used ({type(error).__name__}: {error})"
+        return None, f"since {path} cannot be used ({type(error).__name__}: {str(error).splitlines()[:1]})"
+
+
+def _read(name: str, text: str) -> Callable[..., Any]:
+    """The function `name` of a text that is run in a module of its own. Raises what the text raises."""
+    space: dict[str, Any] = {"__name__": _MODULE}
+    with contextlib.redirect_stdout(io.StringIO()):
+        try:
+            exec(compile(text, f"{FOLDER}/{name}.py", "exec", dont_inherit=True), space)
+        except SystemExit as error:
+            raise ValueError("it exits") from error
+    if not callable(space.get(name)):
+        raise ValueError(f"it defines no function {name}")
+    return space[name]
+
+
+def _text_of(name: str, answer: Any) -> str:
+    """The text of the file that keeps an answer."""
+    text = _source(answer, {})
+    return text + ("\n" if answer.__name__ == name else f"\n\n\n{name} = {answer.__name__}\n")
 
 
 def _source(f: Any, done: dict[str, Any]) -> str:
@@ -112,15 +131,15 @@ def _source(f: Any, done: dict[str, Any]) -> str:
     if f.__closure__ or hasattr(f, "__wrapped__"):
         raise _NotKeptError(f"`{f.__name__}` is made by another function")
     done[f.__name__] = f
+    text = textwrap.dedent(inspect.getsource(f)).rstrip()
     parts = []
-    for name in sorted(_names(f.__code__) & f.__globals__.keys()):
+    for name in sorted((_names(f.__code__) | _names_in_head(text)) & f.__globals__.keys()):
         value = f.__globals__[name]
-        if name in done:
-            if done[name] is not value:
-                raise _NotKeptError(f"`{name}` means two things in it")
-            continue
-        parts.append(_written(name, value, done))
-    return "\n\n".join(filter(None, (*parts, textwrap.dedent(inspect.getsource(f)).rstrip())))
+        if name not in done:
+            parts.append(_written(name, value, done))
+        elif done[name] is not value:
+            raise _NotKeptError(f"`{name}` means two things in it")
+    return "\n\n\n".join(filter(None, (*parts, text)))
 
 
 def _written(name: str, value: Any, done: dict[str, Any]) -> str:
@@ -128,25 +147,33 @@ def _written(name: str, value: Any, done: dict[str, Any]) -> str:
     if hasattr(value, _EXERCISE):
         done[name] = value
         return f"from tinyattn.course import yours\n\n{name} = yours({getattr(value, _EXERCISE)!r})"
-    if isinstance(value, FunctionType) and value.__module__ == "__main__" and value.__name__ == name:
-        return _source(value, done)
+    if isinstance(value, FunctionType) and value.__module__ in ("__main__", _MODULE):
+        text = _source(value, done)
+        return text if value.__name__ == name else f"{text}\n\n\n{name} = {value.__name__}"
     done[name] = value
     if isinstance(value, ModuleType):
         return f"import {value.__name__} as {name}"
+    if isinstance(value, float):
+        return f"{name} = float({str(value)!r})"
     with contextlib.suppress(ValueError, SyntaxError, TypeError):
         if ast.literal_eval(repr(value)) == value:                   # numbers, strings, tuples of them
             return f"{name} = {value!r}"
     module, own = getattr(value, "__module__", None), getattr(value, "__name__", "")
-    if module in (None, "__main__", _MODULE) or not own.isidentifier():
+    if getattr(sys.modules.get(module or ""), own, None) is not value or not own.isidentifier():
         raise _NotKeptError(f"it uses `{name}`, which is no function, module or plain number")
     return f"from {module} import {own} as {name}"
 
 
 def _names(code: CodeType) -> set[str]:
-    """The names that a function looks up, those of functions within it too."""
+    """The global names that a function looks up, those of functions within it too."""
+    own = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     inner = [_names(const) for const in code.co_consts if isinstance(const, CodeType)]
-    return set(code.co_names).union(*inner)
+    return own.union(*inner) - set(dir(builtins))
 
 
-def _asked(grader: Any) -> str:
-    return "a property" if isinstance(grader, Property) else "a number"
+def _names_in_head(text: str) -> set[str]:
+    """The names in a function's decorators, default values and annotations, which are looked up where it is defined."""
+    [tree] = ast.parse(text).body[:1]
+    assert isinstance(tree, ast.FunctionDef | ast.AsyncFunctionDef)
+    heads = [*tree.decorator_list, tree.args, *filter(None, [tree.returns])]
+    return {node.id for head in heads for node in ast.walk(head) if isinstance(node, ast.Name)}

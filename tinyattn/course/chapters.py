@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from .checking import recording
 from .exercise import RIGHT, UNANSWERED, Exercise, Verdict
 from .exercises import BY_CHAPTER
+from .session import recording
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 # Technical prose read with care, a line of code understood, a formula followed on paper, a prediction written down.
@@ -171,7 +171,7 @@ class Chapter:
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
         try:
             with recording() as verdicts, contextlib.redirect_stdout(io.StringIO()):
-                exec(compile(text, name, "exec"), {"__name__": self.path.stem})
+                exec(compile(text, name, "exec", dont_inherit=True), {"__name__": self.path.stem})
         except Exception as error:
             here = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == name]
             line = text.split("\n")[(here[-1] or 1) - 1].strip() if here else ""

@@ -1,21 +1,18 @@
-"""`check`: grade an answer to an exercise, at once and offline."""
+"""`check`: grade an answer to an exercise, at once and offline; `buggy`: the bug that a property is to find."""
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-from collections.abc import Iterator
-from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any
 
+from .answers import hand_back, keep
+from .chapters import solution_of
 from .exercise import DIAGNOSIS, QUESTION, RIGHT, SOLUTION, UNANSWERED, Exercise, Grade, Verdict
 from .exercises import BY_NAME
+from .session import record, using
 
 HINTS = (0, QUESTION, DIAGNOSIS, SOLUTION)
-_RECORD: ContextVar[list[Verdict] | None] = ContextVar("record", default=None)
-_ACCEPTED: ContextVar[dict[str, Any]] = ContextVar("accepted")
-_HERE: dict[str, Any] = {}           # answers accepted in this process
 
 
 def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
@@ -29,22 +26,16 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
     Raises ValueError for an unknown name, listing the near ones, and for another hint than 0 to 3; ImportError
     without hypothesis, which draws the inputs.
     """
-    from .answers import keep
-    from .chapters import solution_of
-
     exercise = find(name)
     if isinstance(hint, bool) or hint not in HINTS:
         raise ValueError(f"hint is {hint!r}, expected 0, 1 (a question), 2 (the diagnosis) or 3 (the solution)")
-    grade = Grade(UNANSWERED, "not answered yet") if answer is ... else exercise.grader(answer)
-    record = _RECORD.get()
+    with using(name):
+        grade = Grade(UNANSWERED, "not answered yet") if answer is ... else exercise.grader(answer)
     if grade.outcome == RIGHT:
-        accepted()[name] = answer
-        not_kept = keep(name, answer) if record is None and callable(answer) else ""
-        grade = replace(grade, note=not_kept or grade.note)
+        grade = replace(grade, kept=keep(exercise, answer))
     asked = hint == SOLUTION and grade.outcome != RIGHT
     verdict = Verdict(exercise, grade, hint, solution_of(exercise) if asked else "")
-    if record is not None:
-        record.append(verdict)
+    record(verdict)
     return verdict
 
 
@@ -58,18 +49,27 @@ def find(name: str) -> Exercise:
     return BY_NAME[name]
 
 
-def accepted() -> dict[str, Any]:
-    """The answers that `check` called right in this process, by exercise."""
-    return _ACCEPTED.get(_HERE)
+def yours(name: str) -> Any:
+    """The reader's accepted answer to the exercise `name`, or the library's function where there is none.
+
+    The answer is called with copies of its arguments, and its results are arrays in their dtype. Prints a line that
+    says which. Raises ValueError for an unknown exercise, one that asks for no function, or one whose answer is being
+    graded or read: it would be made of itself.
+    """
+    exercise = find(name)
+    if not hasattr(exercise.grader, "reference"):
+        raise ValueError(f"{name} asks for {exercise.grader.asks}, and only functions can be used further")
+    with using(name):
+        return hand_back(exercise)
 
 
-@contextlib.contextmanager
-def recording() -> Iterator[list[Verdict]]:
-    """The verdicts given in the block, in their order; answers accepted in it are forgotten at its end."""
-    record: list[Verdict] = []
-    token, kept = _RECORD.set(record), _ACCEPTED.set({})
-    try:
-        yield record
-    finally:
-        _RECORD.reset(token)
-        _ACCEPTED.reset(kept)
+def buggy(name: str, bug: str = "") -> Any:
+    """The function with the bug that the property `name` is to find, to try the property on.
+
+    A tuple where the property takes several functions; `bug` names another bug of the zoo. Raises ValueError for an
+    unknown exercise or bug, or one that asks for no property.
+    """
+    grader = find(name).grader
+    if not hasattr(grader, "planted"):
+        raise ValueError(f"{name} asks for {grader.asks}: only the bugs that a property is to find are handed out")
+    return grader.planted(bug)

@@ -41,7 +41,7 @@ def _list(chosen: list[Chapter]) -> int:
 
 def _status(folder: Path) -> int:
     """A line a chapter, then what has been tried and is not solved."""
-    found, problems = progress(folder, chapters())
+    found, unread = progress(folder, chapters())
     rows: list[list[object]] = [
         [each.chapter.title, *(each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)), each.minutes_left]
         for each in found
@@ -53,9 +53,8 @@ def _status(folder: Path) -> int:
     solved, total = sum(each.count(SOLVED) for each in found), sum(len(each.exercises) for each in found)
     hours, minutes = divmod(sum(each.minutes_left for each in found), 60)
     print(f"{solved} of {total} exercises are solved; {hours} h {minutes:02} min of the announced time are left")
-    for problem in problems:
-        print(problem)
-    return 1 if problems else 0
+    print(*unread, sep="\n", end="\n" if unread else "")
+    return 1 if unread else 0
 
 
 def _check(chosen: list[Chapter]) -> int:

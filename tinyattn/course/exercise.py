@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ SORTS = (
     "find the bug",
 )
 RIGHT, WRONG, UNANSWERED = "right", "wrong", "unanswered"
+MARKS = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}
 QUESTION, DIAGNOSIS, SOLUTION = 1, 2, 3          # what a hint of this number shows, beside those before it
 _OFFERS = ("a question that leads", "the diagnosis", "the solution")
 
@@ -25,7 +26,7 @@ class Grade:
 
     `says` is a sentence, `lines` show why: the counterexample, what is expected and what was got. `question` and
     `diagnosis` are shown on request only. `named` are the zoo's names of the bug, `note` is a friendly line about an
-    answer that is right.
+    answer that is right, and `kept` says why a later notebook cannot use it.
     """
 
     outcome: str
@@ -35,11 +36,12 @@ class Grade:
     diagnosis: str = ""
     named: tuple[str, ...] = ()
     note: str = ""
+    kept: str = ""
 
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise: `grader(answer)` grades an answer.
+    """One exercise: `grader(answer)`, one of those in graders/, gives the answer a `Grade`.
 
     `name` is also the answer's name in the chapter; `difficulty` is 1 to 3, `minutes` an estimate. `hints` are a
     question that leads and what to do, nearly; `why` is the reason for the solution, which is shown with it.
@@ -50,7 +52,7 @@ class Exercise:
     difficulty: int
     minutes: int
     task: str
-    grader: Callable[[Any], Grade]
+    grader: Any
     hints: tuple[str, str]
     why: str = ""
 
@@ -82,10 +84,8 @@ class Verdict:
 
     def __str__(self) -> str:
         grade, exercise = self.grade, self.exercise
-        mark = {RIGHT: "✓", WRONG: "✗", UNANSWERED: "·"}[grade.outcome]
-        lines = [f"{mark} {exercise.name}: {grade.says}", *grade.lines]
-        if grade.note:
-            lines.append(f"  {grade.note}")
+        lines = [f"{MARKS[grade.outcome]} {exercise.name}: {grade.says}", *grade.lines]
+        lines += [f"  {line}" for line in (grade.note, grade.kept) if line]
         if grade.outcome == UNANSWERED:
             lines.append(f"  {exercise.task} ({exercise.label})")
         if not self:

@@ -71,7 +71,7 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     if there is not None:
         raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
     texts = {path: text_of(notebook(chapter, solutions, folded=False)) for path, chapter in files.items()}
+    prepare(to)
     for path, text in texts.items():
         write_atomically(path, text.encode())
-    prepare(to)
     return list(texts)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ..files import FileError, read_json
 from .chapters import Chapter
-from .exercise import RIGHT, UNANSWERED, WRONG
+from .exercise import MARKS, RIGHT, UNANSWERED, WRONG
 
-_MARKS = {"✓": RIGHT, "✗": WRONG, "·": UNANSWERED}
+_OUTCOMES = {mark: outcome for outcome, mark in MARKS.items()}
 SOLVED, TRIED, UNTOUCHED = "solved", "tried", "untouched"
 _STATES = {RIGHT: SOLVED, WRONG: TRIED, UNANSWERED: UNTOUCHED}
 
@@ -39,11 +39,11 @@ def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], lis
 
     Verdicts are found where a cell that calls `check` was saved with its output, whatever the notebook is called.
     Where an exercise was checked more than once, the best verdict counts. Raises ValueError if `folder` is none, or
-    has no notebooks.
+    no notebook in it checks an exercise.
     """
     if not folder.is_dir():
         raise ValueError(f"{folder} is {'a file' if folder.exists() else 'not there'}, expected a folder of notebooks")
-    paths = sorted(folder.glob("*.ipynb"))
+    paths = [path for path in sorted(folder.glob("*.ipynb")) if path.is_file()]
     if not paths:
         raise ValueError(f"{folder} holds no notebooks; `tinyattn course build --to {folder}` writes them")
     found: dict[str, str] = {}
@@ -51,14 +51,19 @@ def progress(folder: Path, chapters: list[Chapter]) -> tuple[list[Progress], lis
     problems = []
     for path in paths:
         try:
-            names, verdicts = _verdicts(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, AttributeError, KeyError) as error:
-            problems.append(f"{path} cannot be read as a notebook: {type(error).__name__}")
+            names, verdicts = _verdicts(read_json(path))
+        except FileError as error:
+            problems.append(str(error))
+            continue
+        except (TypeError, AttributeError, KeyError, RecursionError):
+            problems.append(f"{path} is JSON, but no notebook, expected cells with sources and outputs")
             continue
         asked |= names
         for name, outcome in verdicts:
             best = min((found.get(name, UNANSWERED), outcome), key=[RIGHT, WRONG, UNANSWERED].index)
             found[name] = best
+    if not asked and not problems:
+        raise ValueError(f"no notebook in {folder} checks an exercise of the course, expected those of `course build`")
     return [
         Progress(chapter, {e.name: _STATES[found.get(e.name, UNANSWERED)] for e in chapter.exercises})
         for chapter in chapters
@@ -77,8 +82,8 @@ def _verdicts(notebook: Any) -> tuple[set[str], list[tuple[str, str]]]:
         names.update(checks)
         for output in cell.get("outputs", ()):
             said = _text(output.get("text", "")) + _text(output.get("data", {}).get("text/plain", ""))
-            for mark, name in re.findall(r"^([✓✗·]) (\w+): ", said, re.M):
-                verdicts.append((name, _MARKS[mark]))
+            for mark, name in re.findall(rf"^([{''.join(_OUTCOMES)}]) (\w+): ", said, re.M):
+                verdicts.append((name, _OUTCOMES[mark]))
     return names, verdicts
 
 

@@ -1,0 +1,15 @@
+"""Graders of answers, a file for each form of answer: a number, a function, a property, a checker of gradients.
+
+They run in the reader's own process, offline; what the answer prints is discarded. They ask what `tinyattn check` asks,
+and are kinder: a right answer is right in another dtype, as lists, or where it writes into what it is given.
+
+A grader is called with the answer and returns a `Grade`. `asks` says for what; one whose answer can be used further has
+`reference()`, the library's function in its place, and `kindly(answer)`, the answer as it is handed back.
+"""
+
+from .checker import Checker, Pair
+from .function import Function
+from .number import Number
+from .property import Property
+
+__all__ = ["Checker", "Function", "Number", "Pair", "Property"]

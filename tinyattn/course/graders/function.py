@@ -1,0 +1,305 @@
+"""Grades a function by the properties of a spec of `tinyattn.check`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...check.cases import CaseDrawer
+from ...check.common import upstream
+from ...check.diagnosis import same_numbers
+from ...check.isolation import alarm
+from ...check.observing import observe_call
+from ...check.property import Violation
+from ...check.report import Report
+from ...check.runner import check_in_process
+from ...check.spec import Spec
+from ...check.specs import get_spec
+from ...check.subject import CannotRunError, Subject, TooLongError
+from ...check.trial import Finding, show_case
+from ..exercise import RIGHT, WRONG, Grade
+from . import calling
+from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+
+EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
+ALIKE = 5               # cases on which an answer is compared with a tempting one
+
+# What is right, and what a library would do in its place: at most one is said.
+REMARKS = {
+    "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
+    "list": "It returns a list; np.array(...) around it would make it an array.",
+    "writes": "It writes into an array that it was given; a library works on a copy.",
+    "empty": "It fails on a batch of size 0, which a library would take.",
+    "contract": "The numbers are right. `tinyattn check` would ask for more: {}.",
+}
+HEADLINES = {
+    "values": "right shape, wrong values.",
+    "shape": "wrong shape.",
+    "type": "wrong type.",
+    "count": "a gradient is missing, or there is one too many.",
+    "raised": "it raises an error.",
+    "endless": "it does not come back.",
+}
+
+
+@dataclass(frozen=True)
+class Function:
+    """Grades a function by the properties of a spec of `tinyattn.check`.
+
+    `spec` is a name in `tinyattn.check.SPECS`, or a `Spec` of the exercise's own. With `part` "backward" the answer is
+    the backward of `forward`, by default the library's; a forward that takes fewer arguments asks less of the backward.
+    `takes` names the optional arguments that a forward must have. `tempting` are common wrong functions, each with a
+    question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
+    exercise is about the convention: another than the library's is then wrong. `names` are pairs of the library's name
+    of an output and the task's. `also` is asked of an answer that passed all properties: it returns in a sentence what
+    is still wrong, or "".
+    """
+
+    spec: Any
+    part: str = "forward"
+    forward: Callable[..., Any] | None = None
+    takes: tuple[str, ...] = ()
+    tempting: Tempting = ()
+    conventions: bool = True
+    names: tuple[tuple[str, str], ...] = ()
+    also: Callable[[Callable[..., Any]], str] | None = None
+
+    asks = "a function"
+
+    @property
+    def known(self) -> Spec:
+        """The spec itself."""
+        return get_spec(self.spec) if isinstance(self.spec, str) else self.spec
+
+    @property
+    def function(self) -> str:
+        """The library's name of what is asked for."""
+        return self.known.function + ("_backward" if self.part == "backward" else "")
+
+    def reference(self) -> Callable[..., Any]:
+        """The library's own function that the answer is to be; a backward with the gradients that are asked for."""
+        spec = self.known
+        ours: Callable[..., Any] = getattr(spec.ours(), self.function)
+        if self.part == "forward" or self.forward is None:
+            return ours
+        lacks = Subject(SimpleNamespace(**{spec.function: self.forward}), spec).lacks
+        asked = [i for i, name in enumerate(spec.wrt) if name not in lacks]
+
+        @functools.wraps(ours)
+        def fewer(*args: Any, **kwargs: Any) -> Any:
+            gradients = ours(*args, **kwargs)
+            return tuple(gradients[i] for i in asked)
+
+        return ours if len(asked) == len(spec.wrt) else fewer
+
+    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        """An accepted answer for further use: it gets copies, and returns arrays in the dtype of its arguments."""
+        return self._kind(answer).call
+
+    def _kind(self, answer: Callable[..., Any]) -> Kindly:
+        return Kindly(answer, len(self.known.wrt if self.part == "backward" else self.known.outputs))
+
+    def __call__(self, answer: Any) -> Grade:
+        if not callable(answer):
+            return no_function(answer)
+        spec = self.known
+        stages: tuple[str, ...] = ("shapes", "oracle", "properties", "extremes")
+        kind = self._kind(answer)
+        offered = SimpleNamespace(**{self.function: kind.call})
+        if self.part == "backward":
+            setattr(offered, spec.function, self.forward or getattr(spec.ours(), spec.function))
+            spec, stages = replace(spec, shown=_given_to_backward), ("gradients", "extremes")
+        how: dict[str, Any] = {"stages": stages, "examples": EXAMPLES, "time_limit": 30.0, "patience": calling.PATIENCE}
+        with silenced():
+            try:
+                op = Subject(offered, spec)
+                empty = self._unwritten(answer, offered, spec)
+                if empty is not None:
+                    return empty
+                kind.remarks.clear()
+                try:
+                    report = check_in_process(offered, spec, **how)
+                    refused = report.not_offered or (report.conventions and not self.conventions)
+                except CannotRunError:  # every call raises
+                    refused = True
+                if refused:  # a call that the task asks for raises, say: with the example
+                    report = check_in_process(offered, spec, **how, strict=True)
+            except CannotRunError as error:
+                says = re.sub(r"which the library's .*? does not have", "which the task does not give it", str(error))
+                return Grade(WRONG, "it cannot be called.", (f"  {says}",))
+        missing = next((name for name in self.takes if name in report.lacks), "")
+        if missing:
+            return Grade(WRONG, f"it takes no `{missing}`: further down it is passed by that name.")
+        tried = _Tried(self, answer, kind, op, report)
+        return tried.right() if report.verdict in ("right", "contract") else tried.wrong()
+
+    def _unwritten(self, answer: Callable[..., Any], offered: Any, spec: Spec) -> Grade | None:
+        """The grade of an answer that is still the stub, or returns None; else None."""
+        returned = []
+
+        @functools.wraps(answer)
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            returned.append(answer(*args, **kwargs))
+            return returned[-1]
+
+        op = Subject(SimpleNamespace(**vars(offered) | {self.function: watched}), spec)
+        case = op.fit(spec.case(CaseDrawer.seeded(0)))
+        try:
+            with alarm(calling.PATIENCE):
+                op.gradients(case, *upstream(spec, case)) if self.part == "backward" else op.outputs(**case)
+        except Violation as violation:
+            if isinstance(violation.__cause__, NotImplementedError):
+                return UNWRITTEN
+        except (TooLongError, Exception):  # reported in full when the properties are tried
+            pass
+        if returned and all(x is None for x in returned):
+            return Grade(WRONG, RETURNED_NONE)
+        return None
+
+
+@dataclass(frozen=True)
+class _Tried:
+    """An answer after its trial: the grader, the answer, how it was called, and what was found."""
+
+    grader: Function
+    answer: Callable[..., Any]
+    kind: Kindly
+    op: Subject
+    report: Report
+
+    def right(self) -> Grade:
+        spec, called = self.op.spec, dict(self.grader.names)
+        absent = self._not_returned()
+        if absent:
+            says = f"right as far as it goes, but it returns no `{called.get(absent[0], absent[0])}`."
+            return Grade(WRONG, says, (f"  expected {', '.join(called.get(name, name) for name in spec.outputs)}",))
+        still_wrong = run_answer(self.grader.also, self.kind.call) if self.grader.also else ""
+        if still_wrong:
+            return still_wrong if isinstance(still_wrong, Grade) else Grade(WRONG, still_wrong)
+        held = [f for f in self.report.findings if f.outcome == "holds"]
+        says = f"right. {len(held)} {'property holds' if len(held) == 1 else 'properties hold'}, "
+        return Grade(RIGHT, says + f"in {sum(f.tries for f in held):,} tries.", note=self._note())
+
+    def _note(self) -> str:
+        """At most one friendly line."""
+        if self.report.conventions:
+            return f"Another convention than the library's, and as good: {self.report.conventions[0]}."
+        remarks = [text for name, text in REMARKS.items() if name in self.kind.remarks]
+        if remarks or not self.report.failures:
+            return remarks[0] if remarks else ""
+        first = self.report.failures[0]
+        empty = first.property.endswith("_of_nothing")
+        return REMARKS["empty"] if empty else REMARKS["contract"].format(first.message)
+
+    def _not_returned(self) -> list[str]:
+        """Outputs that a right answer leaves out: optional in `tinyattn.check`, required in a chapter."""
+        spec = self.op.spec
+        if self.grader.part == "backward" or len(spec.outputs) == 1:
+            return []
+        with silenced():
+            returned = self.op.outputs(**self.op.fit(spec.case(CaseDrawer.seeded(0))))
+        return [name for name, x in zip(spec.outputs, returned, strict=True) if x is None]
+
+    def wrong(self) -> Grade:
+        first = self.report.failures[0]
+        says = HEADLINES[first.sort]
+        if self.kind.narrow and first.sort == "values":
+            says = f"{self.kind.narrow}: digits are lost."
+        elif first.stage == "extremes" and first.sort == "values":
+            says = "right in ordinary cases, wrong in an extreme one."
+        question, diagnosis, names = "", "", ()
+        tempting = () if first.endless else self.grader.tempting  # it would not return here either
+        said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
+        if said:
+            question, diagnosis = [*said, ""][:2]
+        elif self.report.diagnosis:
+            bug, names = self.report.diagnosis.bugs[0][0], self.report.diagnosis.names
+            question, diagnosis = bug.hint, f"{bug.says} ({bug.name})."
+        return Grade(WRONG, says, tuple(self._shown(first)), question, diagnosis, names)
+
+    def _shown(self, first: Finding) -> Iterator[str]:
+        """The counterexample, what is expected, and what was got."""
+        no_result = first.sort in ("raised", "endless")
+        expected, got = ({}, {}) if no_result or not self.report.case else self._results()
+        differ = {n: x for n, x in expected.items() if n not in got or not _alike(x, got[n])}
+        if not differ:
+            yield f"  {self._in_its_words(first.message)}"
+        if not differ and not no_result:
+            yield f"  it should hold that {first.statement}"
+        if first.counterexample:
+            yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
+        yield from ("    " + self._named(line) for line in first.counterexample.splitlines())
+        for name, x in differ.items():
+            there = show_case({name: _plain(got[name])}) if name in got else f"no {name}"
+            for what, shown in (("expected", show_case({name: _plain(x)})), ("got", there)):
+                yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
+
+    def _results(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the library gives for the counterexample, and what the answer gives: outputs or gradients by name."""
+        spec, op, both = self.grader.known, self.op, []
+        for one in (Subject(spec.ours(), spec), op):
+            try:
+                case = op.fit(self.report.case)
+                with silenced():
+                    if self.grader.part == "backward":
+                        gradients = one.gradients(case, *upstream(spec, case))
+                        both.append({f"d{n}": x for n, x in gradients.items() if n not in op.lacks})
+                    else:
+                        outputs = zip(spec.outputs, one.outputs(**case), strict=True)
+                        both.append({n: x for n, x in outputs if x is not None})
+            except Exception:  # it raises, or the gradients do not fit: the message says so
+                return {}, {}
+        return both[0], both[1]
+
+    def _in_its_words(self, message: str) -> str:
+        """With the answer's own name where the library's stands."""
+        own = getattr(self.answer, "__name__", "")
+        if not own.isidentifier():
+            return message
+        return re.sub(rf"\b{self.op.spec.function}(_backward)?\b(?= (raised|returned))", own, message)
+
+    def _named(self, shown: str) -> str:
+        """With the task's names of outputs where the library's stand."""
+        for name, called in self.grader.names:
+            shown = re.sub(rf"^(d?){name} = ", rf"\1{called} = ", shown)
+        return shown
+
+    def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
+        """Whether the answer gives the same results as `wrong` on a few fixed cases."""
+        spec = self.op.spec
+        other = Subject(SimpleNamespace(**vars(self.op.implementation) | {self.grader.function: wrong}), spec)
+        with silenced():
+            for seed in range(ALIKE):
+                case = spec.case(CaseDrawer.seeded(seed))
+                seen, theirs = (_numbers(observe_call(one, spec, one.fit(case))) for one in (self.op, other))
+                if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):
+                    return False
+        return True
+
+
+def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Results and gradients among a call's observations."""
+    return {name: x for name, x in seen.items() if isinstance(x, np.ndarray)}
+
+
+def _alike(x: Any, y: Any) -> bool:
+    return same_numbers(np.asarray(x), np.asarray(y))
+
+
+def _plain(x: Any) -> Any:
+    """A number without its NumPy type, an array as it is."""
+    return x.item() if isinstance(x, np.generic | np.ndarray) and np.ndim(x) == 0 else x
+
+
+def _given_to_backward(op: Any, case: dict[str, Any]) -> dict[str, Any]:
+    """The backward's arguments: all that is needed to do the example on paper."""
+    try:
+        return op.prepared(op.fit(case), upstream(op.spec, case))
+    except Exception:  # the forward itself failed
+        return case

@@ -1,0 +1,69 @@
+"""Grades a number, or an array of numbers."""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..exercise import RIGHT, WRONG, Grade
+from .calling import Tempting, described
+
+TINY = 1e-9             # a number that is 0 on paper may be measured as this
+
+
+@dataclass(frozen=True)
+class Number:
+    """Grades a number, or an array of numbers, by comparison with what the library computes.
+
+    `compute() -> the right value`; `tolerance` is relative to the largest entry, and `exactly` asks for a whole number.
+    `tempting` are common wrong answers: a function that computes one, a question for the reader who gives it, and, as
+    the case may be, the diagnosis. `computed` is said of a right answer, with {} for the library's value.
+    """
+
+    compute: Callable[[], Any]
+    tolerance: float = 0.0
+    tempting: Tempting = ()
+    computed: str = "The library computes {}."
+    exactly: bool = False
+
+    asks = "a number"
+
+    def __call__(self, answer: Any) -> Grade:
+        expected = np.asarray(self.compute(), float)
+        wanted = "a number" if expected.ndim == 0 else f"numbers of shape {expected.shape}"
+        try:
+            got = np.asarray(answer)
+        except ValueError:
+            return Grade(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
+        if got.dtype.kind not in "iuf":
+            return Grade(WRONG, f"{described(answer)} is no answer here, expected {wanted}")
+        if got.shape != expected.shape:
+            return Grade(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
+        if not np.all(np.isfinite(got)):
+            return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
+        if self.exactly and np.any(got != np.round(got)):
+            return Grade(WRONG, f"{_shown(got)} is no whole number.")
+        if self._near(got, expected):
+            return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
+        said = next((said for other, *said in self.tempting if self._near(got, np.asarray(other(), float))), [""])
+        question, diagnosis = [*said, ""][:2]
+        if expected.ndim == 0:
+            says = f"{_shown(got)} is too {'large' if got > expected else 'small'}."
+        else:
+            at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
+            says = f"right shape, wrong values: look again at entry {[int(i) for i in at]}."
+        return Grade(WRONG, says, question=question, diagnosis=diagnosis)
+
+    def _near(self, got: np.ndarray, expected: np.ndarray) -> bool:
+        if self.exactly:
+            return bool(np.array_equal(got, np.round(expected)))
+        allowed = self.tolerance * float(np.max(np.abs(expected))) + TINY
+        return got.shape == expected.shape and bool(np.max(np.abs(got - expected)) <= allowed)
+
+
+def _shown(x: np.ndarray) -> str:
+    return f"{float(x):.4g}" if x.ndim == 0 else np.array2string(x, precision=4)

@@ -1,0 +1,56 @@
+"""What `check` has seen: verdicts that are recorded, answers that were accepted, exercises that are being graded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+from .exercise import Verdict
+
+_RECORD: ContextVar[list[Verdict] | None] = ContextVar("record", default=None)
+_ACCEPTED: ContextVar[dict[str, Any]] = ContextVar("accepted")
+_GRADED: ContextVar[tuple[str, ...]] = ContextVar("graded", default=())
+_HERE: dict[str, Any] = {}           # answers accepted in this process
+
+
+def accepted() -> dict[str, Any]:
+    """The answers that `check` called right in this process, by exercise, as `yours` hands them back."""
+    return _ACCEPTED.get(_HERE)
+
+
+def record(verdict: Verdict) -> None:
+    """Add a verdict to the record, where there is one."""
+    kept = _RECORD.get()
+    if kept is not None:
+        kept.append(verdict)
+
+
+def is_recorded() -> bool:
+    """Whether verdicts are being recorded: a chapter is checked, and no reader answers."""
+    return _RECORD.get() is not None
+
+
+@contextlib.contextmanager
+def recording() -> Iterator[list[Verdict]]:
+    """The verdicts given in the block, in their order; answers accepted in it are forgotten at its end."""
+    verdicts: list[Verdict] = []
+    before = _RECORD.set(verdicts), _ACCEPTED.set({})
+    try:
+        yield verdicts
+    finally:
+        _RECORD.reset(before[0])
+        _ACCEPTED.reset(before[1])
+
+
+@contextlib.contextmanager
+def using(name: str) -> Iterator[None]:
+    """An answer to `name` is graded or read in the block. Raises ValueError if one is already: it uses itself."""
+    if name in _GRADED.get():
+        raise ValueError(f"an answer to {name} cannot use yours({name!r}): it would be made of itself")
+    before = _GRADED.set((*_GRADED.get(), name))
+    try:
+        yield
+    finally:
+        _GRADED.reset(before)
