@@ -219,7 +219,7 @@ print("its error is below one in a million:", checker(norm, norm_backward, x) < 
 # ### Why $u$ is random
 #
 # `out.sum()` would make all of $u$ ones, and then a backward that returns nothing but zeros passes: for softmax, whose weights sum to 1
-# whatever $x$ is ([chapter 03](03_gradients.ipynb)), and for LayerNorm, whose $\hat x$ always sums to 0. A random $u$ asks about all
+# whatever $x$ is ([chapter 03](03_gradients.ipynb)), and for a LayerNorm that begins with $\gamma = 1$, since every $\hat x$ sums to 0. A random $u$ asks about all
 # outputs, each with a weight of its own.
 #
 # ### How small is small?
