@@ -5,8 +5,8 @@
 # But softmax gives each word one row of attention weights, and so one mixture of words. **What if a word needs two
 # things at once?**
 #
-# **You need**: attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb))
-# and the causal mask ([chapter 05](05_masks.ipynb)).
+# **You need**: attention ([chapter 01](01_soft_lookup.ipynb)), its backward ([chapter 04](04_attention_backward.ipynb)),
+# the causal mask ([chapter 05](05_masks.ipynb)), variance and covariance.
 #
 # **You will be able to**:
 #
@@ -65,9 +65,9 @@ show_arrays(p_of_chased=p[1], cat_is_first=out_cat[1], mouse_is_first=out_mouse[
 # those that we wanted, and their mixture has forgotten who was who.
 #
 # Could other weights save it? Give the word before the verb the weight $w$ and the one after it $1 - w$. Call the two
-# words $a$ and $b$: unrelated numbers, each of variance 1. The head hands on $r = w\,a + (1-w)\,b$. Draw the best
-# straight line through $r$ to read $a$ off it: the share of the variance of $a$ that it explains is the squared
-# correlation of $r$ and $a$. The same holds for $b$.
+# words $a$ and $b$: unrelated numbers of mean 0 and variance 1. The head hands on $r = w\,a + (1-w)\,b$. Guess $a$ as a
+# multiple of $r$, the multiple with the smallest squared error. The **share** of $a$ is the part of its variance that
+# this guess explains: 1 if $a$ is recovered, 0 if nothing is. The share of $b$ is found in the same way.
 #
 # ### Exercise `one_head_share` (predict the number, ★★☆, 4 min)
 #
@@ -84,8 +84,11 @@ check("one_head_share", one_head_share)
 # %% [markdown]
 # <details><summary>Answer, on paper</summary>
 #
-# $$R^2_a = \frac{\operatorname{Cov}(r, a)^2}{\operatorname{Var}(r)\operatorname{Var}(a)} = \frac{w^2}{w^2 + (1-w)^2} ,
-# \qquad R^2_b = \frac{(1-w)^2}{w^2 + (1-w)^2} .$$
+# The best multiple is $\operatorname{Cov}(r, a) / \operatorname{Var}(r)$ (set the derivative of the squared error to 0). The
+# variance of this guess, divided by that of $a$, is
+#
+# $$\text{share}_a = \frac{\operatorname{Cov}(r, a)^2}{\operatorname{Var}(r)\operatorname{Var}(a)} = \frac{w^2}{w^2 + (1-w)^2} ,
+# \qquad \text{share}_b = \frac{(1-w)^2}{w^2 + (1-w)^2} .$$
 #
 # The two add up to 1, **whatever $w$ is**. One head is one budget: it may spend it on one word or divide it, but it
 # cannot buy two whole words.
@@ -200,8 +203,8 @@ show_figure(
 )
 
 # %% [markdown]
-# A reshape reads the numbers in the order in which they lie in memory, token after token, and fills the new shape in
-# that order. Without the swap "head 1" is tokens 0 and 1, each cut in two, and "head 2" is tokens 2 and 3. Every shape
+# A reshape reads the numbers row after row, the last index fastest, here token after token, and fills the new shape in
+# the same order. Without the swap "head 1" is tokens 0 and 1, each cut in two, and "head 2" is tokens 2 and 3. Every shape
 # from here on is right.
 #
 # ### What the forgotten swap does
@@ -222,6 +225,15 @@ def uncut(x):
     return x.reshape(x.shape[1], -1)
 
 
+WAYS = {
+    "both swaps": (split, merge),
+    "neither": (cut, uncut),
+    "no swap in split": (cut, merge),
+    "no swap in merge": (split, uncut),
+}
+
+
+# %% tags=["hide-input"]
 def influence(split, merge, n=6, D=8, heads=2):
     """(n, n): does output i move when token j does, under a causal mask?"""
     x, *W = np.random.default_rng(0).standard_normal((4, D, D))
@@ -238,12 +250,6 @@ def influence(split, merge, n=6, D=8, heads=2):
     return moved
 
 
-WAYS = {
-    "both swaps": (split, merge),
-    "neither": (cut, uncut),
-    "no swap in split": (cut, merge),
-    "no swap in merge": (split, uncut),
-}
 hears = {name: influence(*ways) for name, ways in WAYS.items()}
 
 # %% [markdown]
@@ -456,7 +462,8 @@ def examined(heads, seed, steps=200):
 
 
 # %% [markdown]
-# **Predict:** the error of one head (for one token in seven the two words are the same), and what two heads will do.
+# **Predict:** the error of one head (for one token in seven the partner *is* the token before), and what two heads will
+# do.
 
 # %% tags=["hide-output"]
 rows = []
@@ -466,7 +473,7 @@ for heads, seed in ((1, 1), (2, 1), (2, 2), (2, 3), (2, 4)):
     rows.append([heads, seed, *shown, f"{error:.2f}"])
 table("heads | seed | each on the token before | each on the partner | squared error", rows)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 with style():
     x, _, partner = sentences(np.random.default_rng(1000), 1)
     fig, axes = figure(2, 2, size=(6.8, 6.2))
@@ -495,10 +502,11 @@ show_figure(
 )
 
 # %% [markdown]
-# Squares mark the token before, circles the partner; yellow is a weight of 1. One head divides its budget, as it must:
-# where the two words differ it loses half, $\tfrac67 \cdot \tfrac12 = 0.43$. Two heads, with exactly as many
-# parameters, take one relation each; *which* head takes which is decided by the initial numbers. "Head 1" is not a name
-# for anything, since the order of heads means nothing.
+# In the folded picture squares mark the token before, circles the partner; yellow is a weight of 1. One head divides
+# its budget, as it must: where the two words differ it loses half, $\tfrac67 \cdot \tfrac12 = 0.43$. ($0.54 + 0.54$ is
+# more than 1, because one token in seven is counted in both: at most $\tfrac17 + \tfrac67 \cdot \tfrac12 = 0.57$ each.)
+# Two heads, with exactly as many parameters, take one relation each; *which* head takes which is decided by the initial
+# numbers. "Head 1" is not a name for anything, since the order of heads means nothing.
 #
 # But we *made* a task that asks for two heads. **Predict:** with eight heads of width 2, does one of them look at the
 # partner alone?
@@ -572,7 +580,7 @@ print("the future does not leak:", np.array_equal(then, now))
 
 # %%
 def joins_its_heads(multi_head_attention):
-    """True where, up to W_o, each head fills its own columns and no others."""
+    """True where, before W_o, each head fills its own columns and no others."""
     ### BEGIN SOLUTION
     rng = np.random.default_rng(0)
     x, (W_q, W_k, W_v) = rng.standard_normal((5, 6)), rng.standard_normal((3, 6, 6))

@@ -4,13 +4,13 @@
 # Attention moves information between tokens. A Transformer stacks it: 12 layers, 24, sometimes more than 100.
 # **What happens to the numbers on the way up, and to their gradients on the way down?**
 #
-# Left alone, nothing survives. In this chapter you will see the tokens become identical, then explode, and then behave: each
-# time one part is added, until the whole thing is the block that every Transformer is made of.
+# In this chapter you stack it and measure. Each time something goes wrong, one part is added, until the whole thing is the
+# block that every Transformer is made of.
 #
 # **You need**: gradients of linear maps and of softmax ([03](03_gradients.ipynb), [04](04_attention_backward.ipynb)), padding and
 # leaks ([05](05_masks.ipynb)), many heads ([06](06_many_heads.ipynb)).
 #
-# **You will be able to**
+# **You will be able to**:
 #
 # - derive LayerNorm's backward, and say which two directions it removes;
 # - say why a sentence should not be normalised with its batch;
@@ -32,8 +32,9 @@ road(8)
 # ## Stack attention, and nothing else
 #
 # Sixteen random tokens of width 32 go through layers of four-head attention, each with fresh random weights. Two numbers tell us
-# how they fare. `size` is the standard deviation of all entries. `spread` is the share of the tokens' norm that is left after
-# subtracting their mean: near 1, tokens are different; at 0, they are all the same.
+# how they fare. `size` is the standard deviation of all entries. `spread`: subtract the mean token from every token; how long is
+# what is left, compared with before? (The length of an array is the root of the sum of its squares.) Near 1, tokens are different; at
+# 0, they are all the same.
 #
 # **Predict:** after how many layers do you expect the spread to be below 0.001?
 
@@ -45,7 +46,7 @@ def size_and_spread(x):
     return x.std(), np.linalg.norm(x - x.mean(axis=0)) / np.linalg.norm(x)
 
 
-def stacked(layer, depths=(0, 1, 2, 4, 12, 24)):
+def stacked(layer, depths=(0, 1, 2, 3, 4, 12, 24)):
     """Size and spread of the tokens after some depths of x = layer(x, attend)."""
     rng = np.random.default_rng(0)
     heads = MultiHead(HEADS)
@@ -63,7 +64,7 @@ def stacked(layer, depths=(0, 1, 2, 4, 12, 24)):
 stacked(lambda x, attend: attend(x))
 
 # %% [markdown]
-# Four layers, and sixteen different tokens have become sixteen copies of one. Each output of attention is an average, and averages of
+# Three layers, and sixteen different tokens have become sixteen copies of one. Each output of attention is an average, and averages of
 # averages agree ever more. [Dong, Cordonnier & Loukas (2021)](https://arxiv.org/abs/2103.03404) prove that pure attention does so doubly
 # exponentially with depth. No later layer can tell copies apart again.
 #
@@ -140,11 +141,14 @@ one, zero = np.ones(D), np.zeros(D)
 stacked(lambda x, attend: x + attend(layer_norm(x, one, zero)[0]))
 
 # %% [markdown]
-# No collapse, no explosion: every branch reads tokens of size 1, so all it adds is of one size, too. This is the skeleton of the block.
+# No sudden collapse, no explosion. The tokens still draw together, but slowly: a spread of 0.24 is left after 24 layers, not 0.002. And
+# the size grows by steps, not by a factor, since every branch reads tokens of size 1. This is the skeleton of the block.
 #
 # ## Its backward, on paper
 #
-# Let $x$ move by $\delta x$. First the token is centred, then $r$ moves, then their product:
+# Let $x$ move by $\delta x$. First the token is centred, then $r$ moves, then their product. For $r = u^{-1/2}$ with
+# $u = \operatorname{mean}(c^2) + \varepsilon$: $u$ moves by $2 \operatorname{mean}(c \odot \delta c)$, and $u^{-1/2}$ has the slope
+# $-\tfrac12 u^{-3/2}$, so
 #
 # $$\delta c = \delta x - \operatorname{mean}(\delta x), \qquad
 # \delta r = -r^3 \operatorname{mean}(c \odot \delta c),$$
@@ -154,7 +158,8 @@ stacked(lambda x, attend: x + attend(layer_norm(x, one, zero)[0]))
 #
 # In the last step one $r$ of $r^3$ went into $c$ and one into the mean, which made both of them $\hat x$. From here it goes as in
 # [chapter 03](03_gradients.ipynb). Put $g = dy \odot \gamma$, so that $\langle dy, \delta y \rangle = \langle g, \delta \hat x \rangle$, and
-# move everything to the other side until it reads $\langle dx, \delta x \rangle$.
+# move everything to the other side until it reads $\langle dx, \delta x \rangle$. Centring may be moved across, too: for any $A$,
+# $\langle A,\, \delta x - \operatorname{mean}(\delta x) \rangle = \langle A - \operatorname{mean}(A),\, \delta x \rangle$.
 #
 # ### Exercise `my_layer_norm_backward` (derive the backward, ★★★, 15 min)
 #
@@ -225,11 +230,16 @@ show_figure(
 )
 
 # %% [markdown]
+# <details><summary>When yours is right: what the formula says</summary>
+#
 # $$dx = r\,\big(g \;-\; \operatorname{mean}(g) \;-\; \hat x\,\operatorname{mean}(g \odot \hat x)\big)$$
 #
-# $\hat x$ can only move along the circle, so the gradient asks for nothing else. The second term removes what would shift the
-# token, the third what would scale it. And $r$ in front: a token ten times as long turns ten times as slowly. Three
-# consequences that need no second derivation, and make good tests:
+# The second term removes what would shift the token, the third what would scale it.
+#
+# </details>
+#
+# $\hat x$ can only move along the circle, so the gradient asks for nothing else. And the same $\delta x$ turns a token that is ten times
+# as long only a tenth as far. Three consequences that need no second derivation, and make good tests:
 
 # %%
 layer_norm_backward = yours("my_layer_norm_backward")
@@ -240,7 +250,7 @@ for factor in (1, 10):
     dx = layer_norm_backward(dy, x_hat, rstd, gamma)[0]
     sums = [f"{abs(total):.3f}" for total in (dx.sum(), (dx * x_hat).sum())]
     rows.append([f"x times {factor}", *sums, np.linalg.norm(dx)])
-table("token | sum of dx | dx · x_hat | norm of dx", rows)
+table("token | sum of dx | dx · x_hat | length of dx", rows)
 
 # %% [markdown]
 # ## Why not BatchNorm?
@@ -296,7 +306,12 @@ show_arrays(
 # ### Exercise `each_token_alone` (write the property that kills this bug, ★★☆, 8 min)
 #
 # A LayerNorm whose mean runs along the wrong axis is a small BatchNorm. Write a test that tells it from a right one. You are given a
-# function `layer_norm(x, gamma, beta)` that returns `y, x_hat, rstd`; return True where every token is normalised alone.
+# function `layer_norm(x, gamma, beta)` that returns `y, x_hat, rstd`; return True where every token is normalised alone. `buggy` hands
+# out the wrong one, to try your test on. Look at its columns: they have mean 0 where its rows should:
+
+# %%
+wrong_norm = buggy("each_token_alone")
+show_arrays(x=x, y=wrong_norm(x, gamma, beta)[0])
 
 
 # %%
@@ -315,17 +330,10 @@ def each_token_alone(layer_norm):
 check("each_token_alone", each_token_alone)
 
 # %% [markdown]
-# `buggy` hands out the wrong one, to try your test on. Look at its columns: they have mean 0 where its rows should:
-
-# %%
-wrong_norm = buggy("each_token_alone")
-show_arrays(x=x, y=wrong_norm(x, gamma, beta)[0])
-
-# %% [markdown]
 # ## Two more parts
 #
-# **The feed-forward network.** Attention only averages values: within a head it is linear in them. The bending is done by a small
-# network that reads each token *alone*, with $\operatorname{relu}(u) = \max(u, 0)$ and a hidden layer usually four times as wide:
+# **The feed-forward network.** Attention only averages values: for given weights it is linear in them. What is not linear is added by a
+# small network that reads each token *alone*, with $\operatorname{relu}(u) = \max(u, 0)$ and a hidden layer usually four times as wide:
 #
 # $$\operatorname{ffn}(x) = \operatorname{relu}(x W_1 + b_1)\,W_2 + b_2 .$$
 #
@@ -433,12 +441,12 @@ stream_std = 5
 check("stream_std", stream_std)
 
 # %% [markdown]
-# Now measure. We stack 24 blocks with random weights, send a random gradient of norm 1 back from the top, and record two things for every
-# block: the size of the stream above it, and the norm of the gradient that its $W_2$ receives. There are three forms: post-LN, pre-LN (with
+# Now measure. We stack 24 blocks with random weights, send a random gradient of length 1 back from the top, and record two things for every
+# block: the size of the stream above it, and the length of the gradient that its $W_2$ receives. There are three forms: post-LN, pre-LN (with
 # one more norm at the very top, as is usual), and residuals without any norm.
 
 
-# %%
+# %% tags=["hide-input"]
 class NoNorm:
     """Stands where a LayerNorm could, and does nothing."""
 
@@ -456,7 +464,7 @@ FORMS = {"post-LN": ("post", LayerNorm()), "pre-LN": ("pre", LayerNorm()), "no n
 
 
 def by_depth(name, blocks=24, seed=0):
-    """-> for every block, the size of the stream above it and the norm of its dW_2."""
+    """-> for every block, the size of the stream above it and the length of its dW_2."""
     form, norm = FORMS[name]
     rng = np.random.default_rng(seed)
     block = Block(MultiHead(HEADS), form, norm, FeedForward(4 * D), fast=False)
@@ -468,8 +476,10 @@ def by_depth(name, blocks=24, seed=0):
         x, cache = block.forward(p, x)
         sizes.append(x.std())
         caches.append(cache)
-    top = norm.init(D)
-    dx = norm.backward(top, dx / np.linalg.norm(dx), norm.forward(top, x)[1])[0]
+    dx /= np.linalg.norm(dx)
+    if form == "pre":  # one more norm at the very top
+        top = norm.init(D)
+        dx = norm.backward(top, dx, norm.forward(top, x)[1])[0]
     for p, cache in zip(ps[::-1], caches[::-1], strict=True):
         dx, grads = block.backward(p, dx, cache)
         gradients.append(np.linalg.norm(grads["feed_forward"]["outer"]["W"]))
@@ -523,13 +533,14 @@ with style():
 show_figure(
     fig,
     "depth",
-    "Size of the stream and gradient norm by block: no norm explodes, pre-LN grows slowly, post-LN stays at 1; the last block's gradient falls with depth in pre-LN only",
+    "Size of the stream and length of the gradient by block: no norm explodes, pre-LN grows slowly, post-LN stays at 1; the last block's gradient falls with depth in pre-LN only",
 )
 
 # %% [markdown]
 # - Without a norm both leave the picture.
-# - In pre-LN the stream **grows**, roughly like the root of the number of branches, as you predicted. What a late branch adds is small beside
-#   it, and so is its gradient: the last block's falls like $1/\sqrt{\text{blocks}}$ (right).
+# - In pre-LN the stream **grows**, roughly like the root of the number of branches. You predicted 5 after 12 blocks with branches of variance
+#   1; it is 3.2, because a branch here adds about 0.4 ($\sqrt{1 + 24 \cdot 0.4} = 3.3$). What a late branch adds is small beside it, and
+#   so is its gradient: the last block's falls like $1/\sqrt{\text{blocks}}$ (right).
 # - In post-LN the stream has size 1 everywhere, and the last block's gradient does *not* fall with depth.
 #
 # [Xiong et al. (2020)](https://arxiv.org/abs/2002.04745) prove upper bounds with these two rates for the last layer (Theorem 1), and see in the large
@@ -554,5 +565,5 @@ show_figure(
 # - A block is attention, which mixes tokens, and a feed-forward network, which reads each alone; each has a norm, a residual and dropout.
 # - Pre-LN's stream grows like the root of depth, so that late gradients shrink; post-LN's late gradients do not, hence its warm-up.
 #
-# Read next: Xiong et al. (2020), sections 3.1 to 3.3. Then [09, how to know you are right](09_how_to_know.ipynb): by now you have written eight
-# backwards. Who says that they are right, besides `check`?
+# To read: Xiong et al. (2020), sections 3.1 to 3.3. Next: [09, how to know you are right](09_how_to_know.ipynb): by now you have written five
+# backwards and repaired two. Who says that they are right, besides `check`?

@@ -10,7 +10,7 @@
 # **You need**: finite differences ([03](03_gradients.ipynb)), attention's backward ([04](04_attention_backward.ipynb)), masks and leaks
 # ([05](05_masks.ipynb)), LayerNorm ([08](08_block.ipynb)).
 #
-# **You will be able to**
+# **You will be able to**:
 #
 # - write a gradient checker, and say which inputs make it blind;
 # - write a property that needs no right answer to compare with;
@@ -94,7 +94,11 @@ with style():
         ax.plot(curves[name], **how)
     ax.set(yscale="log", xlabel="step", title="six losses")
     ax.legend(ncols=2, loc="lower left")
-show_figure(fig, "losses", "Six losses that fall, A to F; nothing in them tells the right one")
+show_figure(
+    fig,
+    "losses",
+    "Six losses, A to F, that all end below where they began; A jumps upwards twice on its way, the others fall smoothly",
+)
 
 # %% [markdown]
 # **Predict:** one of these six curves is that of the right attention. Which?
@@ -214,27 +218,9 @@ print("its error is below one in a million:", checker(norm, norm_backward, x) < 
 # %% [markdown]
 # ### Why $u$ is random
 #
-# The shortcut `out.sum()` makes all of $u$ ones. [Chapter 03](03_gradients.ipynb) showed what comes of it for softmax. **Predict:** let the backwards
-# of softmax, of LayerNorm and of tanh return nothing but zeros. Which of the three pass for right if $u$ is all ones?
-
-# %% tags=["hide-output"]
-rows = []
-for name, f in (
-    ("softmax", softmax),
-    ("LayerNorm", lambda x: layer_norm(x, np.ones(4), np.zeros(4))[0]),
-    ("tanh", np.tanh),
-):
-    row = [name]
-    for u in (np.ones(x.shape), np.random.default_rng(0).standard_normal(x.shape)):
-        t, h = np.random.default_rng(1).standard_normal(x.shape), 1e-5
-        slope = (u * (f(x + h * t) - f(x - h * t))).sum() / (2 * h)
-        row.append("caught" if abs(slope) > 1e-6 else "passes")
-    rows.append(row)
-table("dx = 0, as the backward of | out.sum() | random u", rows)
-
-# %% [markdown]
-# A normalised token sums to 0 *whatever* $x$ is, as weights sum to 1. So the sum has gradient 0, and a backward that returns zeros is right about
-# it. A random $u$ asks about all outputs, each with a weight of its own.
+# `out.sum()` would make all of $u$ ones, and then a backward that returns nothing but zeros passes: for softmax, whose weights sum to 1
+# whatever $x$ is ([chapter 03](03_gradients.ipynb)), and for a LayerNorm that begins with $\gamma = 1$, since every $\hat x$ sums to 0. A random $u$ asks about all
+# outputs, each with a weight of its own.
 #
 # ### How small is small?
 #
@@ -243,7 +229,7 @@ table("dx = 0, as the backward of | out.sum() | random u", rows)
 # of noise are each machine's own.)
 
 
-# %%
+# %% tags=["hide-input"]
 def shown_error(dtype, h, factor):
     """The median error of a backward that is off by `factor`, where all arrays are of this dtype."""
     errors = []
@@ -255,7 +241,7 @@ def shown_error(dtype, h, factor):
             factor * (softmax_backward(u, softmax(x)) * t).sum(),
         )
         errors.append(abs(measured - derived) / max(abs(measured), abs(derived)))
-    return f"below {10.0 ** math.ceil(math.log10(np.median(errors))):.0e}"
+    return f"about {10.0 ** math.ceil(math.log10(np.median(errors))):.0e}"
 
 
 rows = [
@@ -271,7 +257,7 @@ table("precision | h | right backward | 1 % too large", rows)
 #
 # ## Third test: properties
 #
-# An oracle has a weakness: the same head writes it. If you believe that attention divides by $d$, so will your loops. A *property* needs
+# An oracle has a weakness: the same person writes it. If you believe that attention divides by $d$, so will your loops. A *property* needs
 # no right answer. It says how two answers are related:
 #
 # - what must **not** change: under a causal mask, earlier outputs when a later token changes ([05](05_masks.ipynb)); a token's LayerNorm, whatever stands beside
@@ -282,6 +268,12 @@ table("precision | h | right backward | 1 % too large", rows)
 #
 # One bug divides logits by the root of the *number of keys*. Find a change of keys and values under which right attention gives the same
 # output, and this one does not. (What if every key had a twin, with the same value?) You are given `attention(q, k, v) -> out, p`.
+# `buggy("twins_change_nothing")` hands you the wrong one, to try your property on. It returns outputs that look as good as the right ones:
+
+# %%
+wrong = buggy("twins_change_nothing")
+q, k, v = inputs(1, 3, 4)
+show_arrays(right=ops.attention(q, k, v)[0], wrong=wrong(q, k, v)[0])
 
 
 # %%
@@ -300,12 +292,9 @@ def twins_change_nothing(attention):
 check("twins_change_nothing", twins_change_nothing)
 
 # %% [markdown]
-# `buggy("twins_change_nothing")` hands you the wrong attention, to try your property on. With more twins its weights become ever flatter, and the
-# output moves towards the mean of all values:
+# With more twins the weights of the wrong one become ever flatter, and its output moves towards the mean of all values:
 
 # %%
-wrong = buggy("twins_change_nothing")
-q, k, v = inputs(1, 3, 4)
 show_arrays(
     one_of_each_key=wrong(q, k, v)[0],
     two_of_each=wrong(q, np.tile(k, (2, 1)), np.tile(v, (2, 1)))[0],
@@ -319,10 +308,11 @@ show_arrays(
 # How good is a test? Not: how many lines does it run? The loops with one token run every line of the forward, and see nothing. Ask how many bugs it catches.
 # [DeMillo, Lipton & Sayward (1978)](https://doi.org/10.1109/C-M.1978.218136) proposed to plant small mistakes on purpose and to count: *mutation testing*.
 #
-# Twelve tests, each a line or two with what we have. Each returns True where it finds nothing wrong:
+# Thirteen tests, each a line or two with what we have; the last one is the property that you were asked for. Each returns True where it
+# finds nothing wrong. (The longer ones are in the folded cell.)
 
 
-# %%
+# %% tags=["hide-input"]
 def gradients_agree(op, n, m, d, *lead):
     """By your checker: for q, k and v in turn."""
     given = inputs(n, m, d, *lead)
@@ -360,6 +350,13 @@ def stays_float32(op):
     return op.attention(*(a.astype(np.float32) for a in inputs(3, 5, 4)))[0].dtype == np.float32
 
 
+def twins_are_unseen(op):
+    q, k, v = inputs(3, 5, 4)
+    twins = op.attention(q, np.concatenate([k, k]), np.concatenate([v, v]))[0]
+    return np.allclose(op.attention(q, k, v)[0], twins)
+
+
+# %%
 TESTS = {
     "the shape is right": lambda op: op.attention(*inputs(3, 5, 4))[0].shape == (3, 4),
     "the loss falls": lambda op: losses(op)[-1] < losses(op)[0],
@@ -373,6 +370,7 @@ TESTS = {
     "a later token is unseen": later_token_is_unseen,
     "dout is left alone": dout_is_left_alone,
     "float32 stays float32": stays_float32,
+    "a key twice: the output stays": twins_are_unseen,
 }
 
 # %% [markdown]
@@ -390,16 +388,16 @@ caught_by_one_token = 1
 check("caught_by_one_token", caught_by_one_token)
 
 # %% [markdown]
-# Now all tests against all bugs. A filled circle means: this test catches this bug. All tests pass the right attention, of course; a test that does not
+# Now all tests against all bugs (folded: it answers the exercise). A filled circle means: this test catches this bug. All tests pass the right attention, of course; a test that does not
 # is no test.
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 with np.errstate(all="ignore"):
     caught = np.array([[not test(ATTENTIONS[bug]) for bug in BUGS] for test in TESTS.values()])
     sound = all(test(ops) for test in TESTS.values())
 order = sorted(range(len(TESTS)), key=lambda i: caught[i].sum())
 with style():
-    fig, ax = figure(size=(7.6, 4.6))
+    fig, ax = figure(size=(7.6, 4.9))
     for y, i in enumerate(order):
         for x_at in range(len(BUGS)):
             if caught[i, x_at]:
@@ -417,7 +415,7 @@ with style():
 show_figure(
     fig,
     "matrix",
-    "Twelve tests against ten bugs: shapes, falling loss and one-token loops catch none; no test catches more than four, all together catch all",
+    "Thirteen tests against ten bugs: shapes, falling loss and one-token loops catch none; no test catches more than four, all together catch all",
 )
 
 # %%
@@ -427,7 +425,7 @@ of_gradients = [i for i, name in enumerate(TESTS) if name.startswith("gradients"
 print("no gradient check sees", *np.array(list(BUGS))[~caught[of_gradients].any(axis=0)])
 
 # %% [markdown]
-# Read it by rows: three tests catch nothing at all. Read it by columns: six bugs are caught by *one* test only. And attention without $\sqrt d$
+# Read it by rows: three tests catch nothing at all. Read it by columns: five bugs are caught by *one* test only. And attention without $\sqrt d$
 # passes every gradient check, since these ask whether this backward belongs to *this* forward. No single test is good; together they are.
 #
 # The library's tests are judged the same way: one change at a time is made to every line of its ops
@@ -435,8 +433,8 @@ print("no gradient check sees", *np.array(list(BUGS))[~caught[of_gradients].any(
 #
 # ## The instruments of the library
 #
-# `gradcheck` is your checker with more comfort: it binds arguments by name, moves every entry as well as a direction, and accepts any slope
-# between the two sides of a kink. `tinyattn check` holds an implementation against loops, properties, gradients and extremes on random inputs, shrinks the example that fails, and compares it with
+# `gradcheck` is your checker with more comfort: it takes any number of inputs, moves every entry as well as a direction, and, where a
+# function has a corner, as relu at 0, accepts both slopes and any between. `tinyattn check` holds an implementation against loops, properties, gradients and extremes on random inputs, shrinks the example that fails, and compares it with
 # the zoo to *name* the bug. In a terminal: `tinyattn check my_file.py --as attention`. Here:
 
 # %%
@@ -506,5 +504,5 @@ check("repaired_rms_backward", repaired_rms_backward)
 # - Oracles say what the answer is, properties how answers are related; gradient checks cannot see a wrong forward.
 # - Judge a test by the bugs that it catches. One that has never failed has shown nothing.
 #
-# Read next: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Then chapter 10, SASRec: you have all the parts of a
+# To read: [is your attention right?](../docs/check.md), on everything that `tinyattn check` asks. Next: chapter 10, SASRec: you have all the parts of a
 # recommender, and the means to know that they work.

@@ -64,7 +64,7 @@ check("my_rnn", my_rnn)
 # %% tags=["hide-input"]
 with style():
     fig, (left, right) = figure(2, 1, size=(6.4, 4.2))
-    for ax, title in ((left, "recurrence: 5 steps, in order"), (right, "attention: one step")):
+    for ax, title in ((left, "recurrence: 6 steps, in order"), (right, "attention: one step")):
         for t in range(1, 7):
             ax.text(t, 0, f"$x_{t}$", ha="center", va="center", fontsize=12)
         ax.set(xlim=(0.4, 6.6), ylim=(-0.4, 1.5), xticks=[], yticks=[], title=title)
@@ -84,7 +84,7 @@ with style():
 show_figure(
     fig,
     "paths",
-    "From the first token to the last output: a chain of five arrows between states, or one arrow",
+    "From the first token to the last output: six arrows, into the first state and then from state to state; or one arrow",
 )
 
 # %% [markdown]
@@ -140,8 +140,10 @@ def count(f, x):
 # %% [markdown]
 # Beside the $\tanh$ there are the two recurrences that were in use when attention came: the LSTM
 # ([Hochreiter and Schmidhuber, 1997](https://doi.org/10.1162/neco.1997.9.8.1735)) and the GRU
-# ([Cho et al., 2014](https://arxiv.org/abs/1406.1078)). Their *gates*, numbers between 0 and 1, decide what to keep. All three are the same
-# loop around another step. (The GRU's step is in the folded cell.)
+# ([Cho et al., 2014](https://arxiv.org/abs/1406.1078)). Their *gates*, numbers between 0 and 1, decide what to keep. An LSTM has
+# a second state, $c_t = f \odot c_{t-1} + i \odot \tanh(g)$. Its *forget gate* $f = \sigma(\dots + b_f)$, with $\sigma(u) = 1/(1 + e^{-u})$, says
+# how much of the old is kept: with $b_f = 0$ about half, with $b_f = 1$ about three quarters. All three are the same loop around
+# another step. (The GRU's step is in the folded cell.)
 
 
 # %%
@@ -225,8 +227,9 @@ table("n | depth: tanh | GRU | LSTM | attention", rows)
 #
 # ### Must it wait?
 #
-# Which line makes the future wait for the past? In $h_t = \tanh(\dots + h_{t-1} U)$ it is the $\tanh$: no exact short cut through $n$
-# of them is known. Take it away, and keep the state by a factor, entry by entry:
+# Which line makes the future wait for the past? In $h_t = \tanh(\dots + h_{t-1} U)$ it is the $\tanh$: nobody knows how to
+# get through $n$ of them, exactly, in a few rounds fixed beforehand. (Newton's method can solve for all steps together, in scans repeated
+# until nothing moves: [Lim et al., 2023](https://arxiv.org/abs/2309.12252).) Take it away, and keep the state by a factor, entry by entry:
 #
 # $$h_t = a_t \odot h_{t-1} + b_t .$$
 #
@@ -242,7 +245,7 @@ table("n | depth: tanh | GRU | LSTM | attention", rows)
 
 # %% tags=["hide-output"]
 def buggy_scan(a, b):
-    """All h_t = a_t h_{t-1} + b_t, in log2(n) rounds: a, b (..., n, d) -> h (..., n, d)."""
+    """All h_t = a_t h_{t-1} + b_t, pairs of steps joined: a, b (..., n, d) -> h (..., n, d)."""
     h, step = b.copy(), 1
     while step < b.shape[-2]:  # row t stands for the last `step` steps up to t, joined
         early_a, late_a = a[..., :-step, :], a[..., step:, :]
@@ -268,7 +271,8 @@ table("n | depth of the scan", rows)
 #
 # ### Exercise `repaired_scan` (find the bug, ★★☆, 8 min)
 #
-# One line of `buggy_scan` is wrong. Write `repaired_scan` with that line put right.
+# One line of `buggy_scan` is wrong. Write `repaired_scan` with that line put right. (`check` looks at the numbers alone: a plain
+# loop passes, too, but waits for $n$ rounds.)
 
 
 # %%
@@ -293,13 +297,13 @@ check("repaired_scan", repaired_scan)
 # %% [markdown]
 # ## Which one costs more?
 #
-# Depth is waiting; now the work. Table 1 of the same paper gives a layer of self-attention $O(n^2 d)$, a recurrence $O(n\,d^2)$. It is
-# often repeated that recurrence is therefore the cheaper one where $n < d$. Check it.
+# Depth is waiting; now the work. Table 1 of the same paper gives a layer of self-attention $O(n^2 d)$, a recurrence $O(n\,d^2)$. From
+# these two formulas, which of the two is cheaper where $n < d$? It is easily read the wrong way round.
 #
 # ### Exercise `recurrent_over_attention` (predict the number, ★☆☆, 3 min)
 #
-# A sentence of $n = 32$ tokens, vectors of $d = 512$. By these two formulas, how many times the work of attention is that
-# of a recurrence?
+# A sentence of $n = 32$ tokens, vectors of $d = 512$. By these two formulas, a recurrence does how many times as much work as
+# attention?
 
 # %%
 ### BEGIN SOLUTION
@@ -310,14 +314,14 @@ recurrent_over_attention = 16
 check("recurrent_over_attention", recurrent_over_attention)
 
 # %% [markdown]
-# The sentence is the wrong way round: $n\,d^2 < n^2 d$ means $d < n$. The *recurrence* is the cheaper one when the text is *longer* than
-# the vectors are wide. (The paper has it right, in section 4.)
+# $n\,d^2 < n^2 d$ means $d < n$: the *recurrence* is the cheaper one where the text is *longer* than the vectors are wide, and attention
+# where it is shorter. (Section 4 of the paper says so, too.)
 #
 # But big-O only says how each cost grows. Where two lines cross depends on their constants, so count those.
 #
 # **Predict:** at $n = d$, do attention and a $\tanh$ recurrence cost the same?
 
-# %% tags=["hide-output"]
+# %% tags=["hide-cell"]
 d = 64
 rng = np.random.default_rng(4)
 rows = []
@@ -422,8 +426,9 @@ check("my_rnn_backward", my_rnn_backward)
 #
 # $$\Big\lVert \frac{\partial h_n}{\partial x_1} \Big\rVert \le \lVert W \rVert\, g^{\,n-1} .$$
 #
-# Measure it with your own backward: $d$ copies of the sequence, each with a $dh$ that is 1 in one entry of the last state. We divide
-# the norm by $\sqrt d$, so that a layer which only copies $x_1$ has 1.
+# ($\lVert \cdot \rVert$ is the most by which a matrix can lengthen a vector.) Measure it with your own backward: $d$ copies of the
+# sequence, each with a $dh$ that is 1 in one entry of the last state. What we print is the root of the sum of all squares over $\sqrt d$,
+# the lengthening on average: a layer which only copies $x_1$ has 1.
 
 # %%
 d, N = 32, 128
@@ -453,13 +458,13 @@ table(
 # It fades **exponentially**, although $U$ is a pure rotation, $g = 1$: the slopes do it. Is that a law? Compare:
 #
 # - a $\tanh$ with a larger $U$, $g = 2.5$;
-# - an LSTM whose forget gate starts near 1/2, as PyTorch's does, or with a bias of 1, near 3/4, as Keras has it;
+# - an LSTM whose forget gate has the bias $b_f = 0$, as in PyTorch, or $b_f = 1$, as in Keras;
 # - an LSTM *without* a forget gate. That is the one of 1997: [Gers et al. (2000)](https://doi.org/10.1162/089976600300015015) added the gate
 #   three years later, so that the state can be emptied again;
-# - attention with random matrices, and attention whose last query looks for the first key.
+# - attention with random matrices, and attention that seeks: its last token is the first one, rotated, and $W_q$ rotates it back.
 #
-# (In the folded cell: the Jacobian of any recurrence by an *imaginary step*, $f(x + i\varepsilon) \approx f(x) + i\varepsilon f'(x)$, which
-# loses nothing to a subtraction; that of attention by `attention_backward`.)
+# (In the folded cell: the Jacobian of a recurrence by an *imaginary step*, $f(x + i\varepsilon) \approx f(x) + i\varepsilon f'(x)$,
+# without a subtraction; that of attention by `attention_backward`.)
 
 
 # %% tags=["hide-input"]
@@ -544,7 +549,7 @@ show_figure(
 # %% [markdown]
 # The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law. And three more things stand in this table:
 #
-# - How fast an LSTM forgets depends on one bias. With a gate near 1/2, $10^{-25}$ is left after 128 tokens; with a bias of 1, $10^{-12}$. Without the
+# - How fast an LSTM forgets depends on one bias. With $b_f = 0$, $10^{-25}$ is left after 128 tokens; with $b_f = 1$, $10^{-12}$. Without the
 #   gate nothing fades: that was the purpose of the LSTM of 1997.
 # - A path of length 1 does **not** mean that all of the gradient arrives. Attention with random matrices averages $n$ tokens, and the first
 #   one's share falls about like $1/n$. That is a power of $n$, not an exponential: this is the gain.
@@ -552,7 +557,7 @@ show_figure(
 #
 # ## It is narrow: a sentence in one vector
 #
-# Attention was not invented to be fast. In 2014, translation systems used two recurrent networks
+# Attention was not invented to be fast. In 2014, neural translation was new, and its systems were two recurrent networks
 # ([Sutskever et al.](https://arxiv.org/abs/1409.3215)): one read the sentence, the other wrote its translation, and all
 # that passed between them was **one vector of fixed size**. [Bahdanau et al. (2014)](https://arxiv.org/abs/1409.0473) suspected
 # this vector, and let the writer look back at *every* state of the reader.
@@ -662,14 +667,15 @@ letters_that_fit = 430  # 27^430 <= 2^(64 * 32) < 27^431
 check("letters_that_fit", letters_that_fit)
 
 # %% [markdown]
-# That bound is far from 16, and training finds better codes than ours. But it is a bound, and texts have none: **whatever has a fixed
-# size forgets from some length on.** Chapters 16 and 17 are about how much later a larger state forgets.
+# That bound is far from the 16 letters at which our reader had lost half, and training finds better codes than ours. But it is a bound,
+# and texts have none: **whatever has a fixed size forgets from some length on.** Chapters 16 and 17 are about how much later a larger
+# state forgets.
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | recurrence is cheaper where $n < d$ | the wrong way round: where $n > d$ |
+# | attention's $n^2$ makes it the costly one | by the two formulas only where $n > d$ |
 # | attention is cheaper where $n < d$ | than a GRU. Than an LSTM where $n < 2d$, than a $\tanh$ recurrence never |
-# | recurrence cannot run in parallel | through a $\tanh$ no exact short cut is known; a linear one takes $\log_2 n$ rounds |
+# | recurrence cannot run in parallel | through a $\tanh$ only in rounds repeated until nothing moves; a linear one takes $\log_2 n$ rounds |
 # | the beginning fades, even with LSTMs | exponentially, with a forget gate that begins partly closed; not at all without that gate |
 # | path length 1, so nothing vanishes | attention with random matrices passes on about $1/n$; one that seeks, nearly all |
 # | one vector is a bottleneck | yes: a simple code has lost half of $d/4$ letters, and no code holds more than its bits |

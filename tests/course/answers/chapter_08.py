@@ -348,6 +348,13 @@ def only_the_branches(
     return a + adapters.feed_forward(norm(x + a, gamma_2, beta_2, eps), W_1, b_1, W_2, b_2)
 
 
+def never_added(
+    x, gamma_1, beta_1, W_q, W_k, W_v, W_o, gamma_2, beta_2, W_1, b_1, W_2, b_2, heads, mask=None, eps=1e-5
+):  # fmt: skip
+    a = adapters.multi_head_attention(norm(x, gamma_1, beta_1, eps), W_q, W_k, W_v, W_o, heads, mask)
+    return x + adapters.feed_forward(norm(a, gamma_2, beta_2, eps), W_1, b_1, W_2, b_2)
+
+
 BLOCK = ("post_as_pre", "residual_of_normed", "no_residual", "no_residual_1", "no_residual_2", "residual_twice",
          "ln_on_branch_output", "no_norm", "one_norm", "same_norm", "parallel", "ffn_first", "final_norm",
          "mask_ignored")  # fmt: skip
@@ -375,5 +382,5 @@ WRONG = {
         always, never, of_shapes, of_one_token, of_the_whole_mean, wrong_columns, to_the_last_bit_of_a_formula,
         returns_an_array, returns_nothing, compares_tuples, equal_tokens)),
     "repaired_block": (*(zoo("block", "block", name) for name in BLOCK), (as_it_was, "second_residual_of_x"),
-                       (only_the_branches, "")),
+                       (only_the_branches, ""), (never_added, "")),
 }  # fmt: skip

@@ -13,8 +13,8 @@ _INSIDE = ("no_scale", "scale_d", "scale_mult", "mask_inverted", "mask_after_sof
 _KNOWN = {bug.name: bug for bug in wrong_attention.BUGS}
 
 BUGS = [
-    Bug("split_no_T", "x is reshaped to (heads, n, d) without moving axes", "reshape reinterprets memory, it does not move axes."),
-    Bug("split_interleaved", "head i owns columns i, i + h, i + 2h, ...", "Which columns of W_q belong to head 0?"),
+    Bug("split_no_T", "x is reshaped to (heads, n, d) without moving axes", "After your reshape, which axis counts tokens?"),
+    Bug("split_interleaved", "head i owns columns i, i + h, i + 2h, ...", "Which columns of W_q belong to the first head?"),
     Bug("scale_dmodel", "scores are divided by √D, not by √(D / heads)", "How long is one head's key?"),
     Bug("heads_avg", "heads are averaged, not joined", "Silence one head and watch which slice moves."),
     Bug("heads_summed", "heads are summed, not joined", "Silence one head and watch which slice moves."),
@@ -24,7 +24,7 @@ BUGS = [
     Bug("same_head", "all heads look with the first head's queries and keys", "Are all heads identical?"),
     Bug("one_head", "the number of heads is ignored", "Do heads=1 and heads=2 give the same?"),
     Bug("merge_no_T", "heads are joined by a reshape without moving axes", "Permute tokens: does the output permute?"),
-    Bug("no_Wo", "the output is not projected", "Set W_o = 0."),
+    Bug("no_Wo", "the output is not projected", "With W_o = 0, what should come out, and what does?"),
     Bug("Wo_first", "W_o is applied to x first", "What does W_o multiply?"),
     Bug("Wo_transposed", "W_o is used transposed", "Tokens are rows: y = z W_o."),
     Bug("W_transposed", "all projections are used transposed", "Tokens are rows: q = x W_q."),

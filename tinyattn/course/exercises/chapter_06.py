@@ -98,7 +98,7 @@ def _last_head_first(x: Any, W: Any, heads: int) -> Any:
 
 TO_HEADS = Spec(
     name="to_heads",
-    says="head i is x times columns i D/h to (i + 1) D/h of W",
+    says="head after head, x times the next D / heads columns of W",
     function="to_heads",
     case=_case,
     ours=lambda: SimpleNamespace(to_heads=_to_heads),
@@ -224,13 +224,13 @@ EXERCISES = (
             tempting=(
                 (
                     lambda x, W, heads: _cut(x @ W, heads),
-                    "What does head 0 hold: some columns of all tokens, or some tokens?",
+                    "What does head 1 hold: some columns of all tokens, or some tokens?",
                     "A reshape alone cuts the tokens, not the columns: the swap is missing.",
                 ),
                 (
                     _interleaved,
                     "Which of the two new axes comes first in your reshape?",
-                    "Head 0 got columns 0, h, 2h, ...: reshape to (n, heads, D / heads), not (n, D / heads, heads).",
+                    "Head 1 got columns 0, h, 2h, ...: reshape to (n, heads, D / heads), not (n, D / heads, heads).",
                 ),
                 (
                     _slices_of_x,
@@ -239,19 +239,19 @@ EXERCISES = (
                 ),
                 (
                     _rows_of_W,
-                    "Tokens are rows: q = x W. Which columns of W are head 0's?",
+                    "Tokens are rows: q = x W. Which columns of W are head 1's?",
                     "W is used transposed.",
                 ),
                 (_unprojected, "These are slices of x. Where is W?", "The product with W is missing."),
                 (
                     _first_head_only,
                     "Are all of your heads the same?",
-                    "All heads are the first one: head i owns columns i D/h to (i + 1) D/h.",
+                    "All heads are the first one: each owns the next D / heads columns.",
                 ),
                 (
                     _last_head_first,
-                    "Which columns does head 0 own?",
-                    "Head 0 owns the first columns, and here it got the last.",
+                    "Which columns does head 1 own?",
+                    "Head 1 owns the first columns, and here it got the last.",
                 ),
             ),
         ),
@@ -260,7 +260,7 @@ EXERCISES = (
             "Reshape to (..., n, heads, D / heads). Now the head's axis is there, but behind n: swap the two. A "
             "reshape cannot move an axis.",
         ),
-        why="The reshape only cuts the last axis in two, so head i gets columns i d to (i + 1) d. The swap moves the "
+        why="The reshape only cuts the last axis in two, so every head gets the next d columns. The swap moves the "
         "head's axis before n, where attention takes it for a batch's.",
     ),
     Exercise(
@@ -371,7 +371,7 @@ EXERCISES = (
         "write the property that kills this bug",
         difficulty=3,
         minutes=12,
-        task="joins_its_heads(multi_head_attention) -> True where heads stay apart up to W_o, False where they are "
+        task="joins_its_heads(multi_head_attention) -> True where heads stay apart before W_o, False where they are "
         "averaged",
         grader=Property("multi_head_attention", "heads_avg", gives=("multi_head_attention",)),
         hints=(

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ... import ops
+from ...check import adapters
 from ..exercise import Exercise
 from ..graders import Function, Number, Property
 
@@ -37,6 +38,17 @@ def _over_the_batch(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
 def _rstd_for_x_hat(dy: Any, x_hat: Any, rstd: Any, gamma: Any) -> Any:
     dx, dgamma, dbeta = ops.layer_norm_backward(dy, x_hat, rstd, gamma)
     return dx * rstd, dgamma, dbeta
+
+
+def _only_normalised(
+    x: Any, gamma_1: Any, beta_1: Any, W_q: Any, W_k: Any, W_v: Any, W_o: Any, gamma_2: Any, beta_2: Any,
+    W_1: Any, b_1: Any, W_2: Any, b_2: Any, heads: int, mask: Any = None, eps: float = 1e-5,
+) -> Any:  # fmt: skip
+    """What attention wrote is read by the second branch, and is never added to x."""
+    h = ops.layer_norm(x, gamma_1, beta_1, eps)[0]
+    a = adapters.multi_head_attention(h, W_q, W_k, W_v, W_o, heads, mask)
+    h = ops.layer_norm(a, gamma_2, beta_2, eps)[0]
+    return x + adapters.feed_forward(h, W_1, b_1, W_2, b_2)
 
 
 EXERCISES = (
@@ -116,7 +128,16 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="buggy_block with its one wrong line put right",
-        grader=Function("block"),
+        grader=Function(
+            "block",
+            tempting=(
+                (
+                    _only_normalised,
+                    "Set W_2 and b_2 to 0: what should be left of the block, and what is left of yours?",
+                    "What attention wrote is only read by the second branch; it must be added to x, and stay there.",
+                ),
+            ),
+        ),
         hints=(
             "Set W_2 and b_2 to 0, so that the second branch adds nothing. What should be left of the block, and what "
             "does buggy_block return?",

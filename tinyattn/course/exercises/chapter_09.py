@@ -78,8 +78,9 @@ def _one_doubled(dy: Any, x: Any) -> Any:
 
 W = np.random.default_rng(1).standard_normal((4, 2))
 ZEROS = (
-    "What is the sum of all outputs of a softmax, and what is its gradient?",
-    "Your dy seems to be all ones. Outputs that sum to a constant then have the gradient 0: draw a random dy.",
+    "What do all outputs of a softmax add up to, and what is the slope of a sum that never moves? What if all logits "
+    "move alike?",
+    "Your u, or your t, seems to be all ones. Then both sides are 0 and only noise is compared: draw both at random.",
 )
 PAIRS = (
     Pair("tanh(x)", np.tanh, _tanh_backward,
@@ -88,6 +89,7 @@ PAIRS = (
     Pair("x @ W, with outputs of another shape", lambda x: x @ W, lambda dy, x: dy @ W.T, (5, 4),
          question="Of which shape must dy be: that of x, or that of f(x)?",
          diagnosis="dy is shaped like f(x), and dx like x."),
+    Pair("softmax(x)", ops.softmax, _softmax_backward, question=ZEROS[0], diagnosis=ZEROS[1]),
     Pair("softmax(x), two sentences", ops.softmax, _softmax_backward, (2, 3, 4),
          question="Does your checker count on x having two axes?",
          diagnosis="np.ndindex(x.shape), or a random direction of x.shape, works for any number of axes."),
