@@ -207,7 +207,7 @@ def test_the_command_counts_them(capsys, monkeypatch, write):
     assert main(["course", "check"]) == 0
     assert "1 exercises: 1 stubs fail, 1 solutions pass" in capsys.readouterr().out
     assert main(["course", "list"]) == 0
-    assert "02 · Small   (about 10 minutes: 5 to read, 5 for 1 exercises)" in capsys.readouterr().out
+    assert "02 · Small   (about 4 minutes: 1 to read, 3 for 1 exercise)" in capsys.readouterr().out
     assert main(["course", "check", "9"]) == 2
     assert "there is no chapter 09; there are 02" in capsys.readouterr().err
     chapter.path.write_text(SMALL.replace("16", "15"))

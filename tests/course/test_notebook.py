@@ -7,7 +7,7 @@ import pytest
 
 from tinyattn.cli import main
 from tinyattn.course import show_arrays, show_figure, table
-from tinyattn.course.chapters import Chapter
+from tinyattn.course.chapters import Chapter, folder
 from tinyattn.course.notebook import build, notebook, text_of
 from tinyattn.show import figure, style
 
@@ -143,3 +143,17 @@ def test_tables_are_rounded_and_aligned():
     assert str(table("a | b", [])) == "a   b\n─   ─"
     with pytest.raises(ValueError, match="a row has 2 cells, expected 1: n"):
         table("n", [(1, 2)])
+
+
+def test_something_in_the_way_of_the_answers_is_said_before_anything_is_written(tmp_path):
+    (tmp_path / "answers").write_text("")
+    with pytest.raises(ValueError, match="answers is in the way, expected a folder for accepted answers"):
+        build([Chapter(folder() / "00_first_look.py")], tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["answers"]
+
+
+def test_links_out_of_the_chapters_become_names(tmp_path):
+    build([Chapter(folder() / "04_attention_backward.py")], tmp_path)
+    text = (tmp_path / "04_attention_backward.ipynb").read_text()
+    assert "](../" not in text
+    assert "](03_gradients.ipynb)" in text

@@ -1,10 +1,12 @@
 """`tinyattn course status`: verdicts as they were saved, and nothing executed."""
 
 import json
+import os
 
 import pytest
 
 from tinyattn.cli import main
+from tinyattn.course import check
 from tinyattn.course.chapters import chapters
 from tinyattn.course.status import progress
 
@@ -26,7 +28,7 @@ def states(folder):
 
 
 def test_solved_tried_and_untouched(tmp_path):
-    right, wrong = "✓ score_std: right. The library computes 16.", "✗ my_attention: wrong shape.\n  expected"
+    right, wrong = str(check("score_std", 16)), str(check("my_attention", lambda q, k, v: q, hint=2))
     (tmp_path / "a.ipynb").write_text(notebook(("score_std", right), ("my_attention", wrong), ("nine_tenths", "")))
     (tmp_path / "b.ipynb").write_text(notebook(("zero_query", "· zero_query: not answered yet"), stream=True))
     known, problems = states(tmp_path)
@@ -65,17 +67,26 @@ def test_the_command_tells_it(tmp_path, capsys):
     assert f"0 of {total} exercises are solved; " in out
 
 
-BROKEN = ["{", "[]", '{"cells": 3}', '{"cells": [3]}', "\udcff",
-          '{"cells": [{"cell_type": "code", "source": "check(\\"a\\")", "outputs": [3]}]}']  # fmt: skip
+BROKEN = {
+    "{": "is not readable JSON: ",
+    "\udcff": "is not readable JSON: ",
+    "[" * 200_000: "is not readable JSON: ",
+    "[]": "is JSON, but no notebook, expected cells",
+    '{"cells": 3}': "is JSON, but no notebook, expected cells",
+    '{"cells": [3]}': "is JSON, but no notebook, expected cells",
+    '{"cells": [{"cell_type": "code", "source": "check(\\"a\\")", "outputs": [3]}]}': "is JSON, but no notebook",
+}
 
 
-@pytest.mark.parametrize("text", BROKEN)
+@pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
 def test_a_file_that_is_no_notebook_is_said_and_the_others_read(tmp_path, capsys, text):
     (tmp_path / "a.ipynb").write_bytes(text.encode("utf-8", "surrogateescape"))
     (tmp_path / "b.ipynb").write_text(notebook(("score_std", "✓ score_std: right.")))
+    (tmp_path / "c.ipynb").mkdir()
+    os.mkfifo(tmp_path / "d.ipynb")
     assert main(["course", "status", str(tmp_path)]) == 1
     out = capsys.readouterr().out
-    assert "a.ipynb cannot be read as a notebook: " in out
+    assert f"a.ipynb {BROKEN[text]}" in out
     assert "1 of " in out
 
 
@@ -84,6 +95,9 @@ def test_a_folder_without_notebooks_is_refused(tmp_path, capsys):
     assert "holds no notebooks; `tinyattn course build --to" in capsys.readouterr().err
     assert main(["course", "status", str(tmp_path / "nowhere")]) == 2
     assert "nowhere is not there, expected a folder of notebooks" in capsys.readouterr().err
+    (tmp_path / "a.ipynb").write_text(notebook())
+    assert main(["course", "status", str(tmp_path)]) == 2
+    assert "checks an exercise of the course, expected those of `course build`" in capsys.readouterr().err
     (tmp_path / "file").write_text("")
     assert main(["course", "status", str(tmp_path / "file")]) == 2
     assert "file is a file, expected a folder of notebooks" in capsys.readouterr().err

@@ -109,11 +109,87 @@ def test_what_has_no_source_is_right_and_not_kept(tmp_path, change):
     assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
 
 
+ODD = {
+    "a default": ("SCALE, PAIR = 1.0", "AXIS = -1\nSCALE, PAIR = 1.0", "def summed(x):", "def summed(x, axis=AXIS):"),
+    "an attribute's name": ("SCALE, PAIR", "sum = np.ones(1)\nSCALE, PAIR", "", ""),
+    "an alias": ("def my_soft", "again = summed\n\ndef my_soft", "return summed(", "return again("),
+    "infinity": ("SCALE, PAIR = 1.0", "LOW = -np.inf\nSCALE, PAIR = 1.0", "0 * product", "max(LOW, 0) * product"),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_what_an_answer_uses_is_kept_with_it(tmp_path, what):
+    prepare(tmp_path)
+    one, other, two, another = ODD[what]
+    said = notebook_like(tmp_path, "first.py", FIRST.replace(one, other, 1).replace(two, another, 1))
+    assert "✓" in said
+    assert "kept in this process only" not in said
+    assert run(SECOND, tmp_path).startswith("my_softmax_backward: yours\n")
+
+
+SHADOWED = """
+import math
+import numpy as np
+from tinyattn.course import check
+
+@np.vectorize
+def sqrt(x):
+    return 1.0
+
+def my_softmax_backward(dp, p):
+    return p * (dp - (dp * p).sum(axis=-1, keepdims=True)) * sqrt(2.0)
+
+print(check("my_softmax_backward", my_softmax_backward))
+"""
+
+
+def test_what_reads_back_as_another_function_is_not_kept(tmp_path):
+    prepare(tmp_path)
+    said = notebook_like(tmp_path, "first.py", SHADOWED)
+    assert "✓" in said
+    assert "kept in this process only" in said
+    assert run(SECOND, tmp_path).startswith("my_softmax_backward: the library's")
+
+
+def test_what_changes_later_does_not_change_what_was_accepted(tmp_path):
+    prepare(tmp_path)
+    changed = FIRST + """
+SCALE = -7.0
+from tinyattn.course import yours
+print(yours("my_softmax_backward")(np.ones((1, 2)), np.full((1, 2), 0.5)))
+"""
+    assert notebook_like(tmp_path, "first.py", changed).rstrip().endswith("[[0. 0.]]")
+
+
+@pytest.mark.parametrize("obstacle", ["a folder", "read-only"])
+def test_an_answer_that_cannot_be_written_is_right(tmp_path, obstacle):
+    prepare(tmp_path)
+    if obstacle == "a folder":
+        (tmp_path / "answers" / "my_softmax_backward.py").mkdir()
+    else:
+        (tmp_path / "answers").chmod(0o500)
+    said = notebook_like(tmp_path, "first.py", FIRST)
+    (tmp_path / "answers").chmod(0o700)
+    assert "✓" in said
+
+
+def test_an_answer_made_of_itself_is_refused():
+    with recording():
+        verdict = check("my_softmax_backward", lambda dp, p: yours("my_softmax_backward")(dp, p))
+        assert not verdict
+        assert "it would be made of itself" in str(verdict)
+
+
 def test_a_file_that_cannot_be_used_is_said(tmp_path):
     prepare(tmp_path)
     (tmp_path / "answers" / "my_softmax_backward.py").write_text("def my_softmax_backward(")
     said = run(SECOND, tmp_path)
     assert "the library's, since answers/my_softmax_backward.py cannot be used (SyntaxError" in said
+    for text in ("my_softmax_backward = 3", "import sys; sys.exit()", "", "raise ValueError('two\\nlines')"):
+        (tmp_path / "answers" / "my_softmax_backward.py").write_text(text)
+        said = run(SECOND, tmp_path)
+        assert said.startswith("my_softmax_backward: the library's, since answers/"), text
+        assert len(said.split("\n")) < 40
 
 
 def in_place_and_as_lists(dp, p):

@@ -79,12 +79,17 @@ def hand_back(exercise: Exercise) -> Any:
     return handed
 
 
-def prepare(folder: Path) -> None:
-    """Make the folder of answers beside the notebooks in `folder`. Raises ValueError where a file is in the way."""
+def expect_room(folder: Path) -> None:
+    """Raises ValueError where something else is in the place of the folder of answers beside the notebooks."""
     made = folder / FOLDER
     in_the_way = made.is_symlink() or made.exists()
     if (in_the_way and not made.is_dir()) or (made / MARK).is_dir():
         raise ValueError(f"{made} is in the way, expected a folder for accepted answers")
+
+
+def prepare(folder: Path) -> None:
+    """Make the folder of answers beside the notebooks in `folder`."""
+    made = folder / FOLDER
     made.mkdir(parents=True, exist_ok=True)
     if not (made / MARK).exists():
         write_atomically(made / MARK, EXPLAINED.encode())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from ..files import write_atomically
-from .answers import prepare
+from .answers import expect_room, prepare
 from .chapters import Chapter
 
 METADATA = {
@@ -61,7 +62,8 @@ def text_of(made: Any) -> str:
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and beside them a folder for accepted answers. -> the files.
 
-    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers.
+    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers. Links that
+    lead out of the folder of chapters become their names.
     Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
@@ -70,8 +72,17 @@ def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Pa
     there = next((path for path in files if path.exists()), None)
     if there is not None:
         raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
-    texts = {path: text_of(notebook(chapter, solutions, folded=False)) for path, chapter in files.items()}
-    prepare(to)
+    texts = {path: text_of(_apart(notebook(chapter, solutions, folded=False))) for path, chapter in files.items()}
+    expect_room(to)
     for path, text in texts.items():
         write_atomically(path, text.encode())
+    prepare(to)
     return list(texts)
+
+
+def _apart(made: Any) -> Any:
+    """The notebook as it stands apart from the repository: `[zoo](../docs/zoo.md)` -> zoo (docs/zoo.md)."""
+    for cell in made.cells:
+        if cell.cell_type == "markdown":
+            cell.source = re.sub(r"\[([^\]]+)\]\(\.\./([^)]+)\)", r"\1 (\2)", cell.source)
+    return made

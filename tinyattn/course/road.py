@@ -85,7 +85,8 @@ def road(here: int | None = None) -> Text:
 def time_of(chapter: Chapter) -> str:
     """ "about 76 minutes: 35 to read, 41 for 6 exercises"."""
     size, count = chapter.size(), len(chapter.exercises)
-    return f"about {size.minutes} minutes: {size.reading} to read, {size.exercises} for {count} exercises"
+    exercises = "1 exercise" if count == 1 else f"{count} exercises"
+    return f"about {size.minutes} minutes: {size.reading} to read, {size.exercises} for {exercises}"
 
 
 def road_map(here: int | None = None) -> Any:

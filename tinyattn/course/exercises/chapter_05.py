@@ -278,7 +278,7 @@ EXERCISES = (
         grader=Property(
             "attention",
             "mask_after_softmax",
-            gives=("attention",),
+            gives=("attention",), to_the_bit=True,
             others=("off_by_one_peek", "mask_transposed", "mask_ignored"),
         ),
         hints=(

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import math
-import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ... import ops
-from ..exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade
-from ..graders import PATIENCE, Function, Number, Property
+from ..exercise import Exercise
+from ..graders import Checker, Function, Number, Pair, Property
 
 CHAPTER = 9
 ONE_TOKEN = ("no_scale", "scale_of_keys", "softmax_axis", "no_rowmax", "off_by_one_peek", "scale_np64", "softmax_diag",
              "rowsum_missing", "dv_missing_batch", "backward_changes_input")  # fmt: skip
-SMALL, LARGE = 1e-4, 1e-3    # my_gradcheck: a right backward's error is below the one, a wrong one's above the other
 
 
 def _caught_by_one_token() -> int:
@@ -38,19 +32,6 @@ def _caught_by_one_token() -> int:
 
 
 # --- my_gradcheck: backwards to try it on ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Pair:
-    """A forward and a backward, right or wrong; what is said of a checker that misjudges it."""
-
-    says: str
-    f: Callable[[Any], Any]
-    f_backward: Callable[[Any, Any], Any]
-    shape: tuple[int, ...] = (3, 4)
-    right: bool = True
-    question: str = ""
-    diagnosis: str = ""
 
 
 def _norm(x: Any) -> Any:
@@ -121,66 +102,6 @@ PAIRS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Checker(Function):
-    """Grades a checker of gradients: `answer(f, f_backward, x) -> error`, small where a pair is right, else large."""
-
-    spec: Any = None
-    inputs: int = 3
-
-    def reference(self) -> Callable[..., Any]:
-        return largest_error
-
-    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
-        return answer
-
-    def __call__(self, answer: Any) -> Grade:
-        from ...check.isolation import alarm
-        from ...check.subject import TooLongError, message_of
-
-        if not callable(answer):
-            return Grade(WRONG, f"{answer!r} is no answer here, expected a function")
-        for pair in PAIRS:
-            errors = []
-            for seed in range(self.inputs):
-                x = np.random.default_rng(seed).standard_normal(pair.shape)
-                try:
-                    with _quietly(), alarm(PATIENCE):
-                        error = answer(pair.f, pair.f_backward, x)
-                except NotImplementedError:
-                    return Grade(UNANSWERED, "not answered yet")
-                except TooLongError:
-                    return Grade(WRONG, f"it had not returned after {PATIENCE:g} seconds.", (f"  f(x) = {pair.says}",))
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as raised:  # sys.exit() in an answer must not end the reader's process
-                    lines = (f"  {type(raised).__name__}: {message_of(raised)}", f"  f(x) = {pair.says}")
-                    return Grade(WRONG, "it raises an error.", lines, pair.question, pair.diagnosis)
-                if error is None:
-                    return Grade(WRONG, "it returned None. Is the `return` missing?")
-                if isinstance(error, bool | np.bool_):
-                    return Grade(WRONG, f"it returns {error}, expected the relative error, a number.")
-                try:
-                    errors.append(float(error))
-                except (TypeError, ValueError):
-                    return Grade(WRONG, f"it returns {type(error).__name__}, expected one number.")
-            told = self._misjudged(pair, errors)
-            if told is not None:
-                return told
-        right = sum(pair.right for pair in PAIRS)
-        return Grade(RIGHT, f"right. It passes {right} right backwards, and catches {len(PAIRS) - right} wrong ones.")
-
-    def _misjudged(self, pair: Pair, errors: list[float]) -> Grade | None:
-        """A wrong one is caught if it is on one of the inputs: a direction may be unlucky once."""
-        worst = next((error for error in errors if math.isnan(error)), max(errors))
-        if (worst < SMALL and worst >= 0) if pair.right else worst > LARGE:
-            return None
-        says = "it finds fault with a right backward." if pair.right else "it lets a wrong backward pass."
-        asked = f"below {SMALL:g}" if pair.right else f"above {LARGE:g}"
-        lines = (f"  f(x) = {pair.says}", f"  expected  an error {asked}", f"  got       {worst:.3g}")
-        return Grade(WRONG, says, lines, pair.question, pair.diagnosis)
-
-
 def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any], x: Any) -> float:
     """The relative error of a backward along a random direction, by central differences."""
     rng, h = np.random.default_rng(0), 1e-5
@@ -189,15 +110,6 @@ def largest_error(f: Callable[[Any], Any], f_backward: Callable[[Any, Any], Any]
     u = rng.standard_normal(above.shape)
     measured, derived = np.sum(u * (above - below)) / (2 * h), np.sum(f_backward(u, x) * t)
     return float(abs(measured - derived) / max(abs(measured), abs(derived), 1e-300))
-
-
-@contextlib.contextmanager
-def _quietly() -> Any:
-    """Discard what an answer prints and warns of."""
-    nowhere = io.StringIO()
-    with contextlib.redirect_stdout(nowhere), warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        yield
 
 
 # --- repaired_rms_backward ------------------------------------------------------------------------------------------
@@ -222,7 +134,7 @@ EXERCISES = (
         difficulty=2,
         minutes=12,
         task="my_gradcheck(f, f_backward, x) -> the relative error of the backward, a number",
-        grader=Checker(),
+        grader=Checker(PAIRS, largest_error),
         hints=(
             "The formula has two sides. Which of its arrays are drawn at random, and which shape has each?",
             "Draw t like x and u like f(x). measured = sum(u (f(x + h t) - f(x - h t))) / (2 h) with h = 1e-5, and "
