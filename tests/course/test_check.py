@@ -231,6 +231,14 @@ def test_right_in_ordinary_cases_is_not_yet_right():
     assert "exp overflows" in text
 
 
+def test_nearly_right_is_said():
+    def guarded(s):
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        return e / (e.sum(axis=-1, keepdims=True) + 1e-12)
+
+    assert "nearly right: it is off by more than rounding." in told("my_softmax", guarded)
+
+
 def test_what_is_asked_beside_the_properties_neither_hangs_nor_ends_the_process(monkeypatch):
     monkeypatch.setattr("tinyattn.course.graders.calling.PATIENCE", 0.3)
 

@@ -74,12 +74,6 @@ def _first_axis(s: Any) -> Any:
     return e / np.sum(e, axis=0, keepdims=True)
 
 
-def _guarded(s: Any, mask: Any = None) -> Any:
-    """A small number in the denominator, as habit has it."""
-    e = np.exp(s - s.max(axis=-1, keepdims=True))
-    return e / (e.sum(axis=-1, keepdims=True) + 1e-12)
-
-
 WRONG_SOFTMAX = (
     (_shares, "Can a logit be negative?", "The logits are divided by their sum: the exponential is missing."),
     (_squares, "Add 1 to all logits. Do your weights stay?", "Squares are divided by their sum."),
@@ -89,8 +83,6 @@ WRONG_SOFTMAX = (
      "Each logit is treated alone, by the logistic function; the keys of a row share a sum of 1."),
     (_worst_wins, "Which key should get the most weight?", "There is a minus too many in the exponential."),
     (_sharper, "At which temperature is this softmax?", "The logits are multiplied by 2: that is temperature 1/2."),
-    (_guarded, "The largest exponential is 1. Can the sum be 0? What do your weights sum to, to 15 digits?",
-     "A small number is added to the sum, so that the weights sum to a little less than 1."),
     (_first_axis, "What is a row of an array with three axes?", "Softmax runs along the first axis, not the last."),
 )  # fmt: skip
 

@@ -213,6 +213,8 @@ class _Tried:
             says = f"{self.kind.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
             says = "right in ordinary cases, wrong in an extreme one."
+        elif first.stage == "oracle" and first.sort == "values" and self._alike():
+            says = "nearly right: it is off by more than rounding."
         question, diagnosis, names = "", "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
@@ -226,8 +228,7 @@ class _Tried:
     def _shown(self, first: Finding) -> Iterator[str]:
         """The counterexample, what is expected, and what was got."""
         no_result = first.sort in ("raised", "endless")
-        expected, got = ({}, {}) if no_result or not self.report.case else self._results()
-        differ = {n: x for n, x in expected.items() if n not in got or not _alike(x, got[n])}
+        differ, got = ({}, {}) if no_result else self._differ()
         if not differ:
             yield f"  {self._in_its_words(first.message)}"
         if not differ and not no_result:
@@ -239,6 +240,15 @@ class _Tried:
             there = show_case({name: _plain(got[name])}) if name in got else f"no {name}"
             for what, shown in (("expected", show_case({name: _plain(x)})), ("got", there)):
                 yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
+
+    def _alike(self) -> bool:
+        """Whether the answer gives what the library gives for the counterexample, to eight digits."""
+        return not self._differ()[0]
+
+    def _differ(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the library gives for the counterexample and the answer does not, and what it gives."""
+        expected, got = self._results() if self.report.case else ({}, {})
+        return {n: x for n, x in expected.items() if n not in got or not _same(x, got[n])}, got
 
     def _results(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the library gives for the counterexample, and what the answer gives: outputs or gradients by name."""
@@ -288,7 +298,7 @@ def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: x for name, x in seen.items() if isinstance(x, np.ndarray)}
 
 
-def _alike(x: Any, y: Any) -> bool:
+def _same(x: Any, y: Any) -> bool:
     return same_numbers(np.asarray(x), np.asarray(y))
 
 
