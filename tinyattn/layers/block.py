@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -183,15 +184,19 @@ class Block:
     @property
     def normed_mixer(self) -> Pair:
         """mixer(LN(x))."""
-        return self._pair(self.mixer)
+        return self._pairs[is_readable()][0]
 
     @property
     def normed_feed_forward(self) -> Pair:
         """feed_forward(LN(x))."""
-        return self._pair(self.feed_forward)
+        return self._pairs[is_readable()][1]
 
-    def _pair(self, part: Any) -> Pair:
-        return paired(self.norm, part) if self.fast and not is_readable() else Pair(self.norm, part)
+    @cached_property
+    def _pairs(self) -> tuple[tuple[Pair, Pair], tuple[Pair, Pair]]:
+        """The norm before the mixer and before the feed-forward network: as it trains, and as it reads."""
+        readable = Pair(self.norm, self.mixer), Pair(self.norm, self.feed_forward)
+        fused = paired(self.norm, self.mixer), paired(self.norm, self.feed_forward)
+        return fused if self.fast else readable, readable
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward."""

@@ -44,7 +44,8 @@ class Pair:
     def of(self, cache: Any) -> Pair:
         """The form of this pair that made the part's cache: its backward is the one to call."""
         fused = FUSED.get((type(self.norm), type(self.part)))
-        return (fused if fused is not None and isinstance(cache, fused.leaves) else Pair)(self.norm, self.part)
+        form = fused if fused is not None and isinstance(cache, fused.leaves) else Pair
+        return self if type(self) is form else form(self.norm, self.part)
 
     def forward(self, p_norm: Any, p: Any, x: Array, **context: Any) -> tuple[Array, Any, Any]:
         """-> y, the norm's cache, the part's. `context`: what the part takes beside its tokens."""

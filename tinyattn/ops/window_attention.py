@@ -42,9 +42,9 @@ def window_attention(
     mask = _band(c, width, window, causal, q) & _real(keys, n, c, width, q)     # (..., chunks, c, width)
     out, weights = attention(
         _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), mask,
-        keep=_laid_out(keep, c, width, causal), rate=rate, scale=scale,
+        keep=laid_out(keep, c, width, causal), rate=rate, scale=scale,
     )  # fmt: skip
-    return _whole(out, n), weights
+    return whole(out, n), weights
 
 
 def window_attention_backward(
@@ -61,9 +61,9 @@ def window_attention_backward(
     _, c, width = window_shape(n, window, causal)
     dq, dk, dv, _ = attention_backward(
         _chunked(dout, c), _chunked(q, c), _around(_chunked(k, c), width), _around(_chunked(v, c), width), weights,
-        keep=_laid_out(keep, c, width, causal), rate=rate, scale=scale,
+        keep=laid_out(keep, c, width, causal), rate=rate, scale=scale,
     )  # fmt: skip
-    return _whole(dq, n), _whole(_around_backward(dk, c), n), _whole(_around_backward(dv, c), n)
+    return whole(dq, n), whole(_around_backward(dk, c), n), whole(_around_backward(dv, c), n)
 
 
 def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, int]:
@@ -105,7 +105,7 @@ def distance_slots(n: int, window: int, causal: bool = True) -> int:
     return window if causal else 2 * window - 1
 
 
-def _laid_out(keep: Array | None, c: int, width: int, causal: bool) -> Array | None:
+def laid_out(keep: Array | None, c: int, width: int, causal: bool) -> Array | None:
     """A mask by query and distance as one of the weights: (..., n, W) -> (..., chunks, c, width)."""
     if keep is None:
         return None
@@ -145,7 +145,7 @@ def _chunked(x: Array, c: int) -> Array:
     return x.reshape(*lead, chunks, c, d)
 
 
-def _whole(x: Array, n: int) -> Array:
+def whole(x: Array, n: int) -> Array:
     """Undo `_chunked`: (..., chunks, c, d) -> (..., n, d)."""
     *lead, chunks, c, d = x.shape
     return x.reshape(*lead, chunks * c, d)[..., :n, :]

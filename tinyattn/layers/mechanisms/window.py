@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...backend import Array
 from ...ops import AttentionCache, Mask, attention, window_attention, window_attention_backward, window_weights
-from ...ops.window_attention import _laid_out, _whole, distance_slots
+from ...ops.window_attention import distance_slots, laid_out, whole
 from ...options import option
 from ..dropout_mask import dropout_mask
 from ..readable import is_readable
@@ -68,4 +68,4 @@ class Window(Mechanism):
 def _by_pairs(keep: Array | None, n: int, causal: bool) -> Array | None:
     """The entries by query and distance as one for each query and key: (..., n, W) -> (..., n, n)."""
     c = max(n, 1)                                               # one chunk, which has no neighbours
-    return None if keep is None else _whole(_laid_out(keep, c, c, causal), n)
+    return None if keep is None else whole(laid_out(keep, c, c, causal), n)
