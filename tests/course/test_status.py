@@ -61,8 +61,8 @@ def test_the_command_tells_it(tmp_path, capsys):
     assert main(["course", "status", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert "tried, and not solved yet: my_attention" in out
-    assert "02 · Why √d" in out
-    assert "01 ·" not in out  # none of its exercises is checked in this folder
+    assert " 02   Why √d " in out
+    assert " 01 " not in out  # none of its exercises is checked in this folder
     total = next(len(c.exercises) for c in chapters() if c.number == 2)
     assert f"0 of {total} exercises are solved; " in out
 

@@ -43,10 +43,10 @@ def _status(folder: Path) -> int:
     """A line a chapter, then what has been tried and is not solved."""
     found, unread = progress(folder, chapters())
     rows: list[list[object]] = [
-        [each.chapter.title, *(each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)), each.minutes_left]
+        [*each.chapter.title.split(" · ", 1), *(each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)), each.minutes_left]
         for each in found
     ]
-    print(table("chapter | solved | tried | untouched | minutes left", rows))
+    print(table("no. | chapter | solved | tried | untouched | minutes left", rows))
     tried = [name for each in found for name, state in each.exercises.items() if state == TRIED]
     if tried:
         print(f"tried, and not solved yet: {', '.join(tried)}")
