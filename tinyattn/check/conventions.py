@@ -21,42 +21,10 @@ from .cases import CaseDrawer
 from .isolation import alarm
 from .property import Violation, rounding
 from .subject import CannotRunError, MissingError, Subject, TooLongError
+from .switch import Case, Switch
 
 FILLED = 4000.0  # a finite fill of masked logits has to lie below logits of about this size: otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
-Case = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Switch:
-    """One convention, followed by an implementation. Each method changes nothing unless a subclass says so."""
-
-    says: str
-
-    def has(self, given: Case) -> bool:
-        """Whether the convention decides this call: then it is left out."""
-        return False
-
-    def has_gradient(self, case: Case) -> bool:
-        """Whether the convention decides the gradient of this call: then that is left out."""
-        return False
-
-    def avoid(self, case: Case) -> Case:
-        """A like case that the convention does not decide."""
-        return case
-
-    def given(self, given: Case) -> Case:
-        """The arguments as the implementation wants them."""
-        return given
-
-    def result(self, given: Case, y: Any) -> Any:
-        """The first output as the library would give it."""
-        return y
-
-    def gradients(self, case: Case, named: Case) -> Case:
-        """The gradients, by argument, as the library would give them."""
-        return named
-
 
 # what each kind may do otherwise, for `tinyattn check --contract`
 CHOICES = {

@@ -12,16 +12,13 @@ import os
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .property import Violation
-from .spec import Spec
-
-if TYPE_CHECKING:
-    from .conventions import Switch
-    from .forms import Form
+from .spec import Form, Spec
+from .switch import Switch
 
 _EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))

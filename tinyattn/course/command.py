@@ -42,10 +42,10 @@ def _list(chosen: list[Chapter]) -> int:
 def _status(folder: Path) -> int:
     """A line a chapter, then what has been tried and is not solved."""
     found, unread = progress(folder, chapters())
-    rows: list[list[object]] = [
-        [*each.chapter.title.split(" · ", 1), *(each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)), each.minutes_left]
-        for each in found
-    ]
+    rows: list[list[object]] = []
+    for each in found:
+        counts = [each.count(state) for state in (SOLVED, TRIED, UNTOUCHED)]
+        rows.append([*each.chapter.title.split(" · ", 1), *counts, each.minutes_left])
     print(table("no. | chapter | solved | tried | untouched | minutes left", rows))
     tried = [name for each in found for name, state in each.exercises.items() if state == TRIED]
     if tried:
