@@ -157,3 +157,21 @@ def test_links_out_of_the_chapters_become_names(tmp_path):
     text = (tmp_path / "04_attention_backward.ipynb").read_text()
     assert "](../" not in text
     assert "](03_gradients.ipynb)" in text
+
+
+@pytest.mark.parametrize(
+    ("tags", "hidden"),
+    [
+        ('["hide-input"]', {"source_hidden"}),
+        ('["hide-output"]', {"outputs_hidden"}),
+        ('["hide-cell"]', {"source_hidden", "outputs_hidden"}),
+        ('["hide-input", "hide-output"]', {"source_hidden", "outputs_hidden"}),
+    ],
+)
+def test_tags_fold_code_and_outputs(tmp_path, tags, hidden):
+    """The outputs only in what is committed as executed: who has yet to run a cell should see what it prints."""
+    path = tmp_path / "02_small.py"
+    path.write_text(f"# %% tags={tags}\nx = 1\n")
+    assert set(notebook(Chapter(path)).cells[0].metadata.get("jupyter", {})) == hidden
+    unfolded = notebook(Chapter(path), folded=False).cells[0].metadata.get("jupyter", {})
+    assert set(unfolded) == hidden - {"outputs_hidden"}

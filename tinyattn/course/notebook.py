@@ -41,10 +41,9 @@ def notebook(chapter: Chapter, solutions: bool = False, folded: bool = True) -> 
     for cell in made.cells:
         tags = cell.metadata.get("tags", [])
         cell.metadata = {"tags": tags} if tags else {}
-        for tag in set(tags) & FOLDED.keys():
-            hidden = {what for what in FOLDED[tag] if folded or what != "outputs_hidden"}
-            if hidden:
-                cell.metadata["jupyter"] = dict.fromkeys(sorted(hidden), True)
+        hidden = {what for tag in tags for what in FOLDED.get(tag, ()) if folded or what != "outputs_hidden"}
+        if hidden:
+            cell.metadata["jupyter"] = dict.fromkeys(sorted(hidden), True)
         name = hashlib.sha256(cell.source.encode()).hexdigest()[:8]
         seen[name] += 1
         cell.id = name if seen[name] == 1 else f"{name}-{seen[name]}"
