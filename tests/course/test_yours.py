@@ -1,18 +1,18 @@
 """Accepted answers go on working: in the same process, in later notebooks, or the library's in their place."""
 
-import subprocess
-import sys
-from pathlib import Path
+import contextlib
+import io
+import linecache
+from unittest import mock
 
 import numpy as np
 import pytest
 
 from tinyattn import ops
-from tinyattn.course import check, yours
+from tinyattn.course import check, session, yours
 from tinyattn.course.answers import prepare
 from tinyattn.course.session import recording
 
-ROOT = Path(__file__).parents[2]
 FIRST = '''
 import numpy as np
 from math import prod as product
@@ -39,23 +39,24 @@ print(f.__doc__, f(np.ones((2, 3)), np.full((2, 3), 1 / 3)).round(3) + 0.0)
 """
 
 
-def run(code, folder):
-    env = {"PYTHONPATH": str(ROOT)}
-    call = [sys.executable, "-c", code]
-    done = subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+@pytest.fixture(autouse=True)
+def few_examples(monkeypatch):
+    """How well an answer is graded is another file's matter."""
+    monkeypatch.setattr("tinyattn.course.graders.function.EXAMPLES", 2)
 
 
-def notebook_like(folder, name, code):
-    """Run a file: a function's source is then to be had, as it is in a notebook."""
-    (folder / name).write_text(code)
-    return run(f"exec(compile(open({name!r}).read(), {name!r}, 'exec'))", folder)
+def run(code, folder, name="a cell"):
+    """What a notebook of this code prints: in a process of its own as far as accepted answers go."""
+    linecache.cache[name] = (len(code), None, code.splitlines(keepends=True), name)  # its source is to be had
+    printed = io.StringIO()
+    with contextlib.chdir(folder), mock.patch.object(session, "_HERE", {}), contextlib.redirect_stdout(printed):
+        exec(compile(code, name, "exec"), {"__name__": "__main__"})
+    return printed.getvalue()
 
 
 def test_an_accepted_answer_is_used_in_a_later_notebook(tmp_path):
     prepare(tmp_path)
-    assert "✓" in notebook_like(tmp_path, "first.py", FIRST)
+    assert "✓" in run(FIRST, tmp_path)
     kept = (tmp_path / "answers" / "my_softmax_backward.py").read_text()
     assert "import numpy as np" in kept
     assert "from math import prod as product" in kept
@@ -65,7 +66,7 @@ def test_an_accepted_answer_is_used_in_a_later_notebook(tmp_path):
 
 
 USES = """
-from tinyattn.course import check, yours
+from tinyattn.course import check, session, yours
 softmax = yours("my_softmax")
 
 def my_attention(q, k, v):
@@ -78,17 +79,17 @@ print(check("my_attention", my_attention))
 
 def test_an_answer_that_uses_another_is_kept(tmp_path):
     prepare(tmp_path)
-    assert "✓" in notebook_like(tmp_path, "first.py", USES)
+    assert "✓" in run(USES, tmp_path)
     kept = (tmp_path / "answers" / "my_attention.py").read_text()
     assert "import softmax as softmax" in kept  # the library's: no softmax has been accepted
     (tmp_path / "answers" / "my_softmax.py").write_text("from tinyattn.ops import softmax as my_softmax")
-    assert "✓" in notebook_like(tmp_path, "first.py", USES)
+    assert "✓" in run(USES, tmp_path)
     assert 'softmax = yours(\'my_softmax\')' in (tmp_path / "answers" / "my_attention.py").read_text()
     assert "my_attention: yours" in run('from tinyattn.course import yours\nyours("my_attention")', tmp_path)
 
 
 def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
-    assert "✓" in notebook_like(tmp_path, "first.py", FIRST)
+    assert "✓" in run(FIRST, tmp_path)
     assert not list(tmp_path.glob("answers*"))
     assert run(SECOND, tmp_path).startswith("my_softmax_backward: the library's, until yours is accepted\n")
 
@@ -103,7 +104,7 @@ def test_nothing_is_written_where_no_folder_of_answers_is(tmp_path):
 def test_what_has_no_source_is_right_and_not_kept(tmp_path, change):
     prepare(tmp_path)
     (tmp_path / "answers" / "my_softmax_backward.py").write_text("an earlier answer")
-    said = notebook_like(tmp_path, "first.py", FIRST.replace(*change))
+    said = run(FIRST.replace(*change), tmp_path)
     assert "✓" in said
     assert "It is kept in this process only: " in said
     assert [path.name for path in (tmp_path / "answers").iterdir()] == ["README.txt"]
@@ -121,7 +122,7 @@ ODD = {
 def test_what_an_answer_uses_is_kept_with_it(tmp_path, what):
     prepare(tmp_path)
     one, other, two, another = ODD[what]
-    said = notebook_like(tmp_path, "first.py", FIRST.replace(one, other, 1).replace(two, another, 1))
+    said = run(FIRST.replace(one, other, 1).replace(two, another, 1), tmp_path)
     assert "✓" in said
     assert "kept in this process only" not in said
     assert run(SECOND, tmp_path).startswith("my_softmax_backward: yours\n")
@@ -145,7 +146,7 @@ print(check("my_softmax_backward", my_softmax_backward))
 
 def test_what_reads_back_as_another_function_is_not_kept(tmp_path):
     prepare(tmp_path)
-    said = notebook_like(tmp_path, "first.py", SHADOWED)
+    said = run(SHADOWED, tmp_path)
     assert "✓" in said
     assert "kept in this process only" in said
     assert run(SECOND, tmp_path).startswith("my_softmax_backward: the library's")
@@ -158,7 +159,7 @@ SCALE = -7.0
 from tinyattn.course import yours
 print(yours("my_softmax_backward")(np.ones((1, 2)), np.full((1, 2), 0.5)))
 """
-    assert notebook_like(tmp_path, "first.py", changed).rstrip().endswith("[[0. 0.]]")
+    assert run(changed, tmp_path).rstrip().endswith("[[0. 0.]]")
 
 
 @pytest.mark.parametrize("obstacle", ["a folder", "read-only"])
@@ -168,7 +169,7 @@ def test_an_answer_that_cannot_be_written_is_right(tmp_path, obstacle):
         (tmp_path / "answers" / "my_softmax_backward.py").mkdir()
     else:
         (tmp_path / "answers").chmod(0o500)
-    said = notebook_like(tmp_path, "first.py", FIRST)
+    said = run(FIRST, tmp_path)
     (tmp_path / "answers").chmod(0o700)
     assert "✓" in said
 
