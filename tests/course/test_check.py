@@ -322,7 +322,7 @@ def test_an_op_of_an_exercise_of_its_own():
 def test_an_answer_returns_all_that_the_chapter_asks_for():
     """`tinyattn.check` can do without the weights of an attention; whoever was asked for both gives both."""
     alone = told("my_attention", lambda q, k, v: ops.attention(q, k, v)[0])
-    assert "✗ my_attention: right as far as it goes, but it returns no `weights`.\n  expected out, weights" in alone
+    assert "✗ my_attention: right as far as it goes, but it returns no `p`.\n  expected out, p" in alone
     text = told("my_attention", lambda q, k, v: (None, None))
     assert "out is None, expected an array of numbers" in text
 

@@ -103,7 +103,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_attention(q, k, v) -> out, p",
-        grader=Function("attention", tempting=WRONG_ATTENTION),
+        grader=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
         hints=(
             "Which shape should each of s, p and out have? With one key, which weight must it get?",
             "Write a line for each of s, p and out: q @ k.swapaxes(-1, -2) divided by the root of q's last axis; "

@@ -129,6 +129,7 @@ EXERCISES = (
             "attention",
             part="backward",
             forward=_attention,
+            names=(("weights", "p"),),
             tempting=((_plain_mean, WHICH_MEAN, "Softmax's backward subtracts a mean weighted by p."), *WRONG_SCALE),
         ),
         hints=(
@@ -152,6 +153,7 @@ EXERCISES = (
             "attention",
             part="backward",
             forward=_attention,
+            names=(("weights", "p"),),
             tempting=((_plain_mean, WHICH_MEAN), *WRONG_SCALE),
         ),
         hints=(
