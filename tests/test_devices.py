@@ -44,6 +44,9 @@ ALSO = {
     "dropout_mask": "layers/test_gradients.py",
     "gather_rows": "models/test_network.py",
     "as_mask": "ops/test_masks.py, models/test_seams.py",
+    "alibi": "ops/test_positions.py",
+    "rotary_tables": "ops/test_positions.py",
+    "sinusoids": "ops/test_positions.py",
     "paired": "layers/test_pairs.py",
 }
 ON_THE_HOST = {"glorot"}  # no arithmetic of an op

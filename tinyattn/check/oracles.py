@@ -320,3 +320,14 @@ def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = Non
                 h[lead][t, j] = (1 - z) * new + z * state[j]
             state = list(h[lead][t])
     return h
+
+
+def rotary(x: Array, cos: Array, sin: Array) -> Any:
+    """Every pair as a complex number, times another."""
+    c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))
+    y = np.zeros(x.shape)
+    for *token, i in np.ndindex(c.shape):
+        at = tuple(token)
+        turned = complex(x[at][2 * i], x[at][2 * i + 1]) * complex(c[at][i], s[at][i])
+        y[at][2 * i], y[at][2 * i + 1] = turned.real, turned.imag
+    return y

@@ -20,6 +20,7 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .positions import alibi, rotary, rotary_backward, rotary_tables, sinusoids
 from .rms_norm import rms_norm, rms_norm_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
@@ -27,6 +28,7 @@ from .window_attention import window_attention, window_attention_backward, windo
 __all__ = [
     "AttentionCache",
     "Mask",
+    "alibi",
     "as_mask",
     "attention",
     "attention_backward",
@@ -62,7 +64,11 @@ __all__ = [
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "rotary",
+    "rotary_backward",
+    "rotary_tables",
     "sigmoid",
+    "sinusoids",
     "softmax",
     "softmax_backward",
     "sum_rows",

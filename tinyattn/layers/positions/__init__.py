@@ -1,12 +1,18 @@
 """The position schemes, by name: how tokens come to know where they stand."""
 
+from .alibi import ALiBi
 from .learned import Learned
 from .none import NoPosition
 from .position import Position
+from .rope import RoPE
+from .sinusoidal import Sinusoidal
 
 POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
     "none": NoPosition,
+    "sinusoidal": Sinusoidal,
+    "rope": RoPE,
+    "alibi": ALiBi,
 }
 
-__all__ = ["POSITIONS", "Learned", "NoPosition", "Position"]
+__all__ = ["POSITIONS", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Sinusoidal"]

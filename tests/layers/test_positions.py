@@ -1,0 +1,58 @@
+"""What position schemes are for: order is seen, and by the relative ones as distances alone."""
+
+import numpy as np
+import pytest
+
+from tinyattn.layers import POSITIONS, MultiHead
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import Mask
+from tinyattn.tree import tree_map
+
+ABSOLUTE = {"learned", "sinusoidal"}  # of the rest, all but none are relative: a new scheme is taken for one
+RELATIVE = [name for name in POSITIONS if name not in ABSOLUTE | {"none"}]
+
+
+def run(name, rng, slots, x, mask=None):
+    """One layer of attention on tokens that stand at `slots`."""
+    scheme = POSITIONS[name]()
+    p = MultiHead(2, position=scheme).init(np.random.default_rng(1), 8)
+    p = tree_map(lambda a: a + 0.5 * np.random.default_rng(2).standard_normal(a.shape), p)
+    x = scheme.add(scheme.init(np.random.default_rng(3), 40, 8), x, slots)
+    return MultiHead(2, position=scheme).forward(p, x, mask=mask, slots=slots)[0]
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_every_scheme_but_none_breaks_permutation_equivariance(name, rng):
+    x, slots, order = rng.standard_normal((2, 7, 8)), np.tile(np.arange(7), (2, 1)), rng.permutation(7)
+    moved = np.abs(run(name, rng, slots, x)[:, order] - run(name, rng, slots, x[:, order])).max()
+    assert moved < 1e-12 if name == "none" else moved > 1e-3
+    causal = Mask(causal=True)  # the mask alone tells one order from another
+    assert np.abs(run(name, rng, slots, x, causal)[:, order] - run(name, rng, slots, x[:, order], causal)).max() > 1e-3
+
+
+@pytest.mark.parametrize("name", [n for n in POSITIONS if n != "none"])
+def test_only_relative_schemes_see_no_shift(name, rng):
+    x, slots = rng.standard_normal((2, 7, 8)), np.tile(np.arange(7), (2, 1))
+    moved = np.abs(run(name, rng, slots + 20, x) - run(name, rng, slots, x)).max()
+    assert moved < 1e-12 if name in RELATIVE else moved > 1e-3
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_relative_scheme_gives_a_sequence_in_the_midst_of_others_what_it_gives_it_alone(name, causal, rng):
+    """Tokens 5 to 9 of twelve, who see each other alone: as if the first five were not there."""
+    x, slots = rng.standard_normal((2, 12, 8)), np.tile(np.arange(12), (2, 1))
+    together = np.zeros((12, 12), bool)
+    together[5:10, 5:10] = np.tri(5, dtype=bool) if causal else True
+    alone = run(name, rng, slots[:, :5], x[:, 5:10], Mask(causal=causal))
+    np.testing.assert_allclose(run(name, rng, slots, x, together)[:, 5:10], alone, rtol=0, atol=1e-12)
+
+
+def test_what_cannot_be_is_refused(rng):
+    with pytest.raises(ValueError, match="position rope turns features in pairs: heads of width 5"):
+        SASRecNetwork(n_items=3, dim=10, heads=2, position="rope").init(rng)
+    with pytest.raises(ValueError, match="rope_base is 0, expected a positive"):
+        POSITIONS["rope"](rope_base=0)
+    x, slots = rng.standard_normal((1, 3, 8)), np.array([[4, 5, 6]])
+    with pytest.raises(IndexError, match="slot 6 is beyond the table of learned positions: it has 0 to 5"):
+        POSITIONS["learned"]().add(np.zeros((6, 8)), x, slots)

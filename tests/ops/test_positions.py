@@ -1,0 +1,98 @@
+"""Positions: the laws of each table, and what is refused. Their specs have the rest."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+
+
+@pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0,)], ids=str)
+@pytest.mark.parametrize("dim", [0, 1, 2, 5, 8])
+@pytest.mark.parametrize("base", [10000.0, 7, 0.5])
+def test_sinusoids_and_rotary_tables_number_by_number(shape, dim, base, rng):
+    slots = rng.integers(0, 50, shape)
+    for dtype in (np.float32, np.float64):
+        found = ops.sinusoids(slots, dim, dtype, base)
+        assert (found.dtype, found.shape) == (dtype, (*shape, dim))
+        tables = None if dim % 2 else ops.rotary_tables(slots, dim, dtype, base)
+        for *token, i in np.ndindex(*shape, dim):
+            at = tuple(token)
+            angle = slots[at] / base ** (i // 2 * 2 / dim)
+            expected = math.cos(angle) if i % 2 else math.sin(angle)
+            assert abs(found[at][i] - expected) < (1e-6 if dtype == np.float32 else 1e-13)
+            if tables is not None:
+                table = tables[1 - i % 2]
+                assert (table.dtype, table.shape) == (dtype, (*shape, dim // 2))
+                assert abs(table[at][i // 2] - (math.sin(angle) if not i % 2 else math.cos(angle))) < 1e-6
+
+
+def test_both_begin_with_base_10000():
+    slots = np.arange(9)
+    np.testing.assert_array_equal(ops.sinusoids(slots, 6, np.float64), ops.sinusoids(slots, 6, np.float64, 10000))
+    for mine, theirs in zip(ops.rotary_tables(slots, 6, "d"), ops.rotary_tables(slots, 6, "d", 10000), strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def test_moving_on_is_a_rotation_and_products_know_the_distance_alone():
+    """PE(p + δ) = R(δ) PE(p), and PE(p) · PE(r) = f(p - r)."""
+    pe = ops.sinusoids(np.arange(60), 6, np.float64)
+    cos, sin = ops.rotary_tables(np.array([13]), 6, np.float64)
+    np.testing.assert_allclose(pe[13:], ops.rotary(pe[:-13], cos, -sin), rtol=0, atol=1e-12)  # sine first: clockwise
+    products = pe @ pe.T
+    np.testing.assert_allclose(products[1:, 1:], products[:-1, :-1], rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("start", [0, 7, 100_000])
+def test_turned_queries_and_keys_know_the_distance_alone_wherever_they_begin(start, rng):
+    q, k = rng.standard_normal((2, 3, 9, 6))
+    here, there = (ops.rotary_tables(np.arange(9) + first, 6, np.float64) for first in (0, start))
+    scores = [ops.rotary(q, *t) @ ops.rotary(k, *t).swapaxes(-1, -2) for t in (here, there)]
+    np.testing.assert_allclose(scores[1], scores[0], rtol=0, atol=1e-9)
+    whole = ops.rotary_tables(np.arange(start + 9), 6, np.float32)
+    for mine, theirs in zip(whole, there, strict=True):  # far from the start, float32 tables are as good as near
+        np.testing.assert_allclose(mine[start:], theirs, rtol=0, atol=1e-7)
+
+
+def test_tables_of_each_sequence_stand_beside_its_heads(rng):
+    x, slots = rng.standard_normal((3, 2, 4, 6)), np.array([[0, 1, 2, 3], [5, 6, 7, 8], [2, 3, 4, 5]])
+    cos, sin = (table[:, None] for table in ops.rotary_tables(slots, 6, np.float64))
+    for row in range(3):
+        alone = ops.rotary(x[row], *ops.rotary_tables(slots[row], 6, np.float64))
+        np.testing.assert_array_equal(ops.rotary(x, cos, sin)[row], alone)
+
+
+@pytest.mark.parametrize("heads", [1, 2, 3, 8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_alibi_number_by_number(heads, dtype):
+    bias = ops.alibi(5, 4, heads, np.zeros(1, dtype))
+    assert (bias.dtype, bias.shape) == (dtype, (heads, 5, 4))
+    for k, i, j in np.ndindex(bias.shape):
+        assert bias[k, i, j] == pytest.approx(-(2 ** (-8 * (k + 1) / heads)) * abs(i - j), rel=1e-6)
+    assert ops.alibi(0, 3, heads, np.zeros(1, dtype)).shape == (heads, 0, 3)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (lambda: ops.rotary(np.ones((2, 5)), np.ones((2, 2)), np.ones((2, 2))), ValueError, "rotary: .* is 5, .* even"),
+        (lambda: ops.rotary_backward(np.ones((2, 5)), np.ones((2, 2)), np.ones((2, 2))), ValueError, "backward: .* 5"),
+        (lambda: ops.rotary_tables(np.arange(3), 5, "f"), ValueError, "rotary_tables: the width of a head is 5"),
+        (lambda: ops.rotary_tables(np.arange(3), 4, "f", 0), ValueError, "rotary_tables: base is 0, expected a"),
+        (lambda: ops.rotary_tables(np.arange(3.0), 4, "f"), TypeError, "slots has dtype float64, expected integers"),
+        (
+            lambda: ops.rotary(np.ones((7, 4)), *ops.rotary_tables(np.arange(6), 4, "d")),
+            ValueError,
+            r"rotary: cos has shape \(6, 2\), expected one that broadcasts to \(7, 2\)",
+        ),
+        (lambda: ops.sinusoids(np.arange(3), -1, "f"), ValueError, "sinusoids: dim is -1, expected at least 0"),
+        (lambda: ops.sinusoids(np.arange(3), 4, "f", -2.0), ValueError, "sinusoids: base is -2.0, expected a positive"),
+        (lambda: ops.sinusoids(np.arange(3.0), 4, "f"), TypeError, "sinusoids: slots has dtype float64"),
+        (lambda: ops.alibi(3, 3, 0, np.ones(1)), ValueError, "alibi: heads is 0, expected at least 1"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_by_name(call, error, says):
+    with pytest.raises(error, match=says):
+        call()
