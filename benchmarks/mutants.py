@@ -117,7 +117,7 @@ def name_of(file: str | Path) -> str:
     return path.relative_to(OPS).as_posix() if path.is_relative_to(OPS) else path.name
 
 
-def module_at(file: str | Path) -> ModuleType:
+def module_of(file: str | Path) -> ModuleType:
     parts = Path(file).relative_to(OPS).with_suffix("").parts
     return importlib.import_module(".".join(["tinyattn.ops", *(part for part in parts if part != "__init__")]))
 
@@ -225,7 +225,7 @@ def forget() -> None:
     """Empty what the ops remember between calls, so that a call runs the same lines whatever came before."""
     shapes._KNOWN_TO_FIT.clear()
     for path in OPS.rglob("[a-z]*.py"):
-        for thing in vars(module_at(path)).values():
+        for thing in vars(module_of(path)).values():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()
 
@@ -275,7 +275,7 @@ def _write(to: int, x: Any) -> None:
 def tried(mutant: Mutant, checks: list[Check], tell: Callable[[Any], None]) -> None:
     """Runs in a child: become the mutant, and tell the check that kills it, or None."""
     tell({"by": "import"})
-    become(module_at(mutant.file), mutant.code())
+    become(module_of(mutant.file), mutant.code())
     forget()
     for check in checks:
         tell({"by": check.name})  # where the child does not come back

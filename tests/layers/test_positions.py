@@ -51,6 +51,10 @@ def test_a_relative_scheme_gives_a_sequence_in_the_midst_of_others_what_it_gives
 def test_what_cannot_be_is_refused(rng):
     with pytest.raises(ValueError, match="position rope turns features in pairs: heads of width 5"):
         SASRecNetwork(n_items=3, dim=10, heads=2, position="rope").init(rng)
+    with pytest.raises(ValueError, match="furthest is 9, expected above 16"):
+        SASRecNetwork(n_items=3, position="t5", furthest=9)
+    with pytest.raises(ValueError, match="buckets is 1, expected at least 2"):
+        SASRecNetwork(n_items=3, position="t5", buckets=1)
     with pytest.raises(ValueError, match="rope_base is 0, expected a positive"):
         POSITIONS["rope"](rope_base=0)
     x, slots = rng.standard_normal((1, 3, 8)), np.array([[4, 5, 6]])

@@ -96,3 +96,36 @@ def test_alibi_number_by_number(heads, dtype):
 def test_what_cannot_be_is_refused_by_name(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+def test_distance_buckets_number_by_number():
+    """Eight buckets, four of them for distances 0 to 3, and four up to 64 by factors of 2; T5's own, at its edges."""
+    at = {0: 0, 1: 1, 3: 3, 4: 4, 7: 4, 8: 5, 15: 5, 16: 6, 31: 6, 32: 7, 63: 7, 64: 7, 69: 7}
+    causal = ops.distance_buckets(70, 70, np.zeros(1), 8, 64)
+    both = ops.distance_buckets(70, 70, np.zeros(1), 16, 64, causal=False)
+    for distance, bucket in at.items():
+        i = 69
+        assert causal[i, i - distance] == both[i, i - distance] == bucket
+        assert causal[i - distance, i] == 0
+        assert both[i - distance, i] == bucket + (8 if distance else 0)
+    assert np.array_equal(causal[1:, 1:], causal[:-1, :-1])
+    theirs = {0: 0, 15: 15, 16: 16, 18: 16, 19: 17, 20: 17, 21: 18, 63: 26, 64: 26, 113: 31, 127: 31, 128: 31, 500: 31}
+    found = ops.distance_buckets(501, 501, np.zeros(1))
+    assert {distance: int(found[500, 500 - distance]) for distance in theirs} == theirs
+    assert ops.distance_buckets(3, 5, np.zeros(1)).shape == (3, 5)
+    assert ops.distance_buckets(0, 5, np.zeros(1)).shape == (0, 5)
+    assert ops.distance_buckets(2, 2, np.zeros(1), 2, 2).tolist() == [[0, 0], [1, 0]]
+    assert ops.distance_buckets(2, 2, np.zeros(1), 4, 2, causal=False).tolist() == [[0, 3], [1, 0]]
+
+
+@pytest.mark.host
+def test_buckets_that_cannot_be_are_refused_by_name():
+    for arguments, says in (
+        ((1, 9), "buckets is 1, expected at least 2"),
+        ((3, 9, False), "buckets is 3, expected at least 4"),
+        ((32, 16), "furthest is 16, expected above 16"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            ops.distance_buckets(3, 3, np.zeros(1), *arguments)
+    with pytest.raises(IndexError):
+        ops.bucket_bias(np.ones((2, 3)), np.full((1, 1), 2))

@@ -53,6 +53,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "alibi": ((3, 4, 2, X), {}),
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
+    "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),

@@ -331,3 +331,10 @@ def rotary(x: Array, cos: Array, sin: Array) -> Any:
         turned = complex(x[at][2 * i], x[at][2 * i + 1]) * complex(c[at][i], s[at][i])
         y[at][2 * i], y[at][2 * i + 1] = turned.real, turned.imag
     return y
+
+
+def bucket_bias(table: Array, buckets: Array) -> Any:
+    bias = np.zeros((table.shape[1], *buckets.shape))
+    for k, i, j in np.ndindex(bias.shape):
+        bias[k, i, j] = table[buckets[i, j], k]
+    return bias

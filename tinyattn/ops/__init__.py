@@ -20,7 +20,16 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
-from .positions import alibi, rotary, rotary_backward, rotary_tables, sinusoids
+from .positions import (
+    alibi,
+    bucket_bias,
+    bucket_bias_backward,
+    distance_buckets,
+    rotary,
+    rotary_backward,
+    rotary_tables,
+    sinusoids,
+)
 from .rms_norm import rms_norm, rms_norm_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
@@ -36,10 +45,13 @@ __all__ = [
     "batch_norm_backward",
     "bce_with_logits",
     "bce_with_logits_backward",
+    "bucket_bias",
+    "bucket_bias_backward",
     "causal_mask",
     "causal_sum",
     "cross_entropy",
     "cross_entropy_backward",
+    "distance_buckets",
     "dropout",
     "dropout_backward",
     "embedding",

@@ -6,6 +6,7 @@ from .none import NoPosition
 from .position import Position
 from .rope import RoPE
 from .sinusoidal import Sinusoidal
+from .t5 import T5
 
 POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
@@ -13,6 +14,7 @@ POSITIONS: dict[str, type[Position]] = {
     "sinusoidal": Sinusoidal,
     "rope": RoPE,
     "alibi": ALiBi,
+    "t5": T5,
 }
 
-__all__ = ["POSITIONS", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Sinusoidal"]
+__all__ = ["POSITIONS", "T5", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Sinusoidal"]

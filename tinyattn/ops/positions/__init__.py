@@ -1,7 +1,17 @@
 """How attention comes to know order: a file an idea. What adds or turns vectors, and what is added to scores."""
 
 from .alibi import alibi
+from .buckets import bucket_bias, bucket_bias_backward, distance_buckets
 from .rotary import rotary, rotary_backward, rotary_tables
 from .sinusoids import sinusoids
 
-__all__ = ["alibi", "rotary", "rotary_backward", "rotary_tables", "sinusoids"]
+__all__ = [
+    "alibi",
+    "bucket_bias",
+    "bucket_bias_backward",
+    "distance_buckets",
+    "rotary",
+    "rotary_backward",
+    "rotary_tables",
+    "sinusoids",
+]
