@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tinyattn.layers import POSITIONS, MultiHead
+from tinyattn.check import gradcheck_layer
+from tinyattn.layers import MECHANISMS, POSITIONS, MultiHead
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
@@ -60,3 +61,49 @@ def test_what_cannot_be_is_refused(rng):
     x, slots = rng.standard_normal((1, 3, 8)), np.array([[4, 5, 6]])
     with pytest.raises(IndexError, match="slot 6 is beyond the table of learned positions: it has 0 to 5"):
         POSITIONS["learned"]().add(np.zeros((6, 8)), x, slots)
+
+
+def loops(name, p, q, k, v, causal):
+    """Scores and outputs of one head, pair by pair, as the papers have them."""
+    n, d = q.shape
+    K, out = 16, np.zeros((n, d))
+    for i in range(n):
+        keys = range(i + 1 if causal else n)
+        s, values = np.zeros(n), v.copy()
+        for j in keys:
+            if name == "shaw":
+                r = min(max(j - i, -K), K) + K
+                s[j], values[j] = q[i] @ (k[j] + p["keys"][r]), v[j] + p["values"][r]
+            else:
+                R = [f((i - j) / 10000 ** (2 * c / (2 * d))) for c in range(d) for f in (np.sin, np.cos)]
+                r = (R @ p["W"])[p["head"] * d : (p["head"] + 1) * d]
+                s[j] = q[i] @ k[j] + q[i] @ r + p["u"] @ k[j] + p["v"] @ r
+        weights = np.exp(s[: len(keys)] / np.sqrt(d))
+        out[i] = weights / weights.sum() @ values[: len(keys)]
+    return out
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("name", ["shaw", "xl"])
+def test_shaw_and_xl_are_their_papers_formulas_pair_by_pair(name, causal, rng):
+    """Two heads of width 4, and more tokens than Shaw's distances."""
+    scheme, full = POSITIONS[name](), MECHANISMS["full"]()
+    p = tree_map(lambda a: rng.standard_normal(a.shape), scheme.init_heads(rng, 2, 4))
+    q, k, v = rng.standard_normal((3, 1, 2, 20, 4))
+    q_, k_, terms, _ = scheme.enter(p, q, k, np.arange(20)[None])
+    out, _ = full.forward(None, q_, k_, v, Mask(causal=causal), terms, 0.0, None)
+    for head in range(2):
+        own = p if name == "shaw" else {"W": p["W"], "u": p["u"][head], "v": p["v"][head], "head": head}
+        expected = loops(name, own, q[0, head], k[0, head], v[0, head], causal)
+        np.testing.assert_allclose(out[0, head], expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["shaw", "xl", "t5"])
+def test_gradients_both_ways_of_looking_with_dropout_of_weights(name, rng):
+    """The seams check causal models; keys after the query, and more of them than Shaw tells apart, are here."""
+    options = {"shaw": {"clip": 2}, "t5": {"buckets": 4, "furthest": 3, "causal": False}}.get(name, {})
+    mixer = MultiHead(2, position=POSITIONS[name](**options))
+    p = tree_map(lambda a: a + 0.3 * rng.standard_normal(a.shape), mixer.init(rng, 4))
+    x = rng.standard_normal((2, 6, 4))
+    assert gradcheck_layer(mixer.forward, mixer.backward, p, x)
+    assert gradcheck_layer(mixer.forward, mixer.backward, p, x, rate=0.4, key=3)

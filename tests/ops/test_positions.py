@@ -129,3 +129,38 @@ def test_buckets_that_cannot_be_are_refused_by_name():
             ops.distance_buckets(3, 3, np.zeros(1), *arguments)
     with pytest.raises(IndexError):
         ops.bucket_bias(np.ones((2, 3)), np.full((1, 1), 2))
+
+
+@pytest.mark.parametrize(("n", "m"), [(1, 1), (1, 6), (6, 1), (9, 9), (4, 9), (9, 4), (0, 3), (3, 0), (0, 0)])
+@pytest.mark.parametrize("K", [0, 1, 3, 20])
+def test_relative_scores_and_values_of_every_size(n, m, K, rng):
+    """Distances beyond K share, those that do not occur get no gradient, and nothing warns where there is nothing."""
+    q, w, a = rng.standard_normal((2, n, 4)), rng.standard_normal((2, n, m)), rng.standard_normal((2 * K + 1, 4))
+    r = np.clip(np.arange(m) - np.arange(n)[:, None], -K, K) + K
+    np.testing.assert_allclose(ops.relative_scores(q, a, m), np.einsum("bic,ijc->bij", q, a[r]), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ops.relative_values(w, a), np.einsum("bij,ijc->bic", w, a[r]), rtol=0, atol=1e-12)
+    da = np.zeros_like(a)
+    np.add.at(da, r, np.einsum("bij,bic->ijc", w, q))
+    dq, of_scores = ops.relative_scores_backward(w, q, a)
+    dw, of_values = ops.relative_values_backward(q, w, a)
+    np.testing.assert_allclose(of_scores, da, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(of_values, da, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(dq, ops.relative_values(w, a), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(dw, ops.relative_scores(q, a, m), rtol=0, atol=1e-12)
+
+
+@pytest.mark.host
+def test_vectors_that_do_not_fit_are_refused_by_name(rng):
+    q, w = rng.standard_normal((3, 4)), rng.standard_normal((3, 3))
+    for call, says in (
+        (lambda: ops.relative_scores(q, np.ones((4, 4)), 3), "relative_scores: a has 4 rows, expected an odd number"),
+        (lambda: ops.relative_scores(q, np.ones((5, 3)), 3), r"relative_scores: a has shape \(5, 3\)"),
+        (lambda: ops.relative_scores_backward(w, q, np.ones((2, 4))), "relative_scores_backward: a has 2 rows"),
+        (lambda: ops.relative_scores_backward(w, q, np.ones((5, 3))), "relative_scores_backward: a has shape"),
+        (lambda: ops.relative_values(w, np.ones((4, 4))), "relative_values: a has 4 rows"),
+        (lambda: ops.relative_values(w, np.ones((2, 5, 4))), r"relative_values: a has shape \(2, 5, 4\)"),
+        (lambda: ops.relative_values_backward(q, w, np.ones((4, 4))), "relative_values_backward: a has 4 rows"),
+        (lambda: ops.relative_values_backward(q, w, np.ones((5, 3))), "relative_values_backward: a has shape"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            call()

@@ -5,8 +5,10 @@ from .learned import Learned
 from .none import NoPosition
 from .position import Position
 from .rope import RoPE
+from .shaw import Shaw
 from .sinusoidal import Sinusoidal
 from .t5 import T5
+from .xl import XL
 
 POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
@@ -15,6 +17,8 @@ POSITIONS: dict[str, type[Position]] = {
     "rope": RoPE,
     "alibi": ALiBi,
     "t5": T5,
+    "shaw": Shaw,
+    "xl": XL,
 }
 
-__all__ = ["POSITIONS", "T5", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Sinusoidal"]
+__all__ = ["POSITIONS", "T5", "XL", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Shaw", "Sinusoidal"]

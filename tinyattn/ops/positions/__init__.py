@@ -2,6 +2,12 @@
 
 from .alibi import alibi
 from .buckets import bucket_bias, bucket_bias_backward, distance_buckets
+from .relative import (
+    relative_scores,
+    relative_scores_backward,
+    relative_values,
+    relative_values_backward,
+)
 from .rotary import rotary, rotary_backward, rotary_tables
 from .sinusoids import sinusoids
 
@@ -10,6 +16,10 @@ __all__ = [
     "bucket_bias",
     "bucket_bias_backward",
     "distance_buckets",
+    "relative_scores",
+    "relative_scores_backward",
+    "relative_values",
+    "relative_values_backward",
     "rotary",
     "rotary_backward",
     "rotary_tables",
