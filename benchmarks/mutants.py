@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs have found")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
-    every = {path.name: mutants_of(path.read_text(), str(path)) for path in sorted(OPS.glob("*.py"))}
+    every = {name_of(path): mutants_of(path.read_text(), str(path)) for path in sorted(OPS.rglob("*.py"))}
     chosen = [m for name in every for m in every[name] if asked(m, options.ops)]
     if not chosen:
         parser.error(f"no mutant of {', '.join(options.ops)}")
@@ -108,7 +108,18 @@ def asked(mutant: Mutant, names: list[str]) -> bool:
 
 
 def key(mutant: Mutant) -> str:
-    return f"{Path(mutant.file).name}: {mutant.name}"
+    return f"{name_of(mutant.file)}: {mutant.name}"
+
+
+def name_of(file: str | Path) -> str:
+    """A file of the ops as the results name it: gelu.py, positions/rotary.py."""
+    path = Path(file)
+    return path.relative_to(OPS).as_posix() if path.is_relative_to(OPS) else path.name
+
+
+def module_of(file: str | Path) -> ModuleType:
+    parts = Path(file).relative_to(OPS).with_suffix("").parts
+    return importlib.import_module(".".join(["tinyattn.ops", *(part for part in parts if part != "__init__")]))
 
 
 # --- what may notice ----------------------------------------------------------------------------------------
@@ -207,14 +218,14 @@ def reached(check: Check, tell: Callable[[Any], None]) -> None:
     fails = check.fails()
     sys.settrace(None)
     seconds = time.process_time() - begin
-    tell({"fails": fails, "seconds": seconds, "reach": {Path(f).name: sorted(reach[f]) for f in reach}})
+    tell({"fails": fails, "seconds": seconds, "reach": {name_of(f): sorted(reach[f]) for f in reach}})
 
 
 def forget() -> None:
     """Empty what the ops remember between calls, so that a call runs the same lines whatever came before."""
     shapes._KNOWN_TO_FIT.clear()
-    for path in OPS.glob("[a-z]*.py"):
-        for thing in vars(importlib.import_module(f"tinyattn.ops.{path.stem}")).values():
+    for path in OPS.rglob("[a-z]*.py"):
+        for thing in vars(module_of(path)).values():
             if hasattr(thing, "cache_clear"):
                 thing.cache_clear()
 
@@ -261,14 +272,10 @@ def _write(to: int, x: Any) -> None:
         left = left[os.write(to, left) :]
 
 
-def module_of(mutant: Mutant) -> ModuleType:
-    return importlib.import_module(f"tinyattn.ops.{Path(mutant.file).stem}")
-
-
 def tried(mutant: Mutant, checks: list[Check], tell: Callable[[Any], None]) -> None:
     """Runs in a child: become the mutant, and tell the check that kills it, or None."""
     tell({"by": "import"})
-    become(module_of(mutant), mutant.code())
+    become(module_of(mutant.file), mutant.code())
     forget()
     for check in checks:
         tell({"by": check.name})  # where the child does not come back

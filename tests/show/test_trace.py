@@ -50,12 +50,16 @@ def richest(spec):
 # What every op and layer is called with: what its spec draws, and where there is none, or cases must be long, what
 # stands here; one that is missing fails the test below.
 CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.ours() is ops} | {
+    "alibi": ((3, 4, 2, X), {}),
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
+    "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
+    "rotary_tables": ((np.arange(3), 4, np.float64), {}),
     "sigmoid": ((X,), {}),
+    "sinusoids": ((np.arange(3), 5, np.float64), {}),
     "sum_rows": ((IDS, R.standard_normal((2, 3, 2)), np.zeros((5, 2))), {}),
     "window_attention": ((LONG, LONG**2, LONG[:, :2], 3), {"keys": R.random(70) < 0.7}),
     "window_weights": ((R.random((2, 5, 5)), 8), {}),

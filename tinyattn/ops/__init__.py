@@ -20,6 +20,20 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .positions import (
+    alibi,
+    bucket_bias,
+    bucket_bias_backward,
+    distance_buckets,
+    relative_scores,
+    relative_scores_backward,
+    relative_values,
+    relative_values_backward,
+    rotary,
+    rotary_backward,
+    rotary_tables,
+    sinusoids,
+)
 from .rms_norm import rms_norm, rms_norm_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
@@ -27,6 +41,7 @@ from .window_attention import window_attention, window_attention_backward, windo
 __all__ = [
     "AttentionCache",
     "Mask",
+    "alibi",
     "as_mask",
     "attention",
     "attention_backward",
@@ -34,10 +49,13 @@ __all__ = [
     "batch_norm_backward",
     "bce_with_logits",
     "bce_with_logits_backward",
+    "bucket_bias",
+    "bucket_bias_backward",
     "causal_mask",
     "causal_sum",
     "cross_entropy",
     "cross_entropy_backward",
+    "distance_buckets",
     "dropout",
     "dropout_backward",
     "embedding",
@@ -58,11 +76,19 @@ __all__ = [
     "linear_weights",
     "norm_linear",
     "norm_linear_backward",
+    "relative_scores",
+    "relative_scores_backward",
+    "relative_values",
+    "relative_values_backward",
     "relu",
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "rotary",
+    "rotary_backward",
+    "rotary_tables",
     "sigmoid",
+    "sinusoids",
     "softmax",
     "softmax_backward",
     "sum_rows",

@@ -30,8 +30,8 @@ PROSE = re.compile(r"`|\b[a-z]{2,} [a-z]{3,}\b")
 def sections(text: str) -> str:
     """Sections of the ops whose names do not stand in `text`, a module after the other."""
     found = []
-    for module in pkgutil.iter_modules(ops.__path__):
-        source = importlib.import_module(f"{ops.__name__}.{module.name}")
+    for module in pkgutil.walk_packages(ops.__path__, f"{ops.__name__}."):
+        source = importlib.import_module(module.name)
         names = [name for name in ops.__all__ if getattr(getattr(ops, name), "__module__", None) == source.__name__]
         names = [name for name in names if not re.search(rf"::\s+{name}$", text, flags=re.M)]
         if names:

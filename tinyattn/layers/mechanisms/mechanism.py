@@ -26,8 +26,9 @@ class Mechanism:
 
         "causal", "window", "lengths", "allowed"    these fields of a `Mask`
         "dropout"                                   dropout of its weights
-        "bias"                                      a bias of the scores, (h, n, m); and whatever else a position scheme
-                                                    may give (`Position.gives`)
+        "bias"                                      a bias of the scores, (h, n, m) or (..., h, n, m)
+        "relative_values"                           for every distance a value more, (2 K + 1, d); and whatever else a
+                                                    position scheme may give (`Position.gives`)
 
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
@@ -72,4 +73,5 @@ SAID = {
     "allowed": "an array as its mask",
     "dropout": "dropout of its weights",
     "bias": "a bias of its scores",
+    "relative_values": "values that depend on the distance",
 }

@@ -1,12 +1,24 @@
 """The position schemes, by name: how tokens come to know where they stand."""
 
+from .alibi import ALiBi
 from .learned import Learned
 from .none import NoPosition
 from .position import Position
+from .rope import RoPE
+from .shaw import Shaw
+from .sinusoidal import Sinusoidal
+from .t5 import T5
+from .xl import XL
 
 POSITIONS: dict[str, type[Position]] = {
     "learned": Learned,
     "none": NoPosition,
+    "sinusoidal": Sinusoidal,
+    "rope": RoPE,
+    "alibi": ALiBi,
+    "t5": T5,
+    "shaw": Shaw,
+    "xl": XL,
 }
 
-__all__ = ["POSITIONS", "Learned", "NoPosition", "Position"]
+__all__ = ["POSITIONS", "T5", "XL", "ALiBi", "Learned", "NoPosition", "Position", "RoPE", "Shaw", "Sinusoidal"]

@@ -15,7 +15,7 @@ from .position import Position
 
 @dataclass(frozen=True)
 class Learned(Position):
-    """y = x + P[slots], with P (maxlen, D)."""
+    """y = x + P[slots], with P (maxlen, D). A slot beyond the table is an IndexError; on a device nobody looks."""
 
     name = "learned"
 
@@ -23,6 +23,8 @@ class Learned(Position):
         return glorot(rng, maxlen, dim)
 
     def add(self, p: Array, x: Array, slots: Array) -> Array:
+        if is_numpy(get_xp(slots)) and slots.size and slots.max() >= len(p):
+            raise IndexError(f"slot {slots.max()} is beyond the table of learned positions: it has 0 to {len(p) - 1}")
         y = embedding(slots, p)
         y += x                                      # in place: y is this function's own
         return y

@@ -18,8 +18,9 @@ class Position:
         at the tokens    once, before the first block: `add` (learned embeddings, sinusoids)
         at the heads     in every block, where a scheme has an `enter` of its own (`at_heads` is then True): it turns
                          queries and keys (rotary embeddings), or gives the mechanism something to work with, under the
-                         names that `gives` lists: "bias", (h, n, n), is added to its scores (linear biases, buckets
-                         of distances). A mechanism that does not take it refuses the scheme.
+                         names that `gives` lists: "bias", (h, n, n) or, made from queries and keys, (B, h, n, n), is
+                         added to its scores; "relative_values" to its values. A mechanism that does not take it
+                         refuses the scheme.
     """
 
     name: ClassVar[str]

@@ -1,0 +1,48 @@
+"""Rotary positions: queries and keys are turned by where they stand (Su et al. 2021)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...ops import rotary, rotary_backward, rotary_tables
+from ...options import option
+from .position import Position
+
+
+@dataclass(frozen=True)
+class RoPE(Position):
+    """score_ij = (R_i q_i) · (R_j k_j) / √d.
+
+    Only the distance of two tokens matters, so that counting may begin anywhere, and it begins with the first token of
+    each sequence: one table serves all. Heads must have an even width.
+    """
+
+    rope_base: float = option(10000.0, "pairs turn at speeds from 1 down to 1 / base a token", above=0)
+
+    name = "rope"
+
+    def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        if width % 2:
+            raise ValueError(f"position rope turns features in pairs: heads of width {width} do not go with it")
+        return {}
+
+    def enter(
+        self, p: Any, q: Array, k: Array, slots: Array
+    ) -> tuple[Array, Array, dict[str, Array], tuple[Any, Any]]:
+        of_q, of_k = (_tables(get_xp(x), x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
+        return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
+
+    def enter_backward(
+        self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: tuple[Any, Any]
+    ) -> tuple[Array, Array, dict[str, Any]]:
+        return rotary_backward(dq, *cache[0]), rotary_backward(dk, *cache[1]), {}
+
+
+@lru_cache(256)
+def _tables(xp: Any, n: int, d: int, dtype: Any, base: float) -> tuple[Array, Array]:
+    return rotary_tables(xp.arange(n), d, dtype, base)          # only ever read

@@ -1,0 +1,43 @@
+"""Relative positions at keys and values: a vector for every distance (Shaw et al. 2018, equations 3 and 4)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array
+from ...ops import relative_scores, relative_scores_backward
+from ...options import option
+from ..dense import glorot
+from .position import Position
+
+
+@dataclass(frozen=True)
+class Shaw(Position):
+    """score_ij = q_i · (k_j + a_r) / √d, and out_i = Σ_j weights_ij (v_j + b_r), with r = clip(j - i, -K, K).
+
+    All heads share the vectors a and b. The part of the keys is a bias; that of the values is added by the mechanism.
+    """
+
+    clip: int = option(16, "K: distances beyond it share a vector", at_least=0)
+
+    name = "shaw"
+    gives = frozenset({"bias", "relative_values"})
+
+    def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        return {name: glorot(rng, 2 * self.clip + 1, width) for name in ("keys", "values")}
+
+    def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Array]:
+        bias = relative_scores(q, p["keys"], k.shape[-2])
+        bias *= 1 / math.sqrt(q.shape[-1])
+        return q, k, {"bias": bias, "relative_values": p["values"]}, q
+
+    def enter_backward(
+        self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Array
+    ) -> tuple[Array, Array, dict[str, Any]]:
+        ds = dterms["bias"] * (1 / math.sqrt(cache.shape[-1]))
+        dq_more, dkeys = relative_scores_backward(ds, cache, p["keys"])
+        return dq + dq_more, dk, {"keys": dkeys, "values": dterms["relative_values"]}

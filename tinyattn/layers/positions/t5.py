@@ -1,0 +1,52 @@
+"""T5's biases: a learned number for every bucket of distances and head (Raffel et al. 2020, section 2.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...ops import bucket_bias, bucket_bias_backward, distance_buckets
+from ...ops.positions.buckets import sides
+from ...options import option
+from ..dense import glorot
+from .position import Position
+
+
+@dataclass(frozen=True)
+class T5(Position):
+    """score_ij = q_i · k_j / √d + T[bucket(i - j), head].
+
+    Each block has its own table (T5 shares one among all). `causal`: no buckets for keys after the query.
+    """
+
+    buckets: int = option(32, "numbers learned for distances: half for one each, half for more and more", at_least=2)
+    furthest: int = option(128, "distances from here on share the last bucket", at_least=2)
+    causal: bool = True
+
+    name = "t5"
+    gives = frozenset({"bias"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        sides(self.buckets, self.furthest, self.causal)         # refuses what does not fit
+
+    def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        return {"table": glorot(rng, self.buckets, heads)}
+
+    def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Array]:
+        found = _buckets(get_xp(q), q.shape[-2], k.shape[-2], self.buckets, self.furthest, self.causal)
+        return q, k, {"bias": bucket_bias(p["table"], found)}, found
+
+    def enter_backward(
+        self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Array
+    ) -> tuple[Array, Array, dict[str, Any]]:
+        return dq, dk, {"table": bucket_bias_backward(dterms["bias"], p["table"], cache)}
+
+
+@lru_cache(32)
+def _buckets(xp: Any, n: int, m: int, buckets: int, furthest: int, causal: bool) -> Array:
+    return distance_buckets(n, m, xp.zeros(0), buckets, furthest, causal)                  # only ever read

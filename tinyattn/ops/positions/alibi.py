@@ -1,0 +1,21 @@
+"""ALiBi, attention with linear biases: what is far counts less, by a slope a head (Press et al. 2022, section 3)."""
+
+from ...backend import Array, get_xp
+
+
+def alibi(n: int, m: int, heads: int, like: Array) -> Array:
+    """bias_kij = -2^(-8k / h) |i - j|, for heads k = 1, ..., h.
+
+    Constants, added to the scores of query i and key j: nothing is learned, and sequences may become longer than any
+    that was trained on. The slopes fall from head to head by the same factor, to 1/256 in the last. (For h that is no
+    power of 2 the authors' code takes other slopes between these; the rule of the paper needs none.)
+
+    Shapes: n queries, m keys -> (h, n, m), in the module and dtype of the array `like`.
+    Raises ValueError for heads below 1.
+    """
+    if heads < 1:
+        raise ValueError(f"alibi: heads is {heads}, expected at least 1")
+    xp = get_xp(like)
+    slopes = xp.exp2(xp.arange(1, heads + 1, dtype=xp.float64) * (-8 / heads)).astype(like.dtype)
+    far = xp.abs(xp.arange(n)[:, None] - xp.arange(m)).astype(like.dtype)
+    return slopes[:, None, None] * -far

@@ -1,0 +1,71 @@
+"""Rotary positions, RoPE: queries and keys are turned by where they stand (Su et al. 2021, equations 14 to 16 and 34).
+
+The features of a head are taken in pairs, and pair i of a token at slot p is turned by the angle p ω_i, with
+ω_i = base^(-2i / d). A turn keeps lengths, and a query at slot p that meets a key at slot r sees the difference alone:
+
+    (R_p q) · (R_r k) = q · (R_pᵀ R_r k) = q · (R_{r-p} k)
+
+No parameters, nothing added to the scores; any attention will do, and a cache of turned keys stays valid.
+"""
+
+from typing import Any
+
+from ...backend import Array, get_xp
+from ..shapes import expect, expect_onto
+from .sinusoids import angles
+
+
+def rotary(x: Array, cos: Array, sin: Array) -> Array:
+    """y_2i = c_i x_2i - s_i x_{2i+1}, y_{2i+1} = s_i x_2i + c_i x_{2i+1}.
+
+    c and s are `cos` and `sin` of every token's angles, from `rotary_tables`. Pairs are neighbours, as in the paper.
+
+    Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x. Tables with fewer tokens than x are refused.
+    Raises ValueError for an odd d and for shapes that do not fit, TypeError for dtypes.
+    """
+    expect("...nd", x=x)
+    expect_onto(_half("rotary", x), x.dtype, like=x, cos=cos, sin=sin)
+    return _turned(x, cos, sin)
+
+
+def rotary_backward(dy: Array, cos: Array, sin: Array) -> Array:
+    """dx_2i = c_i dy_2i + s_i dy_{2i+1}, dx_{2i+1} = -s_i dy_2i + c_i dy_{2i+1}.
+
+    y = R x gives dx = Rᵀ dy, and the transpose of a rotation is its inverse: the same turn, the other way round.
+    c and s are constants. Shapes: as in `rotary`, and dy like y -> dx like x.
+    """
+    expect("...nd", dy=dy)
+    expect_onto(_half("rotary_backward", dy), dy.dtype, like=dy, cos=cos, sin=sin)
+    return _turned(dy, cos, -sin)
+
+
+def rotary_tables(slots: Array, d: int, dtype: Any, base: float = 10000.0) -> tuple[Array, Array]:
+    """c_i = cos(p ω_i), s_i = sin(p ω_i), with ω_i = base^(-2i / d).
+
+    Angles in float64, then cast: far from the start a float32 angle is of no use. Sequences that go on from a cache, or
+    stand elsewhere, have slots that begin elsewhere; equal distances score alike wherever they are.
+    Shapes: slots (...) of any integer dtype, d the width of a head -> cos and sin (..., d/2) in `dtype`.
+    Raises ValueError for an odd d and a base that is not positive, TypeError for slots that are no integers.
+    """
+    expect("#...", slots=slots)
+    _even("rotary_tables", d)
+    angle, xp = angles("rotary_tables", slots, d, base), get_xp(slots)
+    return xp.cos(angle).astype(dtype), xp.sin(angle).astype(dtype)
+
+
+def _turned(x: Array, cos: Array, sin: Array) -> Array:
+    even, odd = x[..., 0::2], x[..., 1::2]
+    y = get_xp(x).empty(x.shape, dtype=x.dtype)
+    y[..., 0::2] = cos * even - sin * odd
+    y[..., 1::2] = sin * even + cos * odd
+    return y
+
+
+def _half(name: str, x: Array) -> tuple[int, ...]:
+    _even(name, x.shape[-1])
+    return (*x.shape[:-1], x.shape[-1] // 2)
+
+
+def _even(name: str, d: int) -> None:
+    if d % 2:
+        raise ValueError(f"{name}: the width of a head is {d}, expected an even number: features are turned in pairs")
