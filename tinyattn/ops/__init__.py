@@ -5,6 +5,7 @@ from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
 from .batch_norm import batch_norm, batch_norm_backward
 from .dropout import dropout, dropout_backward
+from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .gru import gru, gru_backward
@@ -21,6 +22,7 @@ from .losses import (
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
 from .rms_norm import rms_norm, rms_norm_backward
+from .silu import silu, silu_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
@@ -40,6 +42,8 @@ __all__ = [
     "cross_entropy_backward",
     "dropout",
     "dropout_backward",
+    "elu",
+    "elu_backward",
     "embedding",
     "embedding_backward",
     "fused_attention",
@@ -63,6 +67,8 @@ __all__ = [
     "rms_norm",
     "rms_norm_backward",
     "sigmoid",
+    "silu",
+    "silu_backward",
     "softmax",
     "softmax_backward",
     "sum_rows",
