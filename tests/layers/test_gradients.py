@@ -6,7 +6,11 @@ import pytest
 from tests.layers.forms import FORMS, made_of
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import (
+    FEED_FORWARDS,
+    NORMS,
     Block,
+    FeedForward,
+    SwiGLU,
     dense,
     dense_backward,
     dense_init,
@@ -20,7 +24,7 @@ from tinyattn.layers import (
     norm_backward,
     norm_init,
 )
-from tinyattn.tree import tree_map
+from tinyattn.tree import leaves, tree_map
 
 
 def noisy(p, rng):
@@ -36,6 +40,37 @@ def test_dense(bias, rng):
 
 def test_norm(rng):
     assert gradcheck_layer(norm, norm_backward, noisy(norm_init(6), rng), rng.standard_normal((2, 3, 6)))
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_every_norm(name, rng):
+    part = NORMS[name](1e-3)
+    p = noisy(part.init(6), rng)
+    assert gradcheck_layer(part.forward, part.backward, p, rng.standard_normal((2, 3, 6)))
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("name", FEED_FORWARDS)
+def test_every_feed_forward_network(name, key, rng):
+    part = FEED_FORWARDS[name]()
+    p = noisy(part.init(rng, 6), rng)
+    assert gradcheck_layer(part.forward, part.backward, p, rng.standard_normal((2, 3, 6)), key=key, rate=0.4)
+
+
+def test_swiglu_is_its_equation_and_has_no_more_numbers_than_the_network_that_it_replaces(rng):
+    p, x = SwiGLU().init(rng, 6), rng.standard_normal((2, 6))
+    W_1, W_3, W_2 = (p[name]["W"] for name in ("gate", "inner", "outer"))
+    a = x @ W_1
+    np.testing.assert_allclose(SwiGLU().forward(p, x)[0], (a / (1 + np.exp(-a)) * (x @ W_3)) @ W_2, atol=1e-14)
+    matrices = (sum(W.size for _, W in leaves(part.init(rng, 6)) if W.ndim == 2) for part in (SwiGLU(), FeedForward()))
+    assert len(set(matrices)) == 1
+    assert SwiGLU(5).init(rng, 6)["outer"]["W"].shape == (5, 6)
+
+
+@pytest.mark.host
+def test_an_activation_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"activation is .gleu., expected one of .*; did you mean gelu"):
+        FeedForward(activation="gleu")
 
 
 @pytest.mark.parametrize("key", [None, 5])

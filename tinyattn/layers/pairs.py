@@ -139,7 +139,7 @@ class NormedFeedForward(Pair):
 
     @staticmethod
     def suits(part: FeedForward) -> bool:
-        return True
+        return part.activation == "relu"
 
     def forward(self, p_norm: Any, p: Any, x: Array, **context: Any) -> tuple[Array, NormCache, DenseCache]:
         inner = p["inner"]
