@@ -10,6 +10,7 @@ from tinyattn.layers import (
     NORMS,
     Block,
     FeedForward,
+    MultiHead,
     SwiGLU,
     dense,
     dense_backward,
@@ -92,6 +93,35 @@ def test_cross_attention(heads, output, key, rng):
         multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, heads=heads, mask=mask, rate=0.3
     )
     assert report
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_heads_that_share_keys_and_values(kv_heads, key, rng):
+    p = noisy(multi_head_init(rng, 8, kv_dim=2 * kv_heads), rng)
+    x, memory = rng.standard_normal((2, 4, 8)), rng.standard_normal((2, 5, 8))
+    options = {"heads": 4, "kv_heads": kv_heads, "mask": rng.random((2, 4, 4, 5)) < 0.7, "rate": 0.3}
+    assert gradcheck_layer(multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, **options)
+
+
+@pytest.mark.host
+def test_heads_that_cannot_be_shared_out_are_refused(rng):
+    x = np.ones((1, 3, 8))
+    with pytest.raises(ValueError, match="kv_heads = 3 does not divide heads = 4"):
+        multi_head_attention(multi_head_init(rng, 8, kv_dim=6), x, x, heads=4, kv_heads=3)
+    for kv_heads in (3, 0, -2, 8):
+        with pytest.raises(ValueError, match=f"kv_heads is {kv_heads}, expected a divisor of heads, which is 4"):
+            MultiHead(4, kv_heads=kv_heads)
+
+
+@pytest.mark.host
+def test_one_head_of_keys_for_all_is_not_copied(rng):
+    """The cache of multi-query attention holds keys and values of one head, seen as many times as there are heads."""
+    mixer, x = MultiHead(4, kv_heads=1), rng.standard_normal((2, 5, 8))
+    cache = mixer.forward(mixer.init(rng, 8), x)[1].attended.attended
+    for seen in (cache.k, cache.v):
+        assert seen.shape == (2, 4, 5, 2)
+        assert np.shares_memory(seen[:, 0], seen[:, 3])
 
 
 @pytest.mark.parametrize("key", [None, 5])

@@ -44,11 +44,12 @@ def test_the_faster_pair_is_the_readable_one(part, rng):
             np.testing.assert_allclose(mine[name], exact, rtol=0, atol=1e-11, err_msg=name)
 
 
-def test_other_norms_and_activations_are_computed_as_they_read():
+def test_other_norms_activations_and_shared_heads_are_computed_as_they_read():
     for norm in (LayerNorm(), RMSNorm()):
         assert type(paired(norm, FeedForward(activation="gelu"))) is Pair
     for part in PARTS:
         assert type(paired(RMSNorm(), part)) is Pair
+    assert type(paired(LayerNorm(), MultiHead(4, kv_heads=2))) is Pair
 
 
 def test_every_faster_pair_is_tested_here():

@@ -44,7 +44,7 @@ def suits(mechanism, position, form):
 
 
 EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) if suits(*three)]
-PARTS = list(itertools.product(NORMS, FEED_FORWARDS))
+PARTS = list(itertools.product(NORMS, FEED_FORWARDS, (2, 1)))    # the last: heads of keys and values
 
 
 def pairwise(cases):
@@ -60,7 +60,7 @@ def pairwise(cases):
 
 DEFAULT = pairwise([three + parts for three in EVERY for parts in PARTS])
 SLOW = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]     # every three
-CASES = [pytest.param(case, id="-".join(case), marks=() if case in DEFAULT else pytest.mark.slow)
+CASES = [pytest.param(case, id="-".join(map(str, case)), marks=() if case in DEFAULT else pytest.mark.slow)
          for case in dict.fromkeys(DEFAULT + SLOW)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def make(case, dropout=0.3, dtype=np.float64):
         options = {name: value for name, value in SMALL.items() if name not in ("heads", "eps", "blocks")}
         network = GRU4RecNetwork(**options, layers=2, dropout=dropout)
     else:
-        names = ("mechanism", "position", "block_form", "norm", "feed_forward")
+        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
         network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
@@ -194,6 +194,8 @@ def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
 
 def mixers():
     found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
+    found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
+    found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
 
@@ -256,6 +258,9 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mechanism": "full", "window": 3}, "window is 3, an option of mechanism window; mechanism is full"),
         ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, linear; did you mean window?"),
         ({"position": "lerned"}, "position is 'lerned', expected one of .*; did you mean learned?"),
+        ({"heads": 2, "kv_heads": 3}, "kv_heads is 3, expected a divisor of heads, which is 2"),
+        ({"heads": 2, "kv_heads": 4}, "kv_heads is 4, expected a divisor of heads, which is 2"),
+        ({"kv_heads": 0}, "kv_heads is 0, expected at least 1"),
         ({"norm": "rsm"}, "norm is 'rsm', expected one of layer, rms; did you mean rms?"),
         ({"feed_forward": "swigly"}, "expected one of relu, gelu, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected at least 1"),

@@ -43,6 +43,10 @@ class SASRecOptions(PartOptions, SequenceOptions):
 
     blocks: int = option(2, "number of blocks", at_least=0)
     heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
+    kv_heads: int | None = option(
+        None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
+        "grouped-query attention (default: as many as heads)", at_least=1,
+    )  # fmt: skip
     block_form: str = option("pre", "pre-LN (the paper), post-LN, or the original code's", choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
@@ -91,7 +95,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
         mechanism, position = make_parts(self, **PARTS)
-        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection)
+        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection, self.kv_heads)
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward]()
         return Block(heads, self.block_form, norm, feed_forward, self.dropout)
 
