@@ -152,6 +152,9 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--depth", "3"], "unrecognized arguments: --depth 3"),
         (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
         (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
+        (["--heads", "2", "--kv-heads", "3"], "kv_heads is 3, expected a divisor of heads, which is 2"),
+        (["--norm", "rsm"], "norm is 'rsm'", "did you mean rms?"),
+        (["--feed-forward", "gleu"], "feed_forward is 'gleu'", "one of relu, gelu, elu, silu, swiglu"),
         (["--window", "4"], "window is 4, an option of mechanism window; mechanism is full"),
         (["--mechanism", "linear", "--block-form", "sasrec"], "mechanism linear has none to drop"),
         (["--position", "first"], "position is 'first', expected one of learned, none"),
@@ -194,6 +197,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
     ("options", "pictures"),
     [
         (["--mechanism", "window", "--window", "2"], ["attention.png", "metrics.png", "training.png"]),
+        (["--norm", "rms", "--feed-forward", "swiglu"], ["attention.png", "metrics.png", "training.png"]),
+        (["--heads", "2", "--kv-heads", "1"], ["attention.png", "metrics.png", "training.png"]),
         (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),

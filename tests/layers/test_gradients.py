@@ -6,7 +6,12 @@ import pytest
 from tests.layers.forms import FORMS, made_of
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import (
+    FEED_FORWARDS,
+    NORMS,
     Block,
+    FeedForward,
+    MultiHead,
+    SwiGLU,
     dense,
     dense_backward,
     dense_init,
@@ -20,7 +25,7 @@ from tinyattn.layers import (
     norm_backward,
     norm_init,
 )
-from tinyattn.tree import tree_map
+from tinyattn.tree import leaves, tree_map
 
 
 def noisy(p, rng):
@@ -36,6 +41,37 @@ def test_dense(bias, rng):
 
 def test_norm(rng):
     assert gradcheck_layer(norm, norm_backward, noisy(norm_init(6), rng), rng.standard_normal((2, 3, 6)))
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_every_norm(name, rng):
+    part = NORMS[name](1e-3)
+    p = noisy(part.init(6), rng)
+    assert gradcheck_layer(part.forward, part.backward, p, rng.standard_normal((2, 3, 6)))
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("name", FEED_FORWARDS)
+def test_every_feed_forward_network(name, key, rng):
+    part = FEED_FORWARDS[name]()
+    p = noisy(part.init(rng, 6), rng)
+    assert gradcheck_layer(part.forward, part.backward, p, rng.standard_normal((2, 3, 6)), key=key, rate=0.4)
+
+
+def test_swiglu_is_its_equation_and_has_no_more_numbers_than_the_network_that_it_replaces(rng):
+    p, x = SwiGLU().init(rng, 6), rng.standard_normal((2, 6))
+    W_1, W_3, W_2 = (p[name]["W"] for name in ("gate", "inner", "outer"))
+    a = x @ W_1
+    np.testing.assert_allclose(SwiGLU().forward(p, x)[0], (a / (1 + np.exp(-a)) * (x @ W_3)) @ W_2, atol=1e-14)
+    matrices = (sum(W.size for _, W in leaves(part.init(rng, 6)) if W.ndim == 2) for part in (SwiGLU(), FeedForward()))
+    assert len(set(matrices)) == 1
+    assert SwiGLU(5).init(rng, 6)["outer"]["W"].shape == (5, 6)
+
+
+@pytest.mark.host
+def test_an_activation_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match=r"activation is .gleu., expected one of .*; did you mean gelu"):
+        FeedForward(activation="gleu")
 
 
 @pytest.mark.parametrize("key", [None, 5])
@@ -57,6 +93,35 @@ def test_cross_attention(heads, output, key, rng):
         multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, heads=heads, mask=mask, rate=0.3
     )
     assert report
+
+
+@pytest.mark.parametrize("key", [None, 5])
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_heads_that_share_keys_and_values(kv_heads, key, rng):
+    p = noisy(multi_head_init(rng, 8, kv_dim=2 * kv_heads), rng)
+    x, memory = rng.standard_normal((2, 4, 8)), rng.standard_normal((2, 5, 8))
+    options = {"heads": 4, "kv_heads": kv_heads, "mask": rng.random((2, 4, 4, 5)) < 0.7, "rate": 0.3}
+    assert gradcheck_layer(multi_head_attention, multi_head_attention_backward, p, x, memory, key=key, **options)
+
+
+@pytest.mark.host
+def test_heads_that_cannot_be_shared_out_are_refused(rng):
+    x = np.ones((1, 3, 8))
+    with pytest.raises(ValueError, match="kv_heads = 3 does not divide heads = 4"):
+        multi_head_attention(multi_head_init(rng, 8, kv_dim=6), x, x, heads=4, kv_heads=3)
+    for kv_heads in (3, 0, -2, 8):
+        with pytest.raises(ValueError, match=f"kv_heads is {kv_heads}, expected a divisor of heads, which is 4"):
+            MultiHead(4, kv_heads=kv_heads)
+
+
+@pytest.mark.host
+def test_one_head_of_keys_for_all_is_not_copied(rng):
+    """The cache of multi-query attention holds keys and values of one head, seen as many times as there are heads."""
+    mixer, x = MultiHead(4, kv_heads=1), rng.standard_normal((2, 5, 8))
+    cache = mixer.forward(mixer.init(rng, 8), x)[1].attended.attended
+    for seen in (cache.k, cache.v):
+        assert seen.shape == (2, 4, 5, 2)
+        assert np.shares_memory(seen[:, 0], seen[:, 3])
 
 
 @pytest.mark.parametrize("key", [None, 5])

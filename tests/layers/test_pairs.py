@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from tinyattn.layers import FUSED, FeedForward, LayerNorm, MultiHead, Pair, gather_rows, paired
+from tinyattn.layers import FUSED, FeedForward, LayerNorm, MultiHead, Pair, RMSNorm, gather_rows, paired
 from tinyattn.ops import Mask
 from tinyattn.tree import leaves, tree_map
 
@@ -42,6 +42,14 @@ def test_the_faster_pair_is_the_readable_one(part, rng):
         assert mine.keys() == theirs.keys()
         for name, exact in theirs.items():
             np.testing.assert_allclose(mine[name], exact, rtol=0, atol=1e-11, err_msg=name)
+
+
+def test_other_norms_activations_and_shared_heads_are_computed_as_they_read():
+    for norm in (LayerNorm(), RMSNorm()):
+        assert type(paired(norm, FeedForward(activation="gelu"))) is Pair
+    for part in PARTS:
+        assert type(paired(RMSNorm(), part)) is Pair
+    assert type(paired(LayerNorm(), MultiHead(4, kv_heads=2))) is Pair
 
 
 def test_every_faster_pair_is_tested_here():

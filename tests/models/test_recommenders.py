@@ -112,7 +112,7 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
         arrays = dict(archive)
     head = json.loads(str(arrays["tinyattn"]))
     old = head["meta"]["identity"]["model"]
-    for name in ("mechanism", "position", "eps"):
+    for name in ("mechanism", "position", "norm", "feed_forward", "eps"):
         del old[name]
     old |= {"emb_scale": None, "qkv_bias": None}
     arrays["tinyattn"] = np.array(json.dumps({"kind": head["kind"], "meta": head["meta"]}))

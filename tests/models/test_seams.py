@@ -1,4 +1,5 @@
-"""Every mechanism, position scheme, mixer and block form there is, together: what each must hold to whatever it meets.
+"""Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together: what each must
+hold to whatever it meets.
 
 A new entry of one of the tables is tested here by being there.
 """
@@ -12,7 +13,16 @@ from tests.models.schemes import SCHEMES
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
 from tinyattn.data import Sampler, pad
-from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, Block, MultiHead
+from tinyattn.layers import (
+    BLOCK_FORMS,
+    FEED_FORWARDS,
+    MECHANISMS,
+    MIXERS,
+    NORMS,
+    POSITIONS,
+    Block,
+    MultiHead,
+)
 from tinyattn.layers.mechanisms import Full
 from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import Mask
@@ -34,23 +44,24 @@ def suits(mechanism, position, form):
 
 
 EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) if suits(*three)]
+PARTS = list(itertools.product(NORMS, FEED_FORWARDS, (2, 1)))    # the last: heads of keys and values
 
 
 def pairwise(cases):
     """As few of the cases as have every pair of entries that occurs in any of them."""
-    left = {pair for case in cases for pair in itertools.combinations(enumerate(case), 2)}
+    pairs = {case: set(itertools.combinations(enumerate(case), 2)) for case in cases}
+    left = set().union(*pairs.values())
     found = []
     while left:
-        best = max(cases, key=lambda case: len(left & set(itertools.combinations(enumerate(case), 2))))
-        found.append(best)
-        left -= set(itertools.combinations(enumerate(best), 2))
+        found.append(max(cases, key=lambda case: len(pairs[case] & left)))
+        left -= pairs[found[-1]]
     return found
 
 
-DEFAULT = pairwise(EVERY)
-CASES = [
-    pytest.param(case, id="-".join(case), marks=() if case in DEFAULT else pytest.mark.slow) for case in EVERY
-] + [pytest.param(("gru4rec",), id="gru4rec")]
+DEFAULT = pairwise([three + parts for three in EVERY for parts in PARTS])
+SLOW = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]     # every three
+CASES = [pytest.param(case, id="-".join(map(str, case)), marks=() if case in DEFAULT else pytest.mark.slow)
+         for case in dict.fromkeys(DEFAULT + SLOW)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -65,8 +76,8 @@ def make(case, dropout=0.3, dtype=np.float64):
         options = {name: value for name, value in SMALL.items() if name not in ("heads", "eps", "blocks")}
         network = GRU4RecNetwork(**options, layers=2, dropout=dropout)
     else:
-        mechanism, position, form = case
-        parts = {"mechanism": mechanism, "position": position, "block_form": form, **OWN.get(mechanism, {})}
+        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
+        parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
         network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
@@ -183,6 +194,8 @@ def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
 
 def mixers():
     found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
+    found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
+    found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
 
@@ -245,6 +258,11 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mechanism": "full", "window": 3}, "window is 3, an option of mechanism window; mechanism is full"),
         ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, linear; did you mean window?"),
         ({"position": "lerned"}, "position is 'lerned', expected one of .*; did you mean learned?"),
+        ({"heads": 2, "kv_heads": 3}, "kv_heads is 3, expected a divisor of heads, which is 2"),
+        ({"heads": 2, "kv_heads": 4}, "kv_heads is 4, expected a divisor of heads, which is 2"),
+        ({"kv_heads": 0}, "kv_heads is 0, expected at least 1"),
+        ({"norm": "rsm"}, "norm is 'rsm', expected one of layer, rms; did you mean rms?"),
+        ({"feed_forward": "swigly"}, "expected one of relu, gelu, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected at least 1"),
         ({"mechanism": "window", "window": 2.5}, "window is 2.5, expected a whole number"),
     ):  # fmt: skip

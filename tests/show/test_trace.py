@@ -593,6 +593,23 @@ def test_dropout_is_that_of_training():
         assert t.follow("blocks.1.attention.value.W", (1, 2)).agrees
 
 
+@pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
+@pytest.mark.parametrize(("norm", "feed_forward"), [("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")])
+def test_every_norm_and_feed_forward_network_is_followed(norm, feed_forward, form):
+    net, p, batch = small(SASRecNetwork, blocks=1, block_form=form, norm=norm, feed_forward=feed_forward)
+    t = trace(net, p, batch, backward=True)
+    for name in ("norm_1.gamma", "feed_forward.inner.W"):
+        assert t.follow(f"blocks.0.{name}", (1,) if "gamma" in name else (1, 2)).agrees
+
+
+@pytest.mark.parametrize("kv_heads", [1, 2])
+def test_shared_heads_are_followed(kv_heads):
+    net, p, batch = small(SASRecNetwork, blocks=1, heads=4, kv_heads=kv_heads)
+    t = trace(net, p, batch, backward=True)
+    for name in ("query", "key", "value"):
+        assert t.follow(f"blocks.0.attention.{name}.W", (2, 0)).agrees
+
+
 def test_scores_of_the_last_position_have_weights_too():
     net, p, batch = small(SASRecNetwork, blocks=1)
     t = trace(net.score, p, batch)

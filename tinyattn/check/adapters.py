@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .. import layers, ops
-from ..backend import Array, get_xp
+from ..backend import Array
 from ..evaluation import ranking
 from ..training import adam
 
@@ -101,20 +101,18 @@ def biased_multi_head_attention_backward(
 def grouped_query_attention(
     x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int, mask: Array | None = None
 ) -> Array:
-    W_k, W_v = (_for_each_head(W, heads, kv_heads) for W in (W_k, W_v))
-    return multi_head_attention(x, W_q, W_k, W_v, W_o, heads, mask)
+    p = _heads(W_q, W_k, W_v, W_o)
+    return layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)[0]
 
 
 def grouped_query_attention_backward(
     dy: Array, x: Array, W_q: Array, W_k: Array, W_v: Array, W_o: Array, heads: int, kv_heads: int,
     mask: Array | None = None,
 ) -> tuple[Array, ...]:  # fmt: skip
-    """What is shared by the heads of a group receives the sum of their gradients."""
-    each_k, each_v = (_for_each_head(W, heads, kv_heads) for W in (W_k, W_v))
-    dx, dW_q, *each, dW_o = multi_head_attention_backward(dy, x, W_q, each_k, each_v, W_o, heads, mask)
-    grouped = (x.shape[-1], kv_heads, heads // kv_heads, -1)
-    dW_k, dW_v = (get_xp(dy).sum(dW.reshape(grouped), axis=2).reshape(W_k.shape) for dW in each)
-    return dx, dW_q, dW_k, dW_v, dW_o
+    p = _heads(W_q, W_k, W_v, W_o)
+    _, cache = layers.multi_head_attention(p, x, x, heads=heads, kv_heads=kv_heads, mask=mask)
+    dx, dmemory, grads = layers.multi_head_attention_backward(p, dy, cache)
+    return dx + dmemory, *(grads[name]["W"] for name in PROJECTIONS)
 
 
 def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Array:
@@ -280,13 +278,6 @@ def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Pa
     for name, b in zip(PROJECTIONS, biases, strict=False):
         p[name]["b"] = b
     return p
-
-
-def _for_each_head(W: Array, heads: int, kv_heads: int) -> Array:
-    """W_k or W_v with a copy of its columns for each head of the group that shares them."""
-    shared = W.reshape(W.shape[0], kv_heads, 1, -1)
-    shape = (W.shape[0], kv_heads, heads // kv_heads, shared.shape[-1])
-    return get_xp(W).broadcast_to(shared, shape).reshape(W.shape[0], -1)
 
 
 def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:

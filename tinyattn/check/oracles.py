@@ -118,6 +118,14 @@ def gelu(x: Array, approximate: bool = False) -> Array:
     return y
 
 
+def elu(x: Array, alpha: float = 1.0) -> Array:
+    return np.array([v if v > 0 else alpha * math.expm1(v) for v in x.reshape(-1)]).reshape(x.shape)
+
+
+def silu(x: Array) -> Array:
+    return np.array([v / (1 + math.exp(-v)) for v in x.reshape(-1)]).reshape(x.shape)
+
+
 def relu(x: Array) -> Array:
     return np.array([max(value, 0.0) for value in x.reshape(-1)]).reshape(x.shape)
 

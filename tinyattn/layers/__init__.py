@@ -3,7 +3,15 @@
 from .block import BLOCK_FORMS, Block, BlockCache
 from .dense import dense, dense_backward, dense_init, glorot
 from .dropout_mask import dropout_mask
-from .feed_forward import FeedForward, feed_forward, feed_forward_backward, feed_forward_init
+from .feed_forward import (
+    ACTIVATIONS,
+    FEED_FORWARDS,
+    FeedForward,
+    PositionWise,
+    feed_forward,
+    feed_forward_backward,
+    feed_forward_init,
+)
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -14,17 +22,22 @@ from .mixers import (
     multi_head_attention_backward,
     multi_head_init,
 )
-from .norm import LayerNorm, norm, norm_backward, norm_init
+from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
 from .pairs import FUSED, Pair, paired
 from .positions import POSITIONS, Position
+from .rms_norm import RMSNorm
 from .rows import gather_rows
+from .swiglu import SwiGLU
 
 __all__ = [
+    "ACTIVATIONS",
     "BLOCK_FORMS",
+    "FEED_FORWARDS",
     "FUSED",
     "GRU",
     "MECHANISMS",
     "MIXERS",
+    "NORMS",
     "POSITIONS",
     "Block",
     "BlockCache",
@@ -33,8 +46,12 @@ __all__ = [
     "Mechanism",
     "Mixer",
     "MultiHead",
+    "Norm",
     "Pair",
     "Position",
+    "PositionWise",
+    "RMSNorm",
+    "SwiGLU",
     "dense",
     "dense_backward",
     "dense_init",

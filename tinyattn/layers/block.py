@@ -23,9 +23,9 @@ from ..backend import Array
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
 from .dropout_mask import dropout_mask
-from .feed_forward import FeedForward
+from .feed_forward import FeedForward, PositionWise
 from .mixers import Mixer, MultiHead
-from .norm import LayerNorm
+from .norm import LayerNorm, Norm
 from .pairs import Pair, paired
 from .readable import is_readable
 from .rows import gather_rows
@@ -164,8 +164,8 @@ class Block:
 
     mixer: Mixer = field(default=MultiHead())
     form: str = "pre"
-    norm: LayerNorm = field(default=LayerNorm())
-    feed_forward: FeedForward = field(default=FeedForward())
+    norm: Norm = field(default=LayerNorm())
+    feed_forward: PositionWise = field(default=FeedForward())
     rate: float = 0.0
     fast: bool = True                # may a norm and what reads it take their faster form, where there is one?
 

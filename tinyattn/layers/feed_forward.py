@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..backend import Array
-from ..ops import dropout, dropout_backward, relu, relu_backward
+from ..ops import (
+    dropout,
+    dropout_backward,
+    elu,
+    elu_backward,
+    gelu,
+    gelu_backward,
+    relu,
+    relu_backward,
+    silu,
+    silu_backward,
+)
+from ..options import one_of
 from .dense import DenseCache, dense, dense_backward, dense_init
 from .dropout_mask import dropout_mask
+from .swiglu import SwiGLU
+
+
+class Activation(NamedTuple):
+    """A function of each hidden unit: a new one is a line in ACTIVATIONS."""
+
+    forward: Callable[[Array], Array]
+    backward: Callable[[Array, Array], Array]        # of the upstream gradient and what the forward took
+
+
+ACTIVATIONS = {
+    "relu": Activation(relu, relu_backward),
+    "gelu": Activation(gelu, gelu_backward),
+    "elu": Activation(elu, elu_backward),
+    "silu": Activation(silu, silu_backward),
+}
 
 
 def feed_forward_init(rng: np.random.Generator, dim: int, hidden: int) -> dict[str, Any]:
@@ -20,33 +50,62 @@ def feed_forward_init(rng: np.random.Generator, dim: int, hidden: int) -> dict[s
 
 class FeedForwardCache(NamedTuple):
     inner: DenseCache
-    u: Array              # (..., hidden), before the ReLU
+    u: Array              # (..., hidden), before the activation
+    activation: str
     keep: Array | None    # (..., hidden)
     rate: float
     outer: DenseCache
 
 
-def feed_forward(p: Any, x: Array, *, rate: float = 0.0, rng: Any = None) -> tuple[Array, FeedForwardCache]:
-    """y = dropout(relu(x W1 + b1)) W2 + b2. Shapes: x (..., dim) -> y (..., dim), cache."""
+def feed_forward(
+    p: Any, x: Array, *, activation: str = "relu", rate: float = 0.0, rng: Any = None
+) -> tuple[Array, FeedForwardCache]:
+    """y = dropout(f(x W1 + b1)) W2 + b2, with f = relu or another of ACTIVATIONS.
+
+    Shapes: x (..., dim) -> y (..., dim), cache.
+    """
+    f = ACTIVATIONS[activation].forward
     u, inner = dense(p["inner"], x)                          # (..., hidden)
     keep = dropout_mask(x, u.shape, rate, rng)
-    y, outer = dense(p["outer"], dropout(relu(u), keep, rate))
-    return y, FeedForwardCache(inner, u, keep, rate, outer)
+    y, outer = dense(p["outer"], dropout(f(u), keep, rate))
+    return y, FeedForwardCache(inner, u, activation, keep, rate, outer)
 
 
 def feed_forward_backward(p: Any, dy: Array, cache: FeedForwardCache) -> tuple[Array, dict[str, Any]]:
     """-> dx (..., dim), grads shaped like p."""
+    f_backward = ACTIVATIONS[cache.activation].backward
     dh, outer = dense_backward(p["outer"], dy, cache.outer)  # y = h W2 + b2
-    du = relu_backward(dropout_backward(dh, cache.keep, cache.rate), cache.u)
+    du = f_backward(dropout_backward(dh, cache.keep, cache.rate), cache.u)
     dx, inner = dense_backward(p["inner"], du, cache.inner)  # u = x W1 + b1
     return dx, {"inner": inner, "outer": outer}
 
 
+class PositionWise(Protocol):
+    """What a block asks of a feed-forward network."""
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Parameters for tokens of this width."""
+
+    def forward(self, p: Any, x: Array, *, rate: float = 0.0, rng: Any = None) -> tuple[Array, Any]:
+        """-> y, cache; `rate` and `rng` are for dropout of the hidden units. Shapes: x (..., dim) -> y (..., dim)."""
+
+    def backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
+        """-> dx (..., dim), grads shaped like p."""
+
+
 @dataclass(frozen=True)
 class FeedForward:
-    """`feed_forward` as a part of a block; `hidden` None is as wide as the tokens."""
+    """`feed_forward` as a part of a block; `hidden` None is as wide as the tokens.
+
+    Raises ValueError for an activation that is not in ACTIVATIONS.
+    """
 
     hidden: int | None = None
+    activation: str = "relu"
+
+    def __post_init__(self) -> None:
+        if self.activation not in ACTIVATIONS:
+            raise ValueError(f"activation is {self.activation!r}, expected {one_of(ACTIVATIONS, self.activation)}")
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         return feed_forward_init(rng, dim, self.hidden or dim)
@@ -54,7 +113,13 @@ class FeedForward:
     def forward(
         self, p: Any, x: Array, *, rate: float = 0.0, rng: Any = None
     ) -> tuple[Array, FeedForwardCache]:
-        return feed_forward(p, x, rate=rate, rng=rng)
+        return feed_forward(p, x, activation=self.activation, rate=rate, rng=rng)
 
     def backward(self, p: Any, dy: Array, cache: FeedForwardCache) -> tuple[Array, dict[str, Any]]:
         return feed_forward_backward(p, dy, cache)
+
+
+FEED_FORWARDS: dict[str, Callable[[], PositionWise]] = {
+    **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
+    "swiglu": SwiGLU,
+}

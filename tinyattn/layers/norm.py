@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..backend import Array
 from ..ops import layer_norm, layer_norm_backward
+from .rms_norm import RMSNorm
 
 
 def norm_init(dim: int) -> dict[str, Any]:
@@ -33,6 +35,19 @@ def norm_backward(p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str,
     return dx, {"gamma": dgamma, "beta": dbeta}
 
 
+class Norm(Protocol):
+    """What a block asks of a norm."""
+
+    def init(self, dim: int) -> dict[str, Any]:
+        """Parameters for tokens of this width."""
+
+    def forward(self, p: Any, x: Array) -> tuple[Array, Any]:
+        """-> y, cache. Shapes: x (..., dim) -> y (..., dim)."""
+
+    def backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
+        """-> dx (..., dim), grads shaped like p."""
+
+
 @dataclass(frozen=True)
 class LayerNorm:
     """`norm` as a part of a block."""
@@ -47,3 +62,9 @@ class LayerNorm:
 
     def backward(self, p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str, Any]]:
         return norm_backward(p, dy, cache)
+
+
+NORMS: dict[str, Callable[[float], Norm]] = {        # of eps
+    "layer": LayerNorm,
+    "rms": RMSNorm,
+}

@@ -86,7 +86,7 @@ class NormedHeads(Pair):
 
     @staticmethod
     def suits(part: MultiHead) -> bool:
-        return type(part.mechanism) is Full and not part.position.at_heads
+        return type(part.mechanism) is Full and not part.position.at_heads and part.groups == part.heads
 
     def forward(
         self, p_norm: Any, p: Any, x: Array, *, mask: Mask | Array | None = None, **context: Any
@@ -139,7 +139,7 @@ class NormedFeedForward(Pair):
 
     @staticmethod
     def suits(part: FeedForward) -> bool:
-        return True
+        return part.activation == "relu"
 
     def forward(self, p_norm: Any, p: Any, x: Array, **context: Any) -> tuple[Array, NormCache, DenseCache]:
         inner = p["inner"]

@@ -5,6 +5,7 @@ from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import attention, attention_backward
 from .batch_norm import batch_norm, batch_norm_backward
 from .dropout import dropout, dropout_backward
+from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .gru import gru, gru_backward
@@ -35,6 +36,7 @@ from .positions import (
     sinusoids,
 )
 from .rms_norm import rms_norm, rms_norm_backward
+from .silu import silu, silu_backward
 from .softmax import softmax, softmax_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
@@ -58,6 +60,8 @@ __all__ = [
     "distance_buckets",
     "dropout",
     "dropout_backward",
+    "elu",
+    "elu_backward",
     "embedding",
     "embedding_backward",
     "fused_attention",
@@ -88,6 +92,8 @@ __all__ = [
     "rotary_backward",
     "rotary_tables",
     "sigmoid",
+    "silu",
+    "silu_backward",
     "sinusoids",
     "softmax",
     "softmax_backward",

@@ -1,4 +1,8 @@
-"""Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2)."""
+"""Multi-head attention: several small attentions side by side (Vaswani et al. 2017, section 3.2.2).
+
+Heads of queries may share heads of keys and values: all of them one, which is multi-query attention (Shazeer 2019), or
+each group one of its own, which is grouped-query attention (Ainslie et al. 2023).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import Array
+from ...backend import Array, get_xp
 from ...ops import Mask, as_mask, softmax
 from ...ops.shapes import row_sum, transpose_last
 from ..dense import DenseCache, dense, dense_backward, dense_init
@@ -22,11 +26,14 @@ FULL, NO_POSITION = Full(), NoPosition()
 
 
 def multi_head_init(
-    rng: np.random.Generator, dim: int, *, bias: bool = True, output: bool = True
+    rng: np.random.Generator, dim: int, *, bias: bool = True, output: bool = True, kv_dim: int | None = None
 ) -> dict[str, Any]:
-    """Parameters: query, key, value and, unless `output` is False, output; each {"W": (dim, dim), "b": (dim,)}."""
-    names = ["query", "key", "value"] + (["output"] if output else [])
-    return {name: dense_init(rng, dim, dim, bias) for name in names}
+    """Parameters: query, key, value and, unless `output` is False, output; each {"W": (dim, dim), "b": (dim,)}.
+
+    Keys and values may be narrower: with `kv_dim` their W are (dim, kv_dim).
+    """
+    wide = {"query": dim, "key": kv_dim or dim, "value": kv_dim or dim} | ({"output": dim} if output else {})
+    return {name: dense_init(rng, dim, width, bias) for name, width in wide.items()}
 
 
 class MultiHeadCache(NamedTuple):
@@ -37,6 +44,7 @@ class MultiHeadCache(NamedTuple):
     attended: Any               # what the mechanism remembers
     output: DenseCache | None   # None where there is no output projection
     heads: int
+    kv_heads: int
     mechanism: Mechanism
     position: Position
     own_memory: bool = False    # did tokens take from one another?
@@ -53,6 +61,7 @@ def multi_head_attention(
     memory: Array,
     *,
     heads: int,
+    kv_heads: int | None = None,
     mask: Mask | Array | None = None,
     rate: float = 0.0,
     rng: Any = None,
@@ -64,16 +73,20 @@ def multi_head_attention(
 
     y = concat_h(attention(x Wq_h, memory Wk_h, memory Wv_h)) Wo. The output projection is left out where `p`
     has none, as in SASRec. Dropout falls on the attention weights. Another `mechanism` may stand in attention's place,
-    and a `position` scheme may act on the heads of tokens that stand at `slots`.
+    and a `position` scheme may act on the heads of tokens that stand at `slots`. With `kv_heads` below `heads`, a head
+    of keys and values serves heads / kv_heads of queries in a row, and W_k and W_v are (D, kv_heads D / heads).
 
     Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one of each
     sequence is (B, 1, n, m) -> y (..., n, D), cache.
-    Raises ValueError where heads does not divide D, and for what the mechanism does not take.
+    Raises ValueError where heads does not divide D or kv_heads heads, and for what the mechanism does not take.
     """
+    kv_heads = kv_heads or heads
     q, query = dense(p["query"], x)                             # (..., n, D)
     k, key = dense(p["key"], memory)                            # (..., m, D)
     v, value = dense(p["value"], memory)
-    q, k, v = split(q, heads), split(k, heads), split(v, heads)  # (..., h, n or m, D / h)
+    q, k, v = split(q, heads), split(k, kv_heads), split(v, kv_heads)      # (..., heads of each, n or m, D / h)
+    if kv_heads != heads:
+        k, v = for_each_head(k, heads), for_each_head(v, heads)
     q, k, terms, placed = position.enter(p.get("position"), q, k, slots)
     mask = as_mask(mask)
     mechanism.refuse(mask, terms, dropout=rng is not None and rate > 0)
@@ -81,7 +94,7 @@ def multi_head_attention(
     y, output = merge(out), None                                # (..., n, D)
     if "output" in p:
         y, output = dense(p["output"], y)
-    return y, MultiHeadCache(query, key, value, placed, attended, output, heads, mechanism, position)
+    return y, MultiHeadCache(query, key, value, placed, attended, output, heads, kv_heads, mechanism, position)
 
 
 def multi_head_attention_backward(
@@ -94,6 +107,8 @@ def multi_head_attention_backward(
     dout = split(dy, cache.heads)                               # out was merged: split undoes it
     dq, dk, dv, dterms, own = cache.mechanism.backward(p.get("mechanism"), dout, cache.attended)
     dq, dk, placed = cache.position.enter_backward(p.get("position"), dq, dk, dterms, cache.placed)
+    if cache.kv_heads != cache.heads:
+        dk, dv = sum_of_groups(dk, cache.kv_heads), sum_of_groups(dv, cache.kv_heads)
     dx, grads["query"] = dense_backward(p["query"], merge(dq), cache.query)
     dmemory_k, grads["key"] = dense_backward(p["key"], merge(dk), cache.key)
     dmemory_v, grads["value"] = dense_backward(p["value"], merge(dv), cache.value)
@@ -113,6 +128,7 @@ class MultiHead(Mixer):
     position: Position = field(default=NO_POSITION)
     bias: bool = True            # of the query, key and value projections, and of the output projection
     output: bool = True          # is there an output projection?
+    kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, which heads of queries share
 
     name = "attention"
     takes_memory = True
@@ -123,10 +139,17 @@ class MultiHead(Mixer):
                 raise TypeError(f"{what} is {part!r}, expected a {kind.__name__}, such as an entry of its table, made")
         if self.heads < 1:
             raise ValueError(f"heads is {self.heads}, expected at least 1")
+        if self.groups < 1 or self.heads % self.groups:
+            raise ValueError(f"kv_heads is {self.kv_heads}, expected a divisor of heads, which is {self.heads}")
         for term in sorted(self.position.gives - self.mechanism.takes):
             raise ValueError(
                 f"position {self.position.name} gives a {term}, and mechanism {self.mechanism.name} takes none"
             )
+
+    @property
+    def groups(self) -> int:
+        """Heads of keys and values."""
+        return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
     def takes_dropout(self) -> bool:  # type: ignore[override]
@@ -135,10 +158,11 @@ class MultiHead(Mixer):
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         if dim % self.heads:
             raise ValueError(f"heads = {self.heads} does not divide the dimension {dim}")
-        p = multi_head_init(rng, dim, bias=self.bias, output=self.output)
+        width = dim // self.heads
+        p = multi_head_init(rng, dim, bias=self.bias, output=self.output, kv_dim=self.groups * width)
         own = {
-            "mechanism": self.mechanism.init(rng, self.heads, dim // self.heads),
-            "position": self.position.init_heads(rng, self.heads, dim // self.heads),
+            "mechanism": self.mechanism.init(rng, self.heads, width),
+            "position": self.position.init_heads(rng, self.heads, width),
         }
         return p | {name: part for name, part in own.items() if part}
 
@@ -154,8 +178,8 @@ class MultiHead(Mixer):
         rng: Any = None,
     ) -> tuple[Array, MultiHeadCache]:
         y, cache = multi_head_attention(
-            p, x, x if memory is None else memory, heads=self.heads, mask=mask, rate=rate, rng=rng,
-            mechanism=self.mechanism, position=self.position, slots=slots,
+            p, x, x if memory is None else memory, heads=self.heads, kv_heads=self.groups, mask=mask, rate=rate,
+            rng=rng, mechanism=self.mechanism, position=self.position, slots=slots,
         )  # fmt: skip
         return y, cache._replace(own_memory=memory is None)
 
@@ -180,10 +204,12 @@ class MultiHead(Mixer):
         if as_full is None or self.position.at_heads or is_readable():
             return super().at(p, x, memory, at, mask=mask, slots=slots)
         row = as_full.row(at, memory.shape[1], like=x)
-        return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, mask=row)
+        return attention_of_one(p, gather_rows(x, at), memory, heads=self.heads, kv_heads=self.groups, mask=row)
 
 
-def attention_of_one(p: Any, x: Array, memory: Array, *, heads: int, mask: Array | None = None) -> Array:
+def attention_of_one(
+    p: Any, x: Array, memory: Array, *, heads: int, kv_heads: int | None = None, mask: Array | None = None
+) -> Array:
     """`multi_head_attention` of one query a sequence, without making the sequence's keys and values. For inference.
 
     A query compares itself with a key, and sums values: with one query, W_k and W_v can change sides.
@@ -194,17 +220,21 @@ def attention_of_one(p: Any, x: Array, memory: Array, *, heads: int, mask: Array
     So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
     does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
     """
+    def own(W: Array) -> Array:
+        """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
+        return for_each_head(split(W, kv_heads or heads), heads)
+
     q, _ = dense(p["query"], x)
     q = split(q, heads)                                              # (B, h, 1, d)
     memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(split(p["key"]["W"], heads))              # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
+    s = q @ transpose_last(own(p["key"]["W"]))               # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
     s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
     s *= 1 / math.sqrt(q.shape[-1])
     weights = softmax(s, mask)                                       # (B, h, 1, n)
-    a = weights @ memory @ split(p["value"]["W"], heads)             # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
+    a = weights @ memory @ own(p["value"]["W"])              # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
     a = merge(a)
     if "b" in p["value"]:
-        a += merge(row_sum(weights) * split(p["value"]["b"][None], heads))
+        a += merge(row_sum(weights) * own(p["value"]["b"][None]))
     return dense(p["output"], a)[0] if "output" in p else a
 
 
@@ -220,3 +250,26 @@ def merge(x: Array) -> Array:
     """(..., heads, n, d) -> (..., n, heads d): the inverse of `split`, and so its gradient."""
     *lead, heads, n, dim = x.shape
     return x.swapaxes(-2, -3).reshape(*lead, n, heads * dim)
+
+
+def for_each_head(x: Array, heads: int) -> Array:
+    """Shared heads, once for each head that reads them: head i reads head i g // heads.
+
+    Where all read the same one, or each its own, it is a view, and no copy.
+    Shapes: (..., g, n, d) -> (..., heads, n, d). Raises ValueError where g does not divide heads.
+    """
+    *lead, g, n, d = x.shape
+    if heads % g:
+        raise ValueError(f"kv_heads = {g} does not divide heads = {heads}")
+    if g == heads:
+        return x
+    return get_xp(x).broadcast_to(x[..., None, :, :], (*lead, g, heads // g, n, d)).reshape(*lead, heads, n, d)
+
+
+def sum_of_groups(dx: Array, groups: int) -> Array:
+    """The gradient of `for_each_head`: what several heads read receives the sum of theirs.
+
+    Shapes: (..., heads, n, d) -> (..., groups, n, d).
+    """
+    *lead, heads, n, d = dx.shape
+    return get_xp(dx).sum(dx.reshape(*lead, groups, heads // groups, n, d), axis=-3)

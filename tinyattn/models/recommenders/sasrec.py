@@ -17,18 +17,16 @@ from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import (
     BLOCK_FORMS,
+    FEED_FORWARDS,
     MECHANISMS,
+    NORMS,
     POSITIONS,
     Block,
     BlockCache,
-    LayerNorm,
     MultiHead,
     Position,
     dropout_mask,
     gather_rows,
-    norm,
-    norm_backward,
-    norm_init,
 )
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
@@ -45,9 +43,15 @@ class SASRecOptions(PartOptions, SequenceOptions):
 
     blocks: int = option(2, "number of blocks", at_least=0)
     heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
+    kv_heads: int | None = option(
+        None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
+        "grouped-query attention (default: as many as heads)", at_least=1,
+    )  # fmt: skip
     block_form: str = option("pre", "pre-LN (the paper), post-LN, or the original code's", choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
+    feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     emb_scale: bool | None = option(
         None, "multiply item embeddings by the root of dim (default: in the original code's form)"
     )
@@ -55,9 +59,9 @@ class SASRecOptions(PartOptions, SequenceOptions):
         None, "biases in query, key and value projections (default: in the original code's form)"
     )
     output_projection: bool = option(False, "a projection after the heads are joined, as in the Transformer")
-    last_norm: bool = option(True, "LayerNorm after the last block (the original code; pre-LN needs it)")
+    last_norm: bool = option(True, "a norm after the last block (the original code; pre-LN needs it)")
     user_embedding: bool = option(False, "add an embedding of the user; paper, section III-D")
-    eps: float = option(1e-8, "added to the variance in every LayerNorm (the original code's)", above=0)
+    eps: float = option(1e-8, "added to what every norm divides by, before the root (the original code's)", above=0)
 
     def __post_init__(self) -> None:
         """What the form of the released code brings, unless it was said otherwise."""
@@ -74,7 +78,7 @@ class NetworkCache(NamedTuple):
     batch: Batch
     keep: Array | None              # (B, L, D): dropout on the input
     blocks: list[BlockCache]
-    norm: Any                       # NormCache, or None without a last norm
+    norm: Any                       # the norm's, or None without a last norm
 
 
 @dataclass(kw_only=True)
@@ -91,8 +95,9 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
         mechanism, position = make_parts(self, **PARTS)
-        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection)
-        return Block(heads, self.block_form, LayerNorm(self.eps), rate=self.dropout)
+        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection, self.kv_heads)
+        norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward]()
+        return Block(heads, self.block_form, norm, feed_forward, self.dropout)
 
     @property
     def scheme(self) -> Position:
@@ -109,7 +114,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
             p["positions"] = positions
         p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.blocks)]
         if self.last_norm:
-            p["norm"] = norm_init(self.dim)
+            p["norm"] = self.block.norm.init(self.dim)
         if self.user_embedding:
             p["users"] = np.zeros((self.n_users + 1, self.dim))     # 0: a user of whom nothing has been learned
         return p
@@ -128,7 +133,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
             caches.append(cache)
         last = None
         if self.last_norm:
-            x, last = norm(p["norm"], x, eps=self.eps)
+            x, last = self.block.norm.forward(p["norm"], x)
         if self.user_embedding:
             x = x + embedding(batch.users, p["users"])[:, None, :]
         return x, NetworkCache(batch, keep, caches, last)
@@ -149,7 +154,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         if self.user_embedding:
             grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
-            dh, grads["norm"] = norm_backward(p["norm"], dh, cache.norm)
+            dh, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
         grads["blocks"] = []
         for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
             dh, g = self.block.backward(weights, dh, remembered)
@@ -171,7 +176,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         at = last_position(batch)                                       # only this position is asked for
         h = self.block.forward(p["blocks"][-1], x, at=at, **context)[0] if p["blocks"] else gather_rows(x, at)
         if self.last_norm:
-            h, _ = norm(p["norm"], h, eps=self.eps)
+            h, _ = self.block.norm.forward(p["norm"], h)
         if self.user_embedding:
             h = h + embedding(batch.users, p["users"])[:, None, :]
         return h[:, 0]

@@ -1,0 +1,62 @@
+"""The SiLU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..common import tolerance
+from ..families import elementwise
+from ..property import Property, close, largest, rounding, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("silu", PROPERTIES)
+elementwise(states)
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 3.0)))}
+
+
+@states("rounding", "silu(x) - silu(-x) is x, for σ(x) + σ(-x) = 1", hint="Is σ(0) one half?")
+def odd_part(op: Subject, x: np.ndarray) -> None:
+    close(op(x) - op(-x), x, 2 * tolerance(op.spec, {"x": x}), "silu(x) - silu(-x)")
+
+
+@states("rounding", "the slopes at x and at -x sum to 1", "gradients",
+        hint="The product rule has two terms: σ(x), and x σ(x) (1 - σ(x)).")
+def slopes(op: Subject, x: np.ndarray) -> None:
+    dy = np.ones_like(x)
+    there, back = (op.gradients({"x": side}, dy)["x"] for side in (x, -x))
+    close(there + back, dy, 20 * tolerance(op.spec, {"x": x}), "the sum of slopes")
+
+
+@states("rounding", "far out it is x on the right and 0 on the left, and its gradient 1 and 0", "extremes",
+        hint="exp(-x) of a large negative x is no number: use the side on which exp is below 1.")
+def far_out(op: Subject, x: np.ndarray) -> None:
+    far = np.array([120.0, 2.0**100, -120.0, -(2.0**100)], x.dtype)
+    close(op(far), np.maximum(far, 0), rounding(x.dtype, 1, 1), "y")
+    if "silu_backward" not in op.lacks:
+        dx = op.gradients(op.fit({"x": far}), np.ones_like(far))["x"]
+        close(dx, [1, 1, 0, 0], rounding(x.dtype, 1, 1), "dx")
+
+
+SPEC = Spec(
+    name="silu",
+    says="y = x σ(x), with σ(x) = 1 / (1 + exp(-x))",
+    function="silu",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.silu,
+    wrt=("x",),
+    clauses=("silu(x): x (...), of any finite size",),
+    scale=lambda case: largest(case["x"]),
+)

@@ -1,0 +1,29 @@
+"""The exponential linear unit: the ReLU with a smooth left side (Clevert, Unterthiner & Hochreiter 2016)."""
+
+from ..backend import Array, get_xp
+from .shapes import expect
+
+
+def elu(x: Array, alpha: float = 1.0) -> Array:
+    """y = max(x, 0) + α (exp(min(x, 0)) - 1).
+
+    That is x right of 0 and α (exp(x) - 1) left of it: Clevert, Unterthiner & Hochreiter 2016, equation 15. It goes down to -α, so that the mean of what comes out can
+    be near 0, which a ReLU's cannot. Shapes: x (...) -> y (...).
+    Raises TypeError for dtypes other than float32 / float64.
+    """
+    expect("...", x=x)
+    xp = get_xp(x)
+    left = xp.expm1(xp.minimum(x, 0))                        # expm1: exp(x) - 1 would lose the digits of a small x
+    return xp.maximum(x, 0) + float(alpha) * left            # each side is 0 where the other one holds
+
+
+def elu_backward(dy: Array, x: Array, alpha: float = 1.0) -> Array:
+    """dx = dy ([x > 0] + [x <= 0] α exp(x)).
+
+    Each bracket is 1 where it holds, and 0 elsewhere. Shapes: dy, x (...) -> dx (...). With α = 1 the two sides meet at 0 with the same slope, and there is no kink; with
+    any other α the gradient at 0 is taken from the left.
+    """
+    expect("... ...", dy=dy, x=x)
+    xp = get_xp(x)
+    slope = xp.exp(xp.minimum(x, 0))                         # 1 on the right
+    return dy * xp.where(x > 0, slope, float(alpha) * slope)
