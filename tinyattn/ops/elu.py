@@ -7,8 +7,8 @@ from .shapes import expect
 def elu(x: Array, alpha: float = 1.0) -> Array:
     """y = max(x, 0) + α (exp(min(x, 0)) - 1).
 
-    That is x right of 0 and α (exp(x) - 1) left of it: Clevert, Unterthiner & Hochreiter 2016, equation 15. It goes down to -α, so that the mean of what comes out can
-    be near 0, which a ReLU's cannot. Shapes: x (...) -> y (...).
+    That is x right of 0 and α (exp(x) - 1) left of it: Clevert, Unterthiner & Hochreiter 2016, equation 15. It goes
+    down to -α, so that the mean of what comes out can be near 0, which a ReLU's cannot. Shapes: x (...) -> y (...).
     Raises TypeError for dtypes other than float32 / float64.
     """
     expect("...", x=x)
@@ -20,8 +20,8 @@ def elu(x: Array, alpha: float = 1.0) -> Array:
 def elu_backward(dy: Array, x: Array, alpha: float = 1.0) -> Array:
     """dx = dy ([x > 0] + [x <= 0] α exp(x)).
 
-    Each bracket is 1 where it holds, and 0 elsewhere. Shapes: dy, x (...) -> dx (...). With α = 1 the two sides meet at 0 with the same slope, and there is no kink; with
-    any other α the gradient at 0 is taken from the left.
+    Each bracket is 1 where it holds, and 0 elsewhere. With α = 1 the two sides meet at 0 with the same slope, and there
+    is no kink; with any other α the gradient at 0 is taken from the left. Shapes: dy, x (...) -> dx (...).
     """
     expect("... ...", dy=dy, x=x)
     xp = get_xp(x)
