@@ -107,7 +107,8 @@ def _kept(name: str) -> tuple[Any, str]:
     try:
         return _read(name, path.read_text(encoding="utf-8")), ""
     except Exception as error:
-        return None, f"since {path} cannot be used ({type(error).__name__}: {str(error).splitlines()[:1]})"
+        said = str(error).partition("\n")[0]
+        return None, f"since {path} cannot be used ({type(error).__name__}: {said})"
 
 
 def _read(name: str, text: str) -> Callable[..., Any]:

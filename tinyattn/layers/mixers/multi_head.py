@@ -220,6 +220,7 @@ def attention_of_one(
     So W_k meets one query and W_v one sum, instead of n tokens each. q · b_k is the same for all tokens, and softmax
     does not see it. Shapes: x (B, 1, D), memory (B, n, D), mask onto (B, heads, 1, n) -> y (B, 1, D).
     """
+
     def own(W: Array) -> Array:
         """A head's columns of W_k, W_v or a bias: what it shares with others, once for each."""
         return for_each_head(split(W, kv_heads or heads), heads)
@@ -227,11 +228,11 @@ def attention_of_one(
     q, _ = dense(p["query"], x)
     q = split(q, heads)                                              # (B, h, 1, d)
     memory = memory[:, None]                                         # (B, 1, n, D), the same for all heads
-    s = q @ transpose_last(own(p["key"]["W"]))               # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
+    s = q @ transpose_last(own(p["key"]["W"]))                       # (B, h, 1, d) (h, d, D) -> (B, h, 1, D)
     s = s @ transpose_last(memory)                                   # (B, h, 1, D) (B, 1, D, n) -> (B, h, 1, n)
     s *= 1 / math.sqrt(q.shape[-1])
     weights = softmax(s, mask)                                       # (B, h, 1, n)
-    a = weights @ memory @ own(p["value"]["W"])              # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
+    a = weights @ memory @ own(p["value"]["W"])                      # (B, h, 1, D) (h, D, d) -> (B, h, 1, d)
     a = merge(a)
     if "b" in p["value"]:
         a += merge(row_sum(weights) * own(p["value"]["b"][None]))
