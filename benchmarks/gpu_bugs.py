@@ -58,7 +58,7 @@ BUGS = [
     plain_np("bce_np_log1p", "ops/losses.py", "+ xp.log1p("),
     plain_np("adam_np_sqrt", "training/adam.py", "size = xp.sqrt(v)"),
     plain_np("adam_np_scalar", "training/adam.py", "1 / math.sqrt(1 - beta2**step)", "a float64 scalar widens float32"),
-    plain_np("attention_np_scale", "ops/attention.py", "1 / math.sqrt(max(", "a float64 scalar widens float32"),
+    plain_np("attention_np_scale", "ops/attention/attention.py", "1 / math.sqrt(max(", "a float64 scalar widens float32"),
     Bug("gelu_np_constant", "ops/activations.py", "_SQRT_HALF = math.sqrt(0.5)", "import numpy as np\n_SQRT_HALF = np.float64(0.5) ** 0.5",
         "a float64 scalar widens float32"),
     Bug("causal_mask_on_the_host", "ops/masks.py", "get_xp(like).tri(n, dtype=bool)", "__import__('numpy').tri(n, dtype=bool)",

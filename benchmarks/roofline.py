@@ -26,7 +26,7 @@ from benchmarks.children import Child, tell
 from benchmarks.machine import RESULTS, ROOT, describe, write_readme
 from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops.fused_attention import TILE
+from tinyattn.ops.attention.fused_attention import TILE
 from tinyattn.show.style import BLUE, GREY, ORANGE, figure, in_style, save
 
 RESULT, PAGE, PICTURE = RESULTS / "roofline.json", RESULTS / "roofline.md", ROOT / "figures" / "profile.png"

@@ -366,7 +366,7 @@ def self_lookup(x, W_q, W_k, W_v):
 check("self_lookup", self_lookup)
 
 # %% [markdown]
-# The library's [`attention.py`](../tinyattn/ops/attention.py) has the same lines, and options that later chapters need.
+# The library's [`attention.py`](../tinyattn/ops/attention/attention.py) has the same lines, and options that later chapters need.
 #
 # ## What can come out?
 #

@@ -265,7 +265,7 @@ def my_attention(q, k, v):
 check("my_attention", my_attention)
 
 # %% [markdown]
-# The library's [`attention.py`](../tinyattn/ops/attention.py) has the same lines. It scales $q$ before the product, not the logits after
+# The library's [`attention.py`](../tinyattn/ops/attention/attention.py) has the same lines. It scales $q$ before the product, not the logits after
 # it: $n\,d$ multiplications instead of $n\,m$. The division may also sit in $W_q$, which makes the queries: the code of T5
 # ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) has no $\sqrt d$ in its attention, and starts with a $W_q$ that is smaller by this factor.
 

@@ -208,7 +208,7 @@ def my_attention_backward(dout, q, k, v, p):
 check("my_attention_backward", my_attention_backward)
 
 # %% [markdown]
-# When yours is right, open [`tinyattn/ops/attention.py`](../tinyattn/ops/attention.py): `attention_backward` has these five lines, and
+# When yours is right, open [`tinyattn/ops/attention/attention.py`](../tinyattn/ops/attention/attention.py): `attention_backward` has these five lines, and
 # options of later chapters.
 #
 # The average that softmax's backward subtracts can be had without $dp$, since

@@ -5,7 +5,7 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import gradcheck, oracles
-from tinyattn.ops.window_attention import distance_slots
+from tinyattn.ops.attention.window_attention import distance_slots
 
 
 def drawn(rng, lead, n, d=6, e=4):

@@ -748,7 +748,8 @@ def test_step_by_step():
     assert t.step(99).entry.number == len(t) - 1
     at = t.at("weights")
     lines = str(at).splitlines()
-    assert lines[0].startswith(f"step {at.entry.number} of {len(t) - 1}: attention   tinyattn/ops/attention.py:")
+    source = "tinyattn/ops/attention/attention.py"
+    assert lines[0].startswith(f"step {at.entry.number} of {len(t) - 1}: attention   {source}:")
     marked = [line.split("#")[0].split(maxsplit=2)[2].strip() for line in lines if line.startswith(">")]
     assert marked == ["weights = softmax(s, mask)"]
     assert "softmax > " not in lines[0]

@@ -2,16 +2,28 @@
 
 from ..random import keep_mask
 from .activations import gelu, gelu_backward, relu, relu_backward
-from .attention import attention, attention_backward
+from .attention import (
+    AttentionCache,
+    attention,
+    attention_backward,
+    causal_sum,
+    fused_attention,
+    fused_attention_backward,
+    linear_attention,
+    linear_attention_backward,
+    linear_weights,
+    window_attention,
+    window_attention_backward,
+    window_shape,
+    window_weights,
+)
 from .batch_norm import batch_norm, batch_norm_backward
 from .dropout import dropout, dropout_backward
 from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
-from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .gru import gru, gru_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
-from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
 from .losses import (
     bce_with_logits,
     bce_with_logits_backward,
@@ -38,7 +50,6 @@ from .positions import (
 from .rms_norm import rms_norm, rms_norm_backward
 from .silu import silu, silu_backward
 from .softmax import softmax, softmax_backward
-from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
     "AttentionCache",

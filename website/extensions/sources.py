@@ -1,7 +1,7 @@
 """A page for every source that some page links to, and for every source of an entry: the same link works on a Git host.
 
-docs/block.md links to ../tinyattn/ops/attention.py. A host shows that file; here it is build/site/source/tinyattn/ops/
-attention.py.html. A folder is shown as what is in it, or as its README.md where that is a page.
+docs/block.md links to ../tinyattn/ops/softmax.py. A host shows that file; here it is build/site/source/tinyattn/ops/
+softmax.py.html. A folder is shown as what is in it, or as its README.md where that is a page.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...backend import Array
 from ...ops import AttentionCache, Mask, attention, window_attention, window_attention_backward, window_weights
-from ...ops.window_attention import distance_slots, laid_out, whole
+from ...ops.attention.window_attention import distance_slots, laid_out, whole
 from ...options import option
 from ..dropout_mask import dropout_mask
 from ..readable import is_readable

@@ -12,9 +12,9 @@ That is n / c products of c queries with 2 c keys: time and memory grow with n W
 import math
 from numbers import Integral
 
-from ..backend import Array, get_xp
+from ...backend import Array, get_xp
+from ..shapes import expect, expect_onto, transpose_last
 from .attention import attention, attention_backward
-from .shapes import expect, expect_onto, transpose_last
 
 CHUNK = 16      # at least so many queries a chunk: products of smaller matrices spend their time on being called
 

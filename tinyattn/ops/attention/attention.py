@@ -2,10 +2,10 @@
 
 import math
 
-from ..backend import Array
-from .dropout import dropout, dropout_backward
-from .shapes import expect, expect_onto, transpose_last, unbroadcast
-from .softmax import softmax, softmax_backward
+from ...backend import Array
+from ..dropout import dropout, dropout_backward
+from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from ..softmax import softmax, softmax_backward
 
 
 def attention(

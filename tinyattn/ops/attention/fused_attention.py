@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
-from ..backend import Array, get_xp, is_numpy, overflow_is_meant
+from ...backend import Array, get_xp, is_numpy, overflow_is_meant
+from ..masks import Mask, as_mask
+from ..shapes import expect, expect_onto, row_sum, transpose_last
 from .attention import attention, attention_backward
-from .masks import Mask, as_mask
-from .shapes import expect, expect_onto, row_sum, transpose_last
 
 TILE = 64
 LARGEST = math.exp(50)     # of a sum of exponentials: times what comes after, it stays far inside float32

@@ -14,8 +14,8 @@ of v with a column of ones beside it, and all there is to compute, forward and b
 
 from collections.abc import Callable
 
-from ..backend import Array, get_xp
-from .shapes import expect, expect_onto, row_sum, transpose_last
+from ...backend import Array, get_xp
+from ..shapes import expect, expect_onto, row_sum, transpose_last
 
 CHUNK = 32
 FLOOR = 1e-30      # φ is nowhere less: float32 divides by it still, and exp(-100) it could not
