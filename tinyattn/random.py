@@ -53,13 +53,10 @@ def keep_mask(
     module of the array `like`, or on the host. An entry takes 16 random bits, a quarter of a float's; the rate is
     exact to 2⁻¹⁶. Raises ValueError for a rate outside [0, 1).
     """
-    if not 0 <= rate < 1:
-        raise ValueError(f"keep_mask: rate is {rate}, expected 0 <= rate < 1")
+    threshold = _threshold(rate)
     xp = np if like is None else get_xp(like)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
-    source, rows = rng if isinstance(rng, MaskKeys) else (rng, None)
-    key = int(source.integers(0, 1 << 64, dtype=np.uint64))
-    threshold = min(round(rate * (1 << 16)), (1 << 16) - 1)
+    key, rows = _drawn(rng)
     # Entries of a row are numbered through its tokens and their features: the same numbers in a shorter slice.
     if len(shape) > len(_ODD):
         raise ValueError(f"keep_mask: shape {shape} has {len(shape)} axes, expected at most {len(_ODD)}")
@@ -73,6 +70,69 @@ def keep_mask(
         number = number + place.reshape(size, *(1,) * (len(lead) - axis))
     kept = _mixed(number).view(xp.uint16)[..., :last] >= threshold
     return kept.reshape(shape)
+
+
+class PairMask(NamedTuple):
+    """Dropout of attention weights that is never held whole: any part is made where it is needed, from one integer.
+
+    What it keeps is what `keep_mask(rng, (B, h, n, m), rate)` keeps, drawn from the same place of `rng`.
+    """
+
+    key: int                      # of 64 bits
+    rate: float
+    rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
+
+    def tile(self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array) -> Array:
+        """The part of these queries and keys. Shapes: lead () or (h,) or (B, h), as q has -> (*lead, queries, keys).
+
+        The slices have a start and a stop. Raises ValueError for more than two leading axes.
+        """
+        xp, first = get_xp(like), keys.start // 4
+        number = self._of_queries(lead, xp.arange(queries.start, queries.stop, dtype=xp.uint64), like)
+        fours = xp.arange(first + 1, -(-keys.stop // 4) + 1, dtype=xp.uint64)     # four keys share a hash of 64 bits
+        fours *= _ODD[0]
+        kept = _mixed(number[..., None] + fours).view(xp.uint16) >= _threshold(self.rate)
+        return kept[..., keys.start - 4 * first : keys.stop - 4 * first]
+
+    def pairs(self, lead: tuple[int, ...], queries: Array, keys: Array, like: Array) -> Array:
+        """The part of any queries and keys. Shapes: queries (..., a), keys (..., b), integers -> (*lead, ..., a, b)."""
+        xp = get_xp(like)
+        number = self._of_queries(lead, queries.astype(xp.uint64), like)[..., None]
+        keys = keys.astype(xp.uint64)[..., None, :]
+        bits = _mixed(number + (keys // 4 + 1) * _ODD[0]) >> (keys % 4 * 16)
+        return (bits & 0xFFFF) >= _threshold(self.rate)
+
+    def _of_queries(self, lead: tuple[int, ...], queries: Array, like: Array) -> Array:
+        """What the number of a pair owes to its sequence, head and query: (..., a) -> (*lead, ..., a)."""
+        if len(lead) > 2:
+            raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
+        xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
+        rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
+        ones = (1,) * queries.ndim
+        number = queries * _ODD[3] + self.key
+        number = number + xp.arange(heads, dtype=xp.uint64).reshape(heads, *ones) * _ODD[2]
+        number = number + rows.astype(xp.uint64).reshape(sequences, 1, *ones) * _ODD[1]
+        return number.reshape(*lead, *queries.shape)
+
+
+def pair_mask(rng: np.random.Generator | MaskKeys, rate: float) -> PairMask:
+    """The `PairMask` whose integer comes from `rng`. Raises ValueError for a rate outside [0, 1)."""
+    _threshold(rate)
+    key, rows = _drawn(rng)
+    return PairMask(key, rate, rows)
+
+
+def _drawn(rng: np.random.Generator | MaskKeys) -> tuple[int, Array | None]:
+    """The key of a mask, and whose rows it is for."""
+    source, rows = rng if isinstance(rng, MaskKeys) else (rng, None)
+    return int(source.integers(0, 1 << 64, dtype=np.uint64)), rows
+
+
+def _threshold(rate: float) -> int:
+    """Entries whose 16 bits are below it are dropped."""
+    if not 0 <= rate < 1:
+        raise ValueError(f"dropout: rate is {rate}, expected 0 <= rate < 1")
+    return min(round(rate * (1 << 16)), (1 << 16) - 1)
 
 
 # One odd multiplier an axis, so that each place gets a number of its own; the first is 2⁶⁴ over the golden ratio.
