@@ -108,7 +108,7 @@ SAID = {
     "bigbird": Said("O(n d)", "O(n (w + g + r) d)", None, 1),
     "strided": Said("O(n √n d)", "O(n (l + n / l) d)"),
     "linear": Said("O(n d²)", "2 n d (d + 1)", lambda _, n, d: 2 * n * d * (d + 1), 1),
-    "performer": Said("O(n d²)", "O(n m d)", None, 1),
+    "performer": Said("O(n d²)", "2 n m (2 d + 1)", lambda l, n, d: 2 * n * l.mechanism.features * (2 * d + 1), 1),
     "gru": Said("O(n d²)", "6 n d²", lambda _, n, d: 6 * n * d * d, 1, "O(n)"),
     "convolution": Said("O(k n d²)", "k n d²", lambda m, n, d: m.kernel * n * d * d, 1, "O(log_k n)"),
 }

@@ -7,14 +7,17 @@
 `Counted` is an array of NumPy's, so that the library takes the way that it takes on the host; every result that depends
 on one is one. A product of matrices counts its multiply-adds. What else computes, and a product with a vector, which is
 how the library sums rows, counts the entries that go in or come out, whichever are more. What only moves or reshapes
-counts nothing. Each buffer knows how many calls had to wait for one another before it was complete: an upper bound of
-the sequential steps, because a buffer that is written in parts is read as a whole.
+counts nothing, nor do integers and masks: which pairs there are is no part of what is computed with them.
+
+Each buffer knows how many calls had to wait for one another before it was complete: an upper bound of the sequential
+steps, because a buffer that is written in parts is read as a whole.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -40,6 +43,7 @@ class Counts:
 
 
 _COUNTS: list[Counts] = []
+_LOCK = threading.Lock()  # some ops work on several tiles at once
 
 
 class Counted(np.ndarray):
@@ -58,21 +62,22 @@ class Counted(np.ndarray):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **how: Any) -> Any:
         result = getattr(ufunc, method)(*_plain(inputs), **_plain(how))
+        of_floats = _of_floats(inputs, result)
         if ufunc is np.matmul:
             _count_product(inputs, result)
-        else:
+        elif of_floats:
             _count_entries(inputs, result)
         if method == "at":  # inputs[0] is written, and nothing returned
             _write(inputs[0], inputs)
             return None
-        return _result(result, inputs, how, 1)
+        return _result(result, inputs, how, int(of_floats))
 
     def __array_function__(self, function: Any, kinds: Any, inputs: Any, how: Any) -> Any:
         result = function(*_plain(inputs), **_plain(how))
         if function is np.copyto:
             _write(inputs[0], inputs)
             return None
-        computes = function in PRODUCTS or function.__name__ in COMPUTE
+        computes = (function in PRODUCTS or function.__name__ in COMPUTE) and _of_floats(inputs, result)
         if function in PRODUCTS:
             _count_product(inputs, result, function)
         elif computes:
@@ -110,12 +115,19 @@ def _result(result: Any, inputs: Any, how: dict[str, Any], steps: int) -> Any:
             out.after[0] = max(out.after[0], after)
         return out
     if isinstance(result, tuple | list):
-        return type(result)(_result(part, inputs, how, steps) for part in result)
+        parts = [_result(part, inputs, how, steps) for part in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else type(result)(parts)
     if not isinstance(result, np.ndarray):
         return result
     found = result.view(Counted)
     found.after = next((x.after for x in _arrays(inputs) if not steps and np.may_share_memory(x, result)), [after])
     return found
+
+
+def _of_floats(inputs: Any, result: Any) -> bool:
+    return getattr(getattr(result, "dtype", None), "kind", "") == "f" or any(
+        x.dtype.kind == "f" for x in _arrays(inputs)
+    )
 
 
 def _arrays(inputs: Any) -> Iterator[Counted]:
@@ -132,11 +144,13 @@ def _count_product(inputs: Any, result: Any, function: Any = np.matmul) -> None:
     if min(np.ndim(x) for x in inputs[:2]) < 2:
         _count_entries(inputs, result)
     else:
-        _COUNTS[-1].products += np.size(result) * inputs[0].shape[-1]
+        with _LOCK:
+            _COUNTS[-1].products += np.size(result) * inputs[0].shape[-1]
 
 
 def _count_entries(inputs: Any, result: Any) -> None:
-    _COUNTS[-1].entries += max([np.size(result), *(x.size for x in _arrays(inputs))])
+    with _LOCK:
+        _COUNTS[-1].entries += max([np.size(result), *(x.size for x in _arrays(inputs))])
 
 
 @contextmanager

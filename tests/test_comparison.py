@@ -60,6 +60,8 @@ def test_a_chain_is_what_waits_for_one_another():
         out[0] += 1
         assert chain(out) == 3
         assert chain(np.concatenate([x + 1, x])) == 1
+        assert chain(np.arange(9)[:, None] + np.arange(9) > 3) == 0  # no floats: a mask
+        assert [type(part) for part in np.linalg.qr(np.ones((3, 2)))] == [Counted, Counted]
         with pytest.raises(NotImplementedError, match="write the product with @"):
             np.einsum("ij,jk->ik", x, x)
     assert counts.products == 2 * 4**3
