@@ -1,0 +1,394 @@
+"""What attention, its cheaper variants, recurrence and convolution cost, and what they reach: counted, not quoted.
+
+    python benchmarks/comparison.py
+
+The tables and the figure that are repeated wherever these are compared, of the library's own layers: multiply-adds,
+numbers kept for the backward, and calls that wait for one another are counted while a layer computes
+(benchmarks/counting.py); the receptive field is where its backward gives a gradient that is not zero, and the path
+length is how often that has to be composed; parameters are those of its `init`. Formulas stand beside the counts.
+Writes benchmarks/results/comparison.json and .md and figures/scaling.png. Nothing is timed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, fields
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.counting import chain, counted, counting, kept
+from benchmarks.machine import RESULTS, ROOT, describe
+from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
+from tinyattn.layers.mechanisms.linear import Linear, LinearCache
+from tinyattn.ops import Mask, gru_backward, linear, linear_attention, linear_backward
+from tinyattn.ops import gru as gru_op
+from tinyattn.ops.attention.window_attention import window_shape
+from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
+from tinyattn.tree import leaves, tree_map
+
+RESULT, PAGE, PICTURE = RESULTS / "comparison.json", RESULTS / "comparison.md", ROOT / "figures" / "scaling.png"
+SIZES, WIDTH = (512, 1024, 2048, 4096), 64  # n and d of the counts
+REACHED, NARROW = 128, 8  # n and d of supports
+STEPS = (128, 256, 512)  # n of the longest chain of calls
+RATIOS, WIDTHS = (0.25, 0.5, 1, 2, 4), (32, 64, 128)  # n / d, and d, of whole layers beside a GRU
+KERNEL = 3
+
+
+@dataclass(frozen=True)
+class Convolution(Mixer):
+    """y_t = Σ_j x_{t - j s} W_j + b for j < k, s = `dilation`: causal, zeros before the first token."""
+
+    kernel: int = KERNEL
+    dilation: int = 1
+
+    name = "convolution"
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        limit = np.sqrt(3 / (self.kernel * dim))
+        return {"W": rng.uniform(-limit, limit, (self.kernel * dim, dim)), "b": np.zeros(dim)}
+
+    def forward(self, p: Any, x: Any, memory: Any = None, **context: Any) -> tuple[Any, Any]:
+        padded = np.concatenate([np.zeros((x.shape[0], self._before, x.shape[2]), x.dtype), x], axis=1)
+        wide = np.concatenate([padded[:, first : first + x.shape[1]] for first in self._firsts], axis=-1)
+        return linear(wide, p["W"], p["b"]), wide
+
+    def backward(self, p: Any, dy: Any, cache: Any) -> tuple[Any, None, dict[str, Any]]:
+        dwide, dW, db = linear_backward(dy, cache, p["W"])
+        dpadded = np.zeros((dy.shape[0], self._before + dy.shape[1], dy.shape[2]), dy.dtype)
+        for first, part in zip(self._firsts, np.split(dwide, self.kernel, axis=-1), strict=True):
+            dpadded[:, first : first + dy.shape[1]] += part
+        return dpadded[:, self._before :], None, {"W": dW, "b": db}
+
+    @property
+    def _before(self) -> int:
+        return (self.kernel - 1) * self.dilation
+
+    @property
+    def _firsts(self) -> range:
+        return range(self._before, -1, -self.dilation)
+
+
+@dataclass(frozen=True)
+class RecurrentLinear(Linear):
+    """Linear attention as a recurrence: the state is carried from token to token."""
+
+    def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
+        out, denominator = linear_attention(q, k, v, mask.causal, form="recurrent")
+        return out, LinearCache(q, k, v, out, denominator, mask.causal, None)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What there is to say of a layer beside its counts. `own` gives the multiply-adds of (mixer, n, d), exactly."""
+
+    sources: str
+    formula: str = ""
+    own: Callable[[Any, int, int], int] | None = None
+    grows: float | None = None  # with this power of n
+    path: str = "O(1)"
+
+
+def _window(mixer: Any, n: int, d: int) -> int:
+    chunks, c, width = window_shape(n, mixer.mechanism.window, causal=False)
+    return 2 * chunks * c * width * d
+
+
+SAID = {
+    "full": Said("O(n² d)", "2 n² d", lambda _, n, d: 2 * n * n * d, 2),
+    "window": Said("O(n d)", "2 n · 3 c · d, c = max(w - 1, 16)", _window, 1, "O(n / w)"),
+    "longformer": Said("O(n d)", "O(n (w + g) d)", None, 1),
+    "bigbird": Said("O(n d)", "O(n (w + g + r) d)", None, 1),
+    "strided": Said("O(n √n d)", "O(n (l + n / l) d)"),
+    "linear": Said("O(n d²)", "2 n d (d + 1)", lambda _, n, d: 2 * n * d * (d + 1), 1),
+    "performer": Said("O(n d²)", "2 n m (2 d + 1)", lambda l, n, d: 2 * n * l.mechanism.features * (2 * d + 1), 1),
+    "gru": Said("O(n d²)", "6 n d²", lambda _, n, d: 6 * n * d * d, 1, "O(n)"),
+    "convolution": Said("O(k n d²)", "k n d²", lambda m, n, d: m.kernel * n * d * d, 1, "O(log_k n)"),
+}
+RECURRENT, DILATED = "linear, as a recurrence", "convolution, dilated by k^l"
+SAID[RECURRENT] = Said("O(n d²)", "n d (d + 1), and as much in sums", lambda _, n, d: n * d * (d + 1), 1)
+SAID[DILATED] = SAID["convolution"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A row: a mixer, or for every depth one of its own. `causal`: it goes from the first token to the last only."""
+
+    name: str
+    at: Callable[[int], Mixer]
+    causal: bool = False
+
+    @property
+    def mixer(self) -> Mixer:
+        return self.at(0)
+
+    @property
+    def said(self) -> Said:
+        return SAID.get(self.name, Said(""))
+
+    @property
+    def options(self) -> str:
+        """Those of a mechanism, of a mixer, that are the same at every depth."""
+        parts: list[Any] = [getattr(self.at(depth), "mechanism", self.at(depth)) for depth in (0, 1)]
+        first, second = parts
+        given = [(field.name, getattr(first, field.name)) for field in fields(first)]
+        return ", ".join(f"{name} {value}" for name, value in given if value == getattr(second, name))
+
+    def around(self, n: int, d: int) -> int:
+        """Multiply-adds of the projections of queries, keys, values and results, alike for every mechanism."""
+        return 4 * n * d * d if isinstance(self.mixer, MultiHead) else 0
+
+
+def layers() -> list[Layer]:
+    """Every mechanism of the library, every mixer beside attention, and what the tables compare them with."""
+
+    def alike(name: str, mixer: Mixer, causal: bool = False) -> Layer:
+        return Layer(name, lambda _: mixer, causal)
+
+    return [
+        *(alike(name, MultiHead(1, kind())) for name, kind in MECHANISMS.items()),
+        alike(RECURRENT, MultiHead(1, RecurrentLinear()), causal=True),
+        *(alike(name, kind(), causal=True) for name, kind in MIXERS.items() if kind is not MultiHead),
+        alike("convolution", Convolution(), causal=True),
+        Layer(DILATED, lambda depth: Convolution(dilation=KERNEL**depth), causal=True),
+    ]
+
+
+def parameters(mixer: Mixer, d: int) -> int:
+    return sum(leaf.size for _, leaf in leaves(mixer.init(np.random.default_rng(0), d)))
+
+
+def cost(mixer: Mixer, n: int, d: int, causal: bool) -> dict[str, int]:
+    """Of one forward of one sequence in float32: products, other entries, the chain of calls, numbers kept."""
+    rng = np.random.default_rng(0)
+    p = counted(tree_map(lambda w: w.astype(np.float32), mixer.init(rng, d)))
+    x = counted(rng.standard_normal((1, n, d), dtype=np.float32))
+    with counting() as counts:
+        y, cache = mixer.forward(p, x, mask=Mask(causal=causal))
+    return {"products": counts.products, "entries": counts.entries, "chain": chain(y), "kept": kept(cache, p)}
+
+
+def support(mixer: Mixer, n: int, d: int, causal: bool) -> np.ndarray:
+    """Which inputs an output depends on: (n outputs, n inputs) boolean, from the layer's backward.
+
+    A batch of n times the same sequence, and for the i-th a gradient at output i alone.
+    """
+    rng = np.random.default_rng(0)
+    p = mixer.init(rng, d)
+    x = np.repeat(rng.standard_normal((1, n, d)), n, axis=0)
+    dy = np.zeros_like(x)
+    dy[np.arange(n), np.arange(n)] = rng.standard_normal((n, d))
+    _, cache = mixer.forward(p, x, mask=Mask(causal=causal))
+    return np.any(mixer.backward(p, dy, cache)[0] != 0, axis=-1)
+
+
+def state_step(n: int, d: int) -> np.ndarray:
+    """As `support`, of one step of a GRU: what state t depends on of token t and of state t - 1."""
+    rng = np.random.default_rng(0)
+    x, h0, dh = rng.standard_normal((1, d)), rng.standard_normal(d), rng.standard_normal((1, d))
+    W, U, b, c = (rng.standard_normal(shape) for shape in ((d, 3 * d), (d, 3 * d), 3 * d, 3 * d))
+    dx, *_, dh0 = gru_backward(dh, x, W, U, *gru_op(x, W, U, b, c, h0), h0)
+    return (np.any(dx != 0) * np.eye(n) + np.any(dh0 != 0) * np.eye(n, k=-1)).astype(bool)
+
+
+def hops(supports: Iterable[np.ndarray], goal: np.ndarray) -> int | None:
+    """How many of the supports, one on top of the other, connect all pairs of the goal; None: no more ever will.
+
+    Layers stand in residual blocks, so a token always reaches itself.
+    """
+    reached = np.eye(len(goal), dtype=bool)
+    for depth, found in enumerate(supports, 1):
+        before, reached = reached, ((found | np.eye(len(goal), dtype=bool)).astype(np.float32) @ reached) > 0
+        if np.all(reached[goal]):
+            return depth
+        if np.array_equal(before, reached):
+            return None
+    return None
+
+
+def path(layer: Layer, n: int, d: int) -> tuple[int, int | None]:
+    """The receptive field of one layer, and how many connect every pair; of a GRU, how many steps of its state."""
+    goal = np.tri(n, dtype=bool) if layer.causal else np.ones((n, n), dtype=bool)
+    first = support(layer.mixer, n, d, layer.causal)
+    field = int(first.sum(axis=1).max())
+    if layer.name == "gru":
+        return field, hops((state_step(n, d) for _ in count()), goal)
+    if layer.at(0) is layer.at(1):
+        return field, hops((first for _ in count()), goal)
+    return field, hops((support(layer.at(depth), n, d, layer.causal) for depth in count()), goal)
+
+
+def exponent(sizes: Iterable[int], values: Iterable[float]) -> float:
+    """b of the line through log values = a + b log sizes."""
+    return round(float(np.polyfit(np.log(list(sizes)), np.log(list(values)), 1)[0]), 2) + 0.0  # never -0
+
+
+def measure() -> dict[str, Any]:
+    rows = {}
+    for layer in layers():
+        mixer, takes = layer.mixer, getattr(getattr(layer.mixer, "mechanism", None), "takes", {"causal"})
+        found = [cost(mixer, n, WIDTH, layer.causal) for n in SIZES]
+        causal = found if layer.causal else [cost(mixer, n, WIDTH, True) for n in SIZES if "causal" in takes]
+        field, reached = path(layer, REACHED, NARROW)
+        rows[layer.name] = {
+            "options": layer.options,
+            "causal only": layer.causal,
+            "parameters": parameters(mixer, WIDTH),
+            "own": [row["products"] - layer.around(n, WIDTH) for row, n in zip(found, SIZES, strict=True)],
+            "formula": [layer.said.own(mixer, n, WIDTH) for n in SIZES] if layer.said.own else None,
+            "whole": [row["products"] for row in found],
+            "causal": [row["products"] - layer.around(n, WIDTH) for row, n in zip(causal, SIZES, strict=False)],
+            "entries": [row["entries"] for row in found],
+            "kept": [row["kept"] for row in found],
+            "chain": [cost(mixer, n, WIDTH, layer.causal)["chain"] for n in STEPS],
+            "field": field,
+            "path": reached,
+        }
+        print(f"{layer.name}: counted", file=sys.stderr, flush=True)
+    beside = {str(d): [against_gru(round(r * d), d) for r in RATIOS] for d in WIDTHS}
+    return {"rows": rows, "beside a GRU": beside, "machine": describe()}
+
+
+def against_gru(n: int, d: int) -> float:
+    """Multiply-adds of a whole layer of full attention over those of a GRU."""
+    return cost(MultiHead(1), n, d, False)["products"] / cost(MIXERS["gru"](), n, d, True)["products"]
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    rows, at = result["rows"], SIZES.index(1024)
+    lines = ["# Attention, recurrence, convolution: what each costs, and what it reaches", ""]
+    lines += [
+        f"Counted while the library's own layers compute one sequence of n = {SIZES[at]:,} tokens, d = {WIDTH}, one "
+        "head. Multiply-adds are those of products of matrices; for a form of attention they are what it computes "
+        "between its projections, which are 4 n d² more for all alike. Nothing was timed.",
+        "",
+        "![Multiply-adds against n, and where attention and a GRU cost the same](../../figures/scaling.png)",
+        "",
+        "| | sources | formula | multiply-adds | formula / counted | causal | whole layer | grows with n (theory) "
+        "| other entries | kept numbers | parameters |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        said = SAID.get(name, Said(""))
+        theory = "" if said.grows is None else f" ({said.grows:g})"
+        ratio = "" if row["formula"] is None else f"{row['formula'][at] / row['own'][at]:.3f}"
+        cells = [
+            f"**{name}**" + (f" ({row['options']})" if row["options"] else ""),
+            said.sources,
+            said.formula,
+            _short(row["own"][at]),
+            ratio,
+            _short(row["causal"][at]) if row["causal"] else "",
+            _short(row["whole"][at]),
+            f"n^{exponent(SIZES, row['own']):.2f}{theory}",
+            _short(row["entries"][at]),
+            f"{_short(row['kept'][at])}, n^{exponent(SIZES, row['kept']):.2f}",
+            f"{row['parameters']:,}",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    lines += [
+        "",
+        f"Calls that wait for one another, at n = {STEPS[-1]}; and from the backward's gradients, at n = {REACHED}, "
+        "how many tokens an output of one layer depends on, and how many layers connect every pair (causal: every "
+        "token with all before it).",
+        "",
+        "| | calls one after the other | grow with n | receptive field | layers until all are connected | sources |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        reached = "never" if row["path"] is None else str(row["path"]) + (" steps of its state" * (name == "gru"))
+        calls = f"{row['chain'][-1]:,} | n^{exponent(STEPS, row['chain']):.2f}"
+        lines.append(f"| **{name}** | {calls} | {row['field']} | {reached} | {SAID.get(name, Said('')).path} |")
+    lines += ["", "## Which is cheaper, attention or recurrence?", ""]
+    lines += ["Multiply-adds of a whole layer of full attention, over those of a GRU of the same width:", ""]
+    lines += ["| n / d | " + " | ".join(map(str, RATIOS)) + " |", "|---|" + "---|" * len(RATIOS)]
+    lines += [
+        f"| d {d} | " + " | ".join(f"{x:.3f}" for x in found) + " |" for d, found in result["beside a GRU"].items()
+    ]
+    return "\n".join([*lines, "", HOW.strip(), "", _made(result["machine"]), ""])
+
+
+def _short(x: float) -> str:
+    return f"{x / 1e6:,.2f} M"
+
+
+def _made(machine: dict[str, Any]) -> str:
+    return (
+        f"Made by `python benchmarks/comparison.py` (Python {machine['python']}, NumPy {machine['numpy']}, commit "
+        f"{machine['commit']}, {machine['date']}); counts are the same on every machine."
+    )
+
+
+HOW = """
+A layer of attention with its four projections takes 4 n d² + 2 n² d, a GRU 6 n d²: attention is the cheaper one as long
+as n < d, and recurrence where n > d. (It is often told the other way round: [errata](../../docs/errata.md).)
+
+## How
+
+Arrays that count (`benchmarks/counting.py`) go through the library's layers, which take the way that they take on the
+host. What they compute can be more than what a formula asks for: a window of w keys on either side is computed in
+chunks of c queries and 3 c keys; causal full attention in tiles of 64 queries, each with the keys that its last query
+may see. `sources` is what the tables of encyclopedias and surveys say. They leave out constants and what they hold to
+be constant: the window, the global and the random keys (w, g, r) of sparse attention, the number m of Performer's
+features, which is d only where m = d is taken. A formula that begins with O stands for work that depends on the
+mechanism's options; the other formulas are exact, and a test holds the counts to them.
+
+Other entries are those that exponentials, sums, comparisons and the like read or give, one call after the other. Kept
+numbers are what the layer's cache holds for its backward, each buffer once, without parameters. The longest chain
+of calls is an upper bound of the sequential steps (a buffer that is written in parts is read as a whole); it is a
+constant for what is computed at once, grows as log n where sums are taken by doubling, and as n in a recurrence. A
+convolution is causal here and gathers its k tokens for one product. "Dilated" is the stack in which layer l skips
+k^l - 1 tokens between those that it reads: this one is O(log_k n) deep, and the plain one O(n / k).
+"""
+
+
+@in_style
+def draw(result: dict[str, Any]) -> Any:
+    """Multiply-adds against n, and whole layers beside a GRU. -> matplotlib figure."""
+    from matplotlib.ticker import FuncFormatter, NullLocator
+
+    made, (left, right) = figure(1, 2, size=(8.4, 5.0))
+    colours, dashes, markers = (BLUE, ORANGE, GREEN, GREY), ("-", "--", ":", "-."), "osD^vP*Xh<>"
+    for i, (name, row) in enumerate(result["rows"].items()):
+        if name == DILATED:  # the same numbers as the plain one's
+            continue
+        theory = SAID.get(name, Said("")).grows
+        label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" (theory {theory:g})")
+        how = {"color": colours[i % 4], "linestyle": dashes[(i // 4 + i) % 4], "marker": markers[i % len(markers)]}
+        left.loglog(SIZES, row["own"], label=label, markersize=5, **how)
+    left.set(xlabel="n", ylabel="multiply-adds", title=f"One layer without its projections, d = {WIDTH}")
+    for i, (d, found) in enumerate(result["beside a GRU"].items()):
+        size = 12 - 4 * i  # they lie on one another
+        right.loglog(RATIOS, found, dashes[i] + markers[i], color=colours[i], markersize=size, label=f"d = {d}")
+    right.axhline(1, color=GREY, linewidth=0.8)
+    right.axvline(1, color=GREY, linewidth=0.8)
+    right.set(xlabel="n / d", ylabel="full attention / GRU, multiply-adds", title="Whole layers: equal where n = d")
+    right.legend(loc="upper left", fontsize=9)
+    for axis, ticks in ((left.xaxis, SIZES), (right.xaxis, RATIOS), (right.yaxis, (0.7, 0.8, 1, 1.5, 2))):
+        axis.set_ticks(ticks)
+        axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+        axis.set_minor_locator(NullLocator())
+    left.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:,.0f} million"))
+    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    return made
+
+
+def main() -> None:
+    result = measure()
+    RESULTS.mkdir(exist_ok=True)
+    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    PAGE.write_text(page(result))
+    save(draw(result), PICTURE)
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()
