@@ -251,12 +251,13 @@ show_figure(
 # - **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) learns a number for each of 32 *buckets* of distances. Below 16 a
 #   distance has its own. From there on distances share, in steps of equal factors up to 128, and beyond it all have the last bucket:
 #
-# $$\text{bucket} = \min\!\Big(16 + \Big\lfloor 16\, \frac{\ln(r / 16)}{\ln(128 / 16)} \Big\rfloor,\; 31\Big), \qquad r = i - j \ge 16 .$$
+# $$\text{bucket} = \min\!\Big(16 + \Big\lfloor 16\, \frac{\ln((i - j) / 16)}{\ln(128 / 16)} \Big\rfloor,\; 31\Big), \qquad i - j \ge 16 .$$
 #
-# - **Shaw** ([Shaw et al. 2018](https://arxiv.org/abs/1803.02155)) learns a *vector* for each distance, so that the query has a say: $q_i \cdot (k_j + a_r) /
-#   \sqrt d$ with $r = j - i$, clipped to $-K \dots K$. The values have theirs, too: $v_j + b_r$.
+# - **Shaw** ([Shaw et al. 2018](https://arxiv.org/abs/1803.02155)) learns a *vector* for each distance, so that the query has a say: $q_i \cdot (k_j + a_c) /
+#   \sqrt d$, where $c$ is $j - i$ clipped to $-K \dots K$. The values have theirs, too: $v_j + b_c$.
 # - **Transformer-XL** ([Dai et al. 2019](https://arxiv.org/abs/1901.02860)) makes such vectors from the sinusoids of the distance,
-#   $R_{i-j} W_R$, and learns two more vectors, which every query has in common: $(q_i + u) \cdot k_j + (q_i + w) \cdot R_{i-j} W_R$.
+#   $PE_{i-j}\, W_R$ with a learned matrix $W_R$, and has two learned vectors $u$ and $w$ for all queries: $\big((q_i + u) \cdot k_j + (q_i + w) \cdot
+#   (PE_{i-j}\, W_R)\big) / \sqrt d$.
 #
 # ### Exercise `bucket_of_100` (predict the number, ★☆☆, 4 min)
 #
@@ -285,9 +286,9 @@ def alibi_bias(q, k, back, slope=2**-8):  # back (n, n): distances i - j
 
 
 def t5_bias(q, k, back):
-    r = np.maximum(back, 0)  # keys after the query are hidden by the mask
-    shared = 16 + np.floor(16 * np.log(np.maximum(r, 16) / 16) / np.log(128 / 16) + 1e-9)
-    return T[np.where(r < 16, r, np.minimum(shared, 31)).astype(int), 0]
+    far = np.maximum(back, 0)  # keys after the query are hidden by the mask: any bucket will do
+    shared = 16 + np.floor(16 * np.log(np.maximum(far, 16) / 16) / np.log(128 / 16) + 1e-9)
+    return T[np.where(far < 16, far, np.minimum(shared, 31)).astype(int), 0]
 
 
 def shaw_bias(q, k, back):
@@ -295,9 +296,9 @@ def shaw_bias(q, k, back):
 
 
 def xl_bias(q, k, back):
-    R = sinusoids(np.abs(back).ravel(), D).reshape(*back.shape, D)
-    R[..., 0::2] *= np.sign(back)[..., None]  # sin(-a) = -sin a
-    return (k @ u + np.einsum("id,ijd->ij", q + w, R @ W_R)) / math.sqrt(D)
+    PE = sinusoids(np.abs(back).ravel(), D).reshape(*back.shape, D)
+    PE[..., 0::2] *= np.sign(back)[..., None]  # sin(-a) = -sin a
+    return (k @ u + np.einsum("id,ijd->ij", q + w, PE @ W_R)) / math.sqrt(D)
 
 
 n = 40
@@ -445,21 +446,22 @@ print(
 
 
 # %% tags=["hide-output"]
-P = rng.standard_normal((50, D))  # a learned table of 50 slots
-parameters = {"none": 0, "learned": P.size, "sinusoids": 0, "ALiBi": 0, "T5": T.size}
+places = rng.standard_normal((50, D))  # a learned table of 50 slots
+parameters = {"none": 0, "learned": places.size, "sinusoids": 0, "ALiBi": 0, "T5": T.size}
 parameters |= {"Shaw": a.size + b.size, "XL": W_R.size + u.size + w.size, "RoPE": 0}
 
 
 def positioned(name, x, slots):
     """Attention with the scheme `name`. Shapes: x (n, D), slots (n,) -> out (n, D)."""
     if name in ("learned", "sinusoids"):
-        x = x + (P[slots] if name == "learned" else sinusoids(slots, D))
+        x = x + (places[slots] if name == "learned" else sinusoids(slots, D))
     q, k, v = x @ W_q, x @ W_k, x @ W_v
     if name == "RoPE":
         q, k = (rope(z, *rotary_tables(slots, D, float)) for z in (q, k))
     back = slots[:, None] - slots
     biases = {"ALiBi": alibi_bias, "T5": t5_bias, "Shaw": shaw_bias, "XL": xl_bias}
-    out, p = attention(q, k, v, bias=biases[name](q, k, back) if name in biases else None)
+    make = biases.get(name)
+    out, p = attention(q, k, v, bias=make(q, k, back) if make else None)
     if name == "Shaw":
         out = out + np.einsum("ij,ijd->id", p, b[np.clip(-back, -K, K) + K])
     return out
@@ -489,22 +491,16 @@ for name, count in parameters.items():
         (x, slots + 7, slots),
     )
     differences = [np.abs(positioned(name, *given) - out[rows_]).max() for *given, rows_ in others]
-    rows.append(
-        [
-            name,
-            count,
-            *("yes" if d > 1e-3 else "no" if d < 1e-9 else "?" for d in differences),
-            beyond(name),
-        ]
-    )
+    answers = ["yes" if d > 1e-3 else "no" if d < 1e-9 else "?" for d in differences]
+    rows.append([name, count, *answers, beyond(name)])
 table("scheme | parameters | order matters | slots taken along | slots + 7 | slot 60 of 50", rows)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Only *learned* and *sinusoids* say "yes" to all slots + 7. They are **absolute**: they say where a token stands. The others are **relative**: they
-# say how far apart two tokens stand, and a sequence may begin anywhere. "Slots taken along" is "no" everywhere: knowing the order, and being
-# confused by the order of a list, are two things.
+# Only *learned* and *sinusoids* say "yes" to slots + 7. They are **absolute**: they say where a token stands. The others are **relative**: they
+# say how far apart two tokens stand, so a sequence may begin anywhere, and the library counts from each sequence's first token. "Slots taken
+# along" is "no" everywhere: to know the order of tokens is one thing, to depend on the order of a list another.
 #
 # </details>
 #
@@ -636,24 +632,26 @@ show_figure(
     fig,
     "distances",
     "Trained logits against distance: ALiBi falls in a straight line; T5's are low up to distance 11 and jump back up "
-    "in buckets that were never trained; RoPE's wave, and come close to the peak again",
+    "in buckets that were never trained; RoPE's go up and down, and rise above that at distance 1 near distance 39",
 )
 
 # %% [markdown]
 # - **none** knows which symbols have come, and how often; not which came last.
 # - **learned** has no row for slot 12. **Sinusoids** have one, but no gradient ever saw it.
-# - **ALiBi** is a straight line, trained or not: what it can do at 12 it can do at 48. But a token is always nearer to itself than to the one before,
-#   so the model had to learn to overlook its own symbol, and fails where that *is* the answer (next cell).
+# - **ALiBi** is a straight line, trained or not: what it can do at 12 it can do at 48. But its slope is fixed, here at 1/2, so a key at distance 2 still
+#   has $e^{-1/2} = 0.61$ of the weight of one at distance 1, and a key at distance 3 has $0.37$. If these two hold the same symbol, they nearly outvote the
+#   right one (next cell).
 # - **T5** puts distances from 12 on into buckets that no gradient ever reached. They are still at 0, above those that were learned to be low, and
 #   the more there are of them, the less is left for distance 1.
 # - **RoPE** has learned a peak at distance 1 from the angles of 12 distances. Later the hands come round again: here distance 39 has a larger logit than 1.
 
 # %%
-ids = np.random.default_rng(99).integers(V, size=(500, L))
+ids = np.random.default_rng(99).integers(V, size=(2000, L))
 logits, _ = forward("ALiBi", trained["ALiBi"][0], ids)
-right, same = logits[:, 1:].argmax(axis=-1) == ids[:, :-1], ids[:, 1:] == ids[:, :-1]
+right = logits[:, -1].argmax(axis=-1) == ids[:, -2]
+outvoted = (ids[:, -3] == ids[:, -4]) & (ids[:, -3] != ids[:, -2])  # distances 2 and 3 agree
 print(
-    f"ALiBi is right where the symbol before is another: {right[~same].mean():.2f}, the same: {right[same].mean():.2f}"
+    f"ALiBi is right in {right[outvoted].mean():.2f} of these cases, in {right[~outvoted].mean():.2f} of all others"
 )
 T_learned = trained["T5"][0]["T"][:, 0]
 print(
