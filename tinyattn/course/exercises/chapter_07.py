@@ -24,7 +24,8 @@ FAR = 100                    # of bucket_of_100
 def _orders_told_apart() -> tuple[int, int]:
     """Different outputs of the last of five tokens, after one causal attention and after two."""
     x = np.random.default_rng(0).standard_normal((5, 8))
-    mask, found = ops.causal_mask(5, like=x), (set(), set())
+    mask = ops.causal_mask(5, like=x)
+    found: tuple[set[tuple[float, ...]], set[tuple[float, ...]]] = (set(), set())
     for first in permutations(range(4)):
         y = x[[*first, 4]]
         for seen in found:
