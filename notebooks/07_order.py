@@ -5,7 +5,7 @@
 # episodes 1, 2, 3 wants another offer than one who watched 3, 2, 1. But look at attention's formula: nowhere does it say
 # which token comes first. **How does it learn what came first?**
 #
-# **You need**: attention and its backward ([chapter 04](04_attention_backward.ipynb)), the causal mask
+# **You need**: attention ([chapter 01](01_soft_lookup.ipynb)) and its backward ([chapter 04](04_attention_backward.ipynb)), the causal mask
 # ([chapter 05](05_masks.ipynb)), and how a point in the plane is turned by an angle, with cosine and sine.
 #
 # **You will be able to**:
@@ -76,26 +76,23 @@ for sentence in ("dog chased cat", "cat chased dog"):
 #
 # </details>
 #
-# ## On paper: equivariant, not invariant
+# [Chapter 01](01_soft_lookup.ipynb) derived it: with a matrix $P$ that puts rows into another order,
 #
-# A permutation matrix $P$ has a single 1 in each row and column. $P x$ has the rows of $x$ in another order, and
-# $P^\top P = 1$. Permute the tokens and follow the formula: $P x$ has the queries $P q$, the keys $P k$ and the values
-# $P v$. So the logits become $P q\,(P k)^\top = P s P^\top$: their rows *and* their columns move. Softmax treats every row
-# alike, and within a row it does not matter which key stands where: the weights become $P p P^\top$. And so
+# $$f(P x) = P f(x).$$
 #
-# $$P p P^\top \; P v = P\, p\, v = P\, \text{out}.$$
-#
-# A function with $f(Px) = P f(x)$ is called **equivariant** under permutations: permute what goes in, and what comes
-# out is permuted alike. You will often read that attention is permutation *invariant*. That would be $f(Px) = f(x)$,
-# which is another thing. A mean over all tokens is invariant.
+# Attention is **equivariant** under permutations: permute what goes in, and what comes out is permuted alike. Does depth help? Put one
+# equivariant function on another, $g(f(Px)) = g(P f(x)) = P g(f(x))$: no. And what is then *made* of all tokens without regard to their order, such as
+# their mean, cannot differ between the two sentences at all.
 
 # %%
 x = rng.standard_normal((6, D))
-order = rng.permutation(6)
-out, permuted = attend(x), attend(x[order])  # x[order] is P x
-print("equivariant:", np.allclose(permuted, out[order]))
-print("invariant:  ", np.allclose(permuted, out))
-print("the mean of the outputs is invariant:", np.allclose(permuted.mean(axis=0), out.mean(axis=0)))
+order = rng.permutation(6)  # x[order] is P x
+deep, permuted = attend(attend(attend(x))), attend(attend(attend(x[order])))
+print("three attentions, one on another, are equivariant:", np.allclose(permuted, deep[order]))
+print(
+    "the mean over their outputs stays the same:",
+    np.allclose(permuted.mean(axis=0), deep.mean(axis=0)),
+)
 
 # %% [markdown]
 # Equivariance is also a good test. An attention to which nobody gave positions, and which knows an order all the same,
@@ -666,7 +663,7 @@ print(
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | without positions attention is permutation invariant | it is equivariant; a mean over its outputs is invariant |
+# | a deeper stack finds the order by itself | without a mask and positions it is equivariant at every depth |
 # | without positions a Transformer cannot know order | one causal attention: its last token cannot; two told all 24 orders apart |
 # | sinusoids make attention depend on distances | the table's dot products do; after $W_q$ and $W_k$ the logits do not |
 # | relative schemes generalise to longer sequences | in this task ALiBi did; T5 and RoPE went on without an error, and became worse |
