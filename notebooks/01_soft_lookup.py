@@ -502,7 +502,7 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 #
 # </details>
 #
-# So attention does not know what came first. Chapter 07 (to come) adds that to the tokens.
+# So attention does not know what came first. [Chapter 07](07_order.ipynb) adds that.
 #
 # ## Kill two bugs
 #

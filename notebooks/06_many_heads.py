@@ -611,6 +611,5 @@ check("joins_its_heads", joins_its_heads)
 # - With $W_o$ multi-head attention is a sum over heads, so their order means nothing.
 # - Heads can specialise, and need not: attention weights say where a head looks, not what it does.
 #
-# To read: [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), section 3.2.2. Next: [08, the
-# block](08_block.ipynb), what stands around attention. (Chapter 07, order, is to come: here we gave tokens their places
-# by hand.)
+# To read: [Vaswani et al. 2017](https://arxiv.org/abs/1706.03762), section 3.2.2. Next: [07,
+# order](07_order.ipynb): here we gave tokens their places by hand.

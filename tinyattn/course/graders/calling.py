@@ -71,8 +71,10 @@ class Kindly:
             if any(_changed(x, y) for x, y in zip(before, after, strict=True)):
                 self.remarks.add("writes")
             dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
-            if not dtypes or result is None:
-                return result
+            if result is None:
+                return None
+            if not dtypes:  # of whole numbers
+                return self._array(result, np.dtype(float)) if isinstance(result, list) else result
             if self.returns > 1 and isinstance(result, tuple | list):
                 return tuple(self._array(x, dtypes[0]) for x in result)
             one = isinstance(result, tuple) and len(result) == 1
