@@ -104,7 +104,7 @@ class Mask:
             else:
                 parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
         if self.allowed is not None:
-            parts.append(xp.broadcast_to(self.allowed, shape)[(*at, queries, keys)])
+            parts.append(xp.broadcast_to(self.allowed, shape)[at][..., queries, keys])
         found: Array | bool = True
         for part in parts:
             if is_numpy(xp) and part.all():

@@ -25,7 +25,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ...backend import Array, get_xp, is_numpy
+from ...backend import Array, get_xp, is_numpy, overflow_is_meant
 from ...random import PairMask
 from ..masks import Mask, as_mask
 from ..shapes import expect, expect_onto, row_sum, transpose_last
@@ -136,7 +136,7 @@ class _Plan:
         self.c = 1 / math.sqrt(max(d, 1)) if scale is None else float(scale)
         host = is_numpy(get_xp(q))
         self.threads = threads if host else 1
-        self.largest = abs(self.c) * _longest(q) * _longest(k) if host else None
+        self.lengths = (_longest(q), _longest(k)) if host else None
         self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
         self.queries, self.keys = _cut(0, n, tile[0]), _cut(0, k.shape[-2], tile[1])
 
@@ -163,7 +163,10 @@ class _Plan:
 
     def small(self, at: tuple[int, ...]) -> bool:
         """Are all scores of this head so small that e^s needs no running maximum? |c q·k| <= c |q| |k| (Cauchy)."""
-        return self.largest is not None and bool(self.largest[at] < SMALL)
+        if self.lengths is None:
+            return False                                    # on a device: reading it would mean waiting
+        longest_q, longest_k = (float(x[at]) for x in self.lengths)
+        return abs(self.c) * longest_q * longest_k < SMALL
 
     def dropped(self, x: Array, at: tuple[int, ...], some: slice, seen: slice) -> Array:
         """A tile of weights, or of their gradient, times what dropout multiplies it by."""
@@ -184,8 +187,12 @@ class _Plan:
 
 
 def _longest(x: Array) -> Array:
-    """The length of the longest row: (..., n, d) -> (...)."""
-    return get_xp(x).sqrt(get_xp(x).max(row_sum(x * x), axis=(-2, -1), initial=0))
+    """The length of the longest row: (..., n, d) -> (...). Without rows it is 0."""
+    xp = get_xp(x)
+    if not x.shape[-2]:
+        return xp.zeros(x.shape[:-2])
+    with overflow_is_meant():
+        return xp.sqrt(xp.max(row_sum(x * x)[..., 0], axis=-1))
 
 
 def _cut(start: int, stop: int, size: int) -> list[slice]:
