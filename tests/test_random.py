@@ -36,6 +36,8 @@ def test_any_part_of_a_pair_mask_is_what_the_whole_mask_keeps(lead, rows, where)
     mask = pair_mask(again, 0.3)
     for some, seen in ((slice(0, n), slice(0, m)), (slice(2, 7), slice(5, 6)), (slice(3, 3), slice(1, 12))):
         assert np.array_equal(to_numpy(mask.tile(lead, some, seen, like)), whole[..., some, seen])
+        for at in np.ndindex(lead):
+            assert np.array_equal(to_numpy(mask.tile(lead, some, seen, like, at)), whole[at][some, seen])
     i, j = np.array([[0, 10, 3], [4, 4, 1]]), np.array([[12, 0], [5, 7]])
     parts = to_numpy(mask.pairs(lead, xp.asarray(i), xp.asarray(j), like))
     assert np.array_equal(parts, whole[..., i[:, :, None], j[:, None, :]])

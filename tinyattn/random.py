@@ -82,13 +82,16 @@ class PairMask(NamedTuple):
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
 
-    def tile(self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array) -> Array:
+    def tile(
+        self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array, at: tuple[int, ...] | None = None
+    ) -> Array:
         """The part of these queries and keys. Shapes: lead () or (h,) or (B, h), as q has -> (*lead, queries, keys).
 
+        With `at`, an index into the leading axes, of this sequence and head alone: -> (queries, keys).
         The slices have a start and a stop. Raises ValueError for more than two leading axes.
         """
         xp, first = get_xp(like), keys.start // 4
-        number = self._of_queries(lead, xp.arange(queries.start, queries.stop, dtype=xp.uint64), like)
+        number = self._of_queries(lead, xp.arange(queries.start, queries.stop, dtype=xp.uint64), like, at)
         fours = xp.arange(first + 1, -(-keys.stop // 4) + 1, dtype=xp.uint64)     # four keys share a hash of 64 bits
         fours *= _ODD[0]
         kept = _mixed(number[..., None] + fours).view(xp.uint16) >= _threshold(self.rate)
@@ -102,16 +105,21 @@ class PairMask(NamedTuple):
         bits = _mixed(number + (keys // 4 + 1) * _ODD[0]) >> (keys % 4 * 16)
         return (bits & 0xFFFF) >= _threshold(self.rate)
 
-    def _of_queries(self, lead: tuple[int, ...], queries: Array, like: Array) -> Array:
+    def _of_queries(
+        self, lead: tuple[int, ...], queries: Array, like: Array, at: tuple[int, ...] | None = None
+    ) -> Array:
         """What the number of a pair owes to its sequence, head and query: (..., a) -> (*lead, ..., a)."""
         if len(lead) > 2:
             raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
         xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
         rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
-        ones = (1,) * queries.ndim
+        ones, head = (1,) * queries.ndim, xp.arange(heads, dtype=xp.uint64)
+        if at is not None:
+            row, one = (0,) * (2 - len(at)) + tuple(at)
+            rows, head, lead = rows[row : row + 1], head[one : one + 1], ()
         number = queries * _ODD[3] + self.key
-        number = number + xp.arange(heads, dtype=xp.uint64).reshape(heads, *ones) * _ODD[2]
-        number = number + rows.astype(xp.uint64).reshape(sequences, 1, *ones) * _ODD[1]
+        number = number + head.reshape(-1, *ones) * _ODD[2]
+        number = number + rows.astype(xp.uint64).reshape(-1, 1, *ones) * _ODD[1]
         return number.reshape(*lead, *queries.shape)
 
 

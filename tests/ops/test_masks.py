@@ -76,3 +76,21 @@ def test_what_a_mask_refuses_and_leaves_alone():
     assert mask.only_causal
     for more in ({"window": 2}, {"lengths": LENGTHS}, {"allowed": ALLOWED}):
         assert not Mask(causal=True, **more).only_causal
+
+
+def test_a_tile_is_a_part_of_the_mask(rng):
+    """And where all of its pairs are alike it may say so; outside of `reach` no pair is allowed."""
+    lengths = np.array([9, 0, 4])
+    array = rng.random((3, 2, 8, 9)) < 0.3
+    q = np.zeros((3, 2, 8, 1))
+    for mask in (Mask(), Mask(causal=True), Mask(window=3), Mask(causal=True, window=2), Mask(lengths=lengths),
+                 Mask(causal=True, window=4, lengths=lengths, allowed=array), Mask(allowed=array[0, 0])):  # fmt: skip
+        whole = mask.array(8, 9, like=q)
+        whole = np.broadcast_to(True if whole is None else whole, (3, 2, 8, 9))
+        for queries, keys in ((slice(0, 8), slice(0, 9)), (slice(2, 5), slice(1, 4)), (slice(6, 7), slice(0, 2))):
+            for at in [(), (1, 0), (2, 1)]:
+                part, expected = mask.tile(queries, keys, (3, 2, 8, 9), q, at), whole[at][..., queries, keys]
+                assert np.array_equal(np.broadcast_to(part, expected.shape), expected)
+            reach = mask.reach(queries, 9)
+            beyond = np.delete(whole[..., queries, :], np.r_[reach], axis=-1)
+            assert not beyond.any()

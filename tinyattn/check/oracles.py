@@ -9,6 +9,7 @@ import numpy as np
 
 from ..backend import Array
 from ..ops import Mask, as_mask
+from ..random import PairMask
 
 
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
@@ -59,6 +60,15 @@ def fused_attention(
     q: Array, k: Array, v: Array, mask: Mask | Array | None = None, scale: float | None = None
 ) -> Array:
     return attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)[0]
+
+
+def flash_attention(
+    q: Array, k: Array, v: Array, mask: Mask | Array | None = None, keep: PairMask | None = None,
+    scale: float | None = None, tile: Any = None,
+) -> Array:  # fmt: skip
+    """All weights at once. (Without dropout.)"""
+    assert keep is None
+    return fused_attention(q, k, v, mask, scale)
 
 
 def layer_norm(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> tuple[Array, Array, Array]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
 
-from ..backend import Array, get_xp
+from ..backend import Array, get_xp, is_numpy
 
 
 def causal_mask(n: int, like: Array) -> Array:
@@ -70,6 +71,46 @@ class Mask:
                 allowed = xp.broadcast_to(allowed, (len(at), heads, allowed.shape[-2], n))
                 allowed = xp.take_along_axis(allowed, at[:, None, None, None], axis=2)
         return self._rows(at[:, None, None, None], n, allowed, like)
+
+    def reach(self, queries: slice, m: int) -> slice:
+        """From the first to the last of m keys that any of these queries may look at, by the order of tokens alone."""
+        first, stop = 0, m
+        if self.window is not None:
+            first, stop = queries.start - self.window + 1, queries.stop + self.window - 1
+        if self.causal:
+            stop = queries.stop
+        return slice(min(max(first, 0), m), min(max(stop, 0), m))
+
+    def tile(
+        self, queries: slice, keys: slice, shape: tuple[int, ...], like: Array, at: tuple[int, ...] = ()
+    ) -> Array | bool:
+        """The part of these queries and keys of a mask onto `shape`; True or False where all its pairs are alike.
+
+        `at` picks one of what the leading axes hold. Shapes: shape (..., n, m) -> (queries, keys), or with them.
+        """
+        xp = get_xp(like)
+        query, key = xp.arange(queries.start, queries.stop)[:, None], xp.arange(keys.start, keys.stop)
+        far = math.inf if self.window is None else self.window
+        parts = []
+        if self.causal and keys.stop > queries.start + 1:
+            parts.append(key <= query)
+        if queries.stop - 1 - keys.start >= far:
+            parts.append(key > query - far)
+        if not self.causal and keys.stop - 1 - queries.start >= far:
+            parts.append(key < query + far)
+        if self.lengths is not None:
+            if at:
+                parts.append(key < self.lengths[at[0]])
+            else:
+                parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
+        if self.allowed is not None:
+            parts.append(xp.broadcast_to(self.allowed, shape)[at][..., queries, keys])
+        found: Array | bool = True
+        for part in parts:
+            if is_numpy(xp) and part.all():
+                continue
+            found = part if found is True else found & part
+        return False if not isinstance(found, bool) and is_numpy(xp) and not found.any() else found
 
     def _rows(self, query: Array, m: int, allowed: Array | None, like: Array) -> Array | None:
         key, real = get_xp(like).arange(m), self.keys(m, like)

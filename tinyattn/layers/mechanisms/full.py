@@ -14,6 +14,8 @@ from ...ops import (
     attention_backward,
     dropout,
     dropout_backward,
+    flash_attention,
+    flash_attention_backward,
     fused_attention,
     fused_attention_backward,
     relative_values,
@@ -21,9 +23,13 @@ from ...ops import (
     softmax_backward,
 )
 from ...ops.shapes import transpose_last, unbroadcast
+from ...random import PairMask, pair_mask
 from ..dropout_mask import dropout_mask
 from ..readable import is_readable
 from .mechanism import Mechanism
+
+# From so many keys on weights are not kept but made again; benchmarks/results/long_attention.md says what that costs.
+LONG, LONG_WITH_DROPOUT = 2048, 512
 
 
 class FullCache(NamedTuple):
@@ -39,6 +45,22 @@ class FullCache(NamedTuple):
         return self.attended.weights
 
 
+class FlashCache(NamedTuple):
+    q: Array
+    k: Array
+    v: Array
+    out: Array
+    L: Array
+    mask: Mask
+    keep: PairMask | None         # dropout of the weights
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, m), before dropout: made here, and only for who asks."""
+        allowed = self.mask.array(self.q.shape[-2], self.k.shape[-2], like=self.q)
+        return attention(self.q, self.k, self.v, allowed)[1]
+
+
 @dataclass(frozen=True)
 class Full(Mechanism):
     """out = dropout(softmax(q kᵀ / √d + bias, mask)) v; with relative values, v_j + a_{j-i} in the place of v_j."""
@@ -48,20 +70,28 @@ class Full(Mechanism):
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
-    ) -> tuple[Array, FullCache]:
+    ) -> tuple[Array, FullCache | FlashCache]:
         bias, a, n, m = terms.get("bias"), terms.get("relative_values"), q.shape[-2], k.shape[-2]
+        dropping = rng is not None and rate > 0
+        if bias is None and a is None and not is_readable():                    # the same numbers, sooner:
+            if m >= (LONG_WITH_DROPOUT if dropping else LONG):
+                kept = pair_mask(rng, rate) if dropping else None
+                out, L = flash_attention(q, k, v, mask, kept)
+                return out, FlashCache(q, k, v, out, L, mask, kept)
+            if not dropping:
+                out, attended = fused_attention(q, k, v, mask)
+                return out, FullCache(attended)
         keep = dropout_mask(q, (*q.shape[:-1], m), rate, rng)
-        if bias is None and a is None and keep is None and not is_readable():
-            out, attended = fused_attention(q, k, v, mask)                      # the same numbers, sooner
-            return out, FullCache(attended)
         out, weights = attention(q, k, v, mask.array(n, m, like=q), bias, keep, rate)
         if a is not None:
             out += relative_values(dropout(weights, keep, rate), a)
         return out, FullCache(AttentionCache(q, k, v, None, plain=weights), bias, keep, rate, a)
 
     def backward(
-        self, p: Any, dout: Array, cache: FullCache
+        self, p: Any, dout: Array, cache: FullCache | FlashCache
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        if isinstance(cache, FlashCache):
+            return *flash_attention_backward(dout, *cache), {}, {}
         attended, bias, keep, rate, a = cache
         if attended.plain is None:
             return *fused_attention_backward(dout, attended), {}, {}

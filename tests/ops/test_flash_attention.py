@@ -1,0 +1,93 @@
+"""Tiles, threads and memory of `flash_attention`: what its spec does not draw."""
+
+import sys
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.random import PairMask
+
+CAUSAL = ops.Mask(causal=True)
+PLAN = sys.modules["tinyattn.ops.attention.flash_attention"]._Plan      # `ops.attention` is the function
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [CAUSAL, ops.Mask(window=7), ops.Mask(causal=True, window=5, lengths=np.array([40, 9, 0])), "array"],
+    ids=["causal", "window", "lengths", "array"],
+)
+@pytest.mark.parametrize("tile", [(13, 5), (5, 13), (8, 64)])
+def test_tiles_of_every_mask_with_dropout(mask, tile, rng):
+    """Values, gradients, and L, the logarithm of the sum that softmax divides by."""
+    q, k, v, dout = rng.standard_normal((4, 3, 2, 40, 6))
+    mask = rng.random((3, 1, 40, 40)) < 0.1 if isinstance(mask, str) else mask
+    allowed = np.broadcast_to(mask if isinstance(mask, np.ndarray) else mask.array(40, 40, like=q), (3, 2, 40, 40))
+    keep = PairMask(7, 0.25, np.array([4, 0, 2]))
+    whole = keep.tile((3, 2), slice(0, 40), slice(0, 40), q)
+    out, L = ops.flash_attention(q, k, v, mask, keep, tile=tile)
+    expected, weights = ops.attention(q, k, v, allowed, keep=whole, rate=0.25)
+    np.testing.assert_allclose(out, expected, atol=1e-13)
+    with np.errstate(divide="ignore"):
+        sums = np.log(np.sum(np.exp(q @ k.swapaxes(-1, -2) / np.sqrt(6)) * allowed, axis=-1, keepdims=True))
+    np.testing.assert_allclose(L, sums, atol=1e-13)
+    gradients = ops.flash_attention_backward(dout, q, k, v, out, L, mask, keep, tile=tile)
+    theirs = ops.attention_backward(dout, q, k, v, weights, keep=whole, rate=0.25)[:3]
+    for g, other in zip(gradients, theirs, strict=True):
+        np.testing.assert_allclose(g, other, atol=1e-12)
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_change_no_more_than_the_order_of_a_sum(lead, threads, rng):
+    q, k, v, dout = rng.standard_normal((4, *lead, 50, 6))
+    alone, L = ops.flash_attention(q, k, v, CAUSAL, tile=(8, 8))
+    out, other = ops.flash_attention(q, k, v, CAUSAL, tile=(8, 8), threads=threads)
+    assert np.array_equal(out, alone)
+    assert np.array_equal(L, other)
+    theirs = ops.flash_attention_backward(dout, q, k, v, out, L, CAUSAL, tile=(8, 8))
+    gradients = ops.flash_attention_backward(dout, q, k, v, out, L, CAUSAL, tile=(8, 8), threads=threads)
+    for g, expected in zip(gradients, theirs, strict=True):
+        np.testing.assert_allclose(g, expected, atol=1e-14)
+
+
+@pytest.mark.host
+def test_memory_grows_with_n_and_not_with_its_square(rng):
+    """Four times as many tokens: at most four times the memory, beside the same few tiles."""
+    peaks = []
+    for n in (500, 2000):
+        q, k, v, dout = rng.standard_normal((4, n, 4))
+        tracemalloc.start()
+        out, L = ops.flash_attention(q, k, v, CAUSAL, tile=(16, 16))
+        ops.flash_attention_backward(dout, q, k, v, out, L, CAUSAL, tile=(16, 16))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 4 * peaks[0]
+    assert peaks[1] < 2000 * 2000 * 8 / 20
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(
+    ("mask", "computed"),
+    [(None, 64), (CAUSAL, 36), (ops.Mask(causal=True, window=5), 15), (ops.Mask(lengths=np.array([32])), 32),
+     (np.eye(64, dtype=bool), 8), (np.zeros((64, 64), bool), 0)],
+    ids=["all", "causal", "window", "lengths", "diagonal", "none"],
+)  # fmt: skip
+def test_tiles_without_a_pair_are_not_computed(mask, computed, rng, monkeypatch):
+    made = []
+    scores = PLAN.scores
+    monkeypatch.setattr(PLAN, "scores", lambda *a: made.append(1) or scores(*a))
+    q, dout = rng.standard_normal((2, 1, 1, 64, 4))
+    out, L = ops.flash_attention(q, q, q, mask, tile=(8, 8))
+    assert len(made) == computed
+    ops.flash_attention_backward(dout, q, q, q, out, L, mask, tile=(8, 8))
+    assert len(made) == 2 * computed
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("kind", [{"tile": (0, 8)}, {"tile": (8, -1)}, {"threads": 0}])
+def test_what_is_refused(kind, rng):
+    q = rng.standard_normal((4, 2))
+    with pytest.raises(ValueError, match=r"tile is \(.*\) and threads \d, expected at least 1 of each"):
+        ops.flash_attention(q, q, q, **kind)

@@ -1,0 +1,199 @@
+"""Attention in tiles, without ever holding the weights (Dao et al. 2022, algorithms 1 and 4).
+
+`attention` makes n m scores and keeps n m weights for its backward. Here scores are made a tile of queries and keys at
+a time, used, and forgotten: beside q, k, v and out only one number a query is kept.
+
+    online softmax    softmax needs a row's largest score m and the sum l of its exponentials before it can give the
+                      first weight. Tile after tile keeps both for the keys seen so far, with the sum `out` of
+                      exp(s - m) v. Where a tile raises m to m', what was summed before was too large by e^(m' - m):
+
+                          l' = e^(m - m') l + Σ e^(s - m'),   out' = e^(m - m') out + e^(s - m') v
+
+                      and after the last tile out / l is the answer (Milakov & Gimelshein 2018)
+    recomputation     L = m + log l is kept of each row. The backward makes each tile of scores once more, and has its
+                      weights at once: P = e^(s - L)
+    tiles skipped     where the mask allows no pair of a tile, nothing is computed: half of all under a causal mask
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ...backend import Array, get_xp, is_numpy, overflow_is_meant
+from ...random import PairMask
+from ..masks import Mask, as_mask
+from ..shapes import expect, expect_onto, row_sum, transpose_last
+
+SMALL = 40            # sums of e^40 and of e^-40 stay far inside float32's range
+TILE = (256, 512)     # queries and keys: in float32 the scores of a tile and their gradient take 1 MB
+
+
+def flash_attention(
+    q: Array, k: Array, v: Array, mask: Mask | Array | None = None, keep: PairMask | None = None,
+    scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
+) -> tuple[Array, Array]:  # fmt: skip
+    """out = dropout(softmax(c q kᵀ, mask)) v, with c = `scale`, by default 1 / √d, in memory that grows with n + m.
+
+    What `attention` gives, to rounding, for every tiling. Any mask will do; an array of n m pairs is itself what is
+    avoided here, and a `Mask` says as much in a few numbers. Dropout comes from a `PairMask`, which is one integer.
+
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
+    -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.
+    A query that may look at nothing gets zeros, and L = -∞ there. On the host, `threads` above 1 work off tiles side by
+    side. Raises ValueError for shapes that do not fit and for a tile or threads below 1, TypeError for dtypes.
+    """
+    expect("...nd ...md ...me", q=q, k=k, v=v)
+    plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
+    out = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
+    L, kT = xp.full((*q.shape[:-1], 1), -math.inf, dtype=q.dtype), plan.columns(k)
+
+    def of_queries(at: tuple[int, ...], some: slice) -> None:
+        """All keys of a tile of queries. It writes its own rows of out and L."""
+        cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
+        l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
+        small = plan.small(at)
+        m = xp.zeros_like(l) if small else L[at][..., some, :]                 # 0 or -∞
+        for seen, allowed in plan.keys_of(at, some):
+            s = plan.scores(cq, kT[at][..., seen], allowed)
+            if not small:
+                new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))         # m'
+                finite = xp.where(new == -math.inf, 0, new)                    # nothing allowed yet: e^(-∞ - 0) = 0
+                s -= finite
+                before, m = xp.exp(m - finite), new                            # e^(m - m')
+                l *= before
+                o *= before
+            p = xp.exp(s, out=s)                                               # e^(s - m')
+            l += row_sum(p)                                                    # what softmax divides by, undropped
+            o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
+        nobody = l == 0
+        l += nobody                                                            # where nothing is allowed out is 0
+        o /= l
+        L[at][..., some, :] = xp.where(nobody, -math.inf, m + xp.log(l))
+
+    plan.side_by_side(of_queries, [(at, some) for at in plan.heads for some in reversed(plan.queries)])
+    return out, L
+
+
+def flash_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, out: Array, L: Array, mask: Mask | Array | None = None,
+    keep: PairMask | None = None, scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """Gradients of `flash_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
+
+    P = exp(s - L) are the weights, made again, and M what dropout multiplies them by. Then, as in `attention_backward`,
+
+        dv = (P M)ᵀ dout,   dP = (dout vᵀ) M,   ds = P (dP - D),   dq = c ds k,   dk = c dsᵀ q
+
+    and D = Σ_j P_ij dP_ij, which softmax's gradient subtracts, needs no weights: it is dout_i · Σ_j P_ij M_ij v_j, and
+    that is dout_i · out_i.
+    """
+    expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
+    plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
+    dq, D, kT, vT = xp.zeros_like(q), row_sum(dout * out), plan.columns(k), plan.columns(v)
+    L = xp.where(L == -math.inf, math.inf, L)  # noqa: SIM300                  # nothing allowed: P = e^(s - ∞) = 0
+    shares = max(plan.threads // max(len(plan.heads), 1), 1)                   # of a head's queries: heads may be few
+    dks, dvs = (xp.zeros((shares, *x.shape), dtype=x.dtype) for x in (k, v))   # each share adds to its own
+
+    def of_queries(at: tuple[int, ...], share: int) -> None:
+        """Every so many tiles of queries, with all keys that they look at."""
+        dk, dv = dks[share][at], dvs[share][at]
+        for some in plan.queries[share::shares]:
+            cq, dq_, g = q[at][..., some, :] * plan.c, dq[at][..., some, :], dout[at][..., some, :]
+            for seen, allowed in plan.keys_of(at, some):
+                s = plan.scores(cq, kT[at][..., seen], allowed)
+                s -= L[at][..., some, :]
+                p = xp.exp(s, out=s)
+                ds = plan.dropped(g @ vT[at][..., seen], at, some, seen)                           # dP
+                dv[..., seen, :] += transpose_last(plan.dropped(p, at, some, seen)) @ g            # out = (P M) v
+                ds -= D[at][..., some, :]
+                ds *= p
+                dk[..., seen, :] += transpose_last(ds) @ cq                                        # s = (c q) kᵀ
+                dq_ += ds @ k[at][..., seen, :]
+            dq_ *= plan.c
+
+    plan.side_by_side(of_queries, [(at, share) for at in plan.heads for share in range(shares)])
+    return dq, *(x[0] if shares == 1 else xp.sum(x, axis=0) for x in (dks, dvs))
+
+
+class _Plan:
+    """How the work is cut: into heads, on the host one by one, and each into tiles of queries and of keys."""
+
+    def __init__(
+        self, q: Array, k: Array, mask: Mask | Array | None, keep: PairMask | None, scale: float | None,
+        tile: tuple[int, int], threads: int,
+    ) -> None:  # fmt: skip
+        if min(*tile, threads) < 1:
+            raise ValueError(f"flash_attention: tile is {tile} and threads {threads}, expected at least 1 of each")
+        *lead, n, d = q.shape
+        self.shape, self.like, self.keep, self.mask = (*lead, n, k.shape[-2]), q, keep, as_mask(mask)
+        expect_onto(self.shape, bool, like=q, mask=self.mask.allowed)
+        self.c = 1 / math.sqrt(max(d, 1)) if scale is None else float(scale)
+        host = is_numpy(get_xp(q))
+        self.threads = threads if host else 1
+        self.lengths = (_longest(q), _longest(k)) if host else None
+        self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
+        self.queries, self.keys = _cut(0, n, tile[0]), _cut(0, k.shape[-2], tile[1])
+
+    def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
+        """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
+        reach = self.mask.reach(some, self.shape[-1])
+        for seen in self.keys:
+            seen = slice(max(seen.start, reach.start), min(seen.stop, reach.stop))
+            if seen.start < seen.stop:
+                allowed = self.mask.tile(some, seen, self.shape, self.like, at)
+                if allowed is not False:
+                    yield seen, allowed
+
+    def scores(self, cq: Array, kT: Array, allowed: Array | bool) -> Array:
+        """s = c q kᵀ, and -∞ where a query must not look. Shapes: cq (..., a, d), kT (..., d, b) -> (..., a, b)."""
+        s = cq @ kT
+        if allowed is not True:
+            get_xp(s).copyto(s, -math.inf, where=~allowed)
+        return s
+
+    def columns(self, x: Array) -> Array:
+        """The transpose, with rows that lie together: products run faster. Shapes: (..., m, d) -> (..., d, m)."""
+        return get_xp(x).ascontiguousarray(transpose_last(x))
+
+    def small(self, at: tuple[int, ...]) -> bool:
+        """Are all scores of this head so small that e^s needs no running maximum? |c q·k| <= c |q| |k| (Cauchy)."""
+        if self.lengths is None:
+            return False                                    # on a device: reading it would mean waiting
+        longest_q, longest_k = (float(x[at]) for x in self.lengths)
+        return abs(self.c) * longest_q * longest_k < SMALL
+
+    def dropped(self, x: Array, at: tuple[int, ...], some: slice, seen: slice) -> Array:
+        """A tile of weights, or of their gradient, times what dropout multiplies it by."""
+        if self.keep is None:
+            return x
+        lead = self.shape[:-2]
+        kept = self.keep.tile(lead, some, seen, self.like, at if is_numpy(get_xp(x)) else None)
+        return x * kept * (1 / (1 - self.keep.rate))
+
+    def side_by_side(self, work: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> None:
+        """Every item, on as many threads as there may be; matrix products then take one each."""
+        if self.threads == 1:
+            for item in items:
+                work(*item)
+            return
+        with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(lambda item: work(*item), items))                    # raises what an item raised
+
+
+def _longest(x: Array) -> Array:
+    """The length of the longest row: (..., n, d) -> (...). Without rows it is 0."""
+    xp = get_xp(x)
+    if not x.shape[-2]:
+        return xp.zeros(x.shape[:-2])
+    with overflow_is_meant():
+        return xp.sqrt(xp.max(row_sum(x * x)[..., 0], axis=-1))
+
+
+def _cut(start: int, stop: int, size: int) -> list[slice]:
+    return [slice(first, min(first + size, stop)) for first in range(start, stop, size)]
