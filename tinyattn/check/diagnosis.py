@@ -346,6 +346,10 @@ def same_numbers(a: Any, b: Any) -> bool:
         return False
     single = np.float32 in (a.dtype, b.dtype)
     x, y = a.astype(np.float64), b.astype(np.float64)
+    finite = np.isfinite(x) & np.isfinite(y)
+    if not np.array_equal(x[~finite], y[~finite], equal_nan=True):
+        return False
+    x, y = np.where(finite, x, 0), np.where(finite, y, 0)
     tolerance = (3e-4 if single else 1e-8) * max(1.0, float(np.max(np.abs(x))), float(np.max(np.abs(y))))
     return bool(np.max(np.abs(x - y)) <= tolerance)
 

@@ -88,9 +88,9 @@ class Kindly:
                 made = np.array(x)
             except ValueError:  # rows of different lengths
                 return x
-            if made.dtype.kind in "iuf":
+            if made.dtype.kind in "biuf":
                 self.remarks.add("list")
-                x = made.astype(dtype)
+                x = made if made.dtype.kind == "b" else made.astype(dtype)
         if not isinstance(x, np.ndarray | np.number | int | float) or isinstance(x, bool):
             return x
         x = np.asarray(x)

@@ -1,0 +1,206 @@
+"""Answers to the exercises of chapter 16."""
+
+import math
+
+import numpy as np
+
+from tinyattn.course.exercises.chapter_16 import WRONG_LINEAR, WRONG_MASK, WRONG_ONLINE, WRONG_TILE
+
+# --- my_online_softmax ----------------------------------------------------------------------------------------------
+
+
+def with_where(m, l, o, s, v):
+    top = np.maximum(m, np.max(s, axis=1, keepdims=True))
+    shift = np.where(np.isinf(top), 0.0, top)  # float64 for float32
+    e = np.exp(s - shift)
+    factor = np.exp(m - shift)
+    return top, l * factor + np.sum(e, axis=1, keepdims=True), o * factor + e @ v
+
+
+def query_by_query(m, l, o, s, v):
+    m, l, o = m.copy(), l.copy(), o.copy()
+    for i in range(len(s)):
+        top = max(m[i, 0], s[i].max())
+        if top == -np.inf:
+            continue
+        factor, e = math.exp(m[i, 0] - top), np.exp(s[i] - top)
+        m[i], l[i], o[i] = top, factor * l[i] + e.sum(), factor * o[i] + e @ v
+    return m, l, o
+
+
+def key_by_key(m, l, o, s, v):
+    """Tiles of one key."""
+    for j in range(s.shape[1]):
+        one = s[:, j : j + 1]
+        top = np.maximum(m, one)
+        factor = np.where(m == -np.inf, 0, np.exp(m - np.where(top == -np.inf, 0, top)))
+        e = np.where(one == -np.inf, 0, np.exp(one - np.where(top == -np.inf, 0, top)))
+        m, l, o = top, factor * l + e, factor * o + e * v[j]
+    return m, l, o
+
+
+def with_nan_to_num(m, l, o, s, v):
+    top = np.maximum(m, s.max(axis=-1, keepdims=True))
+    e, factor = np.nan_to_num(np.exp(s - top)), np.nan_to_num(np.exp(m - top))
+    return top, factor * l + e.sum(-1, keepdims=True), factor * o + e @ v
+
+
+def in_place(m, l, o, s, v):
+    """Writes into what it is given."""
+    top = np.maximum(m, s.max(axis=1, keepdims=True))
+    finite = np.maximum(top, -1e30)
+    factor = np.exp(m - finite)
+    s -= finite
+    np.exp(s, out=s)
+    l *= factor
+    l += s.sum(axis=1, keepdims=True)
+    o *= factor
+    o += s @ v
+    return [top, l, o]
+
+
+def state_as_a_key(m, l, o, s, v):
+    """What was known is one more key: its logit is m, its weight l."""
+    both = np.concatenate([m, s], axis=1)
+    top = both.max(axis=1, keepdims=True)
+    e = np.exp(both - np.where(top == -np.inf, 0, top))
+    return top, e[:, :1] * l + e[:, 1:].sum(axis=1, keepdims=True), e[:, :1] * o + e[:, 1:] @ v
+
+
+# --- my_tile_gradients ----------------------------------------------------------------------------------------------
+
+
+def five_lines(dout, q, k, v, s, L, D):
+    c = 1 / math.sqrt(q.shape[-1])
+    p = np.exp(s - L)
+    dv = p.T @ dout
+    ds = p * (dout @ v.T - D)
+    return c * ds @ k, c * ds.T @ q, dv
+
+
+def a_quotient(dout, q, k, v, s, L, D):
+    p = np.exp(s) / np.exp(L)
+    ds = (p * (dout @ v.T) - p * D) / np.sqrt(q.shape[1])
+    return [np.dot(ds, k), np.dot(ds.T, q), np.dot(p.T, dout)]
+
+
+def einsums(dout, q, k, v, s, L, D):
+    p = np.exp(s - L)
+    dp = np.einsum("ie,je->ij", dout, v)
+    ds = p * (dp - D) * q.shape[-1] ** -0.5
+    return np.einsum("ij,jd->id", ds, k), np.einsum("ij,id->jd", ds, q), np.einsum("ij,ie->je", p, dout)
+
+
+def pair_by_pair(dout, q, k, v, s, L, D):
+    dq, dk, dv = np.zeros(q.shape), np.zeros(k.shape), np.zeros(v.shape)
+    for i in range(len(q)):
+        for j in range(len(k)):
+            p = math.exp(s[i, j] - L[i, 0])
+            ds = p * (dout[i] @ v[j] - D[i, 0]) / math.sqrt(q.shape[1])
+            dq[i] += ds * k[j]
+            dk[j] += ds * q[i]
+            dv[j] += p * dout[i]
+    return dq, dk, dv
+
+
+def scaled_inputs(dout, q, k, v, s, L, D):
+    root = np.sqrt(np.float64(q.shape[-1]))
+    p = np.exp(s - L)
+    ds = p * (dout @ v.swapaxes(-1, -2) - D)
+    return ds @ (k / root), ds.swapaxes(-1, -2) @ (q / root), p.swapaxes(-1, -2) @ dout
+
+
+# --- repaired_mask --------------------------------------------------------------------------------------------------
+
+
+def _leaky(n, size):
+    block = np.arange(n) // size
+    back = block[:, None] - block
+    return (back == 0) | (back == 1) | (block == 0) | (block == 0)[:, None]
+
+
+def by_tri(n, size):
+    return _leaky(n, size) & np.tri(n, dtype=bool)
+
+
+def by_tril(n, size):
+    return np.tril(_leaky(n, size))
+
+
+def by_indices(n, size):
+    mask = _leaky(n, size)
+    mask[np.triu_indices(n, 1)] = False
+    return mask
+
+
+def by_loops(n, size):
+    """A list of lists."""
+    return [[j <= i and (i // size - j // size < 2 or j < size) for j in range(n)] for i in range(n)]
+
+
+def shorter(n, size):
+    """A global query that may not look ahead looks at its own block only."""
+    i, j = np.arange(n)[:, None], np.arange(n)
+    return (j <= i) & ((j < size) | (i // size - j // size <= 1))
+
+
+def multiplied(n, size):
+    return _leaky(n, size) * np.tril(np.ones((n, n), bool))
+
+
+# --- my_linear_attention --------------------------------------------------------------------------------------------
+
+
+def recurrence(a, b, v):
+    S, z, out = np.zeros((b.shape[1], v.shape[1])), np.zeros(b.shape[1]), []
+    for t in range(len(v)):
+        S += np.outer(b[t], v[t])
+        z += b[t]
+        out.append(a[t] @ S / (a[t] @ z))
+    return np.array(out)
+
+
+def with_a_column_of_ones(a, b, v):
+    c = np.hstack([v, np.ones((len(v), 1))])
+    S, y = 0, np.empty(c.shape)
+    for t in range(len(v)):
+        S = S + b[t][:, None] * c[t]
+        y[t] = a[t] @ S
+    return y[:, :-1] / y[:, -1:]
+
+
+def cumulated(a, b, v):
+    """All states at once."""
+    S, z = np.cumsum(b[:, :, None] * v[:, None, :], axis=0), np.cumsum(b, axis=0)
+    return np.einsum("tr,tre->te", a, S) / np.einsum("tr,tr->t", a, z)[:, None]
+
+
+def parallel(a, b, v):
+    """With the (n, n) array that was not to be made: right, if not what it is about."""
+    p = np.tril(a @ b.T)
+    return p / p.sum(axis=1, keepdims=True) @ v
+
+
+def plain_lists(a, b, v):
+    out = []
+    for t in range(len(v)):
+        weights = [float(a[t] @ b[j]) for j in range(t + 1)]
+        out.append([sum(w * float(v[j, e]) for j, w in enumerate(weights)) / sum(weights) for e in range(v.shape[1])])
+    return out
+
+
+RIGHT = {
+    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key),
+    "my_tile_gradients": (five_lines, a_quotient, einsums, pair_by_pair, scaled_inputs),
+    "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied),
+    "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, parallel, plain_lists),
+}
+WRONG = {
+    name: tuple((wrong, "") for wrong, *_ in all_wrong)
+    for name, all_wrong in (
+        ("my_online_softmax", WRONG_ONLINE),
+        ("my_tile_gradients", WRONG_TILE),
+        ("repaired_mask", WRONG_MASK),
+        ("my_linear_attention", WRONG_LINEAR),
+    )
+}
