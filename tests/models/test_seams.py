@@ -47,21 +47,28 @@ EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) i
 PARTS = list(itertools.product(NORMS, FEED_FORWARDS, (2, 1)))    # the last: heads of keys and values
 
 
-def pairwise(cases):
-    """As few of the cases as have every pair of entries that occurs in any of them."""
-    pairs = {case: set(itertools.combinations(enumerate(case), 2)) for case in cases}
-    left = set().union(*pairs.values())
+def covering(cases, strength):
+    """As few of the cases as have every entry (strength 1), or every pair of entries (2), that any of them has."""
+    has = {case: set(itertools.combinations(enumerate(case), strength)) for case in cases}
+    left = set().union(*has.values())
     found = []
     while left:
-        found.append(max(cases, key=lambda case: len(pairs[case] & left)))
-        left -= pairs[found[-1]]
+        found.append(max(cases, key=lambda case: len(has[case] & left)))
+        left -= has[found[-1]]
     return found
 
 
-DEFAULT = pairwise([three + parts for three in EVERY for parts in PARTS])
-SLOW = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]     # every three
-CASES = [pytest.param(case, id="-".join(map(str, case)), marks=() if case in DEFAULT else pytest.mark.slow)
-         for case in dict.fromkeys(DEFAULT + SLOW)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
+def marks(case):
+    """On the host every pair runs by default, on other devices every entry, and the rest is slow."""
+    return [pytest.mark.slow] * (case not in PAIRS) + [pytest.mark.slow_elsewhere] * (case not in ENTRIES)
+
+
+ALL = [three + parts for three in EVERY for parts in PARTS]
+PAIRS = covering(ALL, 2)
+ENTRIES = covering(PAIRS, 1)
+THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
+CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
+         for case in dict.fromkeys(PAIRS + THREES)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
