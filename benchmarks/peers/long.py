@@ -18,6 +18,7 @@ import numpy as np
 from benchmarks.peers import THREADS, child
 from tinyattn import ops
 from tinyattn.layers import MECHANISMS
+from tinyattn.training.workers import keep_freed_memory
 
 CAUSAL = ops.Mask(causal=True)
 WINDOW = 256             # keys of a query
@@ -29,6 +30,7 @@ class Ours:
     """A mechanism of the library, as a layer calls it."""
 
     def __init__(self, name: str, inputs: list[np.ndarray]) -> None:
+        keep_freed_memory()                                         # as training does
         self.q, self.k, self.v, self.dout = inputs
         self.mechanism = MECHANISMS[name](**OPTIONS.get(name, {}))
         heads, width = self.q.shape[1], self.q.shape[-1]
