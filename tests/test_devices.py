@@ -34,6 +34,7 @@ ALSO = {
     "causal_mask": "ops/test_edges.py",
     "sigmoid": "ops/test_edges.py",
     "causal_sum": "inside linear_attention",
+    "dense_weights": "ops/test_block_sparse_attention.py",
     "linear_weights": "ops/test_linear_attention.py",
     "window_shape": "ops/test_window_attention.py",
     "window_weights": "ops/test_window_attention.py",

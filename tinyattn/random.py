@@ -24,6 +24,7 @@ class Stream(IntEnum):
     DROPOUT = 3
     WORLD = 4
     CANDIDATES = 5
+    BLOCKS = 6
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
@@ -81,6 +82,7 @@ class PairMask(NamedTuple):
     key: int                      # of 64 bits
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
+    heads: tuple[int, int] = (0, 1)     # the first head it is asked for, and the step to the next
 
     def tile(self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array) -> Array:
         """The part of these queries and keys. Shapes: lead () or (h,) or (B, h), as q has -> (*lead, queries, keys).
@@ -110,7 +112,9 @@ class PairMask(NamedTuple):
         rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
         ones = (1,) * queries.ndim
         number = queries * _ODD[3] + self.key
-        number = number + xp.arange(heads, dtype=xp.uint64).reshape(heads, *ones) * _ODD[2]
+        first, step = self.heads
+        of_heads = xp.arange(first, first + step * heads, step, dtype=xp.uint64)
+        number = number + of_heads.reshape(heads, *ones) * _ODD[2]
         number = number + rows.astype(xp.uint64).reshape(sequences, 1, *ones) * _ODD[1]
         return number.reshape(*lead, *queries.shape)
 
