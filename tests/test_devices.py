@@ -35,6 +35,8 @@ ALSO = {
     "sigmoid": "ops/test_edges.py",
     "causal_sum": "inside linear_attention",
     "dense_weights": "ops/test_block_sparse_attention.py",
+    "relative_index": "ops/test_shifted_windows.py",
+    "shifted_windows": "ops/test_shifted_windows.py",
     "linear_weights": "ops/test_linear_attention.py",
     "window_shape": "ops/test_window_attention.py",
     "window_weights": "ops/test_window_attention.py",

@@ -59,6 +59,7 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
+    "relative_index": ((2, X), {}),
     "rotary_tables": ((np.arange(3), 4, np.float64), {}),
     "sigmoid": ((X,), {}),
     "sinusoids": ((np.arange(3), 5, np.float64), {}),
@@ -80,7 +81,7 @@ for form in FORMS:
     block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "glorot"}
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot"}
 
 
 def opposite(name):

@@ -5,6 +5,7 @@ from .block_sparse_attention import block_sparse_attention, block_sparse_attenti
 from .blocks import Blocks, Layout, dense_weights
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
+from .shifted_windows import relative_index, shifted_windows
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
@@ -22,6 +23,8 @@ __all__ = [
     "linear_attention",
     "linear_attention_backward",
     "linear_weights",
+    "relative_index",
+    "shifted_windows",
     "window_attention",
     "window_attention_backward",
     "window_shape",

@@ -79,7 +79,7 @@ def block_sparse_attention_backward(
 
 
 class _Group(NamedTuple):
-    """A group of blocks in the module of the arrays; an empty place reads row 0, and nobody looks at it."""
+    """A group of blocks in the module of the arrays; an empty place, -1, reads the last row, and nobody looks at it."""
 
     queries: Array              # (z, a)
     keys: Array                 # (z, b)
@@ -102,7 +102,7 @@ def _plan(layout: Layout, xp: Any) -> _Plan:
     groups = []
     for of in layout.groups:
         looks = None if of.looks.all() else xp.asarray(of.looks)
-        groups.append(_Group(xp.asarray(np.maximum(of.queries, 0)), xp.asarray(np.maximum(of.keys, 0)), looks))
+        groups.append(_Group(xp.asarray(of.queries), xp.asarray(of.keys), looks))
     queries = np.concatenate([np.zeros(0, int), *(of.queries.reshape(-1) for of in layout.groups)])
     of_queries = np.full(layout.n, len(queries))
     of_queries[queries[queries >= 0]] = np.flatnonzero(queries >= 0)

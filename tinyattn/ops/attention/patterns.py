@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -59,7 +60,8 @@ class Pattern:
 
 @lru_cache(1024)
 def _made(pattern: Pattern, n: int) -> Layout:
-    return Layout(n, n, tuple(of for of in pattern.blocks(n) if of.queries.size))
+    none = np.zeros((0, 1), int)
+    return Layout(n, n, tuple(pattern.blocks(n)) or (Blocks(none, none),))
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def _of_globals(pattern: NearAndGlobal, n: int) -> Layout:
     first = min(pattern.tokens, n)
     m = first if pattern.causal else n
     block = pattern.group(np.arange(first)[None], np.arange(m)[None], n)
-    return Layout(first, m, (block,) if first else ())
+    return Layout(first, m, (block,))
 
 
 @dataclass(frozen=True)
@@ -181,7 +183,7 @@ class BigBird(Pattern):
     def pattern(self, i: Array, j: Array, n: int) -> Array:
         xp, i, j = get_xp(i, j), i // self.size, j // self.size
         seen = (abs(i - j) < self.near) | (i < self.first) | (j < self.first)
-        for drawn in xp.asarray(_drawn(self, -(-n // self.size)).T):
+        for drawn in _columns(self, -(-n // self.size), xp):
             seen = seen | (xp.take(drawn, i) == j) | (xp.take(drawn, j) == i)
         return seen
 
@@ -208,6 +210,12 @@ class BigBird(Pattern):
     def _tokens(self, blocks: np.ndarray) -> np.ndarray:
         """The tokens of these blocks. Shapes: (z, a) -> (z, a · size)."""
         return (blocks[:, :, None] * self.size + np.arange(self.size)).reshape(len(blocks), -1)
+
+
+@lru_cache(64)
+def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
+    """The first that each block draws, the second, .., in the module of the arrays: R of (count,)."""
+    return [xp.asarray(column) for column in _drawn(pattern, count).T.copy()]
 
 
 @lru_cache(64)
