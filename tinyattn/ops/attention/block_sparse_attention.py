@@ -28,9 +28,9 @@ def block_sparse_attention(
     q: Array, k: Array, v: Array, layout: Layout, keys: Array | None = None, bias: Array | None = None,
     keep: PairMask | None = None, scale: float | None = None,
 ) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
-    """out = dropout(softmax(c q kᵀ + bias, mask)) v, with mask = `layout.mask`.
+    """out_z = dropout(softmax(c q_z k_zᵀ + bias, looks_z)) v_z over blocks.
 
-    It is `attention` under that mask, and computes `layout.pairs` scores in the place of n m.
+    Row for row it is `attention` under `layout.mask`, and computes `layout.pairs` scores in the place of n m.
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, none of the padding)
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
@@ -59,8 +59,9 @@ def block_sparse_attention_backward(
     dout: Array, q: Array, k: Array, v: Array, weights: tuple[Array, ...], layout: Layout, bias: Array | None = None,
     keep: PairMask | None = None, scale: float | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
-    """Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
+    """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
 
+    Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
     `attention_backward` on the same blocks. dq is put back as out was; a key has been read by all blocks that have it,
     and what comes back from them is added. No mask is needed: hidden keys have weight 0, and so have empty places.
     """
