@@ -180,6 +180,8 @@ def test_what_a_layout_refuses():
         ((Blocks(two, one), Blocks(one, one)), "query 0 stands in more than one block"),
         ((Blocks(np.array([[1, 1]]), one),), "query 1 stands in more than one block"),
         ((Blocks(one, np.array([[1, -1, 0, -1, 1]])),), "key 1 stands twice in a block"),
+        ((Blocks(one, np.array([[0, -1, 0, -1, 1]])),), "key 0 stands twice in a block"),
+        ((Blocks(one, np.array([0])),), r"queries and keys are \(z, a\) and \(z, b\)"),
         ((Blocks(np.array([[3]]), one),), "query 3 is beyond the 3 there are"),
         ((Blocks(one, np.array([[2]])),), "key 2 is beyond the 2 there are"),
         ((Blocks(one, np.array([[-2]])),), "key -2 is beyond"),
