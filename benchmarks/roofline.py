@@ -48,8 +48,8 @@ LINEAR, SCORES, EXP = "linear maps and what they took in of norms", "attention: 
 GROUPS = {  # the file of a function, or the function: where its time is counted; old names stand in older results
     "ops.linear": LINEAR,
     "ops.norm_linear": LINEAR,
-    "ops.fused_attention._exponentials": EXP,
-    "ops.fused_attention": SCORES,
+    "ops.attention.fused_attention._exponentials": EXP,
+    "ops.attention.fused_attention": SCORES,
     "ops.attention": SCORES,
     "ops.softmax": EXP,
     "ops.layer_norm": "norms: centred and scaled",

@@ -17,6 +17,13 @@ def pytest_xdist_auto_num_workers(config):
     return 0 if config.args_source is config.ArgsSource.ARGS else None  # None: xdist counts the cores
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m 'not slow' takes the slow ones out
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.get_closest_marker("slow_elsewhere") and item.callspec.params.get("device", "cpu") != "cpu":
+            item.add_marker(pytest.mark.slow)
+
+
 def pytest_collection_finish():
     gc.freeze()  # what is there to stay is not searched for garbage, nor copied into every process that is forked
 

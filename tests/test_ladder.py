@@ -73,9 +73,9 @@ def test_a_patch_that_changes_nothing_is_refused():
         with pytest.raises(LookupError, match=r"there is no ops\.embeddings"):
             patch.put("ops.embeddings.sum_rows", lambda original: original)
         with pytest.raises(LookupError, match="TILE is 64 already"):
-            patch.constant("ops.fused_attention.TILE", 64, read_by="_tiles")
+            patch.constant("ops.attention.fused_attention.TILE", 64, read_by="_tiles")
         with pytest.raises(LookupError, match="_scores does not read"):
-            patch.constant("ops.fused_attention.TILE", 32, read_by="_scores")
+            patch.constant("ops.attention.fused_attention.TILE", 32, read_by="_scores")
         patch.put("ops.activations.relu", lambda original: original)
         with pytest.raises(LookupError, match=r"never called: ops\.activations\.relu;"):
             patch.refuse_unused()
@@ -159,8 +159,8 @@ def test_the_profile_counts_calls_and_leaves_no_function_without_a_group(given):
 
 def test_an_op_of_a_file_unknown_to_the_profile_is_a_group_of_its_own():
     assert roofline.group("ops.novelty.novel") == "novelty"
-    assert roofline.group("ops.fused_attention._exponentials") == roofline.EXP
-    assert roofline.group("ops.fused_attention.fused_attention_backward") == roofline.SCORES
+    assert roofline.group("ops.attention.fused_attention._exponentials") == roofline.EXP
+    assert roofline.group("ops.attention.fused_attention.fused_attention_backward") == roofline.SCORES
 
 
 @pytest.mark.parametrize("name", ranking.CONTENDERS)

@@ -24,6 +24,7 @@ class Stream(IntEnum):
     DROPOUT = 3
     WORLD = 4
     CANDIDATES = 5
+    BLOCKS = 6
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
@@ -81,6 +82,7 @@ class PairMask(NamedTuple):
     key: int                      # of 64 bits
     rate: float
     rows: Array | None = None     # (B,) integers, as in `MaskKeys`; None: 0 to B - 1
+    heads: tuple[int, int] = (0, 1)     # the first head it is asked for, and the step to the next
 
     def tile(
         self, lead: tuple[int, ...], queries: slice, keys: slice, like: Array, at: tuple[int, ...] | None = None
@@ -113,7 +115,8 @@ class PairMask(NamedTuple):
             raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
         xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
         rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
-        ones, head = (1,) * queries.ndim, xp.arange(heads, dtype=xp.uint64)
+        ones, (first, step) = (1,) * queries.ndim, self.heads
+        head = xp.arange(first, first + step * heads, step, dtype=xp.uint64)
         if at is not None:
             row, one = (0,) * (2 - len(at)) + tuple(at)
             rows, head, lead = rows[row : row + 1], head[one : one + 1], ()

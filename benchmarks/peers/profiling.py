@@ -153,7 +153,7 @@ class Clock:
 
 
 HELPERS = ("rows", "transpose_last", "row_sum", "column_sum", "unbroadcast")  # their time belongs to the op that asked
-ALSO = ("ops.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
+ALSO = ("ops.attention.fused_attention._exponentials", "models.objectives.bce", "models.objectives.bce_backward",
         "random.generator", "random.keep_mask", "tree.add_to", "data.batches.Batch.slices",
         "training.adam.adam")  # fmt: skip
 

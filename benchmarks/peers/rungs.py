@@ -70,11 +70,11 @@ def readable_attention(patch: Patch) -> None:
         out, weights = attention(q, k, v, as_mask(mask).array(q.shape[-2], k.shape[-2], like=q), scale=scale)
         return out, AttentionCache(q, k, v, scale, plain=weights)  # whose backward is attention_backward
 
-    patch.put("ops.fused_attention.fused_attention", lambda _: plain)
+    patch.put("ops.attention.fused_attention.fused_attention", lambda _: plain)
 
 
 def tiles_of(size: int, patch: Patch) -> None:
-    patch.constant("ops.fused_attention.TILE", size, read_by="_tiles")
+    patch.constant("ops.attention.fused_attention.TILE", size, read_by="_tiles")
 
 
 def add_at_whole_table(patch: Patch) -> None:

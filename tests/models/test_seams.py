@@ -33,7 +33,12 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 DATA = uneven(users=9, items=12, longest=9)
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
 PLACES = list(POSITIONS) + list(SCHEMES)
-OWN = {"window": {"window": 3}}  # options under which a mechanism differs from others on short histories
+OWN = {
+    "window": {"window": 3},
+    "longformer": {"window": 2, "global_tokens": 2},
+    "bigbird": {"block_size": 2, "window_blocks": 1},
+    "strided": {"stride": 2},
+}  # options under which a mechanism differs from others on short histories
 
 
 def suits(mechanism, position, form):
@@ -47,21 +52,28 @@ EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) i
 PARTS = list(itertools.product(NORMS, FEED_FORWARDS, (2, 1)))    # the last: heads of keys and values
 
 
-def pairwise(cases):
-    """As few of the cases as have every pair of entries that occurs in any of them."""
-    pairs = {case: set(itertools.combinations(enumerate(case), 2)) for case in cases}
-    left = set().union(*pairs.values())
+def covering(cases, strength):
+    """As few of the cases as have every entry (strength 1), or every pair of entries (2), that any of them has."""
+    has = {case: set(itertools.combinations(enumerate(case), strength)) for case in cases}
+    left = set().union(*has.values())
     found = []
     while left:
-        found.append(max(cases, key=lambda case: len(pairs[case] & left)))
-        left -= pairs[found[-1]]
+        found.append(max(cases, key=lambda case: len(has[case] & left)))
+        left -= has[found[-1]]
     return found
 
 
-DEFAULT = pairwise([three + parts for three in EVERY for parts in PARTS])
-SLOW = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]     # every three
-CASES = [pytest.param(case, id="-".join(map(str, case)), marks=() if case in DEFAULT else pytest.mark.slow)
-         for case in dict.fromkeys(DEFAULT + SLOW)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
+def marks(case):
+    """On the host every pair runs by default, on other devices every entry, and the rest is slow."""
+    return [pytest.mark.slow] * (case not in PAIRS) + [pytest.mark.slow_elsewhere] * (case not in ENTRIES)
+
+
+ALL = [three + parts for three in EVERY for parts in PARTS]
+PAIRS = covering(ALL, 2)
+ENTRIES = covering(PAIRS, 1)
+THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
+CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
+         for case in dict.fromkeys(PAIRS + THREES)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -238,14 +250,18 @@ def test_lengths_hide_padding_where_the_order_does_not(name, causal, rng):
         assert not weights[..., n:].any()
 
 
+def as_full(mechanism, mask, n):
+    return mechanism.as_full(mask, 2, np.arange(n)[None, :, None], n)
+
+
 @pytest.mark.parametrize("causal", [True, False])
-@pytest.mark.parametrize("name", [n for n, cls in MECHANISMS.items() if cls is not Full and cls().as_full(Mask())])
+@pytest.mark.parametrize("name", [n for n, c in MECHANISMS.items() if c is not Full and as_full(c(), Mask(), 1)])
 def test_what_says_it_is_full_attention_under_a_mask_is_that(name, causal, rng):
     mechanism = MECHANISMS[name](**OWN.get(name, {}))
     p, x = MultiHead(2).init(rng, 6), rng.standard_normal((2, 70, 6))
     mask = Mask(causal, lengths=np.array([70, 33]))
     mine, cache = MultiHead(2, mechanism).forward(p, x, mask=mask)
-    full, exact = MultiHead(2).forward(p, x, mask=mechanism.as_full(mask))
+    full, exact = MultiHead(2).forward(p, x, mask=as_full(mechanism, mask, 70))
     np.testing.assert_allclose(mine, full, rtol=0, atol=1e-12)
     np.testing.assert_allclose(cache.weights, exact.weights, rtol=0, atol=1e-13)
 
@@ -256,7 +272,7 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mechanism": "linear", "position": "distances"}, "position distances gives a bias, and mechanism linear"),
         ({"mechanism": "linear", "block_form": "sasrec"}, "form sasrec drops attention weights, and mechanism linear"),
         ({"mechanism": "full", "window": 3}, "window is 3, an option of mechanism window; mechanism is full"),
-        ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, linear; did you mean window?"),
+        ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, .*; did you mean window?"),
         ({"position": "lerned"}, "position is 'lerned', expected one of .*; did you mean learned?"),
         ({"heads": 2, "kv_heads": 3}, "kv_heads is 3, expected a divisor of heads, which is 2"),
         ({"heads": 2, "kv_heads": 4}, "kv_heads is 4, expected a divisor of heads, which is 2"),
@@ -265,6 +281,12 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"feed_forward": "swigly"}, "expected one of relu, gelu, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected at least 1"),
         ({"mechanism": "window", "window": 2.5}, "window is 2.5, expected a whole number"),
+        ({"mechanism": "longformer", "global_tokens": 7, "maxlen": 6}, "global_tokens is 7, .* at most maxlen, .* 6"),
+        ({"mechanism": "longformer", "global_tokens": -1}, "global_tokens is -1, expected at least 0"),
+        ({"mechanism": "longformer", "position": "t5"}, "t5 gives a bias, and mechanism longformer takes none"),
+        ({"mechanism": "bigbird", "block_size": 0}, "block_size is 0, expected at least 1"),
+        ({"mechanism": "bigbird", "window": 3}, "window is 3, an option of mechanism window; mechanism is bigbird"),
+        ({"mechanism": "strided", "stride": 0}, "stride is 0, expected at least 1"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             SASRecNetwork(n_items=5, **options)

@@ -35,6 +35,7 @@ X, IDS = R.standard_normal((2, 3, 4)), np.array([[1, 0, 2], [2, 2, 4]])
 Q, K, V = R.standard_normal((3, 4)), R.standard_normal((5, 4)), R.standard_normal((5, 2))
 MASK = np.tri(3, 5, 2, dtype=bool)
 KEEP = R.random((2, 3, 4)) < 0.7
+PLACES = np.arange(3)[None]
 LONG = np.random.default_rng(5).standard_normal((70, 3))  # of several chunks
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}
 
@@ -53,10 +54,12 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "alibi": ((3, 4, 2, X), {}),
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
+    "dense_weights": (((R.random((2, 1, 2, 1)),), ops.Layout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))), {}),
     "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
+    "relative_index": ((2, X), {}),
     "rotary_tables": ((np.arange(3), 4, np.float64), {}),
     "sigmoid": ((X,), {}),
     "sinusoids": ((np.arange(3), 5, np.float64), {}),
@@ -78,7 +81,7 @@ for form in FORMS:
     block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "glorot"}
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot"}
 
 
 def opposite(name):

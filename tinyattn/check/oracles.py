@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
@@ -295,6 +296,34 @@ def window_attention(
         for s, j in zip(scores, places, strict=True):
             for c in range(v.shape[-1]):
                 out[at][i, c] += math.exp(s - top) / total * v[at][j, c]
+    return out
+
+
+def block_sparse_attention(
+    q: Array, k: Array, v: Array, layout: Any, keys: Array | None = None, bias: Array | None = None,
+    keep: Any = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    """Block by block and query by query: the softmax over the keys that the query may look at. (Without dropout.)"""
+    assert keep is None
+    d = q.shape[-1]
+    scale = 1 / math.sqrt(d) if scale is None else scale
+    real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for of, at in itertools.product(layout.groups, list(np.ndindex(q.shape[:-2]))):
+        added = np.broadcast_to(0.0 if bias is None else bias, (*q.shape[:-2], *of.looks.shape))
+        for block, row in np.ndindex(of.queries.shape):
+            i = of.queries[block, row]
+            places = [(c, j) for c, j in enumerate(of.keys[block]) if j >= 0 and real[at][j]
+                      and (of.allowed is None or of.allowed[block, row, c])]  # fmt: skip
+            if i < 0 or not places:
+                continue
+            scores = [scale * sum(q[at][i, c] * k[at][j, c] for c in range(d)) + added[at][block, row, place]
+                      for place, j in places]  # fmt: skip
+            top = max(scores)
+            total = sum(math.exp(s - top) for s in scores)
+            for s, (_, j) in zip(scores, places, strict=True):
+                for c in range(v.shape[-1]):
+                    out[at][i, c] += math.exp(s - top) / total * v[at][j, c]
     return out
 
 

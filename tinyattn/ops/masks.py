@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+import operator
 from dataclasses import dataclass
 from numbers import Integral
 
@@ -84,7 +86,7 @@ class Mask:
     def tile(
         self, queries: slice, keys: slice, shape: tuple[int, ...], like: Array, at: tuple[int, ...] = ()
     ) -> Array | bool:
-        """The part of these queries and keys of a mask onto `shape`; True or False where all its pairs are alike.
+        """The part of these queries and keys of a mask onto `shape`; True or False where all are known to be alike.
 
         `at` picks one of what the leading axes hold. Shapes: shape (..., n, m) -> (queries, keys), or with them.
         """
@@ -99,18 +101,18 @@ class Mask:
         if not self.causal and keys.stop - 1 - queries.start >= far:
             parts.append(key < query + far)
         if self.lengths is not None:
-            if at:
+            if at and keys.start >= self.lengths[at[0]]:
+                return False
+            if at and keys.stop > self.lengths[at[0]]:
                 parts.append(key < self.lengths[at[0]])
-            else:
+            if not at:
                 parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
         if self.allowed is not None:
-            parts.append(xp.broadcast_to(self.allowed, shape)[at][..., queries, keys])
-        found: Array | bool = True
-        for part in parts:
-            if is_numpy(xp) and part.all():
-                continue
-            found = part if found is True else found & part
-        return False if not isinstance(found, bool) and is_numpy(xp) and not found.any() else found
+            part = xp.broadcast_to(self.allowed, shape)[at][..., queries, keys]
+            if is_numpy(xp) and not part.any():                 # on a device: to know it would mean waiting
+                return False
+            parts.append(part)
+        return functools.reduce(operator.and_, parts) if parts else True
 
     def _rows(self, query: Array, m: int, allowed: Array | None, like: Array) -> Array | None:
         key, real = get_xp(like).arange(m), self.keys(m, like)

@@ -1,14 +1,20 @@
 """The mechanisms, by name: what happens between the heads' queries, keys and values and what they return."""
 
+from .bigbird import BigBird
 from .full import Full
 from .linear import Linear
+from .longformer import Longformer
 from .mechanism import Mechanism
+from .strided import Strided
 from .window import Window
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "full": Full,
     "window": Window,
+    "longformer": Longformer,
+    "bigbird": BigBird,
+    "strided": Strided,
     "linear": Linear,
 }
 
-__all__ = ["MECHANISMS", "Full", "Linear", "Mechanism", "Window"]
+__all__ = ["MECHANISMS", "BigBird", "Full", "Linear", "Longformer", "Mechanism", "Strided", "Window"]

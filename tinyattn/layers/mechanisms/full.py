@@ -101,7 +101,7 @@ class Full(Mechanism):
         dq, dk, dv, dbias = attention_backward(dout, q, k, v, attended.weights, bias, keep, rate)
         return dq, dk, dv, {} if bias is None else {"bias": dbias}, {}
 
-    def as_full(self, mask: Mask) -> Mask | None:
+    def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
         return mask
 
 

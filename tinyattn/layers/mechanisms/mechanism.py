@@ -55,9 +55,28 @@ class Mechanism:
         """-> dq, dk, dv, the gradients of `terms`, grads shaped like p."""
         raise NotImplementedError
 
-    def as_full(self, mask: Mask) -> Mask | None:
-        """The mask under which full attention gives the same, for one query a sequence; None where there is none."""
+    def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:
+        """The mask under which full attention gives the same, for these queries; None where there is none.
+
+        Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one a sequence; m keys.
+        """
         return None
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Names of a second set of projections, of queries, keys and values, made from the same tokens; or ().
+
+        They are initialised as the first ones are. Their heads come with the terms, under these names, and their
+        gradients go back with the gradients of terms. A position scheme turns them as it turns the first ones.
+        """
+        return ()
+
+    def further_rows(self, n: int, mask: Mask) -> int:
+        """How many tokens, the first of n, the further projections are asked for."""
+        return n
+
+    def refuse_length(self, longest: int) -> None:
+        """Raise ValueError where the options make no sense for sequences of at most so many tokens."""
 
     def refuse(self, mask: Mask, terms: dict[str, Array], dropout: bool) -> None:
         """Raise ValueError for what this mechanism does not take."""

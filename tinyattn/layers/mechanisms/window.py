@@ -47,7 +47,7 @@ class Window(Mechanism):
         n = q.shape[-2]
         keep = dropout_mask(q, (*q.shape[:-1], distance_slots(n, self.window, mask.causal)), rate, rng)
         if is_readable():                                       # what it is, and not how little of it is computed
-            allowed, keep = self.as_full(mask).array(n, n, like=q), _by_pairs(keep, n, mask.causal)
+            allowed, keep = replace(mask, window=self.window).array(n, n, like=q), _by_pairs(keep, n, mask.causal)
             out, weights = attention(q, k, v, allowed, keep=keep, rate=rate)
             return out, FullCache(AttentionCache(q, k, v, None, plain=weights), None, keep, rate)
         out, banded = window_attention(q, k, v, self.window, mask.causal, mask.keys(k.shape[-2], like=k), keep, rate)
@@ -61,7 +61,7 @@ class Window(Mechanism):
         q, k, v, banded, causal, keep, rate = cache
         return *window_attention_backward(dout, q, k, v, banded, self.window, causal, keep, rate), {}, {}
 
-    def as_full(self, mask: Mask) -> Mask:
+    def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask:
         return replace(mask, window=self.window)
 
 

@@ -89,7 +89,9 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         super().__post_init__()
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
-        assert self.block, "makes, and so checks, the parts"
+        mixer = self.block.mixer                # making the parts checks them
+        assert isinstance(mixer, MultiHead)
+        mixer.mechanism.refuse_length(self.maxlen)
 
     @cached_property
     def block(self) -> Block:

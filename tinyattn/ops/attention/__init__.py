@@ -1,16 +1,24 @@
 """Attention, a file a form: as it is defined, arranged for a CPU, and with fewer pairs or none."""
 
 from .attention import attention, attention_backward
+from .block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
+from .blocks import Blocks, Layout, dense_weights
 from .flash_attention import flash_attention, flash_attention_backward
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
+from .shifted_windows import relative_index, shifted_windows
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
     "AttentionCache",
+    "Blocks",
+    "Layout",
     "attention",
     "attention_backward",
+    "block_sparse_attention",
+    "block_sparse_attention_backward",
     "causal_sum",
+    "dense_weights",
     "flash_attention",
     "flash_attention_backward",
     "fused_attention",
@@ -18,6 +26,8 @@ __all__ = [
     "linear_attention",
     "linear_attention_backward",
     "linear_weights",
+    "relative_index",
+    "shifted_windows",
     "window_attention",
     "window_attention_backward",
     "window_shape",

@@ -57,10 +57,10 @@ def flash_attention(
         """All keys of a tile of queries. It writes its own rows of out and L."""
         cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
         l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
-        small = plan.small(at)
+        small, room = plan.small(at), plan.room(at)
         m = xp.zeros_like(l) if small else L[at][..., some, :]                 # 0 or -∞
         for seen, allowed in plan.keys_of(at, some):
-            s = plan.scores(cq, kT[at][..., seen], allowed)
+            s = plan.scores(cq, kT[at][..., seen], allowed, room)
             if not small:
                 new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))         # m'
                 finite = xp.where(new == -math.inf, 0, new)                    # nothing allowed yet: e^(-∞ - 0) = 0
@@ -95,25 +95,29 @@ def flash_attention_backward(
     """
     expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
     plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
-    dq, D, kT, vT = xp.zeros_like(q), row_sum(dout * out), plan.columns(k), plan.columns(v)
-    L = xp.where(L == -math.inf, math.inf, L)  # noqa: SIM300                  # nothing allowed: P = e^(s - ∞) = 0
+    dq, D = xp.zeros_like(q), row_sum(dout * out)
+    L = xp.where(L == -math.inf, 0, L)  # noqa: SIM300                         # nothing allowed: s is -∞, so P is 0
+    cq_L, gD = xp.concatenate([q * plan.c, -L], axis=-1), xp.concatenate([dout, -D], axis=-1)
+    k1T, v1T = plan.columns(_and_one(k)), plan.columns(_and_one(v))            # [c q, -L] [k, 1]ᵀ is s - L at once
     shares = max(plan.threads // max(len(plan.heads), 1), 1)                   # of a head's queries: heads may be few
     dks, dvs = (xp.zeros((shares, *x.shape), dtype=x.dtype) for x in (k, v))   # each share adds to its own
 
     def of_queries(at: tuple[int, ...], share: int) -> None:
         """Every so many tiles of queries, with all keys that they look at."""
-        dk, dv = dks[share][at], dvs[share][at]
+        dk, dv, room, other = dks[share][at], dvs[share][at], plan.room(at), plan.room(at)
         for some in plan.queries[share::shares]:
-            cq, dq_, g = q[at][..., some, :] * plan.c, dq[at][..., some, :], dout[at][..., some, :]
+            cqL, dq_, g = cq_L[at][..., some, :], dq[at][..., some, :], dout[at][..., some, :]
             for seen, allowed in plan.keys_of(at, some):
-                s = plan.scores(cq, kT[at][..., seen], allowed)
-                s -= L[at][..., some, :]
-                p = xp.exp(s, out=s)
-                ds = plan.dropped(g @ vT[at][..., seen], at, some, seen)                           # dP
+                s = plan.scores(cqL, k1T[at][..., seen], allowed, room)
+                p = xp.exp(s, out=s)                                                               # e^(s - L)
+                if keep is None:
+                    ds = _product(gD[at][..., some, :], v1T[at][..., seen], other)                 # dP - D
+                else:
+                    ds = plan.dropped(_product(g, v1T[at][..., :-1, seen], other), at, some, seen)
+                    ds -= D[at][..., some, :]
                 dv[..., seen, :] += transpose_last(plan.dropped(p, at, some, seen)) @ g            # out = (P M) v
-                ds -= D[at][..., some, :]
                 ds *= p
-                dk[..., seen, :] += transpose_last(ds) @ cq                                        # s = (c q) kᵀ
+                dk[..., seen, :] += transpose_last(ds) @ cqL[..., :-1]                             # s = (c q) kᵀ
                 dq_ += ds @ k[at][..., seen, :]
             dq_ *= plan.c
 
@@ -138,21 +142,26 @@ class _Plan:
         self.threads = threads if host else 1
         self.lengths = (_longest(q), _longest(k)) if host else None
         self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
-        self.queries, self.keys = _cut(0, n, tile[0]), _cut(0, k.shape[-2], tile[1])
+        self.tile, self.width, self.queries = tile, tile[1], _cut(0, n, tile[0])
 
     def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
         """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
         reach = self.mask.reach(some, self.shape[-1])
-        for seen in self.keys:
-            seen = slice(max(seen.start, reach.start), min(seen.stop, reach.stop))
-            if seen.start < seen.stop:
-                allowed = self.mask.tile(some, seen, self.shape, self.like, at)
-                if allowed is not False:
-                    yield seen, allowed
+        bend = min(max(some.start, reach.start), reach.stop) if self.mask.causal else reach.stop  # before: all see it
+        for seen in (*_cut(reach.start, bend, self.width), *_cut(bend, reach.stop, self.width)):
+            allowed = self.mask.tile(some, seen, self.shape, self.like, at)
+            if allowed is not False:
+                yield seen, allowed
 
-    def scores(self, cq: Array, kT: Array, allowed: Array | bool) -> Array:
+    def room(self, at: tuple[int, ...]) -> Array:
+        """Memory for a tile of scores, which is used for one tile after the other. Shapes: -> (..., a, b)."""
+        *lead, n, m = self.shape
+        a, b = min(self.tile[0], n), min(self.tile[1], m)
+        return get_xp(self.like).empty((*lead[len(at) :], a, b), dtype=self.like.dtype)
+
+    def scores(self, cq: Array, kT: Array, allowed: Array | bool, room: Array) -> Array:
         """s = c q kᵀ, and -∞ where a query must not look. Shapes: cq (..., a, d), kT (..., d, b) -> (..., a, b)."""
-        s = cq @ kT
+        s = _product(cq, kT, room)
         if allowed is not True:
             get_xp(s).copyto(s, -math.inf, where=~allowed)
         return s
@@ -184,6 +193,16 @@ class _Plan:
             return
         with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda item: work(*item), items))                    # raises what an item raised
+
+
+def _and_one(x: Array) -> Array:
+    """Rows with a 1 at their end: (..., m, d) -> (..., m, d + 1)."""
+    return get_xp(x).concatenate([x, get_xp(x).ones_like(x[..., :1])], axis=-1)
+
+
+def _product(x: Array, y: Array, room: Array) -> Array:
+    """x y, written into `room`. Shapes: (..., a, d), (..., d, b) -> (..., a, b), at most as large as room."""
+    return get_xp(x).matmul(x, y, out=room[..., : x.shape[-2], : y.shape[-1]])
 
 
 def _longest(x: Array) -> Array:

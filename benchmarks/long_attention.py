@@ -1,0 +1,246 @@
+"""One attention over a long sequence: time and memory of forward and backward, the library's forms beside torch's.
+
+    python benchmarks/long_attention.py [--rounds 5] [--sizes 512,...,16384] [--contenders full,flash,...] [--quick]
+
+Causal, d 64. Each contender runs in a process of its own for every n, one after the other, in a new order each round;
+what it computes is held to a reference in float64 before. One head for all of them; more heads for flash and torch's.
+
+Writes benchmarks/results/long_attention.json, which keeps what was measured on each make of CPU, long_attention.md, and
+figures/long_attention.png. With --quick, two small sizes and two rounds, it writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.children import check, in_rounds, refuse, tell
+from benchmarks.comparison import exponent
+from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.peers import THREADS
+from benchmarks.peers.long import CONTENDERS, WINDOW, write
+from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
+
+RESULT, PAGE = RESULTS / "long_attention.json", RESULTS / "long_attention.md"
+PICTURE = ROOT / "figures" / "long_attention.png"
+SIZES = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
+D, SEED, CHECKED = 64, 0, 300
+HEADS = 4  # of the second comparison, of flash with torch's
+UP_TO = {"full": 16_384, "tiles": 16_384, "torch-math": 16_384, "torch-window": 16_384}  # they hold n² numbers
+THEORY = {"full": 2, "tiles": 2, "flash": 2, "torch-math": 2, "torch-flash": 2, "torch-window": 2}  # others: 1
+FITTED = 3  # largest sizes, which an exponent is fitted to
+
+
+def measure(names: list[str], heads: int, n: int, rounds: int) -> dict[str, Any]:
+    """{name: seconds of every round, own MB}."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), heads, n, D)
+        found = in_rounds(names, Path(folder), rounds, SEED, "long")
+    return {name: {"seconds": row["seconds"], "own": row["own"], "pools": row["pools"]} for name, row in found.items()}
+
+
+def refuse_others(names: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder), 2, CHECKED, D)
+        refuse(check(names, Path(folder), "long"))
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = [
+        "# Attention over long sequences",
+        "",
+        "![Time and memory against n](../../figures/long_attention.png)",
+        "",
+    ]
+    for cpu, found in result.items():
+        lines += [f"## {cpu}", "", *_verdicts(found), "", *_table(found), "", *_heads(found), "", _made(found), ""]
+    return "\n".join([*lines, HOW.strip(), ""])
+
+
+def median_ratio(row: dict[str, Any], one: str, other: str) -> float:
+    """The median over rounds of seconds of `one` / seconds of `other`."""
+    return float(np.median(np.array(row[one]["seconds"]) / np.array(row[other]["seconds"])))
+
+
+def _verdicts(found: dict[str, Any]) -> list[str]:
+    """What was to be: flash no slower than torch's from 2,048 on, in 1.2 of its memory; a window 20 times as fast."""
+    lines = []
+    for what, rows in (("one head", found["one"]), (f"{HEADS} heads", found["heads"])):
+        both = {n: row for n, row in rows.items() if {"flash", "torch-flash"} <= row.keys() and int(n) >= 2_048}
+        if both:
+            speed = [median_ratio(row, "torch-flash", "flash") for row in both.values()]
+            memory = [row["flash"]["own"] / max(row["torch-flash"]["own"], 1) for row in both.values()]
+            lines.append(
+                f"- Flash beside torch's, {what}, n {_sizes(both)}: {_times(speed)} as fast (at least 1 was to be, 1.5 "
+                f"is the goal), in {_times(memory)} its memory (1.2 at most was to be)."
+            )
+    row = found["one"].get("16384", {})
+    if {"full", "window"} <= row.keys():
+        lines.append(
+            f"- A window of {WINDOW} at n 16,384 is {median_ratio(row, 'full', 'window'):.0f} times as fast as full "
+            "attention without tiles (20 were to be)."
+        )
+    return lines
+
+
+def _sizes(rows: dict[str, Any]) -> str:
+    sizes = [f"{int(n):,}" for n in rows]
+    return f"{sizes[0]} to {sizes[-1]}" if len(sizes) > 1 else sizes[0]
+
+
+def _times(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.2f} times" if f"{low:.2f}" == f"{high:.2f}" else f"{low:.2f} to {high:.2f} times"
+
+
+def _table(found: dict[str, Any]) -> list[str]:
+    rows = found["one"]
+    sizes = " | ".join(f"n {int(n):,}" for n in rows)
+    lines = [
+        f"| ms, and MB beyond the inputs | {sizes} | time grows with (theory) | memory |",
+        "|---|" + "---|" * (len(rows) + 2),
+    ]
+    for name, (title, _, _) in CONTENDERS.items():
+        points = {int(n): row[name] for n, row in rows.items() if name in row}
+        if points:
+            cells = [_cell(points.get(int(n))) for n in rows]
+            seconds = [np.median(point["seconds"]) for point in points.values()]
+            own = [max(point["own"], 0.1) for point in points.values()]
+            cells.append(f"n^{fitted(points, seconds):.2f} ({THEORY.get(name, 1)})")
+            cells.append(f"n^{fitted(points, own):.2f}")
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _cell(point: dict[str, Any] | None) -> str:
+    return "" if point is None else f"{1e3 * np.median(point['seconds']):,.1f}, {max(point['own'], 0):,.0f}"
+
+
+def fitted(points: Any, values: list[Any]) -> float:
+    return exponent(list(points)[-FITTED:], [float(v) for v in values][-FITTED:])
+
+
+def _heads(found: dict[str, Any]) -> list[str]:
+    rows = found["heads"]
+    if not rows:
+        return []
+    lines = [
+        f"With {HEADS} heads, which torch's backward works off side by side:",
+        "",
+        "| ms, and MB beyond the inputs | " + " | ".join(f"n {int(n):,}" for n in rows) + " |",
+        "|---|" + "---|" * len(rows),
+    ]
+    for name in ("flash", "torch-flash"):
+        lines.append(f"| {CONTENDERS[name][0]} | " + " | ".join(_cell(row.get(name)) for row in rows.values()) + " |")
+    return lines
+
+
+def _made(found: dict[str, Any]) -> str:
+    machine, options = found["machine"], found["options"]
+    torch = f", torch {options['torch']}" if options["torch"] else "; torch: not installed here"
+    return (
+        f"Forward and backward, causal, float32, d {D}, batch 1. Medians of {options['rounds']} rounds; "
+        f"{THREADS} threads. "
+        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}{torch}, "
+        f"{machine['system']}, commit {machine['commit']}, {machine['date']}."
+    )
+
+
+HOW = f"""
+## How
+
+A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
+of those within a round. What each computes at n {CHECKED} was held to float64 before: a form that is full attention
+under some mask to full attention under that mask. Memory is the most that a process ever held, less what it held when
+it had its inputs. Flash runs on {THREADS} threads; the library's other forms leave threads to BLAS, and torch has
+{THREADS}. The window is of {WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under
+a mask that is an array, which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash
+cuts the backward's work by heads only. Exponents are those of the {FITTED} largest sizes.
+
+Made by `python benchmarks/long_attention.py`.
+"""
+
+
+@in_style
+def draw(found: dict[str, Any]) -> Any:
+    """Time on the left, memory on the right, against n. -> matplotlib figure."""
+    made, axes = figure(1, 2, size=(9.0, 5.0))
+    looks = {"full": (GREY, "-o"), "tiles": (GREY, "--s"), "flash": (BLUE, "-o"), "torch-math": (ORANGE, ":D"),
+             "torch-flash": (ORANGE, "-o"), "torch-window": (ORANGE, "--s"), "window": (GREEN, "-o"),
+             "bigbird": (GREEN, "--s"), "longformer": (GREEN, ":D"), "strided": (GREEN, "-.^"),
+             "linear": (PURPLE, "-o"), "performer": (PURPLE, "--s")}  # fmt: skip
+    for name, (colour, style) in looks.items():
+        points = {int(n): row[name] for n, row in found["one"].items() if name in row}
+        if points:
+            how = {"color": colour, "label": name, "markersize": 4}
+            axes[0].loglog(list(points), [1e3 * np.median(p["seconds"]) for p in points.values()], style, **how)
+            axes[1].loglog(list(points), [max(p["own"], 0.5) for p in points.values()], style, **how)
+    for ax, what in zip(axes, ("ms, forward and backward", "MB beyond the inputs"), strict=True):
+        ax.set_xlabel("n")
+        ax.set_ylabel(what)
+    made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--sizes", default=",".join(map(str, SIZES)), metavar="N,N")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
+    parser.add_argument("--quick", action="store_true", help="two small sizes, two rounds, nothing is written")
+    asked = parser.parse_args()
+    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
+    torch = _torch()
+    names = [name for name in CONTENDERS if name in asked.contenders.split(",") and (torch or "torch" not in name)]
+    sizes = [256, 512] if asked.quick else [int(n) for n in asked.sizes.split(",")]
+    rounds = 2 if asked.quick else asked.rounds
+    refuse_others(names)
+    one: dict[str, Any] = {}
+    heads: dict[str, Any] = {}
+    for n in sizes:
+        tell(f"n {n:,}, one head")
+        one[str(n)] = measure([name for name in names if n <= UP_TO.get(name, n)], 1, n, rounds)
+        both = [name for name in names if name in ("flash", "torch-flash")]
+        if both and n <= 8_192:
+            tell(f"n {n:,}, {HEADS} heads")
+            heads[str(n)] = measure(both, HEADS, n, rounds)
+    pools = [pool for row in (*one.values(), *heads.values()) for found in row.values() for pool in found.pop("pools")]
+    kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
+    machine = describe()
+    cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a make, BLAS sees it
+    found = {"one": one, "heads": heads, "machine": machine, "options": {"rounds": rounds, "torch": torch}}
+    if asked.quick:
+        print(page({cpu: found}))
+        return
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result[cpu] = found
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    save(draw(found), PICTURE)
+    print(page(result))
+
+
+def _torch() -> str | None:
+    """Its version, without importing it; None where it is not installed."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("torch")
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    main()

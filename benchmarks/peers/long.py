@@ -1,0 +1,173 @@
+"""One attention over a long sequence, in one process: `python -m benchmarks.peers.long NAME FOLDER`.
+
+A contender is made of q, k, v and dout, (1, heads, n, d) in float32; `step()` computes out and the gradients of q, k
+and v under a causal mask, and `gradients()` gives the four by name. What is no full attention names in `SEEN` the mask
+under which it is; where there is none, its reference is the library's own op in float64.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import THREADS, child
+from tinyattn import ops
+from tinyattn.layers import MECHANISMS
+from tinyattn.training.workers import keep_freed_memory
+
+CAUSAL = ops.Mask(causal=True)
+WINDOW = 256             # keys of a query
+AT_LEAST = 0.1           # seconds that are measured at once
+OPTIONS: dict[str, dict[str, Any]] = {"window": {"window": WINDOW}}      # of mechanisms; others as they are by default
+
+
+class Ours:
+    """A mechanism of the library, as a layer calls it."""
+
+    def __init__(self, name: str, inputs: list[np.ndarray]) -> None:
+        keep_freed_memory()                                         # as training does
+        self.q, self.k, self.v, self.dout = inputs
+        self.mechanism = MECHANISMS[name](**OPTIONS.get(name, {}))
+        heads, width = self.q.shape[1], self.q.shape[-1]
+        self.p = self.mechanism.init(np.random.default_rng(0), heads, width)
+
+    def step(self) -> tuple[Any, ...]:
+        out, cache = self.mechanism.forward(self.p, self.q, self.k, self.v, CAUSAL, {}, 0.0, None)
+        return out, *self.mechanism.backward(self.p, self.dout, cache)[:3]
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        return dict(zip(("out", "dq", "dk", "dv"), self.step(), strict=True))
+
+
+class Textbook(Ours):
+    """All weights at once, and kept."""
+
+    def __init__(self, inputs: list[np.ndarray]) -> None:
+        super().__init__("full", inputs)
+
+    def step(self) -> tuple[Any, ...]:
+        mask = CAUSAL.array(self.q.shape[-2], self.k.shape[-2], like=self.q)
+        out, weights = ops.attention(self.q, self.k, self.v, mask)
+        return out, *ops.attention_backward(self.dout, self.q, self.k, self.v, weights)[:3]
+
+
+class Tiles(Textbook):
+    """Weights in tiles, and kept: what `full` does for shorter sequences."""
+
+    def step(self) -> tuple[Any, ...]:
+        out, cache = ops.fused_attention(self.q, self.k, self.v, CAUSAL)
+        return out, *ops.fused_attention_backward(self.dout, cache)
+
+
+class Flash(Textbook):
+    """Weights in tiles, made again in the backward: what `full` does for longer ones, here on all cores."""
+
+    def step(self) -> tuple[Any, ...]:
+        given = (self.q, self.k, self.v)
+        out, L = ops.flash_attention(*given, CAUSAL, threads=THREADS)
+        return out, *ops.flash_attention_backward(self.dout, *given, out, L, CAUSAL, threads=THREADS)
+
+
+class Torch:
+    """torch's scaled_dot_product_attention by one of its backends; with `window`, under a mask that is an array."""
+
+    def __init__(self, backend: str, window: bool, inputs: list[np.ndarray]) -> None:
+        import torch
+        from torch.nn.attention import SDPBackend
+
+        torch.set_num_threads(THREADS)
+        self.torch, self.backend = torch, getattr(SDPBackend, backend)
+        *given, self.dout = (torch.from_numpy(x) for x in inputs)
+        self.given = [x.requires_grad_() for x in given]
+        self.mask = None
+        if window:
+            i = torch.arange(given[0].shape[-2])
+            self.mask = (i[:, None] >= i) & (i[:, None] - i < WINDOW)
+
+    def step(self) -> tuple[Any, ...]:
+        from torch.nn.attention import sdpa_kernel
+
+        with sdpa_kernel(self.backend):
+            q, k, v = self.given
+            attend = self.torch.nn.functional.scaled_dot_product_attention
+            out = attend(q, k, v, attn_mask=self.mask, is_causal=self.mask is None)
+        return out, *self.torch.autograd.grad(out, self.given, self.dout)
+
+    def gradients(self) -> dict[str, np.ndarray]:
+        return {name: x.detach().numpy() for name, x in zip(("out", "dq", "dk", "dv"), self.step(), strict=True)}
+
+
+# name: what it is called on the page, how it is made, and the mechanism whose numbers it must give
+CONTENDERS: dict[str, tuple[str, Callable[[list[np.ndarray]], Any], str]] = {
+    "full": ("full attention, all weights kept", Textbook, "full"),
+    "tiles": ("full attention in tiles, kept (`fused_attention`)", Tiles, "full"),
+    "flash": ("full attention in tiles, made again (`flash_attention`)", Flash, "full"),
+} | {
+    name: (f"`--mechanism {name}`", lambda inputs, name=name: Ours(name, inputs), name)
+    for name in MECHANISMS
+    if name != "full"
+} | {
+    "torch-math": ("torch, math", lambda inputs: Torch("MATH", False, inputs), "full"),
+    "torch-flash": ("torch, flash", lambda inputs: Torch("FLASH_ATTENTION", False, inputs), "full"),
+    "torch-window": ("torch, flash, masked", lambda inputs: Torch("FLASH_ATTENTION", True, inputs), "window"),
+}  # fmt: skip
+
+
+def write(folder: Path, heads: int, n: int, d: int) -> None:
+    """What children are given."""
+    inputs = list(np.random.default_rng(0).standard_normal((4, 1, heads, n, d), dtype=np.float32))
+    (folder / "given.pickle").write_bytes(pickle.dumps(inputs))
+
+
+def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]:
+    """The mechanism in float64: where full attention under a mask gives the same, by that."""
+    wide = [x.astype(np.float64) for x in inputs]
+    contender = Ours(mechanism, wide)
+    mask = contender.mechanism.as_full(CAUSAL)
+    if mask is None:
+        return contender.gradients()
+    q, k, v, dout = wide
+    out, weights = ops.attention(q, k, v, mask.array(q.shape[-2], k.shape[-2], like=q))
+    gradients = ops.attention_backward(dout, q, k, v, weights)[:3]
+    return dict(zip(("out", "dq", "dk", "dv"), (out, *gradients), strict=True))
+
+
+class Child(child.Child):
+    """Asked like every contender; a step is one forward and one backward."""
+
+    mechanism = "full"            # whose numbers are expected
+
+    def check(self) -> dict[str, Any]:
+        inputs = self._given()
+        found = self.make(inputs).gradients()
+        return child.compare(found, reference(self.mechanism, inputs))
+
+    def prepare(self) -> dict[str, Any]:
+        inputs = self._given()
+        began = time.perf_counter()
+        self.contender, self.times = self.make(inputs), 1
+        self.contender.about = {}
+        self.imported = child.memory("VmRSS")                       # with the inputs, which all have
+        self.contender.step()
+        self.times = max(1, round(AT_LEAST / self.run()["seconds"]))
+        return {"seconds": time.perf_counter() - began}
+
+    def run(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        for _ in range(self.times):
+            self.contender.step()
+        return {"seconds": (time.perf_counter() - began) / self.times}
+
+
+def load(name: str) -> Any:
+    _, make, Child.mechanism = CONTENDERS[name]
+    return make
+
+
+if __name__ == "__main__":
+    child.main(load, Child)

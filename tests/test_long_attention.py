@@ -1,0 +1,46 @@
+"""The benchmark of long sequences: what contenders compute, and the page and picture of made-up figures."""
+
+import numpy as np
+import pytest
+
+from benchmarks import long_attention
+from benchmarks.peers import long
+from tinyattn.show import save
+
+OURS = [name for name in long.CONTENDERS if "torch" not in name]
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_contenders_compute_what_their_mechanism_does(name, rng):
+    inputs = list(rng.standard_normal((4, 1, 2, 40, 4)))
+    _, make, mechanism = long.CONTENDERS[name]
+    found, expected = make(inputs).gradients(), long.reference(mechanism, inputs)
+    for what, array in expected.items():
+        np.testing.assert_allclose(found[what], array, atol=1e-12, err_msg=what)
+
+
+def made_up():
+    """Time of ours grows with n², of a window with n; torch's is half as fast as flash and takes twice its memory."""
+
+    def point(name, n):
+        power = {"window": 1, "linear": 1}.get(name, 2)
+        slow = 2 if name == "torch-flash" else 1
+        return {"seconds": [slow * (n / 1e4) ** power] * 3, "own": slow * n / 100}
+
+    names = ("full", "flash", "window", "linear", "torch-flash")
+    one = {str(n): {name: point(name, n) for name in names} for n in (4_096, 8_192, 16_384)}
+    machine = {"cores": 2, "cpu": "a CPU", "python": "3", "numpy": "2", "system": "Linux", "commit": "c", "date": "d"}
+    heads = {n: {name: row[name] for name in ("flash", "torch-flash")} for n, row in one.items()}
+    return {"one": one, "heads": heads, "machine": machine, "options": {"rounds": 3, "torch": None}}
+
+
+def test_the_page_says_what_was_measured(tmp_path):
+    text = long_attention.page({"a CPU (Zen)": made_up(), "another": made_up()})
+    assert text.count("Flash beside torch's, one head, n 4,096 to 16,384: 2.00 times as fast") == 2
+    assert "in 0.50 times its memory" in text
+    assert "n 16,384 is 2 times as fast as full" in text
+    row = next(line for line in text.splitlines() if line.startswith("| `--mechanism window`"))
+    assert "n^1.00 (1)" in row
+    assert "1,638.4, 164" in row
+    assert "torch: not installed here" in text
+    assert save(long_attention.draw(made_up()), tmp_path / "picture.png").stat().st_size > 10_000

@@ -1,0 +1,88 @@
+"""Attention that computes only blocks of pairs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..families import averages
+from ..property import Property, close, rounding, same_bits, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("block_sparse_attention", PROPERTIES)
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, m, d = draw.size(), draw.size(), draw.size()
+    q = draw.array(*draw.lead, n, d)
+    k, v = (draw.array(*draw.lead, m, width) for width in (d, draw.size_like(d)))
+    groups = draw.choose((1, 2, 3))
+    layout = ops.Layout(n, m, tuple(_blocks(draw, part, m) for part in np.array_split(draw.rng.permutation(n), groups)))
+    keys = draw.mask(*draw.choose(((*draw.lead, m), (m,), (1,)))) if draw.flag() else None
+    shape = layout.groups[0].looks.shape
+    bias = draw.array(*draw.choose(((*draw.lead, *shape), shape, shape[1:]))) if groups == 1 and draw.flag() else None
+    return {"q": q, "k": k, "v": v, "layout": layout, "keys": keys, "bias": bias, "scale": draw.choose((None, 0.7))}
+
+
+def _blocks(draw: CaseDrawer, queries: np.ndarray, m: int) -> ops.Blocks:
+    """Most of these queries, a to a block, and some keys for each block: more or fewer than there are, some at no place."""
+    rng, a, b = draw.rng, draw.choose((1, 2, 3)), draw.choose((1, 2, m, m + 2))
+    queries = queries[: max(len(queries) - draw.choose((0, 0, 1)), 0)]
+    z = -(-len(queries) // a)
+    queries = np.concatenate([queries, np.full(z * a - len(queries), -1)]).reshape(z, a)
+    keys = rng.permuted(np.tile(np.r_[np.arange(m), -1, -1, -1], (z, 1)), axis=1)[:, :b]
+    return ops.Blocks(queries, keys, draw.mask(z, a, keys.shape[1]) if draw.flag() else None)
+
+
+def seen(case: dict[str, Any]) -> np.ndarray:
+    mask = case["layout"].mask
+    return mask if case["keys"] is None else mask & case["keys"][..., None, :]
+
+
+averages(states, seen)
+
+
+@states("rounding", "it is attention under the mask that the layout means", hint="Whose rows does a block gather?")
+def under_its_mask(op: Subject, **case: Any) -> None:
+    if case["bias"] is None:
+        q, k, v = (case[name].astype(float) for name in "qkv")
+        full, _ = oracles.attention(q, k, v, seen(case), scale=case["scale"])
+        close(op(**case), full, rounding(case["q"].dtype, case["q"].size, SPEC.scale(case)), "out")
+
+
+@states("exact", "a key moves the queries of blocks that have it, and no other by a single bit", gravity="leak",
+        hint="What does an empty place read, and who looks at it?")  # fmt: skip
+def reach(op: Subject, **case: Any) -> None:
+    out = op(**case)
+    for changed in range(case["k"].shape[-2]):
+        moved = case | {name: case[name].copy() for name in ("k", "v")}
+        for name in ("k", "v"):
+            moved[name][..., changed, :] += 1
+        blind = ~case["layout"].mask[:, changed]
+        same_bits(op(**moved)[..., blind, :], out[..., blind, :], f"with key {changed} changed, an output that lacks it")
+
+
+SPEC = Spec(
+    name="block_sparse_attention",
+    says="softmax attention in which only the blocks of a layout are computed",
+    function="block_sparse_attention",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("out",),
+    oracle=oracles.block_sparse_attention,
+    wrt=("q", "k", "v", "bias"),
+    clauses=(
+        "block_sparse_attention(q, k, v, layout, keys=None, bias=None, keep=None, scale=None) -> out first: "
+        "q (..., n, d), k (..., m, d), v (..., m, e); layout.groups have queries (z, a), keys (z, b), -1 for an empty "
+        "place, and allowed (z, a, b) or None",
+        "a query that stands in no block, or may look at nothing, gets zeros",
+        "keys broadcasts to (..., m), True = a real key; a bias, for a layout of one group, to (..., z, a, b)",
+    ),
+)

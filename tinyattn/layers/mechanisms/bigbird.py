@@ -1,0 +1,31 @@
+"""BigBird: near, global and random blocks of tokens (Zaheer et al. 2020)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ops.attention import patterns
+from ...options import option
+from .patterned import Patterned
+
+
+@dataclass(frozen=True)
+class BigBird(Patterned):
+    """Full attention under the mask of `ops.attention.patterns.BigBird`, in time and memory that grow with n.
+
+    Random blocks are drawn once for all: the same ones in every run, layer and head. Without a causal mask a pair of
+    blocks that one has drawn is looked at from either side, so that a pattern does not depend on what follows.
+    """
+
+    block_size: int = option(16, "tokens a block; the last block of a sequence may have fewer", at_least=1)
+    window_blocks: int = option(
+        2, "blocks that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
+    )
+    global_blocks: int = option(1, "first blocks, which look at all, and at which all look", at_least=0)
+    random_blocks: int = option(1, "blocks that each block draws among those before it, once for all", at_least=0)
+
+    name = "bigbird"
+
+    def patterns(self, causal: bool, heads: int) -> list[patterns.Pattern]:
+        of = (self.block_size, self.window_blocks, self.global_blocks, self.random_blocks)
+        return [patterns.BigBird(causal, *of)]

@@ -1,0 +1,29 @@
+"""Strided attention: near tokens, and every ℓ-th of all (Child et al. 2019, section 4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...ops.attention.patterns import Near, NearOrResidues, Pattern, Residues
+from ...options import option
+from .patterned import Patterned
+
+
+@dataclass(frozen=True)
+class Strided(Patterned):
+    """Even heads look at the last ℓ tokens, odd ones at those a multiple of ℓ tokens back.
+
+    In two blocks, or with the heads of two, everything reaches everything. ℓ near the root of n makes the work grow
+    with n √n. A single head looks at both: it computes no more scores, but its queries share no blocks, and it is slow.
+    """
+
+    stride: int = option(
+        8, "heads in turn look at the last N tokens, and at every N-th of all; a single head at both", at_least=1
+    )
+
+    name = "strided"
+
+    def patterns(self, causal: bool, heads: int) -> list[Pattern]:
+        if heads == 1:
+            return [NearOrResidues(causal, self.stride)]
+        return [Near(causal, self.stride), Residues(causal, self.stride)]

@@ -1,0 +1,184 @@
+"""Attention that computes only blocks of pairs: a pattern's cost is that of the blocks that hold it.
+
+Each block is an ordinary `attention` of the rows that it gathers:
+
+    out[queries of z] = attention(q[queries of z], k[keys of z], v[keys of z], allowed of z)
+
+Blocks of one size are one call, as if they were sequences of a batch. A query stands in one block, so results are put
+back by reading: row i of `out` is wherever query i stood. A key stands in several, so its gradient is a sum: keys that
+stand in equally many blocks are summed side by side, which no order of threads can change.
+(Child et al. 2019, section 5; Zaheer et al. 2020, appendix D.)
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...random import PairMask
+from ..shapes import expect, expect_onto
+from .attention import attention, attention_backward
+from .blocks import Layout
+
+
+def block_sparse_attention(
+    q: Array, k: Array, v: Array, layout: Layout, keys: Array | None = None, bias: Array | None = None,
+    keep: PairMask | None = None, scale: float | None = None,
+) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
+    """out_z = dropout(softmax(c q_z k_zᵀ + bias, looks_z)) v_z over blocks.
+
+    Row for row it is `attention` under `layout.mask`, and computes `layout.pairs` scores in the place of n m.
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, none of the padding)
+    broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
+    -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
+    `keep` says what dropout keeps: of each pair the same as `keep_mask` of all pairs, made for the blocks alone.
+    A query that stands in no block, or may look at nothing, gets zeros.
+    Raises ValueError for a layout of other sizes and for shapes that do not fit, TypeError for dtypes.
+    """
+    expect("...nd ...md ...me", q=q, k=k, v=v)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
+    _expect_layout(layout, q, k, bias)
+    xp, blocks, weights = get_xp(q), [], []
+    plan = _plan(layout, xp)
+    if keys is not None:
+        keys = xp.broadcast_to(keys, (*keys.shape[:-1], layout.m))
+    for of in plan.groups:
+        out, w = attention(
+            _rows(q, of.queries), _rows(k, of.keys), _rows(v, of.keys), _mask(of, keys), bias,
+            _kept(keep, of, q), 0.0 if keep is None else keep.rate, scale,
+        )  # fmt: skip
+        blocks.append(out)
+        weights.append(w)
+    return _put_back(blocks, plan.of_queries, plan.missing, v), tuple(weights)
+
+
+def block_sparse_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, weights: tuple[Array, ...], layout: Layout, bias: Array | None = None,
+    keep: PairMask | None = None, scale: float | None = None,
+) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
+    """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
+
+    Gradients of `block_sparse_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias (or None).
+    `attention_backward` on the same blocks. dq is put back as out was; a key has been read by all blocks that have it,
+    and what comes back from them is added. No mask is needed: hidden keys have weight 0, and so have empty places.
+    """
+    expect("...ne ...nd ...md ...me", dout=dout, q=q, k=k, v=v)
+    _expect_layout(layout, q, k, bias)
+    plan, found, dbias = _plan(layout, get_xp(q)), [], None
+    for of, w in zip(plan.groups, weights, strict=True):
+        *grads, dbias = attention_backward(
+            _rows(dout, of.queries), _rows(q, of.queries), _rows(k, of.keys), _rows(v, of.keys), w, bias,
+            _kept(keep, of, q), 0.0 if keep is None else keep.rate, scale,
+        )  # fmt: skip
+        found.append(grads)
+    dq = _put_back([dq for dq, _, _ in found], plan.of_queries, plan.missing, q)
+    dk, dv = _add_up([dk for _, dk, _ in found], plan, k), _add_up([dv for _, _, dv in found], plan, v)
+    return dq, dk, dv, dbias
+
+
+class _Group(NamedTuple):
+    """A group of blocks in the module of the arrays; an empty place, -1, reads the last row, and nobody looks at it."""
+
+    queries: Array              # (z, a)
+    keys: Array                 # (z, b)
+    looks: Array | None         # (z, a, b)
+
+
+class _Plan(NamedTuple):
+    """What a layout asks for. Rows are numbered through all blocks of all groups."""
+
+    groups: list[_Group]
+    of_queries: Array           # (n,): the row in which each query stands; one beyond the last where it stands in none
+    missing: bool               # is there such a query?
+    of_keys: list[Array]        # for each number c of blocks that a key may stand in: (u, c), the rows of these u keys
+    order: Array                # (m,): where each key's sum stands, when those of `of_keys` follow one another
+    unread: bool                # are there keys in no block? Their place is after all sums
+
+
+@lru_cache(512)
+def _plan(layout: Layout, xp: Any) -> _Plan:
+    groups = []
+    for of in layout.groups:
+        looks = None if of.looks.all() else xp.asarray(of.looks)
+        groups.append(_Group(xp.asarray(of.queries), xp.asarray(of.keys), looks))
+    queries = np.concatenate([np.zeros(0, int), *(of.queries.reshape(-1) for of in layout.groups)])
+    of_queries = np.full(layout.n, len(queries))
+    of_queries[queries[queries >= 0]] = np.flatnonzero(queries >= 0)
+    keys = np.concatenate([np.zeros(0, int), *(of.keys.reshape(-1) for of in layout.groups)])
+    rows = np.argsort(keys, kind="stable")[np.sum(keys < 0) :]               # those of key 0, then those of key 1, ..
+    count = np.bincount(keys[rows], minlength=layout.m)
+    first = np.cumsum(count) - count
+    of_keys, order, place = [], np.zeros(layout.m, int), 0
+    for c in np.unique(count[count > 0]).tolist():
+        alike = np.flatnonzero(count == c)
+        of_keys.append(xp.asarray(rows[first[alike][:, None] + np.arange(c)]))
+        order[alike] = place + np.arange(len(alike))
+        place += len(alike)
+    order[count == 0] = place
+    missing, unread = bool(np.any(of_queries == len(queries))), bool(np.any(count == 0))
+    return _Plan(groups, xp.asarray(of_queries), missing, of_keys, xp.asarray(order), unread)
+
+
+def _rows(x: Array, positions: Array) -> Array:
+    """(..., n, d), (z, a) -> (..., z, a, d)."""
+    return get_xp(x).take(x, positions, axis=-2)
+
+
+def _mask(of: _Group, keys: Array | None) -> Array | None:
+    """Who may look at whom in each block. Shapes: keys (..., m) -> onto (..., z, a, b), or None for all."""
+    if keys is None:
+        return of.looks
+    real = get_xp(keys).take(keys, of.keys, axis=-1)[..., None, :]           # (..., z, 1, b)
+    return real if of.looks is None else real & of.looks
+
+
+def _kept(keep: PairMask | None, of: _Group, q: Array) -> Array | None:
+    """What dropout keeps of each block's weights. Shapes: q (..., n, d) -> (..., z, a, b)."""
+    return None if keep is None else keep.pairs(q.shape[:-2], of.queries, of.keys, like=q)
+
+
+def _side_by_side(blocks: list[Array], extra: bool, like: Array) -> Array:
+    """The rows of all blocks, one after the other; with `extra` a row of zeros more: (..., z, a, d) -> (..., R, d)."""
+    xp, (*lead, _, d) = get_xp(like), like.shape
+    parts = [x.reshape(*lead, x.shape[-3] * x.shape[-2], d) for x in blocks]
+    if extra or not parts:
+        parts.append(xp.zeros((*lead, int(extra), d), dtype=like.dtype))
+    return parts[0] if len(parts) == 1 else xp.concatenate(parts, axis=-2)
+
+
+def _put_back(blocks: list[Array], where: Array, missing: bool, like: Array) -> Array:
+    """Undo `_rows` of the queries. Shapes: for each group (..., z, a, d), where (n,) -> (..., n, d)."""
+    return get_xp(like).take(_side_by_side(blocks, missing, like), where, axis=-2)
+
+
+def _add_up(blocks: list[Array], plan: _Plan, like: Array) -> Array:
+    """The gradient of `_rows` of the keys: each gets the sum of its copies'. Shapes: (..., z, b, d) -> (..., m, d)."""
+    xp, (*lead, _, d) = get_xp(like), like.shape
+    rows, sums = _side_by_side(blocks, False, like), []
+    for copies in plan.of_keys:
+        if copies.shape[1] > _FEW:
+            sums.append(xp.sum(xp.take(rows, copies, axis=-2), axis=-2))     # (..., u, c, d) -> (..., u, d)
+            continue
+        total = xp.take(rows, copies[:, 0], axis=-2)
+        for c in range(1, copies.shape[1]):
+            total += xp.take(rows, copies[:, c], axis=-2)
+        sums.append(total)
+    if plan.unread:
+        sums.append(xp.zeros((*lead, 1, d), dtype=like.dtype))
+    if not sums:
+        return xp.zeros_like(like)
+    return xp.take(sums[0] if len(sums) == 1 else xp.concatenate(sums, axis=-2), plan.order, axis=-2)
+
+
+_FEW = 16                       # copies that are added one by one: nothing larger than the sum has to be laid out
+
+
+def _expect_layout(layout: Layout, q: Array, k: Array, bias: Array | None) -> None:
+    given, expected = (q.shape[-2], k.shape[-2]), (layout.n, layout.m)
+    if given != expected:
+        raise ValueError(f"block_sparse_attention: (n, m) is {given}, and the layout is for {expected}")
+    if bias is not None and len(layout.groups) != 1:
+        raise ValueError(f"block_sparse_attention: a bias needs a layout of one group, this has {len(layout.groups)}")

@@ -1,0 +1,231 @@
+"""Patterns of sparse attention: for each a line that says who looks at whom, and the blocks that hold it.
+
+`sees` is the definition, and `layout` lists the blocks that `block_sparse_attention` computes. A pattern is counted
+from the first token, and does not depend on how many tokens there are: who looks at whom stays as it is when others
+follow, or padding. Where `causal` is True nobody looks ahead, and no token that looks at all others, either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...random import Stream, generator
+from .blocks import Blocks, Layout
+
+CHUNK = 16      # at least so many queries a block: products of smaller matrices spend their time on being called
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which keys j a query i may look at. Raises ValueError for sizes that cannot be."""
+
+    causal: bool = True
+
+    def __post_init__(self) -> None:
+        for name, least in self.bounds().items():
+            if getattr(self, name) < least:
+                raise ValueError(f"{type(self).__name__}: {name} is {getattr(self, name)}, expected at least {least}")
+
+    def bounds(self) -> dict[str, int]:
+        """The least that a size may be."""
+        return {}
+
+    def sees(self, i: Array, j: Array, n: int) -> Array:
+        """May query i look at key j, both below n? Shapes: integers that broadcast together -> boolean."""
+        seen = self.pattern(i, j, n)
+        return seen & (j <= i) if self.causal else seen
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        """`sees`, but for the order of tokens."""
+        raise NotImplementedError
+
+    def layout(self, n: int) -> Layout:
+        """Blocks for n tokens."""
+        return _made(self, n)
+
+    def blocks(self, n: int) -> list[Blocks]:
+        raise NotImplementedError
+
+    def group(self, queries: np.ndarray, keys: np.ndarray, n: int) -> Blocks:
+        """Blocks of these places, of which those outside of 0 to n - 1 are empty. Shapes: (z, a), (z, b)."""
+        queries, keys = (np.where((x >= 0) & (x < n), x, -1) for x in (queries, keys))
+        seen = self.sees(np.maximum(queries, 0)[:, :, None], np.maximum(keys, 0)[:, None, :], n)
+        return Blocks(queries, keys, seen & (queries >= 0)[:, :, None] & (keys >= 0)[:, None, :])
+
+
+@lru_cache(1024)
+def _made(pattern: Pattern, n: int) -> Layout:
+    none = np.zeros((0, 1), int)
+    return Layout(n, n, tuple(pattern.blocks(n)) or (Blocks(none, none),))
+
+
+@dataclass(frozen=True)
+class Near(Pattern):
+    """|i - j| < W: a query, and the W - 1 tokens before it; not causal: on either side."""
+
+    window: int = 1
+
+    def bounds(self) -> dict[str, int]:
+        return {"window": 1}
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        return abs(i - j) < self.window
+
+    def blocks(self, n: int) -> list[Blocks]:
+        return [self._chunks(0, n)]
+
+    def _chunks(self, first: int, n: int) -> Blocks:
+        """Queries from `first` on, in chunks, with all keys of theirs from `first` on."""
+        window = min(self.window, max(n, 1))
+        c = max(min(n - first, max(window, CHUNK)), 1)
+        starts = np.arange(first, n, c)[:, None]
+        keys = starts + np.arange(1 - window, c if self.causal else c + window - 1)
+        return self.group(starts + np.arange(c), np.where(keys >= first, keys, -1), n)
+
+
+@dataclass(frozen=True)
+class Residues(Pattern):
+    """(i - j) mod ℓ = 0: every ℓ-th token (Child et al. 2019, section 4.3).
+
+    The tokens of one residue are a block, in which everybody looks at everybody.
+    """
+
+    stride: int = 1
+
+    def bounds(self) -> dict[str, int]:
+        return {"stride": 1}
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        return (i - j) % self.stride == 0
+
+    def blocks(self, n: int) -> list[Blocks]:
+        places = np.arange(min(self.stride, n))[:, None] + np.arange(0, n, self.stride)
+        return [self.group(places, places, n)]
+
+
+@dataclass(frozen=True)
+class NearOrResidues(Residues):
+    """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 4.4, "merged").
+
+    Neighbours look at other residues: no two queries share many keys, so each has a block of its own.
+    """
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        return (abs(i - j) < self.stride) | super().pattern(i, j, n)
+
+    def blocks(self, n: int) -> list[Blocks]:
+        i, stride = np.arange(n)[:, None], min(self.stride, max(n, 1))
+        near = i + np.arange(1 - stride, 1 if self.causal else stride)
+        far = i % stride + np.arange(0, n, stride)
+        far = np.where((abs(i - far) < stride) | (self.causal & (far > i)), -1, far)
+        return [self.group(i, np.concatenate([near, far], axis=1), n)]
+
+
+@dataclass(frozen=True)
+class NearAndGlobal(Near):
+    """|i - j| < W, or j < G, or i < G: the first G tokens look at all, and all at them (Beltagy et al. 2020, 3.1).
+
+    `layout` has the queries from G on, and `of_globals` the first G, for which Longformer has other projections.
+    """
+
+    tokens: int = 0
+
+    def bounds(self) -> dict[str, int]:
+        return {"window": 1, "tokens": 0}
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        return (abs(i - j) < self.window) | (j < self.tokens) | (i < self.tokens)
+
+    def blocks(self, n: int) -> list[Blocks]:
+        first = min(self.tokens, n)
+        near = self._chunks(first, n)
+        shared = np.broadcast_to(np.arange(first), (len(near.keys), first))
+        return [self.group(near.queries, np.concatenate([shared, near.keys], axis=1), n)]
+
+    def of_globals(self, n: int) -> Layout:
+        """The first G queries of n tokens and what they look at: one block, for G queries and as many keys or n."""
+        return _of_globals(self, n)
+
+
+@lru_cache(1024)
+def _of_globals(pattern: NearAndGlobal, n: int) -> Layout:
+    first = min(pattern.tokens, n)
+    m = first if pattern.causal else n
+    block = pattern.group(np.arange(first)[None], np.arange(m)[None], n)
+    return Layout(first, m, (block,))
+
+
+@dataclass(frozen=True)
+class BigBird(Pattern):
+    """Near blocks, global blocks and random ones (Zaheer et al. 2020, section 2), of `size` tokens each.
+
+        near       |I - J| < W, with I and J the blocks of i and j
+        global     J < G, or I < G
+        random     J is one of the R that block I has drawn from those before it, or I is one of those that J has drawn
+
+    What block I draws depends on I alone, and is the same in every run. It draws among blocks that are neither near nor
+    global, so that none is counted twice.
+    """
+
+    size: int = 1
+    near: int = 1
+    first: int = 0
+    random: int = 0
+
+    def bounds(self) -> dict[str, int]:
+        return {"size": 1, "near": 1, "first": 0, "random": 0}
+
+    def pattern(self, i: Array, j: Array, n: int) -> Array:
+        xp, i, j = get_xp(i, j), i // self.size, j // self.size
+        seen = (abs(i - j) < self.near) | (i < self.first) | (j < self.first)
+        for drawn in _columns(self, -(-n // self.size), xp):
+            seen = seen | (xp.take(drawn, i) == j) | (xp.take(drawn, j) == i)
+        return seen
+
+    def blocks(self, n: int) -> list[Blocks]:
+        count = -(-n // self.size)
+        drawn = _drawn(self, count)
+        looks: list[set[int]] = []
+        for i in range(count):
+            low, high = max(i - self.near + 1, 0), min(i + self.near, count)
+            looks.append(set(range(count if i < self.first else min(self.first, count))) | set(range(low, high)))
+        for i, r in np.argwhere(drawn >= 0).tolist():
+            looks[i].add(int(drawn[i, r]))
+            looks[int(drawn[i, r])].add(i)
+        alike: dict[int, list[tuple[int, list[int]]]] = {}                   # those with as many blocks to look at
+        for i, seen in enumerate(looks):
+            kept = sorted(j for j in seen if j <= i or not self.causal)
+            alike.setdefault(len(kept), []).append((i, kept))
+        groups = []
+        for _, members in sorted(alike.items()):
+            queries, keys = np.array([[i] for i, _ in members]), np.array([seen for _, seen in members])
+            groups.append(self.group(self._tokens(queries), self._tokens(keys), n))
+        return groups
+
+    def _tokens(self, blocks: np.ndarray) -> np.ndarray:
+        """The tokens of these blocks. Shapes: (z, a) -> (z, a · size)."""
+        return (blocks[:, :, None] * self.size + np.arange(self.size)).reshape(len(blocks), -1)
+
+
+@lru_cache(64)
+def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
+    """The first that each block draws, the second, .., in the module of the arrays: R of (count,)."""
+    return [xp.asarray(column) for column in _drawn(pattern, count).T.copy()]
+
+
+@lru_cache(64)
+def _drawn(pattern: BigBird, count: int) -> np.ndarray:
+    """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
+    found = np.full((count, pattern.random), -1)
+    for i in range(count):
+        distant = max(i - pattern.near + 1 - pattern.first, 0)               # blocks before, neither near nor global
+        few = min(distant, pattern.random)
+        if i >= pattern.first and few:
+            rng = generator(0, Stream.BLOCKS, i)
+            found[i, :few] = pattern.first + rng.choice(distant, few, replace=False)
+    return found
