@@ -668,7 +668,7 @@ check("letters_that_fit", letters_that_fit)
 
 # %% [markdown]
 # That bound is far from the 16 letters at which our reader had lost half, and training finds better codes than ours. But it is a bound,
-# and texts have none: **whatever has a fixed size forgets from some length on.** Chapters 16 and 17 are about how much later a larger
+# and texts have none: **whatever has a fixed size forgets from some length on.** Chapters [16](16_cheaper.ipynb) and 17 are about how much later a larger
 # state forgets.
 #
 # | what is often said | what the cells above show |
@@ -688,4 +688,4 @@ check("letters_that_fit", letters_that_fit)
 # - A path of length 1 passes on a share of about $1/n$ where nothing is sought, and nearly all where the query finds its key.
 # - A state of fixed size forgets from some length on; looking back has no such length, and pays with memory that grows.
 #
-# To read: [Bahdanau et al. (2014)](https://arxiv.org/abs/1409.0473), where attention began. Next: chapter 16, cheaper attention (to come).
+# To read: [Bahdanau et al. (2014)](https://arxiv.org/abs/1409.0473), where attention began. Next: [16, cheaper attention](16_cheaper.ipynb).
