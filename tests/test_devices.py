@@ -35,6 +35,8 @@ ALSO = {
     "sigmoid": "ops/test_edges.py",
     "causal_sum": "inside linear_attention",
     "linear_weights": "ops/test_linear_attention.py",
+    "performer_weights": "ops/test_performer.py",
+    "positive_features": "ops/test_performer.py",
     "window_shape": "ops/test_window_attention.py",
     "window_weights": "ops/test_window_attention.py",
     "keep_mask": "test_the_same_key_gives_the_same_mask",
@@ -50,7 +52,7 @@ ALSO = {
     "sinusoids": "ops/test_positions.py",
     "paired": "layers/test_pairs.py",
 }
-ON_THE_HOST = {"glorot"}  # no arithmetic of an op
+ON_THE_HOST = {"glorot", "orthogonal_features"}  # no arithmetic of an op
 COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapters) and name != "ranking"]
 
 

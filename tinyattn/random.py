@@ -24,6 +24,7 @@ class Stream(IntEnum):
     DROPOUT = 3
     WORLD = 4
     CANDIDATES = 5
+    FEATURES = 6
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -3,12 +3,14 @@
 from .full import Full
 from .linear import Linear
 from .mechanism import Mechanism
+from .performer import Performer
 from .window import Window
 
 MECHANISMS: dict[str, type[Mechanism]] = {
     "full": Full,
     "window": Window,
     "linear": Linear,
+    "performer": Performer,
 }
 
-__all__ = ["MECHANISMS", "Full", "Linear", "Mechanism", "Window"]
+__all__ = ["MECHANISMS", "Full", "Linear", "Mechanism", "Performer", "Window"]

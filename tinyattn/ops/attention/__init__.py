@@ -1,8 +1,16 @@
 """Attention, a file a form: as it is defined, arranged for a CPU, and with fewer pairs or none."""
 
 from .attention import attention, attention_backward
+from .by_features import causal_sum
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
-from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
+from .linear_attention import linear_attention, linear_attention_backward, linear_weights
+from .performer import (
+    orthogonal_features,
+    performer_attention,
+    performer_attention_backward,
+    performer_weights,
+    positive_features,
+)
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
@@ -15,6 +23,11 @@ __all__ = [
     "linear_attention",
     "linear_attention_backward",
     "linear_weights",
+    "orthogonal_features",
+    "performer_attention",
+    "performer_attention_backward",
+    "performer_weights",
+    "positive_features",
     "window_attention",
     "window_attention_backward",
     "window_shape",
