@@ -331,6 +331,25 @@ def performer_attention(
     return out
 
 
+def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
+    """As a grid of one row."""
+    return conv2d(x[..., None, :, :], W[None], dilation, padding)[..., 0, :, :]
+
+
+def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
+    """Token by token, place by place and number by number."""
+    reach = [(K - 1) * dilation for K in W.shape[:2]]
+    before = [{"valid": 0, "same": r // 2, "causal": r}[padding] for r in reach]
+    sizes = [n - (r if padding == "valid" else 0) for n, r in zip(x.shape[-3:-1], reach, strict=True)]
+    y = np.zeros((*x.shape[:-3], *sizes, W.shape[-1]))
+    for *lead, s, t, o in np.ndindex(y.shape):
+        for j, l, i in np.ndindex(W.shape[:3]):
+            row, column = s + j * dilation - before[0], t + l * dilation - before[1]
+            if 0 <= row < x.shape[-3] and 0 <= column < x.shape[-2]:
+                y[(*lead, s, t, o)] += x[(*lead, row, column, i)] * W[j, l, i, o]
+    return y
+
+
 def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
     """Token by token and unit by unit."""
     H = U.shape[0]

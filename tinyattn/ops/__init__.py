@@ -7,6 +7,7 @@ from .attention import (
     attention,
     attention_backward,
     causal_sum,
+    convolving_attention,
     fused_attention,
     fused_attention_backward,
     linear_attention,
@@ -23,6 +24,7 @@ from .attention import (
     window_weights,
 )
 from .batch_norm import batch_norm, batch_norm_backward
+from .convolution import conv1d, conv1d_backward, conv2d, conv2d_backward
 from .dropout import dropout, dropout_backward
 from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
@@ -43,6 +45,8 @@ from .positions import (
     bucket_bias,
     bucket_bias_backward,
     distance_buckets,
+    kernel_shifts,
+    quadratic_bias,
     relative_scores,
     relative_scores_backward,
     relative_values,
@@ -71,6 +75,11 @@ __all__ = [
     "bucket_bias_backward",
     "causal_mask",
     "causal_sum",
+    "conv1d",
+    "conv1d_backward",
+    "conv2d",
+    "conv2d_backward",
+    "convolving_attention",
     "cross_entropy",
     "cross_entropy_backward",
     "distance_buckets",
@@ -87,6 +96,7 @@ __all__ = [
     "gru",
     "gru_backward",
     "keep_mask",
+    "kernel_shifts",
     "layer_norm",
     "layer_norm_backward",
     "linear",
@@ -101,6 +111,7 @@ __all__ = [
     "performer_attention_backward",
     "performer_weights",
     "positive_features",
+    "quadratic_bias",
     "relative_scores",
     "relative_scores_backward",
     "relative_values",

@@ -2,6 +2,7 @@
 
 from .attention import attention, attention_backward
 from .by_features import causal_sum
+from .convolving_attention import convolving_attention
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
 from .linear_attention import linear_attention, linear_attention_backward, linear_weights
 from .performer import (
@@ -18,6 +19,7 @@ __all__ = [
     "attention",
     "attention_backward",
     "causal_sum",
+    "convolving_attention",
     "fused_attention",
     "fused_attention_backward",
     "linear_attention",
