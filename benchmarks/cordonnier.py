@@ -67,8 +67,8 @@ The largest difference of any number, where the largest number is {sizes}.
 {table(result)}
 
 Inside, where all K² neighbours are there, the error falls like 4 e^-α, the weight of the four tokens around the one
-that a head looks at, until the weights are 1 and 0 in float64. At the edges it does not fall: convolution takes zeros
-for neighbours that are missing, and weights that sum to 1 cannot.
+that a head looks at, until the weights are 1 and 0 in float64 (an error of 0 is not drawn). At the edges it does not
+fall: convolution takes zeros for neighbours that are missing, and weights that sum to 1 cannot.
 
 ![The error against α](../../figures/cordonnier.png)
 
