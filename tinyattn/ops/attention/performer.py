@@ -31,7 +31,8 @@ from .by_features import FLOOR, attend, attend_backward, running_max, weights_of
 def performer_attention(
     q: Array, k: Array, v: Array, W: Array, causal: bool = True, keys: Array | None = None, form: str = "chunked"
 ) -> tuple[Array, Array]:
-    """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), with φ(x) = exp(W x̂ - |x̂|²/2) / √m and x̂ = x d^(-1/4).
+    """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), with φ(x) = exp(W x_hat - |x_hat|²/2) / √m and
+    x_hat = x / √(√d).
 
     Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
     `orthogonal_features`, takes no gradient.
@@ -53,11 +54,14 @@ def performer_attention_backward(
     dout: Array, q: Array, k: Array, v: Array, W: Array, out: Array, denominator: Array, causal: bool = True,
     keys: Array | None = None, form: str = "chunked",
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of `performer_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
+    """dq = (da ⊙ a) W / √(√d), and dk = (u W - k_hat Σ u) / √(√d), with u = db ⊙ b.
 
-    With a = φ(q), b = φ(k), `attend_backward` has da and db. A feature r of k̂ moves by b_r (w_r - k̂) · δ when k̂ moves
-    by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, and dk = d^(-1/4) dk̂. Of a query the last term is
-    0: all features of a query times any number leave out as it is, so Σ da ⊙ a = 0. So is what comes back through g.
+    Shapes: as in `performer_attention`, and dout like out -> dq, dk, dv like q, k, v.
+
+    With a = φ(q), b = φ(k), `attend_backward` has da, db and dv. Feature r of k̂ = k_hat moves by b_r (w_r - k̂) · δ
+    when k̂ moves by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, and dk = d^(-1/4) dk̂. Of a query
+    the last term is 0: all its features times any number leave out as it is, so Σ da ⊙ a = 0. For the same reason
+    nothing comes back through g.
     """
     expect("...ne ...nd ...md ...me fd ...ne ...no", dout=dout, q=q, k=k, v=v, W=W, out=out, denominator=denominator)
     a, (b, g, exponentials) = _query_features(q, W), _key_features(k, W, causal, keys)
