@@ -74,6 +74,12 @@ def test_what_is_refused(call, says):
         call()
 
 
+@pytest.mark.host
+def test_dtypes_are_not_mixed():
+    with pytest.raises(TypeError, match="convolving_attention: W is float32 where the others are float64"):
+        ops.convolving_attention(np.ones((3, 3, 2)), np.ones((3, 3, 2, 1), "f"), 1.0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_quadratic_bias_number_by_number(dtype):
     shifts = [(0, 0), (-1, 2), (0.5, 0)]

@@ -209,6 +209,12 @@ def test_what_is_refused(rng):
     q, k, v, _, W = drawn(rng, (), 5, 4)
     with pytest.raises(ValueError, match=r"performer_attention: k has shape \(4, 6\), expected .*n = 5"):
         ops.performer_attention(q, k, v, W)
+    with pytest.raises(ValueError, match=r"performer_weights: k has shape \(4, 6\), expected .*n = 5"):
+        ops.performer_weights(q, k, W)
+    with pytest.raises(ValueError, match=r"positive_features: W has shape \(9, 5\), expected .*d = 6"):
+        ops.positive_features(q, W[:, :5])
+    with pytest.raises(TypeError, match="positive_features: W is float32 where the others are float64"):
+        ops.positive_features(q, W.astype("f"))
     with pytest.raises(ValueError, match=r"W has shape \(9, 5\), expected .*d = 6"):
         ops.performer_attention(q, k, v, W[:, :5], causal=False)
     with pytest.raises(ValueError, match=r"performer_attention: W has shape \(0, 6\), expected at least one row"):
