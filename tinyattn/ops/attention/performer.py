@@ -36,8 +36,8 @@ def performer_attention(
 
     Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
     `orthogonal_features`, takes no gradient.
-    Features of keys are nowhere less than 1e-30 of the largest so far: a query in whose directions no key has any left
-    takes the mean of the longest, and no 0 / 0.
+    Features of keys are nowhere less than 1e-30 of the largest so far. Where all that a query looks for is less than
+    that (of entries up to 10 it never was, of entries up to 30 it is at times), it takes the mean of the keys with the largest ones, and no 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
     key, none of the padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
