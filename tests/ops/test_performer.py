@@ -90,6 +90,20 @@ def test_rows_are_orthogonal_in_blocks_and_as_long_as_normal_vectors(features, w
         assert np.var(np.sum(W**2, axis=1)) == pytest.approx(2 * width, rel=0.4)  # χ², and not all alike
 
 
+@pytest.mark.host
+def test_rows_by_gram_and_schmidt():
+    """Which numbers become what is part of what W is: it is drawn again where a saved model is loaded."""
+    W = ops.orthogonal_features(np.random.default_rng(4), 7, 3)
+    normal = np.random.default_rng(4).standard_normal((2, 3, 3, 3))
+    for z in range(3):
+        rows = []
+        for column, like in zip(normal[0, z].T, normal[1, z], strict=True):
+            for row in rows:
+                column = column - (column @ row) / (row @ row) * row
+            rows.append(column / math.sqrt(column @ column) * math.sqrt(like @ like))
+        np.testing.assert_allclose(W[3 * z : 3 * z + 3], rows[: 7 - 3 * z], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("lead", [(), (2, 3)], ids=str)
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "over all"])
 @pytest.mark.parametrize(("n", "m"), [(0, 0), (1, 1), (5, 7), (64, 64), (65, 20), (70, 0), (100, 100), (160, 160)])
