@@ -83,13 +83,14 @@ def test_dtypes_are_not_mixed():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_quadratic_bias_number_by_number(dtype):
     shifts = [(0, 0), (-1, 2), (0.5, 0)]
-    bias = ops.quadratic_bias(3, 4, shifts, 2.0, np.zeros(1, dtype))
+    bias = ops.quadratic_bias(3, 4, shifts, np.float64(2), np.zeros(1, dtype))
     assert (bias.dtype, bias.shape) == (dtype, (3, 12, 12))
     places = list(itertools.product(range(3), range(4)))
     for (h, shift), (i, query), (j, key) in itertools.product(*map(enumerate, (shifts, places, places))):
         away = [there - here - by for there, here, by in zip(key, query, shift, strict=True)]
         assert bias[h, i, j] == -2.0 * (away[0] ** 2 + away[1] ** 2)
-    assert ops.quadratic_bias(0, 3, shifts, 0.0, np.zeros(1, dtype)).shape == (3, 0, 0)
+    for size in ((0, 3), (3, 0)):
+        assert ops.quadratic_bias(*size, shifts, 0.0, np.zeros(1, dtype)).shape == (3, 0, 0)
     assert ops.kernel_shifts(3) == [(a, b) for a in (-1, 0, 1) for b in (-1, 0, 1)]
     assert ops.kernel_shifts(1) == [(0, 0)]
 

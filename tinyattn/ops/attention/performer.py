@@ -37,7 +37,8 @@ def performer_attention(
     Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
     `orthogonal_features`, takes no gradient.
     Features of keys are nowhere less than 1e-30 of the largest so far. Where all that a query looks for is less than
-    that (of entries up to 10 it never was, of entries up to 30 it is at times), it takes the mean of the keys with the largest ones, and no 0 / 0.
+    that (with entries up to 10 it never was, with entries up to 30 it is at times), it takes the mean of the keys with
+    the largest ones, and no 0 / 0.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
     key, none of the padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
@@ -108,12 +109,13 @@ def orthogonal_features(rng: Any, features: int, width: int) -> Array:
     for name, size in (("features", features), ("width", width)):
         if size < 1:
             raise ValueError(f"orthogonal_features: {name} is {size}, expected at least 1")
-    normal = rng.standard_normal((2, math.ceil(features / width), width, width))
+    blocks = math.ceil(features / width)
+    normal = rng.standard_normal((2, blocks, width, width))
     xp = get_xp(normal)
     directions, R = xp.linalg.qr(normal[0])                                     # columns, orthogonal to one another
     directions *= xp.where(xp.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[:, None, :]
     W = xp.sqrt(row_sum(normal[1] ** 2)) * transpose_last(directions)           # (blocks, width, width)
-    return W.reshape(-1, width)[:features]
+    return W.reshape(blocks * width, width)[:features]
 
 
 def _scaled(x: Array) -> Array:

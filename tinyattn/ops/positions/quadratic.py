@@ -24,7 +24,7 @@ def quadratic_bias(
         raise ValueError(f"quadratic_bias: alpha is {alpha}, expected at least 0")
     xp, dtype = get_xp(like), like.dtype
     place = xp.arange(height * width)
-    row, column = ((x[None, :] - x[:, None]).astype(dtype) for x in (place // max(width, 1), place % max(width, 1)))
+    row, column = ((x[None, :] - x[:, None]).astype(dtype) for x in (place // width, place % width))
     return xp.stack([((row - down) ** 2 + (column - right) ** 2) * -float(alpha) for down, right in shifts])
 
 
