@@ -38,6 +38,10 @@ ALSO = {
     "relative_index": "ops/test_shifted_windows.py",
     "shifted_windows": "ops/test_shifted_windows.py",
     "linear_weights": "ops/test_linear_attention.py",
+    "performer_weights": "ops/test_performer.py",
+    "positive_features": "ops/test_performer.py",
+    "convolving_attention": "ops/test_convolution.py",
+    "quadratic_bias": "ops/test_convolution.py",
     "window_shape": "ops/test_window_attention.py",
     "window_weights": "ops/test_window_attention.py",
     "keep_mask": "test_the_same_key_gives_the_same_mask",
@@ -53,7 +57,7 @@ ALSO = {
     "sinusoids": "ops/test_positions.py",
     "paired": "layers/test_pairs.py",
 }
-ON_THE_HOST = {"glorot"}  # no arithmetic of an op
+ON_THE_HOST = {"glorot", "orthogonal_features", "kernel_shifts"}  # no arithmetic of an op
 COMPUTED = [name for name, spec in SPECS.items() if spec.ours() in (ops, adapters) and name != "ranking"]
 
 

@@ -65,6 +65,7 @@ def test_a_section_is_set_from_docstrings():
 
     page = (ROOT / "website/api/ops.md").read_text()
     made = sections(page)
+    assert made.startswith("## ")
     assert "\n## Batch normalisation\n" in made
     assert "\n## Root-mean-square normalisation\n" in made
     assert "::: linear" not in made

@@ -24,7 +24,8 @@ class Stream(IntEnum):
     DROPOUT = 3
     WORLD = 4
     CANDIDATES = 5
-    BLOCKS = 6
+    FEATURES = 6
+    BLOCKS = 7
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

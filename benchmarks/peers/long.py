@@ -35,9 +35,12 @@ class Ours:
         self.mechanism = MECHANISMS[name](**OPTIONS.get(name, {}))
         heads, width = self.q.shape[1], self.q.shape[-1]
         self.p = self.mechanism.init(np.random.default_rng(0), heads, width)
+        n, rng = self.q.shape[-2], np.random.default_rng(1)
+        rows = (1, heads, self.mechanism.further_rows(n, CAUSAL), width)
+        self.terms = {name: rng.standard_normal(rows).astype(self.q.dtype) for name in self.mechanism.further}
 
     def step(self) -> tuple[Any, ...]:
-        out, cache = self.mechanism.forward(self.p, self.q, self.k, self.v, CAUSAL, {}, 0.0, None)
+        out, cache = self.mechanism.forward(self.p, self.q, self.k, self.v, CAUSAL, self.terms, 0.0, None)
         return out, *self.mechanism.backward(self.p, self.dout, cache)[:3]
 
     def gradients(self) -> dict[str, np.ndarray]:
@@ -128,11 +131,12 @@ def reference(mechanism: str, inputs: list[np.ndarray]) -> dict[str, np.ndarray]
     """The mechanism in float64: where full attention under a mask gives the same, by that."""
     wide = [x.astype(np.float64) for x in inputs]
     contender = Ours(mechanism, wide)
-    mask = contender.mechanism.as_full(CAUSAL)
+    q, k, v, dout = wide
+    heads, n = q.shape[1:3]
+    mask = contender.mechanism.as_full(CAUSAL, heads, np.arange(n)[None, :, None], n)
     if mask is None:
         return contender.gradients()
-    q, k, v, dout = wide
-    out, weights = ops.attention(q, k, v, mask.array(q.shape[-2], k.shape[-2], like=q))
+    out, weights = ops.attention(q, k, v, mask.array(n, n, like=q))
     gradients = ops.attention_backward(dout, q, k, v, weights)[:3]
     return dict(zip(("out", "dq", "dk", "dv"), (out, *gradients), strict=True))
 

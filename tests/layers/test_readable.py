@@ -11,7 +11,8 @@ from tinyattn.layers.readable import is_readable, readable
 from tinyattn.ops import Mask
 from tinyattn.tree import leaves
 
-CHOICES = [(name, form, rate) for name, form in itertools.product(MECHANISMS, BLOCK_FORMS) for rate in (0.0, 0.4)]
+CHOICES = [(name, form, rate) for name, form in itertools.product(MECHANISMS, BLOCK_FORMS) for rate in (0.0, 0.4)
+           if not (form == "sasrec" and rate and "dropout" not in MECHANISMS[name].takes)]  # fmt: skip
 
 
 @pytest.mark.parametrize("rate", [0.0, 0.4])
@@ -23,7 +24,7 @@ def test_long_sequences_in_every_form(form, rate, rng, monkeypatch):
     test_every_mechanism_in_every_form("full", form, rate, rng)
 
 
-@pytest.mark.parametrize(("mechanism", "form", "rate"), [c for c in CHOICES if c != ("linear", "sasrec", 0.4)])
+@pytest.mark.parametrize(("mechanism", "form", "rate"), CHOICES)
 def test_every_mechanism_in_every_form(mechanism, form, rate, rng):
     """y, one row, who looks at whom; and gradients of either cache, whether the readable form is asked for or not."""
     options = {"window": 3} if mechanism == "window" else {}

@@ -270,6 +270,8 @@ def test_what_says_it_is_full_attention_under_a_mask_is_that(name, causal, rng):
 def test_pairs_that_make_no_sense_are_refused_by_both_names():
     for options, says in (
         ({"mechanism": "linear", "position": "distances"}, "position distances gives a bias, and mechanism linear"),
+        ({"mechanism": "performer", "position": "t5"}, "position t5 gives a bias, and mechanism performer"),
+        ({"mechanism": "performer", "features": 0}, "features is 0, expected at least 1"),
         ({"mechanism": "linear", "block_form": "sasrec"}, "form sasrec drops attention weights, and mechanism linear"),
         ({"mechanism": "full", "window": 3}, "window is 3, an option of mechanism window; mechanism is full"),
         ({"mechanism": "windo"}, "mechanism is 'windo', expected one of full, window, .*; did you mean window?"),

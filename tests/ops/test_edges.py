@@ -42,7 +42,8 @@ def test_no_tokens_at_all():
 def test_tokens_without_width():
     """All scores are 0, and all weights alike; of linear attention there is nothing to weigh by."""
     q, k, v = normal(4, 0), normal(3, 0), normal(3, 2)
-    for out, _ in (ops.attention(q, k, v), ops.fused_attention(q, k, v)):
+    performer = ops.performer_attention(q, k, v, normal(2, 0), causal=False)
+    for out, _ in (ops.attention(q, k, v), ops.fused_attention(q, k, v), performer):
         np.testing.assert_allclose(out, np.tile(v.mean(axis=0), (4, 1)), rtol=0, atol=1e-15)
     assert not ops.linear_attention(q, k, v, causal=False)[0].any()
 

@@ -55,11 +55,17 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
     "dense_weights": (((R.random((2, 1, 2, 1)),), ops.Layout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))), {}),
+    "convolving_attention": ((R.standard_normal((2, 3, 2)), R.standard_normal((3, 3, 2, 1)), 2.0), {}),
     "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),
     "linear_attention": ((LONG, LONG**2, LONG[:, :2]), {"keys": R.random(70) < 0.7}),
     "linear_weights": ((Q, K), {"causal": False}),
     "relative_index": ((2, X), {}),
+    "orthogonal_features": ((np.random.default_rng(0), 5, 3), {}),
+    "performer_attention": ((LONG, LONG**2, LONG[:, :2], LONG[:4]), {"keys": R.random(70) < 0.7}),
+    "performer_weights": ((Q, K, V.T @ K), {"causal": False}),
+    "positive_features": ((Q, K), {}),
+    "quadratic_bias": ((2, 3, [(0, 0), (-1, 1)], 2.0, X), {}),
     "rotary_tables": ((np.arange(3), 4, np.float64), {}),
     "sigmoid": ((X,), {}),
     "sinusoids": ((np.arange(3), 5, np.float64), {}),
@@ -81,7 +87,7 @@ for form in FORMS:
     block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot"}
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot", "kernel_shifts"}
 
 
 def opposite(name):

@@ -350,6 +350,45 @@ def _elu_plus_1(x: float) -> float:
     return x + 1 if x > 0 else math.exp(x)
 
 
+def performer_attention(
+    q: Array, k: Array, v: Array, W: Array, causal: bool = True, keys: Array | None = None, form: str = ""
+) -> Any:
+    """Pair by pair and feature by feature; all exponents of a query are lowered together."""
+    real = np.broadcast_to(True if keys is None else keys, k.shape[:-1])
+    out, root = np.zeros((*q.shape[:-1], v.shape[-1])), q.shape[-1] ** 0.25
+    for *lead, i in np.ndindex(q.shape[:-1]):
+        at, exponents = tuple(lead), {}
+        for j in range(i + 1 if causal else k.shape[-2]):
+            for r in range(len(W)) if real[at][j] else ():
+                both = sum(w * (a + b) / root for w, a, b in zip(W[r], q[at][i], k[at][j], strict=True))
+                exponents[j, r] = both - sum((b / root) ** 2 for b in k[at][j]) / 2
+        top = max(exponents.values(), default=0.0)
+        weights = {pair: math.exp(exponent - top) for pair, exponent in exponents.items()}
+        for c in range(v.shape[-1]):
+            total = sum(weight * v[at][j, c] for (j, _), weight in weights.items())
+            out[at][i, c] = total / sum(weights.values()) if weights else 0.0
+    return out
+
+
+def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
+    """As a grid of one row."""
+    return conv2d(x[..., None, :, :], W[None], dilation, padding)[..., 0, :, :]
+
+
+def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
+    """Token by token, place by place and number by number."""
+    reach = [(K - 1) * dilation for K in W.shape[:2]]
+    before = [{"valid": 0, "same": r // 2, "causal": r}[padding] for r in reach]
+    sizes = [n - (r if padding == "valid" else 0) for n, r in zip(x.shape[-3:-1], reach, strict=True)]
+    y = np.zeros((*x.shape[:-3], *sizes, W.shape[-1]))
+    for *lead, s, t, o in np.ndindex(y.shape):
+        for j, l, i in np.ndindex(W.shape[:3]):
+            row, column = s + j * dilation - before[0], t + l * dilation - before[1]
+            if 0 <= row < x.shape[-3] and 0 <= column < x.shape[-2]:
+                y[(*lead, s, t, o)] += x[(*lead, row, column, i)] * W[j, l, i, o]
+    return y
+
+
 def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
     """Token by token and unit by unit."""
     H = U.shape[0]

@@ -5,6 +5,7 @@ from .full import Full
 from .linear import Linear
 from .longformer import Longformer
 from .mechanism import Mechanism
+from .performer import Performer
 from .strided import Strided
 from .window import Window
 
@@ -15,6 +16,7 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "bigbird": BigBird,
     "strided": Strided,
     "linear": Linear,
+    "performer": Performer,
 }
 
-__all__ = ["MECHANISMS", "BigBird", "Full", "Linear", "Longformer", "Mechanism", "Strided", "Window"]
+__all__ = ["MECHANISMS", "BigBird", "Full", "Linear", "Longformer", "Mechanism", "Performer", "Strided", "Window"]

@@ -3,9 +3,18 @@
 from .attention import attention, attention_backward
 from .block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
 from .blocks import Blocks, Layout, dense_weights
+from .by_features import causal_sum
+from .convolving_attention import convolving_attention
 from .flash_attention import flash_attention, flash_attention_backward
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
-from .linear_attention import causal_sum, linear_attention, linear_attention_backward, linear_weights
+from .linear_attention import linear_attention, linear_attention_backward, linear_weights
+from .performer import (
+    orthogonal_features,
+    performer_attention,
+    performer_attention_backward,
+    performer_weights,
+    positive_features,
+)
 from .shifted_windows import relative_index, shifted_windows
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
@@ -18,6 +27,7 @@ __all__ = [
     "block_sparse_attention",
     "block_sparse_attention_backward",
     "causal_sum",
+    "convolving_attention",
     "dense_weights",
     "flash_attention",
     "flash_attention_backward",
@@ -26,6 +36,11 @@ __all__ = [
     "linear_attention",
     "linear_attention_backward",
     "linear_weights",
+    "orthogonal_features",
+    "performer_attention",
+    "performer_attention_backward",
+    "performer_weights",
+    "positive_features",
     "relative_index",
     "shifted_windows",
     "window_attention",

@@ -2,6 +2,7 @@
 
 from .alibi import alibi
 from .buckets import bucket_bias, bucket_bias_backward, distance_buckets
+from .quadratic import kernel_shifts, quadratic_bias
 from .relative import (
     relative_scores,
     relative_scores_backward,
@@ -16,6 +17,8 @@ __all__ = [
     "bucket_bias",
     "bucket_bias_backward",
     "distance_buckets",
+    "kernel_shifts",
+    "quadratic_bias",
     "relative_scores",
     "relative_scores_backward",
     "relative_values",

@@ -1,0 +1,72 @@
+"""Convolution of sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..common import tolerance
+from ..families import batch_apart, causal, linear_in
+from ..property import Property, close, demand, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("conv1d", PROPERTIES)
+linear_in(states, "x", hint="Is anything added?")
+linear_in(states, "W")
+batch_apart(states)
+causal(states, "x", of=lambda case: case | {"padding": "causal"}, hint="On which side do the zeros go?")
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    K, dilation, i = (draw.choose(range(1, most + 1)) for most in (4, 3, 4))
+    padding = draw.choose(("same", "causal", "valid"))
+    n = draw.size() + ((K - 1) * dilation if padding == "valid" else 0)
+    x, W = draw.array(*draw.lead, n, i), draw.array(K, i, draw.size_like(i))
+    return {"x": x, "W": W, "dilation": dilation, "padding": padding}
+
+
+@states("rounding", "tokens that stand further on give outputs that stand further on, away from the ends",
+        hint="Is there one kernel for every token?")
+def shift(op: Subject, **case: Any) -> None:
+    pad = np.zeros((*case["x"].shape[:-2], 12, case["x"].shape[-1]), case["x"].dtype)
+    x = np.concatenate([pad, case["x"], pad], axis=-2)
+    y, moved = op(**case | {"x": x}), op(**case | {"x": np.roll(x, 2, axis=-2)})
+    close(np.roll(y, 2, axis=-2), moved, tolerance(SPEC, case), "y of a sequence two tokens later")
+
+
+@states("exact", "a token reaches the outputs that the kernel says, dilation apart, and no others", gravity="leak",
+        hint="How far apart are two neighbours in the kernel, and where does it begin?")
+def reach(op: Subject, **case: Any) -> None:
+    K, gaps = len(case["W"]), (len(case["W"]) - 1) * case["dilation"]
+    before = {"valid": 0, "same": gaps // 2, "causal": gaps}[case["padding"]]
+    W = np.ones_like(case["W"])
+    for s in range(case["x"].shape[-2]):
+        x = np.zeros_like(case["x"])
+        x[..., s, :] = 1
+        y = op(**case | {"x": x, "W": W})
+        expected = {s - j * case["dilation"] + before for j in range(K)} & set(range(y.shape[-2]))
+        found = set(np.flatnonzero(np.any(y != 0, axis=tuple(i for i in range(y.ndim) if i != y.ndim - 2))).tolist())
+        demand(found == (expected if x.any() else set()), f"token {s} reaches outputs {found}, expected {expected}")
+
+
+SPEC = Spec(
+    name="conv1d",
+    says="y_t = Σ_j x_{t + j δ - p} W_j, δ = dilation, p = 0, (K - 1) δ // 2 or (K - 1) δ: padding valid, same or causal",
+    function="conv1d",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.conv1d,
+    wrt=("x", "W"),
+    clauses=(
+        "conv1d(x, W, dilation=1, padding='same') -> y: x (..., n, i), W (K, i, o), y (..., n, o), "
+        "with 'valid' (..., n - (K - 1) dilation, o); nothing, 0, stands beyond either end",
+    ),
+)

@@ -1,0 +1,159 @@
+"""Performer: softmax attention by random features, in time that grows with n (Choromanski et al. 2021, FAVOR+).
+
+`by_features` replaces exp(q·k / √d) by a product of features. Which features have that very product? None that are
+finite, but random ones have it on average (lemma 1 there): for w drawn from a standard normal distribution,
+E exp(w·z) = exp(|z|²/2), and with z = q̂ + k̂, q̂ = q d^(-1/4), completing the square,
+
+    E[ exp(w·q̂ - |q̂|²/2) exp(w·k̂ - |k̂|²/2) ]  =  exp(|q̂ + k̂|²/2 - |q̂|²/2 - |k̂|²/2)  =  exp(q̂·k̂)  =  exp(q·k / √d)
+
+so that m draws, the rows of W, make φ(x) = exp(W x̂ - |x̂|²/2) / √m, all of it positive, with E[φ(q)·φ(k)] =
+exp(q·k / √d). The kernel is unbiased, and its error falls with 1 / √m; rows that are orthogonal to one another make it
+smaller still (section 3.2 there). Attention is a quotient of two such sums and hence not unbiased: its bias falls with
+1 / m, its error with 1 / √m. Large q and k need many features: the variance grows with exp(|q̂ + k̂|²).
+
+What keeps exp within floats must not show. Of a query anything may be subtracted, -|q̂|²/2 as well, since it is in
+numerator and denominator: here its largest exponent. A number that is subtracted of a key makes this key weigh less;
+it has to be the same for all keys that a query sees, and may not depend on keys that it does not see, later ones or
+padding. (The authors' code takes the largest exponent of all keys, in causal attention too: then a later token moves
+earlier outputs, and may make them 0 / 0.) A bound that knows no key, k̂·w - |k̂|²/2 <= |w|²/2, keeps exp from overflow
+and lets all features of a long key vanish. So it is the running size g of `by_features`: the largest exponent of the
+real keys up to s is subtracted of key s, the sums carry g_t, and shrink by exp(g_{t-1} - g_t) when it grows.
+"""
+
+import math
+from typing import Any
+
+from ...backend import Array, get_xp
+from ..shapes import expect, expect_onto, row_sum, transpose_last
+from .by_features import FLOOR, attend, attend_backward, running_max, weights_of
+
+
+def performer_attention(
+    q: Array, k: Array, v: Array, W: Array, causal: bool = True, keys: Array | None = None, form: str = "chunked"
+) -> tuple[Array, Array]:
+    """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j), with φ(x) = exp(W x_hat - |x_hat|²/2) / √m and
+    x_hat = x / √(√d).
+
+    Over keys j <= i, and, not causal, over all. In the mean over W the products are exp(q_i·k_j / √d). W, from
+    `orthogonal_features`, takes no gradient.
+    Features of keys are nowhere less than 1e-30 of the largest so far. Where all that a query looks for is less than
+    that (with entries up to 10 it never was, with entries up to 30 it is at times), it takes the mean of the keys with
+    the largest ones, and no 0 / 0.
+
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e), W (features, d), causal: m = n; `keys` (boolean, True = a real
+    key, none of the padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), of which a factor is
+    left out. `form` says how causal sums are computed, see `causal_sum`. A query that may look at nothing gets zeros.
+    Raises ValueError for shapes that do not fit, W without rows and an unknown form, TypeError for dtypes.
+    """
+    expect("...nd ...nd ...ne fd" if causal else "...nd ...md ...me fd", q=q, k=k, v=v, W=W)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
+    b, g, _ = _key_features(k, W, causal, keys)
+    return attend(_query_features(q, W), b, v, causal, form, g)
+
+
+def performer_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, W: Array, out: Array, denominator: Array, causal: bool = True,
+    keys: Array | None = None, form: str = "chunked",
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """dq = (da ⊙ a) W / √(√d), and dk = (u W - k_hat Σ u) / √(√d), with u = db ⊙ b.
+
+    Shapes: as in `performer_attention`, and dout like out -> dq, dk, dv like q, k, v.
+
+    With a = φ(q), b = φ(k), `attend_backward` has da, db and dv. Feature r of k̂ = k_hat moves by b_r (w_r - k̂) · δ
+    when k̂ moves by δ, so with u = db ⊙ b, dk̂ = Σ_r u_r (w_r - k̂) = u W - (Σ u) k̂, and dk = d^(-1/4) dk̂. Of a query
+    the last term is 0: all its features times any number leave out as it is, so Σ da ⊙ a = 0. For the same reason
+    nothing comes back through g.
+    """
+    expect("...ne ...nd ...md ...me fd ...ne ...no", dout=dout, q=q, k=k, v=v, W=W, out=out, denominator=denominator)
+    a, (b, g, exponentials) = _query_features(q, W), _key_features(k, W, causal, keys)
+    dq, dk, dv = attend_backward(dout, a, b, v, out, denominator, causal, form, g)
+    dq *= a                                                         # a = exp(W q̂ ..)
+    dk *= exponentials                                              # b = exp(W k̂ - |k̂|²/2 ..) + FLOOR
+    dq = dq @ W
+    dk = dk @ W - row_sum(dk) * _scaled(k)
+    return _scaled(dq), _scaled(dk), dv                             # q̂ = q d^(-1/4), k̂ = k d^(-1/4)
+
+
+def performer_weights(q: Array, k: Array, W: Array, causal: bool = True, keys: Array | None = None) -> Array:
+    """The attention weights that `performer_attention` has without ever computing them: out = weights v.
+
+    Shapes: q (..., n, d), k (..., m, d), W (features, d), keys as there -> weights (..., n, m). Rows sum to 1, or to 0
+    where nothing may be looked at.
+    """
+    expect("...nd ...nd fd" if causal else "...nd ...md fd", q=q, k=k, W=W)
+    expect_onto(k.shape[:-1], bool, like=k, keys=keys)
+    b, g, _ = _key_features(k, W, causal, keys)
+    return weights_of(_query_features(q, W), b, causal, g)
+
+
+def positive_features(x: Array, W: Array) -> Array:
+    """φ(x) = exp(W x̂ - |x̂|²/2) / √m, x̂ = x d^(-1/4), for W with m rows: E[φ(q)·φ(k)] = exp(q·k / √d).
+
+    As the paper has them, to look at: `performer_attention` subtracts from the exponents what keeps them within floats.
+    Shapes: x (..., n, d), W (m, d) -> (..., n, m).
+    """
+    expect("...nd fd", x=x, W=W)
+    return get_xp(x).exp(_exponents(x, W)) / math.sqrt(len(W))
+
+
+def orthogonal_features(rng: Any, features: int, width: int) -> Array:
+    """W: rows distributed like standard normal vectors, and in each block of `width` rows orthogonal to one another.
+
+    Orthogonal directions come from the QR decomposition of a normal matrix, with the signs that make them uniform; the
+    length of each is drawn again, as that of a normal vector, χ_d. Each row alone is then a normal vector, so the
+    kernel stays unbiased; together they are spread more evenly, so its variance is lower (theorem 2 there).
+
+    `rng` is a generator, the numbers are float64 on the host. Shapes: -> (features, width).
+    Raises ValueError for features or width below 1.
+    """
+    for name, size in (("features", features), ("width", width)):
+        if size < 1:
+            raise ValueError(f"orthogonal_features: {name} is {size}, expected at least 1")
+    blocks = math.ceil(features / width)
+    normal = rng.standard_normal((2, blocks, width, width))
+    xp = get_xp(normal)
+    directions, R = xp.linalg.qr(normal[0])                                     # columns, orthogonal to one another
+    directions *= xp.where(xp.diagonal(R, axis1=-2, axis2=-1) < 0, -1.0, 1.0)[:, None, :]
+    W = xp.sqrt(row_sum(normal[1] ** 2)) * transpose_last(directions)           # (blocks, width, width)
+    return W.reshape(blocks * width, width)[:features]
+
+
+def _scaled(x: Array) -> Array:
+    """x̂ = x d^(-1/4), so that q̂·k̂ = q·k / √d."""
+    return x * max(x.shape[-1], 1) ** -0.25
+
+
+def _exponents(x: Array, W: Array) -> Array:
+    """W x̂ - |x̂|²/2. Shapes: x (..., n, d), W (features, d) -> (..., n, features)."""
+    x = _scaled(x)
+    exponents = x @ W.T
+    exponents -= row_sum(x * x) / 2
+    return exponents
+
+
+def _query_features(q: Array, W: Array) -> Array:
+    """φ(q) divided by its largest."""
+    xp = get_xp(q)
+    exponents = _scaled(q) @ W.T
+    return xp.exp(exponents - xp.max(exponents, axis=-1, keepdims=True))
+
+
+def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple[Array, Array, Array]:
+    """b_s = exp(-g_s) φ(k_s) + FLOOR, the running size g and exp(-g_s) φ(k_s) alone; 0 for what is no real key.
+
+    Not causal, g is the largest exponent of all real keys.
+    """
+    if not len(W):
+        raise ValueError(f"performer_attention: W has shape {W.shape}, expected at least one row, a feature")
+    xp, exponents = get_xp(k), _exponents(k, W)
+    largest = xp.max(exponents, axis=-1, keepdims=True)                        # (..., m, 1)
+    if keys is not None:
+        keys = xp.broadcast_to(keys, k.shape[:-1])[..., None]
+        largest = xp.where(keys, largest, float(xp.finfo(k.dtype).min))        # padding makes nothing larger
+    g = running_max(largest)
+    g = g if causal else g[..., -1:, :]
+    exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # above 0: padding alone
+    b = exponentials + FLOOR
+    if keys is not None:
+        exponentials, b = exponentials * keys, b * keys
+    return b, g, exponentials

@@ -1,0 +1,130 @@
+"""Convolution: every token is a sum of linear maps of its neighbours, one map for each place in the kernel.
+
+Tokens are rows, in a sequence (`conv1d`) or a grid (`conv2d`), and nothing, that is 0, stands beyond an end. As in all
+libraries of neural networks the kernel is not flipped: W_0 belongs to the neighbour that stands first. `dilation` δ
+leaves gaps of δ - 1 between the tokens that are looked at, so that a kernel of K reaches over (K - 1) δ + 1; layers
+whose dilation doubles see exponentially far (Yu & Koltun 2016; causal: van den Oord et al. 2016, WaveNet, section 2.1).
+
+    "valid"    the kernel stays within: (K - 1) δ tokens fewer come out
+    "same"     as many come out as go in: half of (K - 1) δ zeros before, and the other half (no fewer) after
+    "causal"   the same, with all zeros before: no token sees a later one, and W_{K-1} is of the token itself
+"""
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from ..backend import Array, get_xp
+from .shapes import expect, rows
+
+
+def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
+    """y_t = Σ_j x_{t + j δ - p} W_j.
+
+    δ is the `dilation`, x_s = 0 beyond either end, and p is 0 ("valid"), half of (K - 1) δ ("same"), or all of it
+    ("causal").
+    Shapes: x (..., n, i), W (K, i, o) -> y (..., n, o), "valid": (..., n - (K - 1) δ, o).
+    Raises ValueError for shapes that do not fit, a dilation below 1, an unknown padding and a "valid" kernel that
+    reaches over more tokens than there are, TypeError for dtypes.
+    """
+    expect("...ni kio", x=x, W=W)
+    return _convolve(x, W, dilation, _padding("conv1d", x, W, dilation, padding))
+
+
+def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: str = "same") -> tuple[Array, Array]:
+    """dx_s = Σ_j dy_{s - j δ + p} W_jᵀ, and dW_j = Σ_t x_{t + j δ - p}ᵀ dy_t.
+
+    Shapes: dy like y, x (..., n, i), W (K, i, o) -> dx like x, dW like W.
+
+    y is a sum of linear maps of shifted x, so its backward is that of `linear` for each, shifted back: token s went
+    into y_t as x_{t + j δ - p} where t = s - j δ + p. Padding received a gradient, too, and it is dropped.
+    """
+    expect("...mo ...ni kio", dy=dy, x=x, W=W)
+    return _convolve_backward(dy, x, W, dilation, _padding("conv1d_backward", x, W, dilation, padding))
+
+
+def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
+    """y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl.
+
+    δ is the `dilation`, x = 0 beyond each edge, and p and r are 0 ("valid"), or half of (K - 1) δ and of (L - 1) δ
+    ("same").
+    Shapes: x (..., h, w, i), W (K, L, i, o) -> y (..., h, w, o), "valid": (..., h - (K - 1) δ, w - (L - 1) δ, o).
+    Raises as `conv1d` does; "causal" is for sequences.
+    """
+    expect("...hwi klio", x=x, W=W)
+    return _convolve(x, W, dilation, _padding("conv2d", x, W, dilation, padding))
+
+
+def conv2d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: str = "same") -> tuple[Array, Array]:
+    """dx_st = Σ_jl dy_{s - j δ + p, t - l δ + r} W_jlᵀ, and dW_jl = Σ_st x_{s + j δ - p, t + l δ - r}ᵀ dy_st.
+
+    As `conv1d_backward`, along both axes.
+    Shapes: dy like y, x (..., h, w, i), W (K, L, i, o) -> dx like x, dW like W.
+    """
+    expect("...uvo ...hwi klio", dy=dy, x=x, W=W)
+    return _convolve_backward(dy, x, W, dilation, _padding("conv2d_backward", x, W, dilation, padding))
+
+
+def _padding(op: str, x: Array, W: Array, dilation: int, padding: str) -> list[tuple[int, int]]:
+    """How many zeros stand before and after, for each axis of the kernel."""
+    known = ("valid", "same", "causal") if W.ndim == 3 else ("valid", "same")
+    if padding not in known:
+        raise ValueError(f"{op}: padding is {padding!r}, expected one of {', '.join(known)}")
+    if dilation < 1:
+        raise ValueError(f"{op}: dilation is {dilation}, expected at least 1")
+    found = []
+    for K, n in zip(W.shape[:-2], _grid(x, W), strict=True):
+        if K < 1:
+            raise ValueError(f"{op}: W has shape {W.shape}, expected a kernel of at least 1")
+        gaps = (K - 1) * dilation
+        if padding == "valid" and gaps >= n:
+            raise ValueError(f"{op}: the kernel reaches over {gaps + 1} tokens, expected at most {n}, which are there")
+        before = {"valid": 0, "same": gaps // 2, "causal": gaps}[padding]
+        found.append((before, 0 if padding == "valid" else gaps - before))
+    return found
+
+
+def _convolve(x: Array, W: Array, dilation: int, padding: list[tuple[int, int]]) -> Array:
+    padded = _padded(x, padding)
+    y: Array = 0.0
+    for place, seen in _places(padded, W, dilation):
+        y = y + padded[seen] @ W[place]                         # every token that has a neighbour at this place
+    return y
+
+
+def _convolve_backward(
+    dy: Array, x: Array, W: Array, dilation: int, padding: list[tuple[int, int]]
+) -> tuple[Array, Array]:
+    xp, padded, dW = get_xp(dy), _padded(x, padding), get_xp(dy).empty_like(W)
+    dpadded = xp.zeros_like(padded)
+    for place, seen in _places(padded, W, dilation):
+        dpadded[seen] += dy @ W[place].T                        # y += padded[seen] @ W[place]: x
+        dW[place] = rows(padded[seen]).T @ rows(dy)             #                               W
+    inner = [slice(before, before + n) for (before, _), n in zip(padding, _grid(x, W), strict=True)]
+    return xp.ascontiguousarray(dpadded[(..., *inner, slice(None))]), dW
+
+
+def _grid(x: Array, W: Array) -> tuple[int, ...]:
+    """The sizes of x along the axes of the kernel: (n,) of a sequence, (h, w) of a grid."""
+    return x.shape[-W.ndim + 1 : -1]
+
+
+def _places(padded: Array, W: Array, dilation: int) -> Iterator[tuple[Any, Any]]:
+    """Each place in the kernel, and the part of `padded` that all outputs see there."""
+    sizes = [n - (K - 1) * dilation for n, K in zip(_grid(padded, W), W.shape, strict=False)]
+    for place in product(*map(range, W.shape[:-2])):
+        window = [slice(j * dilation, j * dilation + size) for j, size in zip(place, sizes, strict=True)]
+        yield place, (..., *window, slice(None))
+
+
+def _padded(x: Array, padding: list[tuple[int, int]]) -> Array:
+    """x with so many zeros before and after, along its axes but the last."""
+    xp = get_xp(x)
+    for axis, (before, after) in zip(range(-1 - len(padding), -1), padding, strict=True):
+        parts = []
+        for size in (before, after):
+            shape = list(x.shape)
+            shape[axis] = size
+            parts.append(xp.zeros(shape, dtype=x.dtype))
+        x = xp.concatenate([parts[0], x, parts[1]], axis=axis)
+    return x

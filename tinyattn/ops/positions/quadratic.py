@@ -1,0 +1,38 @@
+"""A quadratic relative bias: each head looks at one place beside the query (Cordonnier, Loukas & Jaggi 2020)."""
+
+from collections.abc import Sequence
+
+from ...backend import Array, get_xp
+
+
+def quadratic_bias(
+    height: int, width: int, shifts: Sequence[tuple[float, float]], alpha: float, like: Array
+) -> Array:
+    """bias_hij = -α |δ_ij - Δ_h|², with δ_ij the way from token i to token j on the grid.
+
+    Tokens stand on a grid, row by row; shift Δ_h = (down, right) says where head h looks. With all scores 0 the weights
+    of query i are a Gaussian of variance 1 / (2 α) around its place plus Δ_h; as α grows they become 1 at the nearest
+    token, e^(-α) times as much at its neighbours. (Equation 9 of the paper, which learns α and Δ_h; here they are
+    constants. A term that is the same for all keys, |Δ_h|², is kept.)
+
+    Shapes: a grid of height · width = n tokens -> (heads, n, n), in the module and dtype of the array `like`.
+    Raises ValueError where there is no shift, and for a negative α.
+    """
+    if not len(shifts):
+        raise ValueError("quadratic_bias: there are no shifts, expected one for each head")
+    if alpha < 0:
+        raise ValueError(f"quadratic_bias: alpha is {alpha}, expected at least 0")
+    xp, dtype = get_xp(like), like.dtype
+    place = xp.arange(height * width)
+    row, column = ((x[None, :] - x[:, None]).astype(dtype) for x in (place // width, place % width))
+    return xp.stack([((row - down) ** 2 + (column - right) ** 2) * -float(alpha) for down, right in shifts])
+
+
+def kernel_shifts(K: int) -> list[tuple[int, int]]:
+    """The K² places of a K × K kernel as shifts from its centre, in the order of the kernel's rows.
+
+    Shapes: -> K² pairs (down, right). Raises ValueError for a K that is not odd and positive: it has no centre.
+    """
+    if K < 1 or K % 2 == 0:
+        raise ValueError(f"kernel_shifts: K is {K}, expected an odd number of at least 1")
+    return [(down - K // 2, right - K // 2) for down in range(K) for right in range(K)]
