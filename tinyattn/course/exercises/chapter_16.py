@@ -23,10 +23,8 @@ TOKENS, TILE = 1024, (128, 64)               # of tiles_visited
 
 def _tiles_visited() -> int:
     """Tiles in which a causal mask allows a pair."""
-    mask, like = ops.Mask(causal=True), np.zeros(1)
-    tiles = [(slice(i, i + TILE[0]), slice(j, j + TILE[1]))
-             for i in range(0, TOKENS, TILE[0]) for j in range(0, TOKENS, TILE[1])]  # fmt: skip
-    return sum(mask.tile(*tile, (TOKENS, TOKENS), like) is not False for tile in tiles)
+    mask, (rows, columns) = ops.causal_mask(TOKENS, like=np.zeros(1)), TILE
+    return int(mask.reshape(TOKENS // rows, rows, TOKENS // columns, columns).any(axis=(1, 3)).sum())
 
 
 def _strided_pairs(n: int) -> int:
@@ -407,8 +405,7 @@ EXERCISES = (
         hints=(
             "What is m' of each query, and by which factor do l and o shrink? And what is -inf minus -inf?",
             "m' = np.maximum(m, s.max(axis=-1, keepdims=True)). Where it is -inf, subtract 0 in its place. Then e = "
-            "exp(s - "
-            "m'), and l and o are scaled by exp(m - m') before the sum of e and e @ v are added.",
+            "exp(s - m'), and l and o are scaled by exp(m - m') before the sum of e and e @ v are added.",
         ),
         why="All old terms carry e^(-m), so one factor e^(m - m') brings them to the new maximum. With 0 in place of a "
         "maximum of -inf the exponentials of hidden logits are 0, and a query that has seen nothing keeps 0 and 0.",
@@ -419,7 +416,7 @@ EXERCISES = (
         difficulty=1,
         minutes=4,
         task=f"tiles of {TILE[0]} queries and {TILE[1]} keys with a pair that a causal mask of {TOKENS:,} tokens "
-        f"allows",
+        "allows",
         grader=Number(
             _tiles_visited,
             exactly=True,
@@ -428,21 +425,18 @@ EXERCISES = (
                 (lambda: 64, "Does the diagonal cut through tiles?",
                  "Half of all. Tiles on the diagonal are half allowed, and must be visited."),
                 (lambda: 56, "Are tiles that the diagonal cuts visited?", "Tiles on the diagonal are missing."),
-                (lambda: 36, "Are tiles square?", "That would be right for 128 by 128. Here a row has 16 tiles of "
-                 "keys."),
+                (lambda: 36, "Are tiles square?", "That would be right for 128 by 128. A row has 16 tiles here."),
                 (lambda: 136, "Are tiles square?", "That would be right for 64 by 64, of which there are 256."),
                 (lambda: 68, "The first 128 queries: the last of them sees key 127. In which tile is it?"),
             ),
         ),
         hints=(
             "The first 128 queries: which is the last key that any of them sees, and in how many tiles do keys up to "
-            "it "
-            "lie?",
+            "it lie?",
             "Two tiles for the first row of tiles, four for the second, up to sixteen: 2 (1 + 2 + ... + 8).",
         ),
-        why="Row t of tiles, from 1, sees keys below 128 t, which fill 2 t tiles: 2 · 36 = 72 of 128. The smaller "
-        "the tiles, "
-        "the nearer it is to one half.",
+        why="Row t of tiles, from 1, sees keys below 128 t, which fill 2 t tiles: 2 · 36 = 72 of 128. The smaller the "
+        "tiles, the nearer it is to one half.",
     ),
     Exercise(
         "my_tile_gradients",
@@ -454,12 +448,10 @@ EXERCISES = (
         hints=(
             "Chapter 04's backward has five lines. Which of them used p, and which a sum over all keys?",
             "p = exp(s - L). Then dv = pᵀ dout and dp = dout vᵀ as ever, ds = p (dp - D), and dq and dk are ds k and "
-            "dsᵀ q, "
-            "both divided by √d.",
+            "dsᵀ q, both divided by √d.",
         ),
         why="Given p, each line of attention's backward is a sum over queries or keys, and a tile adds its own terms "
-        "to "
-        "it. Only the average D needs a whole row, and it is known beforehand.",
+        "to it. Only the average D needs a whole row, and it is known beforehand.",
     ),
     Exercise(
         "strided_exponent",
@@ -495,15 +487,12 @@ EXERCISES = (
         grader=Function(REPAIRED, tempting=WRONG_MASK),
         hints=(
             "Find two different pairs (query, key) that look ahead: one with both in the same block, one with the "
-            "query "
-            "in block 0.",
+            "query in block 0.",
             "Blocks are too coarse to say who comes first. Compare tokens: & (np.arange(n) <= np.arange(n)[:, None]) "
-            "over "
-            "all of the mask.",
+            "over all of the mask.",
         ),
-        why="Within a block tokens see later ones, and block 0 sees everything. Both go if the whole mask is met "
-        "with the "
-        "causal one, token by token; a mask that is causal by blocks is not causal.",
+        why="Within a block tokens see later ones, and block 0 sees everything. Both go if the whole mask is met with "
+        "the causal one, token by token; a mask that is causal by blocks is not causal.",
     ),
     Exercise(
         "my_linear_attention",
@@ -517,7 +506,6 @@ EXERCISES = (
             "S += np.outer(b[t], v[t]) and z += b[t], then out[t] = a[t] @ S / (a[t] @ z). Both begin with zeros.",
         ),
         why="S and z are sums over j <= t, so each token adds one term, and the query reads both: r numbers times e "
-        "and r "
-        "numbers, however long the sequence is.",
+        "and r numbers, however long the sequence is.",
     ),
 )
