@@ -384,10 +384,10 @@ def draw(result: dict[str, Any]) -> Any:
     """Multiply-adds against n, and whole layers beside a GRU. -> matplotlib figure."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    made, (left, right) = figure(1, 2, size=(8.4, 5.0))
+    made, (left, right) = figure(1, 2, size=(8.4, 5.8))
     colours, dashes, markers = (BLUE, ORANGE, GREEN, GREY), ("-", "--", ":", "-."), "osD^vP*Xh<>"
     for i, (name, row) in enumerate(result["rows"].items()):
-        if name == DILATED:  # the same numbers as the plain one's
+        if name in (DILATED, MADE_AGAIN):  # the same numbers as another one
             continue
         theory = SAID.get(name, Said("")).grows
         label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" (theory {theory:g})")
@@ -406,7 +406,7 @@ def draw(result: dict[str, Any]) -> Any:
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:,.0f} million"))
-    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     return made
 
 
