@@ -27,8 +27,17 @@ import numpy as np
 from benchmarks.counting import chain, counted, counting, kept
 from benchmarks.machine import RESULTS, ROOT, describe
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
+from tinyattn.layers.mechanisms.full import FlashCache, Full, FullCache
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
-from tinyattn.ops import Mask, gru_backward, linear, linear_attention, linear_backward
+from tinyattn.ops import (
+    Mask,
+    conv1d,
+    conv1d_backward,
+    flash_attention,
+    fused_attention,
+    gru_backward,
+    linear_attention,
+)
 from tinyattn.ops import gru as gru_op
 from tinyattn.ops.attention.window_attention import window_shape
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
@@ -53,27 +62,32 @@ class Convolution(Mixer):
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         limit = np.sqrt(3 / (self.kernel * dim))
-        return {"W": rng.uniform(-limit, limit, (self.kernel * dim, dim)), "b": np.zeros(dim)}
+        return {"W": rng.uniform(-limit, limit, (self.kernel, dim, dim)), "b": np.zeros(dim)}
 
     def forward(self, p: Any, x: Any, memory: Any = None, **context: Any) -> tuple[Any, Any]:
-        padded = np.concatenate([np.zeros((x.shape[0], self._before, x.shape[2]), x.dtype), x], axis=1)
-        wide = np.concatenate([padded[:, first : first + x.shape[1]] for first in self._firsts], axis=-1)
-        return linear(wide, p["W"], p["b"]), wide
+        return conv1d(x, p["W"], self.dilation, "causal") + p["b"], x
 
     def backward(self, p: Any, dy: Any, cache: Any) -> tuple[Any, None, dict[str, Any]]:
-        dwide, dW, db = linear_backward(dy, cache, p["W"])
-        dpadded = np.zeros((dy.shape[0], self._before + dy.shape[1], dy.shape[2]), dy.dtype)
-        for first, part in zip(self._firsts, np.split(dwide, self.kernel, axis=-1), strict=True):
-            dpadded[:, first : first + dy.shape[1]] += part
-        return dpadded[:, self._before :], None, {"W": dW, "b": db}
+        dx, dW = conv1d_backward(dy, cache, p["W"], self.dilation, "causal")
+        return dx, None, {"W": dW, "b": dy.sum(axis=(0, 1))}
 
-    @property
-    def _before(self) -> int:
-        return (self.kernel - 1) * self.dilation
 
-    @property
-    def _firsts(self) -> range:
-        return range(self._before, -1, -self.dilation)
+@dataclass(frozen=True)
+class Kept(Full):
+    """Full attention whose weights are kept for the backward, however long a sequence is."""
+
+    def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
+        out, attended = fused_attention(q, k, v, mask)
+        return out, FullCache(attended)
+
+
+@dataclass(frozen=True)
+class MadeAgain(Full):
+    """Full attention whose weights the backward makes again, however short a sequence is."""
+
+    def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
+        out, L = flash_attention(q, k, v, mask)
+        return out, FlashCache(q, k, v, out, L, mask, None)
 
 
 @dataclass(frozen=True)
@@ -96,6 +110,16 @@ class Said:
     path: str = "O(1)"
 
 
+def _blocks(mixer: Any, n: int, d: int) -> int:
+    return sum(2 * pattern.layout(n).pairs * d for pattern in mixer.mechanism.patterns(False, 1))
+
+
+def _longformer(mixer: Any, n: int, d: int) -> int:
+    (pattern,) = mixer.mechanism.patterns(False, 1)
+    further = mixer.mechanism.further_rows(n, Mask()) * len(mixer.mechanism.further) * d * d
+    return _blocks(mixer, n, d) + 2 * pattern.of_globals(n).pairs * d + further
+
+
 def _window(mixer: Any, n: int, d: int) -> int:
     chunks, c, width = window_shape(n, mixer.mechanism.window, causal=False)
     return 2 * chunks * c * width * d
@@ -104,15 +128,17 @@ def _window(mixer: Any, n: int, d: int) -> int:
 SAID = {
     "full": Said("O(n² d)", "2 n² d", lambda _, n, d: 2 * n * n * d, 2),
     "window": Said("O(n d)", "2 n · 3 c · d, c = max(w - 1, 16)", _window, 1, "O(n / w)"),
-    "longformer": Said("O(n d)", "O(n (w + g) d)", None, 1),
-    "bigbird": Said("O(n d)", "O(n (w + g + r) d)", None, 1),
-    "strided": Said("O(n √n d)", "O(n (l + n / l) d)"),
+    "longformer": Said("O(n d)", "2 pairs d + 3 n d²", _longformer, 1),
+    "bigbird": Said("O(n d)", "2 pairs d", _blocks, 1),
+    "strided": Said("O(n √n d)", "2 pairs d", _blocks, 2),
     "linear": Said("O(n d²)", "2 n d (d + 1)", lambda _, n, d: 2 * n * d * (d + 1), 1),
     "performer": Said("O(n d²)", "2 n m (2 d + 1)", lambda l, n, d: 2 * n * l.mechanism.features * (2 * d + 1), 1),
     "gru": Said("O(n d²)", "6 n d²", lambda _, n, d: 6 * n * d * d, 1, "O(n)"),
     "convolution": Said("O(k n d²)", "k n d²", lambda m, n, d: m.kernel * n * d * d, 1, "O(log_k n)"),
 }
 RECURRENT, DILATED = "linear, as a recurrence", "convolution, dilated by k^l"
+MADE_AGAIN = "full, weights made again"
+SAID[MADE_AGAIN] = SAID["full"]
 SAID[RECURRENT] = Said("O(n d²)", "n d (d + 1), and as much in sums", lambda _, n, d: n * d * (d + 1), 1)
 SAID[DILATED] = SAID["convolution"]
 
@@ -153,7 +179,9 @@ def layers() -> list[Layer]:
         return Layer(name, lambda _: mixer, causal)
 
     return [
-        *(alike(name, MultiHead(1, kind())) for name, kind in MECHANISMS.items()),
+        alike("full", MultiHead(1, Kept())),
+        alike(MADE_AGAIN, MultiHead(1, MadeAgain())),
+        *(alike(name, MultiHead(1, kind())) for name, kind in MECHANISMS.items() if name != "full"),
         alike(RECURRENT, MultiHead(1, RecurrentLinear()), causal=True),
         *(alike(name, kind(), causal=True) for name, kind in MIXERS.items() if kind is not MultiHead),
         alike("convolution", Convolution(), causal=True),
@@ -338,14 +366,15 @@ host. What they compute can be more than what a formula asks for: a window of w 
 chunks of c queries and 3 c keys; causal full attention in tiles of 64 queries, each with the keys that its last query
 may see. `sources` is what the tables of encyclopedias and surveys say. They leave out constants and what they hold to
 be constant: the window, the global and the random keys (w, g, r) of sparse attention, the number m of Performer's
-features, which is d only where m = d is taken. A formula that begins with O stands for work that depends on the
-mechanism's options; the other formulas are exact, and a test holds the counts to them.
+features, which is d only where m = d is taken. The formulas are exact, and a test holds the counts to them: `pairs` are
+those of the blocks that a sparse layout lists. A stride that stays as it is leaves strided attention n²; with a
+stride of √n it is n √n.
 
 Other entries are those that exponentials, sums, comparisons and the like read or give, one call after the other. Kept
 numbers are what the layer's cache holds for its backward, each buffer once, without parameters. The longest chain
 of calls is an upper bound of the sequential steps (a buffer that is written in parts is read as a whole); it is a
 constant for what is computed at once, grows as log n where sums are taken by doubling, and as n in a recurrence. A
-convolution is causal here and gathers its k tokens for one product. "Dilated" is the stack in which layer l skips
+convolution is causal here. "Dilated" is the stack in which layer l skips
 k^l - 1 tokens between those that it reads: this one is O(log_k n) deep, and the plain one O(n / k).
 """
 
@@ -355,10 +384,10 @@ def draw(result: dict[str, Any]) -> Any:
     """Multiply-adds against n, and whole layers beside a GRU. -> matplotlib figure."""
     from matplotlib.ticker import FuncFormatter, NullLocator
 
-    made, (left, right) = figure(1, 2, size=(8.4, 5.0))
+    made, (left, right) = figure(1, 2, size=(8.4, 5.8))
     colours, dashes, markers = (BLUE, ORANGE, GREEN, GREY), ("-", "--", ":", "-."), "osD^vP*Xh<>"
     for i, (name, row) in enumerate(result["rows"].items()):
-        if name == DILATED:  # the same numbers as the plain one's
+        if name in (DILATED, MADE_AGAIN):  # the same numbers as another one
             continue
         theory = SAID.get(name, Said("")).grows
         label = f"{name}: n^{exponent(SIZES, row['own']):.2f}" + ("" if theory is None else f" (theory {theory:g})")
@@ -377,7 +406,7 @@ def draw(result: dict[str, Any]) -> Any:
         axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
         axis.set_minor_locator(NullLocator())
     left.yaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x / 1e6:,.0f} million"))
-    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=9)
+    made.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=9)
     return made
 
 
