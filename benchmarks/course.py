@@ -38,8 +38,8 @@ from tinyattn.files import write_atomically
 RESULT, PAGE = RESULTS / "course.json", RESULTS / "course.md"
 JUDGED = (
     "Each chapter but 07 and 16 was worked through once by a reviewer in the part of a newcomer, who answered every "
-    "exercise in several ways (2026-11-22). For somebody who meets all of it for the first time they expect more than is "
-    "computed: 20 to 25 minutes for 00, 100 to 120 for 01, 75 to 90 for 02, 110 to 130 for 03, 80 to 95 for 04, "
+    "exercise in several ways (2026-11-22). For somebody who meets all of it for the first time they expect more than "
+    "is computed: 20 to 25 minutes for 00, 100 to 120 for 01, 75 to 90 for 02, 110 to 130 for 03, 80 to 95 for 04, "
     "and about ten more for each of the others. The chapters were shortened after that."
 )
 CODE = ("tinyattn/course", "tests/course/answers", "notebooks")
