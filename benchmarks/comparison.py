@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.counting import chain, counted, counting, kept
 from benchmarks.machine import RESULTS, ROOT, describe
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
-from tinyattn.layers.mechanisms.full import FlashCache, Full, FullCache
+from tinyattn.layers.mechanisms.full import FlashCache, Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
 from tinyattn.ops import (
     Mask,
@@ -77,8 +77,7 @@ class Kept(Full):
     """Full attention whose weights are kept for the backward, however long a sequence is."""
 
     def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
-        out, attended = fused_attention(q, k, v, mask)
-        return out, FullCache(attended)
+        return fused_attention(q, k, v, mask)
 
 
 @dataclass(frozen=True)
@@ -87,7 +86,7 @@ class MadeAgain(Full):
 
     def forward(self, p: Any, q: Any, k: Any, v: Any, mask: Mask, *_: Any) -> Any:
         out, L = flash_attention(q, k, v, mask)
-        return out, FlashCache(q, k, v, out, L, mask, None)
+        return out, FlashCache(q, k, v, out, L, mask)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import json
 import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,9 @@ class Table:
     published: list[tuple[str, ...]]  # title, then a cell for each of COLUMNS
     remarks: str = ""
     in_readme: bool = False
+    more: dict[str, Callable[[dict[str, Any], str], str]] = field(
+        default_factory=dict
+    )  # heading: (result, row) -> cell
 
     @property
     def result(self) -> Path:
@@ -144,26 +148,28 @@ def page(table: Table, result: dict[str, Any]) -> str:
     runs = [run for done in result.get("runs", {}).values() for run in done.values()]
     made_on = [result["machine"], *(run["machine"] for run in runs if "machine" in run)]
     machines = "; ".join(dict.fromkeys(map(_machine, made_on)))
+    more, none = list(table.more), " |" * len(table.more)
     lines = [
         f"# {table.heading}",
         "",
         f"{data['users']:,} users, {data['items']:,} items, {data['interactions']:,} interactions; leave-one-out, "
         "every user with three interactions; validation chooses the epoch, the test items are read once.",
         "",
-        "| | seeds | " + " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in COLUMNS) + " |",
-        "|---|---|" + "---|" * len(COLUMNS),
+        "| | seeds | " + " | ".join([*(f"{protocol} {metric.upper()}" for protocol, metric in COLUMNS), *more]) + " |",
+        "|---|---|" + "---|" * (len(COLUMNS) + len(more)),
     ]
     for name, row in result["baselines"].items():
-        lines.append(f"| {name} | - | " + " | ".join(f"{row[p][m]:.4f}" for p, m in COLUMNS) + " |")
+        lines.append(f"| {name} | - | " + " | ".join(f"{row[p][m]:.4f}" for p, m in COLUMNS) + " |" + none)
     for key, configuration in table.configurations.items():
         runs = list(result.get("runs", {}).get(key, {}).values())
         if runs:
             cells = [_cell([run[p][m] for run in runs]) for p, m in COLUMNS]
+            cells += [cell(result, key) for cell in table.more.values()]
             lines.append(f"| **{configuration.title}** | {len(runs)} | " + " | ".join(cells) + " |")
         else:
-            lines.append(f"| {configuration.title} | none yet |" + " |" * len(COLUMNS))
+            lines.append(f"| {configuration.title} | none yet |" + " |" * len(COLUMNS) + none)
     for title, *values in table.published:
-        lines.append(f"| *{title}* | | " + " | ".join(values) + " |")
+        lines.append(f"| *{title}* | | " + " | ".join(values) + " |" + none)
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
         f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machines}. "

@@ -5,6 +5,7 @@ A new entry of one of the tables is tested here by being there.
 """
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
-from tinyattn.data import Sampler, pad
+from tinyattn.data import Interactions, Sampler, pad
 from tinyattn.layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -24,6 +25,7 @@ from tinyattn.layers import (
     MultiHead,
 )
 from tinyattn.layers.mechanisms import Full
+from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
@@ -192,6 +194,25 @@ def test_long_histories_in_slices_add_up_with_dropout_of_weights(mechanism):
         found.append(sum(losses))
     assert len(parts) > 3
     np.testing.assert_allclose(found[1], found[0], rtol=1e-12)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "strided"])  # which is n √n at its best
+def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
+    """Four times the tokens, at most 4.6 times the memory."""
+    peaks = []
+    for n in (LONG, 4 * LONG):
+        data = Interactions.from_sequences(np.random.default_rng(0).integers(1, 40 * n, (2, n + 1)))
+        options = {"mechanism": mechanism, "dropout": 0.0, **OWN.get(mechanism, {})}
+        network = SASRecNetwork(n_items=data.n_items, maxlen=n, dim=8, blocks=1, **options)
+        p = flatten(network.init(generator(0, Stream.INIT)), np.float32)[1]
+        whole = Sampler(data, n, 1, 0, True).batch(0)
+        tracemalloc.start()
+        _, cache = network.loss(p, whole)
+        network.loss_backward(p, 1.0, cache)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 4.6 * peaks[0]
 
 
 @pytest.mark.host  # a device has one worker

@@ -14,8 +14,6 @@ from ..backend import Array, get_xp
 from ..ops import (
     Mask,
     as_mask,
-    fused_attention,
-    fused_attention_backward,
     norm_linear,
     norm_linear_backward,
     relu,
@@ -25,6 +23,7 @@ from ..ops.layer_norm import normalise
 from .dense import DenseCache, dense, dense_backward
 from .feed_forward import FeedForward
 from .mechanisms import Full
+from .mechanisms.full import in_tiles, in_tiles_backward
 from .mixers.multi_head import MultiHead, attention_of_one, merge, split
 from .norm import LayerNorm, NormCache
 from .rows import gather_rows
@@ -95,7 +94,7 @@ class NormedHeads(Pair):
         W, b = _side_by_side(p, heads)
         qkv, x_hat, rstd = norm_linear(x, p_norm["gamma"], p_norm["beta"], W, b, self.norm.eps)      # (..., n, 3 D)
         q, k, v = _three(split(qkv, 3 * heads))
-        out, attended = fused_attention(q, k, v, mask, scale=1)
+        out, attended = in_tiles(q, k, v, mask, scale=1)
         y, output = merge(out), None
         if "output" in p:
             y, output = dense(p["output"], y)
@@ -108,7 +107,7 @@ class NormedHeads(Pair):
         if cache.output is not None:
             dy, grads["output"] = dense_backward(p["output"], dy, cache.output)
         dqkv = xp.empty((*dy.shape[:-1], 3 * width), dtype=dy.dtype)
-        fused_attention_backward(split(dy, heads), cache.attended, into=_three(split(dqkv, 3 * heads)))
+        in_tiles_backward(split(dy, heads), cache.attended, into=_three(split(dqkv, 3 * heads)))
         W, _ = _side_by_side(p, heads)
         dx, dgamma, dbeta, dW, db = norm_linear_backward(dqkv, *normed, p_norm["gamma"], p_norm["beta"], W)
         dW[:, :width] *= _scale(width, heads)                # q / √d came out of W_q / √d and b_q / √d

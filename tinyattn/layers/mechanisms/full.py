@@ -10,6 +10,7 @@ from ...backend import Array
 from ...ops import (
     AttentionCache,
     Mask,
+    as_mask,
     attention,
     attention_backward,
     dropout,
@@ -52,13 +53,37 @@ class FlashCache(NamedTuple):
     out: Array
     L: Array
     mask: Mask
-    keep: PairMask | None         # dropout of the weights
+    keep: PairMask | None = None  # dropout of the weights
+    scale: float | None = None
 
     @property
     def weights(self) -> Array:
         """(..., h, n, m), before dropout: made here, and only for who asks."""
         allowed = self.mask.array(self.q.shape[-2], self.k.shape[-2], like=self.q)
-        return attention(self.q, self.k, self.v, allowed)[1]
+        return attention(self.q, self.k, self.v, allowed, scale=self.scale)[1]
+
+
+def in_tiles(
+    q: Array, k: Array, v: Array, mask: Mask | Array | None, keep: PairMask | None = None, scale: float | None = None
+) -> tuple[Array, AttentionCache | FlashCache]:
+    """`attention` without bias: of short sequences the weights are kept for the backward, of long ones made again."""
+    if keep is None and k.shape[-2] < LONG:
+        return fused_attention(q, k, v, mask, scale)
+    mask = as_mask(mask)
+    out, L = flash_attention(q, k, v, mask, keep, scale)
+    return out, FlashCache(q, k, v, out, L, mask, keep, scale)
+
+
+def in_tiles_backward(
+    dout: Array, cache: AttentionCache | FlashCache, into: tuple[Array, Array, Array] | None = None
+) -> tuple[Array, Array, Array]:
+    """-> dq, dk, dv, which are written into the three arrays of `into`, where it is given."""
+    if isinstance(cache, AttentionCache):
+        return fused_attention_backward(dout, cache, into)
+    found = flash_attention_backward(dout, *cache)
+    for there, part in zip(into or (), found, strict=False):
+        there[...] = part
+    return found
 
 
 @dataclass(frozen=True)
@@ -70,17 +95,11 @@ class Full(Mechanism):
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
-    ) -> tuple[Array, FullCache | FlashCache]:
+    ) -> tuple[Array, AttentionCache | FlashCache | FullCache]:
         bias, a, n, m = terms.get("bias"), terms.get("relative_values"), q.shape[-2], k.shape[-2]
         dropping = rng is not None and rate > 0
-        if bias is None and a is None and not is_readable():                    # the same numbers, sooner:
-            if m >= (LONG_WITH_DROPOUT if dropping else LONG):
-                kept = pair_mask(rng, rate) if dropping else None
-                out, L = flash_attention(q, k, v, mask, kept)
-                return out, FlashCache(q, k, v, out, L, mask, kept)
-            if not dropping:
-                out, attended = fused_attention(q, k, v, mask)
-                return out, FullCache(attended)
+        if bias is None and a is None and not is_readable() and (not dropping or m >= LONG_WITH_DROPOUT):
+            return in_tiles(q, k, v, mask, pair_mask(rng, rate) if dropping else None)     # the same numbers, sooner
         keep = dropout_mask(q, (*q.shape[:-1], m), rate, rng)
         out, weights = attention(q, k, v, mask.array(n, m, like=q), bias, keep, rate)
         if a is not None:
@@ -88,13 +107,11 @@ class Full(Mechanism):
         return out, FullCache(AttentionCache(q, k, v, None, plain=weights), bias, keep, rate, a)
 
     def backward(
-        self, p: Any, dout: Array, cache: FullCache | FlashCache
+        self, p: Any, dout: Array, cache: AttentionCache | FlashCache | FullCache
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
-        if isinstance(cache, FlashCache):
-            return *flash_attention_backward(dout, *cache), {}, {}
+        if not isinstance(cache, FullCache):
+            return *in_tiles_backward(dout, cache), {}, {}
         attended, bias, keep, rate, a = cache
-        if attended.plain is None:
-            return *fused_attention_backward(dout, attended), {}, {}
         q, k, v = attended[:3]
         if a is not None:
             return *_with_relative_values(dout, q, k, v, attended.weights, bias, keep, rate, a), {}
