@@ -696,8 +696,8 @@ show_figure(
 #   ([chapter 15](15_before_attention.ipynb)).
 #
 # An exponent says who wins in the end, not where: the Performer's 64 features cost more than full attention up to about 200 tokens. Counts are not seconds, either.
-# They do not see that a number which is never written need not be read again, and that is where tiles gain most;
-# [`benchmarks/long_attention.py`](../benchmarks/long_attention.py) measures all of these with a clock.
+# They do not see that a number which is never written need not be read again. Seconds and memory of these attentions, over long sequences, have
+# [a page of measurements](../benchmarks/results/long_attention.md) of their own.
 #
 # | what is often said | what the cells above show |
 # |---|---|
