@@ -38,10 +38,11 @@ def flash_attention(
     q: Array, k: Array, v: Array, mask: Mask | Array | None = None, keep: PairMask | None = None,
     scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
 ) -> tuple[Array, Array]:  # fmt: skip
-    """out = dropout(softmax(c q kᵀ, mask)) v, with c = `scale`, by default 1 / √d, in memory that grows with n + m.
+    """out = dropout(softmax(s, mask)) v, with s = c q kᵀ.
 
-    What `attention` gives, to rounding, for every tiling. Any mask will do; an array of n m pairs is itself what is
-    avoided here, and a `Mask` says as much in a few numbers. Dropout comes from a `PairMask`, which is one integer.
+    c is `scale`, by default 1 / √d. This is what `attention` gives, to rounding, for every tiling, and in memory that
+    grows with n + m. Any mask will do; an array of n m pairs is itself what is avoided here, and a `Mask` says as much
+    in a few numbers. Dropout comes from a `PairMask`, which is one integer.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
     -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.
@@ -84,14 +85,12 @@ def flash_attention_backward(
     dout: Array, q: Array, k: Array, v: Array, out: Array, L: Array, mask: Mask | Array | None = None,
     keep: PairMask | None = None, scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of `flash_attention`. Shapes: as there, and dout like out -> dq, dk, dv like q, k, v.
+    """dv = (P M)ᵀ dout, ds = P ((dout vᵀ) M - D), dq = c ds k and dk = c dsᵀ q.
 
-    P = exp(s - L) are the weights, made again, and M what dropout multiplies them by. Then, as in `attention_backward`,
-
-        dv = (P M)ᵀ dout,   dP = (dout vᵀ) M,   ds = P (dP - D),   dq = c ds k,   dk = c dsᵀ q
-
-    and D = Σ_j P_ij dP_ij, which softmax's gradient subtracts, needs no weights: it is dout_i · Σ_j P_ij M_ij v_j, and
-    that is dout_i · out_i.
+    Shapes: as in `flash_attention`, and dout like out -> dq, dk, dv like q, k, v.
+    P = exp(s - L) are the weights, made again, and M what dropout multiplies them by. These are the gradients of
+    `attention`, with dP = (dout vᵀ) M; and D = Σ_j P_ij dP_ij, which softmax's gradient subtracts, needs no weights: it
+    is dout_i · Σ_j P_ij M_ij v_j, and that is dout_i · out_i.
     """
     expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
     plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
