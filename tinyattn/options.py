@@ -171,13 +171,13 @@ def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
     chosen = {by: table[getattr(owner, by)] for by, table in tables.items()}
     taken = {declared.name for cls in chosen.values() for declared in options_of(cls)}
     for by, table in tables.items():
-        for name, cls in table.items():
+        for cls in table.values():
             for declared in options_of(cls):
                 value = getattr(owner, declared.name)
                 if value is not None and declared.name not in taken:
-                    here = getattr(owner, by)
-                    of = " or ".join(key for key, x in table.items() if declared.name in {o.name for o in options_of(x)})
-                    raise ValueError(f"{declared.name} is {value}, an option of {by} {of}; {by} is {here}")
+                    of = [key for key, part in table.items() if declared.name in {o.name for o in options_of(part)}]
+                    said = f"{by} {' or '.join(of)}; {by} is {getattr(owner, by)}"
+                    raise ValueError(f"{declared.name} is {value}, an option of {said}")
     made = []
     for cls in chosen.values():
         own = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}
