@@ -36,7 +36,7 @@ SIZES = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
 D, SEED, CHECKED = 64, 0, 300
 HEADS = 4  # of the second comparison, of flash with torch's
 UP_TO = {"full": 16_384, "tiles": 16_384, "torch-math": 16_384, "torch-window": 16_384}  # they hold n² numbers
-SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # its stride stays; others: n
+SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # a stride that stays
 FITTED = 3  # largest sizes, which an exponent is fitted to
 
 
