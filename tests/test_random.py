@@ -5,7 +5,7 @@ import pytest
 
 from tests.devices import DEVICES, MISSING, On
 from tinyattn.backend import to_numpy
-from tinyattn.random import MaskKeys, keep_mask, pair_mask
+from tinyattn.random import MaskKeys, PairMask, keep_mask, pair_mask
 
 
 @pytest.mark.parametrize("shape", [(6, 5), (6, 5, 8), (6, 5, 7, 8)])
@@ -46,5 +46,7 @@ def test_any_part_of_a_pair_mask_is_what_the_whole_mask_keeps(lead, rows, where)
 def test_a_pair_mask_knows_its_axes_and_its_rate():
     with pytest.raises(ValueError, match="there are 3"):
         pair_mask(np.random.default_rng(0), 0.5).tile((2, 2, 2), slice(0, 1), slice(0, 1), np.zeros(1))
+    with pytest.raises(ValueError, match="rows of 1 sequences; there are 2"):
+        PairMask(1, 0.5, np.array([3])).tile((2, 2), slice(0, 1), slice(0, 1), np.zeros(1))
     with pytest.raises(ValueError, match="rate is 1"):
         pair_mask(np.random.default_rng(0), 1.0)

@@ -139,16 +139,21 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
     options is None until it is given; then it goes to the part that declares it (`make_parts`).
     """
     found: dict[str, tuple[str, Any, Any]] = {}
+    said: dict[str, dict[tuple[Any, ...], list[str]]] = {}           # of each option: what it says, and which parts
     for chosen_by, table in tables.items():
         for name, cls in table.items():
             for declared in options_of(cls):
-                help = f"{declared.option.help} ({chosen_by} {name}; default: {declared.default})"
                 if declared.name in found:
                     _, kind, field = found[declared.name]
                     other, mine = field.metadata[_KEY], declared.option
                     if (declared.type | None, _bounds(mine)) != (kind, _bounds(other)):
                         raise TypeError(f"two parts declare {declared.name} with different types or bounds")
-                    help = f"{other.help}; {help}"
+                says = said.setdefault(declared.name, {})
+                says.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
+                help = "; ".join(
+                    f"{text} ({by} {' or '.join(names)}; default: {default})"
+                    for (text, by, default), names in says.items()
+                )
                 field = option(None, **{**vars(declared.option), "help": help})
                 found[declared.name] = (declared.name, declared.type | None, field)
     return dataclasses.make_dataclass("PartOptions", list(found.values()), kw_only=True)
@@ -166,12 +171,13 @@ def make_parts(owner: Any, **tables: Mapping[str, Any]) -> list[Any]:
     chosen = {by: table[getattr(owner, by)] for by, table in tables.items()}
     taken = {declared.name for cls in chosen.values() for declared in options_of(cls)}
     for by, table in tables.items():
-        for name, cls in table.items():
+        for cls in table.values():
             for declared in options_of(cls):
                 value = getattr(owner, declared.name)
                 if value is not None and declared.name not in taken:
-                    here = getattr(owner, by)
-                    raise ValueError(f"{declared.name} is {value}, an option of {by} {name}; {by} is {here}")
+                    of = [key for key, part in table.items() if declared.name in {o.name for o in options_of(part)}]
+                    said = f"{by} {' or '.join(of)}; {by} is {getattr(owner, by)}"
+                    raise ValueError(f"{declared.name} is {value}, an option of {said}")
     made = []
     for cls in chosen.values():
         own = {declared.name: getattr(owner, declared.name) for declared in options_of(cls)}

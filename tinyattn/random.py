@@ -116,6 +116,8 @@ class PairMask(NamedTuple):
             raise ValueError(f"a PairMask has an axis for sequences and one for heads; there are {len(lead)}: {lead}")
         xp, (sequences, heads) = get_xp(like), (1,) * (2 - len(lead)) + tuple(lead)
         rows = xp.arange(sequences) if self.rows is None else xp.asarray(self.rows)
+        if len(rows) != sequences:
+            raise ValueError(f"a PairMask has rows of {len(rows)} sequences; there are {sequences}")
         ones, (first, step) = (1,) * queries.ndim, self.heads
         head = xp.arange(first, first + step * heads, step, dtype=xp.uint64)
         if at is not None:

@@ -195,6 +195,16 @@ def test_what_a_layout_refuses():
     assert Layout(3, 2, (Blocks(two, two), Blocks(np.array([[2]]), two))).pairs == 6
 
 
+@pytest.mark.parametrize(("n", "m"), [(0, 2), (2, 0), (0, 0)])
+def test_blocks_of_nothing(n, m, rng):
+    layout = Layout(n, m, (Blocks(np.full((1, 2), -1), np.full((1, 3), -1)),))
+    q, k, v, dout = drawn(rng, (2,), n, m)
+    out, weights = ops.block_sparse_attention(q, k, v, layout, np.ones(m, bool))
+    found = ops.block_sparse_attention_backward(dout, q, k, v, weights, layout)[:3]
+    for mine, like in zip((out, *found), (dout, q, k, v), strict=True):
+        assert np.array_equal(mine, np.zeros_like(like))
+
+
 def test_what_is_refused(rng):
     q, k, v, dout = drawn(rng, (), 5, 4)
     _, weights = ops.block_sparse_attention(q, k, v, UNEVEN)

@@ -91,3 +91,32 @@ def test_what_is_refused(kind, rng):
     q = rng.standard_normal((4, 2))
     with pytest.raises(ValueError, match=r"tile is \(.*\) and threads \d, expected at least 1 of each"):
         ops.flash_attention(q, q, q, **kind)
+
+
+@pytest.mark.host
+def test_masks_that_do_not_fit_are_refused(rng):
+    q = rng.standard_normal((2, 3, 4, 2))
+    with pytest.raises(ValueError, match=r"flash_attention: mask has shape \(5, 5\), .* broadcasts to \(2, 3, 4, 4\)"):
+        ops.flash_attention(q, q, q, np.ones((5, 5), bool))
+    with pytest.raises(TypeError, match="flash_attention: keep is a ndarray, expected a PairMask"):
+        ops.flash_attention(q, q, q, keep=np.ones((4, 4), bool))
+    for x, lengths in ((q, [4]), (q, [4, 4, 4]), (q[0], [4, 4, 4]), (q[0, 0], [4])):
+        with pytest.raises(ValueError, match=r"flash_attention: lengths has shape .* one for each sequence of q"):
+            ops.flash_attention(x, x, x, ops.Mask(lengths=np.array(lengths)))
+
+
+def test_lengths_belong_to_sequences_under_further_axes(rng):
+    q, mask = rng.standard_normal((3, 2, 1, 5, 4)), ops.Mask(lengths=np.array([5, 2]))
+    expected, _ = ops.attention(q, q, q, mask.array(5, 5, like=q))
+    np.testing.assert_allclose(ops.flash_attention(q, q, q, mask, tile=(2, 2))[0], expected, atol=1e-13)
+
+
+@pytest.mark.parametrize(("d", "e"), [(0, 3), (3, 0), (0, 0)])
+def test_heads_without_a_feature(d, e, rng):
+    q, k, v, dout = (rng.standard_normal((2, 7, size)) for size in (d, d, e, e))
+    out, L = ops.flash_attention(q, k, v, CAUSAL, tile=(3, 2))
+    found = ops.flash_attention_backward(dout, q, k, v, out, L, CAUSAL, tile=(3, 2))
+    whole, weights = ops.attention(q, k, v, CAUSAL.array(7, 7, like=q))
+    theirs = ops.attention_backward(dout, q, k, v, weights)[:3]
+    for mine, expected in zip((out, *found), (whole, *theirs), strict=True):
+        np.testing.assert_allclose(mine, expected, atol=1e-13)

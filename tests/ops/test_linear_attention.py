@@ -125,3 +125,16 @@ def test_features_that_vanish_in_float32_are_no_nan(low, causal, rng):
         assert np.all(np.abs(out) <= np.abs(v).max() * 1.001)
         weights = ops.linear_weights(q + np.float32(low), keys, causal)
         np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan, 3e38])
+def test_no_entry_of_a_padded_key_shows(bad, rng):
+    q, k, v = rng.standard_normal((3, 2, 6, 4)).astype("f")
+    k[:, 4:], keys, W = bad, np.arange(6) < 4, rng.standard_normal((8, 4)).astype("f")
+    with np.errstate(all="ignore"):
+        linear, _ = ops.linear_attention(q, k, v, False, keys)
+        performer, _ = ops.performer_attention(q, k, v, W, False, keys)
+    k, v = k[:, :4], v[:, :4]
+    np.testing.assert_allclose(linear, ops.linear_attention(q, k, v, False)[0], atol=1e-6)
+    np.testing.assert_allclose(performer, ops.performer_attention(q, k, v, W, False)[0], atol=1e-6)

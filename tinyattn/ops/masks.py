@@ -88,7 +88,8 @@ class Mask:
     ) -> Array | bool:
         """The part of these queries and keys of a mask onto `shape`; True or False where all are known to be alike.
 
-        `at` picks one of what the leading axes hold. Shapes: shape (..., n, m) -> (queries, keys), or with them.
+        `at` picks one of what the leading axes hold: a sequence and a head.
+        Shapes: shape (..., n, m) -> (queries, keys), or with the leading axes.
         """
         xp = get_xp(like)
         query, key = xp.arange(queries.start, queries.stop)[:, None], xp.arange(keys.start, keys.stop)
@@ -101,12 +102,14 @@ class Mask:
         if not self.causal and keys.stop - 1 - queries.start >= far:
             parts.append(key < query + far)
         if self.lengths is not None:
-            if at and keys.start >= self.lengths[at[0]]:
-                return False
-            if at and keys.stop > self.lengths[at[0]]:
-                parts.append(key < self.lengths[at[0]])
             if not at:
                 parts.append((key < xp.asarray(self.lengths)[:, None])[:, None, None, :])
+            else:
+                length = self.lengths[at[-2]]                   # the last axes are sequences and heads
+                if keys.start >= length:
+                    return False
+                if keys.stop > length:
+                    parts.append(key < length)
         if self.allowed is not None:
             part = xp.broadcast_to(self.allowed, shape)[at][..., queries, keys]
             if is_numpy(xp) and not part.any():                 # on a device: to know it would mean waiting

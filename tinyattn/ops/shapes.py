@@ -1,4 +1,4 @@
-"""Shapes at the door, and the three small moves that every op shares."""
+"""Shapes at the door, and the few small moves that ops share."""
 
 from __future__ import annotations
 
@@ -99,6 +99,12 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
 def transpose_last(x: Array) -> Array:
     """The transpose of the last two axes: (..., n, d) -> (..., d, n). A view."""
     return x.swapaxes(-1, -2)
+
+
+def with_ones(x: Array) -> Array:
+    """[x, 1], each row with a 1 at its end: (..., d) -> (..., d + 1)."""
+    xp = get_xp(x)
+    return xp.concatenate([x, xp.ones((*x.shape[:-1], 1), dtype=x.dtype)], axis=-1)
 
 
 def rows(x: Array) -> Array:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...random import PairMask
-from ..shapes import expect, expect_onto
+from ..shapes import expect, expect_onto, transpose_last
 from .attention import attention, attention_backward
 from .blocks import Layout
 
@@ -124,14 +124,17 @@ def _plan(layout: Layout, xp: Any) -> _Plan:
 
 def _rows(x: Array, positions: Array) -> Array:
     """(..., n, d), (z, a) -> (..., z, a, d)."""
-    return get_xp(x).take(x, positions, axis=-2)
+    xp, (*lead, n, d) = get_xp(x), x.shape
+    if not n:                                                                # all places are empty
+        return xp.zeros((*lead, *positions.shape, d), dtype=x.dtype)
+    return xp.take(x, positions, axis=-2)
 
 
 def _mask(of: _Group, keys: Array | None) -> Array | None:
     """Who may look at whom in each block. Shapes: keys (..., m) -> onto (..., z, a, b), or None for all."""
     if keys is None:
         return of.looks
-    real = get_xp(keys).take(keys, of.keys, axis=-1)[..., None, :]           # (..., z, 1, b)
+    real = transpose_last(_rows(keys[..., None], of.keys))                   # (..., z, 1, b)
     return real if of.looks is None else real & of.looks
 
 

@@ -23,7 +23,7 @@ in which no exponent is above 0. The quotient out does not know of g, and g_t ma
 from collections.abc import Callable
 
 from ...backend import Array, get_xp
-from ..shapes import expect, row_sum, transpose_last
+from ..shapes import expect, row_sum, transpose_last, with_ones
 
 CHUNK = 32
 FLOOR = 1e-30      # key features are nowhere less: float32 divides by it still, and exp(-100) it could not
@@ -56,7 +56,7 @@ def attend(
     Shapes: a (..., n, d), b (..., m, d), v (..., m, e), g (..., n, 1) -> out (..., n, e), denominator (..., n, 1).
     A query for which all products are 0 gets zeros.
     """
-    y = _sum(a, b, _with_ones(v), causal, _form(form), g)                       # (..., n, e + 1)
+    y = _sum(a, b, with_ones(v), causal, _form(form), g)                       # (..., n, e + 1)
     denominator = y[..., -1:]
     denominator = get_xp(y).where(denominator == 0, 1.0, denominator)           # nothing to look at: out is 0
     return y[..., :-1] / denominator, denominator
@@ -75,7 +75,7 @@ def attend_backward(
     the same sum three times, twice from the end of time to its beginning. out = y[:-1] / y[-1] is a quotient, so
     dy = [dout, -Σ dout ⊙ out] / denominator. A running size g takes no gradient: out does not depend on it.
     """
-    xp, c, sums = get_xp(dout), _with_ones(v), _form(form)
+    xp, c, sums = get_xp(dout), with_ones(v), _form(form)
     dy = xp.concatenate([dout, -row_sum(dout * out)], axis=-1)      # out = y[:-1] / y[-1]
     dy /= denominator
     da = _sum(dy, c, b, causal, sums, g)                            # y = Σ (a·b) c: da
@@ -193,9 +193,3 @@ def _sum_back(a: Array, b: Array, c: Array, causal: bool, form: Form, g: Array |
         return _sum(a, b, c, causal, form, g)
     a, b, c = (get_xp(x).ascontiguousarray(x[..., ::-1, :]) for x in (a, b, c))
     return _sum(a, b, c, causal, form, None if g is None else -g[..., ::-1, :])[..., ::-1, :]
-
-
-def _with_ones(v: Array) -> Array:
-    """[v, 1]: (..., m, e) -> (..., m, e + 1)."""
-    xp = get_xp(v)
-    return xp.concatenate([v, xp.ones((*v.shape[:-1], 1), dtype=v.dtype)], axis=-1)

@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 from ...backend import Array, get_xp, is_numpy, overflow_is_meant
 from ...random import PairMask
 from ..masks import Mask, as_mask
-from ..shapes import expect, expect_onto, row_sum, transpose_last
+from ..shapes import expect, expect_onto, row_sum, transpose_last, with_ones
 
 SMALL = 40            # sums of e^40 and of e^-40 stay far inside float32's range
 TILE = (256, 512)     # queries and keys: in float32 the scores of a tile and their gradient take 1 MB
@@ -50,6 +50,8 @@ def flash_attention(
     side. Raises ValueError for shapes that do not fit and for a tile or threads below 1, TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
+    mask = as_mask(mask)
+    expect_onto((*q.shape[:-1], k.shape[-2]), bool, like=q, mask=mask.allowed)
     plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
     out = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
     L, kT = xp.full((*q.shape[:-1], 1), -math.inf, dtype=q.dtype), plan.columns(k)
@@ -93,11 +95,13 @@ def flash_attention_backward(
     is dout_i · Σ_j P_ij M_ij v_j, and that is dout_i · out_i.
     """
     expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
+    mask = as_mask(mask)
+    expect_onto((*q.shape[:-1], k.shape[-2]), bool, like=q, mask=mask.allowed)
     plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
     dq, D = xp.zeros_like(q), row_sum(dout * out)
     L = xp.where(L == -math.inf, 0, L)  # noqa: SIM300                         # nothing allowed: s is -∞, so P is 0
     cq_L, gD = xp.concatenate([q * plan.c, -L], axis=-1), xp.concatenate([dout, -D], axis=-1)
-    k1T, v1T = plan.columns(_and_one(k)), plan.columns(_and_one(v))            # [c q, -L] [k, 1]ᵀ is s - L at once
+    k1T, v1T = plan.columns(with_ones(k)), plan.columns(with_ones(v))            # [c q, -L] [k, 1]ᵀ is s - L at once
     shares = max(plan.threads // max(len(plan.heads), 1), 1)                   # of a head's queries: heads may be few
     dks, dvs = (xp.zeros((shares, *x.shape), dtype=x.dtype) for x in (k, v))   # each share adds to its own
 
@@ -128,14 +132,20 @@ class _Plan:
     """How the work is cut: into heads, on the host one by one, and each into tiles of queries and of keys."""
 
     def __init__(
-        self, q: Array, k: Array, mask: Mask | Array | None, keep: PairMask | None, scale: float | None,
-        tile: tuple[int, int], threads: int,
+        self, q: Array, k: Array, mask: Mask, keep: PairMask | None, scale: float | None, tile: tuple[int, int],
+        threads: int,
     ) -> None:  # fmt: skip
         if min(*tile, threads) < 1:
             raise ValueError(f"flash_attention: tile is {tile} and threads {threads}, expected at least 1 of each")
+        if keep is not None and not isinstance(keep, PairMask):
+            raise TypeError(f"flash_attention: keep is a {type(keep).__name__}, expected a PairMask, from `pair_mask`")
         *lead, n, d = q.shape
-        self.shape, self.like, self.keep, self.mask = (*lead, n, k.shape[-2]), q, keep, as_mask(mask)
-        expect_onto(self.shape, bool, like=q, mask=self.mask.allowed)
+        if mask.lengths is not None and (len(lead) < 2 or mask.lengths.shape != (lead[-2],)):
+            raise ValueError(
+                f"flash_attention: lengths has shape {mask.lengths.shape}, expected one for each sequence of q, "
+                f"(..., B, h, n, d), which has shape {q.shape}"
+            )
+        self.shape, self.like, self.keep, self.mask = (*lead, n, k.shape[-2]), q, keep, mask
         self.c = 1 / math.sqrt(max(d, 1)) if scale is None else float(scale)
         host = is_numpy(get_xp(q))
         self.threads = threads if host else 1
@@ -192,11 +202,6 @@ class _Plan:
             return
         with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
             list(pool.map(lambda item: work(*item), items))                    # raises what an item raised
-
-
-def _and_one(x: Array) -> Array:
-    """Rows with a 1 at their end: (..., m, d) -> (..., m, d + 1)."""
-    return get_xp(x).concatenate([x, get_xp(x).ones_like(x[..., :1])], axis=-1)
 
 
 def _product(x: Array, y: Array, room: Array) -> Array:

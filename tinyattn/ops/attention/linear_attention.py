@@ -68,5 +68,5 @@ def _features(x: Array, keys: Array | None = None) -> Array:
     features = xp.exp(xp.minimum(x, 0))
     features += xp.maximum(x, 0) + FLOOR
     if keys is not None:
-        features *= xp.broadcast_to(keys, x.shape[:-1])[..., None]
+        features = xp.where(xp.broadcast_to(keys, x.shape[:-1])[..., None], features, 0)       # and not 0 times ∞
     return features

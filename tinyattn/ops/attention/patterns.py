@@ -84,7 +84,8 @@ class Near(Pattern):
         window = min(self.window, max(n, 1))
         c = max(min(n - first, max(window, CHUNK)), 1)
         starts = np.arange(first, n, c)[:, None]
-        keys = starts + np.arange(1 - window, c if self.causal else c + window - 1)
+        around = window - 1 if len(starts) > 1 else 0                        # a single chunk has no neighbours
+        keys = starts + np.arange(-around, c if self.causal else c + around)
         return self.group(starts + np.arange(c), np.where(keys >= first, keys, -1), n)
 
 
@@ -204,12 +205,12 @@ class BigBird(Pattern):
         groups = []
         for _, members in sorted(alike.items()):
             queries, keys = np.array([[i] for i, _ in members]), np.array([seen for _, seen in members])
-            groups.append(self.group(self._tokens(queries), self._tokens(keys), n))
+            groups.append(self.group(self._tokens(queries, n), self._tokens(keys, n), n))
         return groups
 
-    def _tokens(self, blocks: np.ndarray) -> np.ndarray:
-        """The tokens of these blocks. Shapes: (z, a) -> (z, a · size)."""
-        return (blocks[:, :, None] * self.size + np.arange(self.size)).reshape(len(blocks), -1)
+    def _tokens(self, blocks: np.ndarray, n: int) -> np.ndarray:
+        """The tokens of these blocks. Shapes: (z, a) -> (z, a · size); of a block larger than n, (z, n)."""
+        return (blocks[:, :, None] * self.size + np.arange(min(self.size, n))).reshape(len(blocks), -1)
 
 
 @lru_cache(64)
@@ -220,8 +221,8 @@ def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
 
 @lru_cache(64)
 def _drawn(pattern: BigBird, count: int) -> np.ndarray:
-    """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
-    found = np.full((count, pattern.random), -1)
+    """What each of `count` blocks draws, -1 where there are too few: (count, R), R at most count."""
+    found = np.full((count, min(pattern.random, count)), -1)
     for i in range(count):
         distant = max(i - pattern.near + 1 - pattern.first, 0)               # blocks before, neither near nor global
         few = min(distant, pattern.random)

@@ -155,5 +155,5 @@ def _key_features(k: Array, W: Array, causal: bool, keys: Array | None) -> tuple
     exponentials = xp.exp(xp.minimum(exponents - g, 0))                        # above 0: padding alone
     b = exponentials + FLOOR
     if keys is not None:
-        exponentials, b = exponentials * keys, b * keys
+        exponentials, b = xp.where(keys, exponentials, 0), xp.where(keys, b, 0)     # and not 0 times ∞
     return b, g, exponentials
