@@ -118,7 +118,7 @@ def test_heads_that_cannot_be_shared_out_are_refused(rng):
 def test_one_head_of_keys_for_all_is_not_copied(rng):
     """The cache of multi-query attention holds keys and values of one head, seen as many times as there are heads."""
     mixer, x = MultiHead(4, kv_heads=1), rng.standard_normal((2, 5, 8))
-    cache = mixer.forward(mixer.init(rng, 8), x)[1].attended.attended
+    cache = mixer.forward(mixer.init(rng, 8), x)[1].attended
     for seen in (cache.k, cache.v):
         assert seen.shape == (2, 4, 5, 2)
         assert np.shares_memory(seen[:, 0], seen[:, 3])
