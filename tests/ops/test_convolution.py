@@ -62,7 +62,7 @@ def test_the_jacobian_of_a_grid_is_the_kernel():
         (lambda: ops.conv2d_backward(X[None, :, :1], X[None], np.ones((3, 3, 2, 1)), 0), "conv2d_backward: dil"),
         (lambda: ops.conv1d_backward(X[:, :1], X, np.ones((3, 2, 1)), 0), "conv1d_backward: dilation"),
         (lambda: ops.quadratic_bias(2, 2, [], 1.0, np.zeros(1)), "there are no shifts, expected one for each head"),
-        (lambda: ops.quadratic_bias(2, 2, [(0, 0)], -1.0, np.zeros(1)), "alpha is -1.0, expected a finite number of at"),
+        (lambda: ops.quadratic_bias(2, 2, [(0, 0)], -1.0, np.zeros(1)), "alpha is -1.0, expected a finite number"),
         (lambda: ops.quadratic_bias(2, 2, [(0, 0)], np.inf, np.zeros(1)), "alpha is inf, expected a finite number"),
         (lambda: ops.kernel_shifts(4), "K is 4, expected an odd number"),
         (lambda: ops.kernel_shifts(-1), "K is -1, expected an odd number of at least 1"),
