@@ -30,7 +30,7 @@ from ...random import PairMask
 from ..masks import Mask, as_mask
 from ..shapes import expect, expect_onto, row_sum, transpose_last, with_ones
 
-SMALL = 40            # sums of e^40 and of e^-40 stay far inside float32's range
+SMALL = 40            # sums of e^40 and of e^-40, times values from 1e-20 to 1e20, stay inside float32's range
 TILE = (256, 512)     # queries and keys: in float32 the scores of a tile and their gradient take 1 MB
 
 

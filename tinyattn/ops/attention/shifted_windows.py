@@ -21,7 +21,7 @@ def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> Lay
     Raises ValueError for a window that does not divide the image, and for a shift outside of 0 to w - 1.
     """
     for name, size in (("height", height), ("width", width)):
-        if window < 1 or size % window:
+        if window < 1 or size < 0 or size % window:
             raise ValueError(f"shifted_windows: window is {window}, expected a divisor of the {name}, which is {size}")
     if not 0 <= shift < window:
         raise ValueError(f"shifted_windows: shift is {shift}, expected 0 to {window - 1}, less than a window")

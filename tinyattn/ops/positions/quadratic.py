@@ -1,5 +1,6 @@
 """A quadratic relative bias: each head looks at one place beside the query (Cordonnier, Loukas & Jaggi 2020)."""
 
+import math
 from collections.abc import Sequence
 
 from ...backend import Array, get_xp
@@ -16,12 +17,12 @@ def quadratic_bias(
     constants. A term that is the same for all keys, |Δ_h|², is kept.)
 
     Shapes: a grid of height · width = n tokens -> (heads, n, n), in the module and dtype of the array `like`.
-    Raises ValueError where there is no shift, and for a negative α.
+    Raises ValueError where there is no shift, and for an α that is negative or not finite.
     """
     if not len(shifts):
         raise ValueError("quadratic_bias: there are no shifts, expected one for each head")
-    if alpha < 0:
-        raise ValueError(f"quadratic_bias: alpha is {alpha}, expected at least 0")
+    if not 0 <= alpha < math.inf:
+        raise ValueError(f"quadratic_bias: alpha is {alpha}, expected a finite number of at least 0")
     xp, dtype = get_xp(like), like.dtype
     place = xp.arange(height * width)
     row, column = ((x[None, :] - x[:, None]).astype(dtype) for x in (place // width, place % width))
