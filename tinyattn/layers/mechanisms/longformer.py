@@ -101,7 +101,7 @@ class Longformer(Patterned):
     ) -> tuple[Array, Any]:
         if not self.global_tokens:
             return super().forward(p, q, k, v, mask, terms, rate, rng)
-        n, rows = q.shape[-2], terms["global_query"].shape[-2]
+        (_, n), rows = self.own_tokens(q, k), terms["global_query"].shape[-2]
         pattern = NearAndGlobal(mask.causal, self.window, self.global_tokens)
         layout = pattern.of_globals(n)
         gq, gk, gv = (terms[name] for name in PROJECTIONS)

@@ -46,10 +46,17 @@ class Patterned(Mechanism):
         """One for all heads, or some that heads take in turn: head i the i-th, and after the last the first again."""
         raise NotImplementedError
 
+    def own_tokens(self, q: Array, k: Array) -> tuple[int, int]:
+        """-> heads, n. Raises ValueError where queries and keys are not as many: patterns are of one sequence."""
+        heads, n = q.shape[-3:-1]
+        if k.shape[-2] != n:
+            raise ValueError(f"mechanism {self.name} has {n} queries and {k.shape[-2]} keys, expected as many of each")
+        return heads, n
+
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, PatternedCache | FullCache]:
-        heads, n = q.shape[-3:-1]
+        heads, n = self.own_tokens(q, k)
         if is_readable():                                       # what it is, and not how little of it is computed
             every = get_xp(q).arange(n)[None, :, None]
             allowed = self.as_full(mask, heads, every, n).array(n, n, like=q)
