@@ -36,7 +36,7 @@ def _score_rank() -> float:
     """Of one head's scores, in the library's multi-head attention on random tokens."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((TOKENS, WIDTH))
-    cache = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].attended.attended
+    cache = layers.multi_head_attention(layers.multi_head_init(rng, WIDTH), x, x, heads=HEADS)[1].attended
     return float(np.linalg.matrix_rank(cache.q[0] @ cache.k[0].T))
 
 
