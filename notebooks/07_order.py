@@ -6,7 +6,7 @@
 # which token comes first. **How does it learn what came first?**
 #
 # **You need**: attention ([chapter 01](01_soft_lookup.ipynb)) and its backward ([chapter 04](04_attention_backward.ipynb)), the causal mask
-# ([chapter 05](05_masks.ipynb)), and how a point in the plane is turned by an angle, with cosine and sine.
+# ([chapter 05](05_masks.ipynb)), heads ([chapter 06](06_many_heads.ipynb)), and how a point in the plane is turned by an angle, with cosine and sine.
 #
 # **You will be able to**:
 #
@@ -174,8 +174,8 @@ print(
 # slot, and adds a slot's row to the token that stands there. That was the `places` of chapter 05. The table ends: slot 50 of a
 # table with 50 rows is an error.
 #
-# [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) computed the rows instead. Think of a clock with $D/2$ hands. Hand
-# $i$ turns by $\omega_i$ a token, the first by one radian, each later one more slowly. Sine and cosine of its angle are two
+# [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762) computed the rows instead. Think of a clock with $D/2$ hands. With
+# each token hand $i = 0, 1, \dots$ turns by $\omega_i$: the first by one radian, each later one by less. Sine and cosine of its angle are two
 # features:
 #
 # $$PE_{p,\,2i} = \sin(p\,\omega_i), \qquad PE_{p,\,2i+1} = \cos(p\,\omega_i), \qquad \omega_i = 10000^{-2i/D} .$$
@@ -243,8 +243,8 @@ show_figure(
 #
 # What about adding something to $s_{ij}$ that depends on the distance $i - j$ alone?
 #
-# - **ALiBi** ([Press et al. 2022](https://arxiv.org/abs/2108.12409)) subtracts $m\,|i - j|$. Nothing is learned. Head $k$ of $h$ has the
-#   slope $m = 2^{-8k/h}$, so some heads look near and others far.
+# - **ALiBi** ([Press et al. 2022](https://arxiv.org/abs/2108.12409)) subtracts $m\,|i - j|$. Nothing is learned. Head $k = 1, \dots, h$ has
+#   the slope $m = 2^{-8k/h}$, so some heads look near and others far.
 # - **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) learns a number for each of 32 *buckets* of distances. Below 16 a
 #   distance has its own. From there on distances share, in steps of equal factors up to 128, and beyond it all have the last bucket:
 #
@@ -284,7 +284,7 @@ def alibi_bias(q, k, back, slope=2**-8):  # back (n, n): distances i - j
 
 def t5_bias(q, k, back):
     far = np.maximum(back, 0)  # keys after the query are hidden by the mask: any bucket will do
-    shared = 16 + np.floor(16 * np.log(np.maximum(far, 16) / 16) / np.log(128 / 16) + 1e-9)
+    shared = 16 + np.floor(16 * np.log(np.maximum(far, 16) / 16) / np.log(128 / 16))
     return T[np.where(far < 16, far, np.minimum(shared, 31)).astype(int), 0]
 
 
@@ -361,12 +361,12 @@ show_figure(
 # ### Exercise `my_rope` (write the op, ★★☆, 8 min)
 #
 # Turn every pair. `cos` and `sin` hold the cosine and sine of each token's angle for each pair, as `rotary_tables(slots, d,
-# dtype)` of the library makes them. Any axes may come before the last two. Pairs are neighbours; some code pairs feature $i$ with $i + d/2$.
+# dtype)` of the library makes them. `x` may have any axes before its last two. Pairs are neighbours; some code pairs feature $i$ with $i + d/2$.
 
 
 # %%
 def my_rope(x, cos, sin):
-    """Shapes: x (..., n, d), cos and sin (..., n, d / 2) -> y like x."""
+    """Shapes: x (..., n, d), cos and sin (n, d / 2) -> y like x."""
     ### BEGIN SOLUTION
     even, odd = x[..., 0::2], x[..., 1::2]  # (..., n, d / 2) each
     y = np.empty_like(x)
@@ -408,7 +408,7 @@ for shift in (7, 1000, 100_000):
 
 # %%
 def my_rope_backward(dy, cos, sin):
-    """Shapes: dy (..., n, d), cos and sin (..., n, d / 2) -> dx like dy."""
+    """Shapes: dy (..., n, d), cos and sin (n, d / 2) -> dx like dy."""
     ### BEGIN SOLUTION
     even, odd = dy[..., 0::2], dy[..., 1::2]
     dx = np.empty_like(dy)
@@ -437,8 +437,8 @@ print(
 # %% [markdown]
 # ## All of them, in one table
 #
-# Every scheme as a function of the tokens *and their slots*. Then three questions: are outputs other ones if tokens are permuted and slots
-# stay (that is the point)? And if tokens take their slots *along*? (Then nothing has been said but the list's order, and a
+# Every scheme as a function of the tokens *and their slots*. Then three questions. If tokens are permuted and slots stay, do the outputs
+# change (that is the point)? If tokens take their slots *along*, do they? (Then only the list has another order, and a
 # difference would be a bug.) And if all slots become 7 more? **Predict** the answers to the last question.
 
 
@@ -496,7 +496,7 @@ table("scheme | parameters | order matters | slots taken along | slots + 7 | slo
 # <details><summary>Answer</summary>
 #
 # Only *learned* and *sinusoids* say "yes" to slots + 7. They are **absolute**: they say where a token stands. The others are **relative**: they
-# say how far apart two tokens stand, so a sequence may begin anywhere, and the library counts from each sequence's first token. "Slots taken
+# say how far apart two tokens stand, so a sequence may begin anywhere, and the library counts from each sequence's first token (*none* says nothing at all). "Slots taken
 # along" is "no" everywhere: to know the order of tokens is one thing, to depend on the order of a list another.
 #
 # </details>
@@ -583,8 +583,8 @@ def share_right(scheme, params, n):
 
 
 # %% [markdown]
-# **Predict:** guessing is right in one case of eight, 0.12. How well does each scheme do at length 12? And at 24 and 48, without further
-# training?
+# **Predict:** guessing is right in one case of eight, 0.12. What share of the last eight reports does each scheme get right at length 12?
+# And at 24 and 48, without further training?
 
 # %% tags=["hide-output"]
 trained, rows = {}, []

@@ -171,12 +171,15 @@ def logits(q, k, i, j):
     return np.where(j <= i[:, None], q[i] @ k[j].T / math.sqrt(d), -np.inf)  # (a, b)
 
 
+online_softmax = yours("my_online_softmax")
+
+
 def in_tiles(q, k, v, rows, columns):
     """Causal attention. -> out (n, d), L (n, 1)."""
-    step, n = yours("my_online_softmax"), len(q)
+    n = len(q)
     m, l, o = np.full((n, 1), -np.inf), np.zeros((n, 1)), np.zeros_like(v)
     for i, j in visits(n, rows, columns):
-        m[i], l[i], o[i] = step(m[i], l[i], o[i], logits(q, k, i, j), v[j])
+        m[i], l[i], o[i] = online_softmax(m[i], l[i], o[i], logits(q, k, i, j), v[j])
     return o / l, m + np.log(l)
 
 
@@ -235,7 +238,8 @@ show_figure(
 #
 # ### Exercise `my_tile_gradients` (derive the backward, ★★☆, 8 min)
 #
-# Write what *one tile* adds to the gradients of its queries, keys and values. Its logits $s = q k^\top / \sqrt d$ are given, $-\infty$ where hidden.
+# Write what *one tile* adds to the gradients of its queries, keys and values. Its logits $s = q k^\top / \sqrt d$ are given, $-\infty$ where hidden, and its
+# queries' $L_i$ and $D_i$, which know of all keys.
 
 
 # %%
@@ -331,7 +335,7 @@ masks = {
     "window": near < 8,
     "strided": (near < 8) | ((i - j) % 8 == 0),
     "Longformer": (near < 6) | (first < 2),
-    "BigBird": BigBird(False, size=4, near=2, first=1, random=1).sees(i, j, n),  # its draws
+    "BigBird": BigBird(False, size=4, near=2, first=1, random=1).sees(i, j, n),  # random blocks
 }
 theirs = {
     "window": Near(causal=True, window=8),
@@ -503,12 +507,12 @@ print(f"rank of {n} x {n} weights: linear {ranks[0]}, softmax {ranks[1]}")
 #
 # ### Performer: features of the exponential
 #
-# Are there features whose product *is* $e^{q \cdot k}$? On average, yes. Let $w$ be a row of $d$ independent standard normal numbers. Then $\mathbb E[e^{w \cdot z}] = e^{|z|^2 / 2}$ for every row $z$ (each entry contributes $e^{z_i^2 / 2}$: complete the square under the integral). Put $z = q + k$, where $|z|^2 = |q|^2 + 2\, q \cdot k + |k|^2$:
+# Are there features whose product *is* $e^{q \cdot k}$? On average, yes. Let $w$ be a row of $d$ independent standard normal numbers. Then, with $\mathbb E$ for the mean over draws, $\mathbb E[e^{w \cdot z}] = e^{|z|^2 / 2}$ for every row $z$ (each entry contributes $e^{z_i^2 / 2}$: complete the square under the integral). Put $z = q + k$, where $|z|^2 = |q|^2 + 2\, q \cdot k + |k|^2$:
 #
 # $$\mathbb E\Big[ e^{w \cdot q - |q|^2 / 2} \; e^{w \cdot k - |k|^2 / 2} \Big] = e^{|q + k|^2 / 2 - |q|^2 / 2 - |k|^2 / 2} = e^{q \cdot k} .$$
 #
 # So draw $r$ such rows $w$, once for all tokens, and let each make a feature $e^{w \cdot x - |x|^2 / 2} / \sqrt r$ ([Choromanski et al. 2021](https://arxiv.org/abs/2009.14794), who also make the rows
-# orthogonal). For the $\sqrt d$, divide $q$ and $k$ by $d^{1/4}$ first. The product of features is then a mean over $r$ draws. Its *square* has the mean
+# orthogonal). For the $\sqrt d$, divide $q$ and $k$ by $d^{1/4}$ first. The product of features is then a mean over $r$ draws. One draw's *square* has the mean
 # $e^{2|q + k|^2 - |q|^2 - |k|^2}$, by the same formula with $2z$, so for independent rows the standard deviation, as a share of $e^{q \cdot k}$, is
 #
 # $$\sqrt{\big(e^{|q + k|^2} - 1\big) / r} .$$
@@ -712,7 +716,7 @@ show_figure(
 # - Attention's $n^2$ is paid twice: in multiply-adds, and in weights that are kept.
 # - Tiles with a running maximum $m$ and sum $l$ give the same output; $L = m + \log l$ brings back every weight, so memory grows with $n$.
 # - A pattern of pairs is full attention under a mask: count its pairs, and how many layers connect everything. Check tokens, not blocks, for leaks.
-# - Features and other brackets make attention a recurrence with a fixed state; it works in $n$ steps and cannot look up sharply.
+# - Features and other brackets make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
 # - Random features have the exponential as their mean, with an error that falls as $1/\sqrt r$ and grows exponentially with the length of queries and keys.
 #
 # To read: Dao et al. (2022), sections 3.1 and B. Next: 17, after attention (to come), where the state learns what to forget.

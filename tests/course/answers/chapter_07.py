@@ -205,6 +205,54 @@ def pair_by_pair(x, cos, sin):
     return x
 
 
+def token_by_token(x, cos, sin):
+    """Row t of the tables turns token t."""
+    y = np.zeros_like(x)
+    for t in range(x.shape[-2]):
+        for i in range(x.shape[-1] // 2):
+            R = np.array([[cos[t, i], -sin[t, i]], [sin[t, i], cos[t, i]]])
+            y[..., t, 2 * i : 2 * i + 2] = x[..., t, 2 * i : 2 * i + 2] @ R.T
+    return y
+
+
+def by_einsum(x, cos, sin):
+    R = np.array([[cos, -sin], [sin, cos]])  # (2, 2, n, d / 2)
+    pairs = x.reshape(*x.shape[:-1], x.shape[-1] // 2, 2)
+    return np.einsum("abni,...nib->...nia", R, pairs).reshape(x.shape)
+
+
+def one_matrix_a_token(x, cos, sin):
+    """Blocks of 2 x 2 along the diagonal of a d x d matrix."""
+    y = np.zeros_like(x)
+    for t in range(x.shape[-2]):
+        y[..., t, :] = x[..., t, :] @ _block_diagonal(cos[t], sin[t]).T
+    return y
+
+
+def _block_diagonal(cos, sin):
+    R = np.zeros((2 * len(cos), 2 * len(cos)))
+    for i, (c, s) in enumerate(zip(cos, sin, strict=True)):
+        R[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = [[c, -s], [s, c]]
+    return R
+
+
+def polar(x, cos, sin):
+    length = np.hypot(x[..., 0::2], x[..., 1::2])
+    angle = np.arctan2(x[..., 1::2], x[..., 0::2]) + np.arctan2(sin, cos)
+    return np.stack([length * np.cos(angle), length * np.sin(angle)], axis=-1).reshape(x.shape)
+
+
+def back_token_by_token(dy, cos, sin):
+    return token_by_token(dy, cos, -sin)
+
+
+def back_by_matrices(dy, cos, sin):
+    dx = np.zeros_like(dy)
+    for t in range(dy.shape[-2]):
+        dx[..., t, :] = dy[..., t, :] @ _block_diagonal(cos[t], sin[t])
+    return dx
+
+
 def turned_back(dy, cos, sin):
     return stack_and_flatten(dy, cos, -sin)
 
@@ -242,8 +290,14 @@ def product_rule(dy, cos, sin):
 RIGHT = {
     "knows_no_order": (reversed_tokens, rolled, with_a_matrix, two_change_places, sorted_afterwards),
     "my_sinusoids": (two_slices, stacked, by_loops, complex_hands, shifted_sines),
-    "my_rope": (slices, stack_and_flatten, complex_turn, matrices, rotated_partner, pair_by_pair),
-    "my_rope_backward": (turned_back, back_by_slices, conjugate, transposed_matrices, product_rule),
+    "my_rope": (
+        slices, stack_and_flatten, complex_turn, matrices, rotated_partner, pair_by_pair, token_by_token, by_einsum,
+        one_matrix_a_token, polar,
+    ),
+    "my_rope_backward": (
+        turned_back, back_by_slices, conjugate, transposed_matrices, product_rule, back_token_by_token,
+        back_by_matrices,
+    ),
 }
 WRONG = {
     "knows_no_order": tuple((answer, "") for answer in (

@@ -67,6 +67,18 @@ def state_as_a_key(m, l, o, s, v):
     return top, e[:, :1] * l + e[:, 1:].sum(axis=1, keepdims=True), e[:, :1] * o + e[:, 1:] @ v
 
 
+def live_rows(m, l, o, s, v):
+    """Queries with nothing allowed are left out."""
+    m, l, o = m.copy(), l.copy(), o.copy()
+    live = np.isfinite(s).any(axis=1)
+    top = np.maximum(m[live], s[live].max(axis=1, keepdims=True))
+    factor, e = np.exp(m[live] - top), np.exp(s[live] - top)
+    l[live] = factor * l[live] + e.sum(axis=1, keepdims=True)
+    o[live] = factor * o[live] + e @ v
+    m[live] = top
+    return m, l, o
+
+
 # --- my_tile_gradients ----------------------------------------------------------------------------------------------
 
 
@@ -190,7 +202,7 @@ def plain_lists(a, b, v):
 
 
 RIGHT = {
-    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key),
+    "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows),
     "my_tile_gradients": (five_lines, a_quotient, einsums, pair_by_pair, scaled_inputs),
     "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied),
     "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, parallel, plain_lists),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import permutations
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from ...check.cases import CaseDrawer
 from ...check.property import Property as Law
 from ...check.property import close, stating
 from ...check.spec import Spec
+from ...check.specs import get_spec
 from ...check.subject import Subject
 from ..exercise import Exercise
 from ..graders import Function, Number, Property
@@ -97,6 +99,12 @@ def _half_exponent(slots: Any, D: int) -> Any:
     return _clock(slots, 10000.0 ** (-np.arange(D // 2) / D))
 
 
+def _feature_as_hand(slots: Any, D: int) -> Any:
+    """The formula's i taken for the feature's number."""
+    angles = np.asarray(slots)[:, None] * 10000.0 ** (-2 * np.arange(D) / D)
+    return np.where(np.arange(D) % 2 == 0, np.sin(angles), np.cos(angles))
+
+
 WRONG_SINUSOIDS = (
     (lambda slots, D: _clock(np.asarray(slots) + 1, _speeds(D)), "At slot 0 every hand stands at 0. What are its sine "
      "and cosine, and what are yours?", "You count from 1: the angle of slot p is p ω_i, so slot 0 has angle 0."),
@@ -108,6 +116,12 @@ WRONG_SINUSOIDS = (
      "The exponent is -2i / D; yours is -i / D."),
     (_speed_a_feature, "How many hands are there, and how many features are made from each?",
      "Sine and cosine of a pair have the same angle: there are D / 2 speeds, not D."),
+    (_feature_as_hand, "Feature 1 is 2i + 1: which hand i is that?",
+     "You took i for the feature's number. Features 2i and 2i + 1 share hand i: there are D / 2 speeds, not D."),
+    (lambda slots, D: _clock(slots, 10000.0 ** (-2 * np.arange(0, D, 2) / D)),
+     "Which numbers does np.arange(0, D, 2) hold: i, or 2i already?", "The exponent is -2i / D; yours is -4i / D."),
+    (lambda slots, D: _clock(slots, np.logspace(0, -4, D // 2)), "For D = 4 the second hand turns by 10000^(-1/2) a "
+     "token. By how much does yours?", "Your last hand turns by 1/10000: the exponent is -2i / D, which never is -1."),
     (lambda slots, D: _clock(slots, 1 / _speeds(D)), "Does the second hand turn more slowly or faster than the first?",
      "Your hands become faster: the exponent is negative."),
     (lambda slots, D: _clock(slots, 1000.0 ** (-np.arange(0, D, 2) / D)), "What stands under the exponent?",
@@ -125,6 +139,17 @@ WRONG_SINUSOIDS = (
 
 
 # --- my_rope and its backward: the library's op, with tables that are given -----------------------------------------
+
+
+def _turning(draw: CaseDrawer) -> dict[str, Any]:
+    """Tables as `rotary_tables` makes them: a row for each token."""
+    n, half = draw.size(), draw.size(high=4)
+    x = draw.array(*draw.lead, n, 2 * half)
+    angle = draw.array(n, half).astype(float)
+    return {"x": x, "cos": np.cos(angle).astype(x.dtype), "sin": np.sin(angle).astype(x.dtype)}
+
+
+ROTARY = replace(get_spec("rotary"), case=_turning)
 
 
 def _pairs(x: Any, cos: Any, sin: Any, a: int, b: int, c: int, d: int) -> Any:
@@ -157,6 +182,12 @@ def _over_itself(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
     return y
 
 
+def _tables_by_tile(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
+    """cos and sin, twice one after the other: where each of a pair's features should have the pair's."""
+    partner = np.stack([-x[..., 1::2], x[..., 0::2]], axis=-1).reshape(x.shape)
+    return x * np.tile(cos, 2) + sign * partner * np.tile(sin, 2)
+
+
 def _only_even(x: Any, cos: Any, sin: Any, sign: int = 1) -> Any:
     y = _pairs(x, cos, sin, 1, -sign, sign, 1)
     y[..., 1::2] = x[..., 1::2]
@@ -178,6 +209,8 @@ _PAIRED = "Which two features make the first pair: 0 and 1, or 0 and d/2?"
 _READ = "Which x does your second line read: the one that was given, or one that has been turned by half?"
 _READ_TOO = "The second line must read the even features as they came in: keep them before you write."
 _APART = "The pairs are turned rightly, but they are put one half after the other; each belongs where it was."
+_COLUMN = "With d = 4, which column of cos belongs to feature 1: 0 or 1?"
+_REPEAT = "np.tile gives features 0, 1, 2, 3 the columns 0, 1, 0, 1; pairs need 0, 0, 1, 1: np.repeat(cos, 2, axis=-1)."
 _NEIGHBOURS = "Here neighbours are pairs: x[..., 0::2] with x[..., 1::2]."
 
 WRONG_ROPE = (
@@ -186,6 +219,7 @@ WRONG_ROPE = (
     (_halves, _PAIRED, _NEIGHBOURS),
     (_written_apart, "Where does feature 1 stand in your y?", _APART),
     (_over_itself, _READ, _READ_TOO),
+    (_tables_by_tile, _COLUMN, _REPEAT),
     (_turn(1, 1, 1, 1), "How long is (1, 1) before the turn, and after yours?",
      "One of the two sines has a minus: the first line's."),
     (_turn(1, -1, -1, 1), "How long is (1, 1) before the turn, and after yours?",
@@ -207,6 +241,7 @@ WRONG_ROPE_BACKWARD = (
     (lambda dy, cos, sin: _halves(dy, cos, sin, -1), _PAIRED, _NEIGHBOURS),
     (lambda dy, cos, sin: _written_apart(dy, cos, sin, -1), "Where does feature 1 stand in your dx?", _APART),
     (lambda dy, cos, sin: _over_itself(dy, cos, sin, -1), _READ.replace("x", "dy", 1), _READ_TOO),
+    (lambda dy, cos, sin: _tables_by_tile(dy, cos, sin, -1), _COLUMN, _REPEAT),
     (_turn(1, 1, 1, 1), "How long is (1, 1) before the turn back, and after yours?",
      "One of the two sines has a minus: the second line's."),
     (_turn(1, -1, -1, 1), "How long is (1, 1) before the turn back, and after yours?",
@@ -320,7 +355,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="my_rope(x, cos, sin) -> y, with every pair of neighbouring features turned",
-        grader=Function("rotary", tempting=WRONG_ROPE),
+        grader=Function(ROTARY, tempting=WRONG_ROPE),
         hints=(
             "Write R_θ times (x_0, x_1) out on paper: two lines. Where do the first features of all pairs stand in x?",
             "even, odd = x[..., 0::2], x[..., 1::2]. The even features of y are cos · even - sin · odd, the odd ones "
@@ -335,7 +370,7 @@ EXERCISES = (
         difficulty=2,
         minutes=10,
         task="my_rope_backward(dy, cos, sin) -> dx",
-        grader=Function("rotary", part="backward", tempting=WRONG_ROPE_BACKWARD),
+        grader=Function(ROTARY, part="backward", tempting=WRONG_ROPE_BACKWARD),
         hints=(
             "⟨dy, R δx⟩ = ⟨what, δx⟩? And what is the transpose of a turn?",
             "dx = Rᵀ dy, and Rᵀ turns by the negative angle: cos stays, sin has the other sign in both lines.",

@@ -100,6 +100,7 @@ ONLINE = Spec(
 def _online_with(
     top: Any = lambda m, s: np.maximum(m, _row_max(s)), guard: bool = True, of_l: Any = lambda f: f,
     of_o: Any = lambda f: f, turned: bool = False, late: bool = False, divides: bool = False, whole: bool = False,
+    stale: bool = False, scales_all: bool = False,
 ) -> Any:  # fmt: skip
     """The step, with one line written otherwise."""
 
@@ -107,7 +108,9 @@ def _online_with(
         new = top(m, s)
         shift = np.where(new == -np.inf, 0, new) if guard else new
         factor = np.exp(shift - m) if turned else np.exp(m - shift)
-        e = np.exp(s - (_row_max(s) if late else np.max(shift) if whole else shift))
+        old = np.where(m == -np.inf, 0, m)
+        e = np.exp(s - (_row_max(s) if late else np.max(shift) if whole else old if stale else shift))
+        e = factor * e if scales_all else e
         l_, o_ = of_l(factor) * l + _row_sum(e), of_o(factor) * o + e @ v
         return new, l_, o_ / l_ if divides else o_
 
@@ -130,6 +133,10 @@ WRONG_ONLINE = (
      "The tile's own maximum is subtracted. Old and new terms must share one: m'."),
     (_online_with(divides=True), "When is o divided by l: after each tile, or after the last?",
      "o is a sum; o' = ... of the text has no division. It comes once, at the end."),
+    (_online_with(stale=True), "Which maximum is subtracted from the new tile's logits?",
+     "The old maximum is subtracted from them. Old and new terms must share one: m'."),
+    (_online_with(scales_all=True), "On which maximum do the new tile's e^(s_j - m') stand already?",
+     "The factor e^(m - m') is for what was summed before; the tile's own sums do not get it."),
     (_online_with(whole=True), "Is the same m' subtracted of every query's logits?"),
     (lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v), "What becomes of e^s for s = 1,000?",
      "No maximum is subtracted at all."),
@@ -205,10 +212,20 @@ def _gradients_with(
     return gradients
 
 
+def _scaled_again(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
+    return _gradients(dout, q, k, v, s / math.sqrt(q.shape[-1]), L, D)
+
+
+def _logits_unmasked(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
+    return _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D)
+
+
 _SUMS = "Does Σ_j p_ij dp_ij run over the tile's keys, or over all keys?"
 WRONG_TILE = (
     (_gradients_with(p_of=lambda s, L: ops.softmax(s)), "Do the weights of a tile's keys sum to 1?",
      "A softmax of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
+    (_gradients_with(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))), "Do the weights of a tile's keys sum to 1?",
+     "That divides by the sum of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
     (_gradients_with(p_of=lambda s, L: np.exp(s) / L), "L is the logarithm of the sum. Which operation undoes it?",
      "e^s / L divides by the logarithm. p = e^(s - L)."),
     (_gradients_with(p_of=lambda s, L: np.exp(s)), "By what does softmax divide?", "L is not used: p = e^(s - L)."),
@@ -222,6 +239,10 @@ WRONG_TILE = (
      "Brackets: p (dp - D), not p dp - D."),
     (_gradients_with(ds_of=lambda p, dp, D: p * (dp + D)), "What is the sum of ds over all keys of a row?",
      "D is subtracted, not added."),
+    (_scaled_again, "s = q·k / √d is given. How often is it divided by √d in your p?",
+     "The logits s have been divided already: p = e^(s - L)."),
+    (_logits_unmasked, "Where is s = -∞, and what is your weight there?",
+     "Logits made again from q and k know of no mask: use s, which is -∞ where hidden."),
     (_gradients_with(scale=lambda q, k: 1), "s = q·k / √d: where is the root in dq?",
      "dq and dk are divided by √d, as s was."),
     (_gradients_with(of_k=False), "Is dk divided by √d, as dq is?"),
@@ -230,6 +251,7 @@ WRONG_TILE = (
      "That is the root of the number of keys; d is the width of q and k."),
     (_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout), "out = p v. What meets dout in dv?",
      "dv = pᵀ dout: the weights, not the gradient of the logits."),
+    (_gradients_with(order=(2, 0, 1)), "In which order are dq, dk and dv asked for?"),
     (_gradients_with(order=(1, 0, 2)), "In which order are dq, dk and dv asked for?"),
     (_gradients_with(order=(2, 1, 0)), "In which order are dq, dk and dv asked for?"),
 )  # fmt: skip
@@ -372,6 +394,8 @@ def _by_state(
 WRONG_LINEAR = (
     (_by_state(before=True, divides=lambda y, a, z, t: y / max(a @ z, 1e-9)), "May a token look at itself?",
      "Token t is read before it has been added: its own key is missing."),
+    (_by_state(before=True), "May a token look at itself? What does output 0 divide by?",
+     "Token t is read before it has been added: its own key is missing, and output 0 divides 0 by 0."),
     (_by_state(all_first=True), "Which values may output 0 depend on?", "All keys are summed: later ones leak."),
     (_by_state(divides=lambda y, a, z, t: y), "With all values equal to 1, what should out be?",
      "The division is missing."),
@@ -390,6 +414,10 @@ WRONG_LINEAR = (
     (lambda a, b, v: _linear(a[::-1], b[::-1], v[::-1])[::-1], "From which end of time do you begin?"),
     (lambda a, b, v: ops.softmax(a @ b.T, np.tri(len(v), dtype=bool)) @ v, "Is there an exponential?",
      "That is softmax of a·b. Here a·b itself is the weight, before the division."),
+    (lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
+     "Is there an exponential?", "That is softmax attention of a and b. Here a·b itself is the weight."),
+    (lambda a, b, v: _linear(*(np.where(x > 0, 1 + x, np.exp(x)) for x in (a, b)), v),
+     "Are a and b queries and keys, or features already?", "a and b have been through φ: use them as they are."),
     (lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None], "Do the features count at all?"),
 )  # fmt: skip
 

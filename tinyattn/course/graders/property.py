@@ -151,7 +151,8 @@ class _Asked:
 def _call_in_lines(name: str, given: dict[str, Any]) -> list[str]:
     """A call with its arguments; arrays of many numbers by their shapes."""
     few = sum(np.size(x) for x in given.values()) <= FEW
-    shown = show_case(given).splitlines() if few else [f"{n}: shape {np.shape(x)}" for n, x in given.items()]
+    sizes = [f"{n}: shape {np.shape(x)}" if np.ndim(x) else f"{n} = {x}" for n, x in given.items()]
+    shown = show_case(given).splitlines() if few else sizes
     return [f"  its last call, of `{name}`, was with", *("    " + line for line in shown)]
 
 
