@@ -340,6 +340,11 @@ def _linear(a: Any, b: Any, v: Any) -> Any:
     return weights @ v / _row_sum(weights)
 
 
+def _again(x: Any) -> Any:
+    """φ of what has been through φ."""
+    return np.where(x > 0, 1 + x, np.exp(x))
+
+
 def _positive(draw: CaseDrawer) -> dict[str, Any]:
     n, r = draw.size(1, 6), draw.size(1, 5)
     a, b = (np.abs(draw.array(n, r)) + np.asarray(0.25, draw.dtype) for _ in range(2))
@@ -416,7 +421,7 @@ WRONG_LINEAR = (
      "That is softmax of a·b. Here a·b itself is the weight, before the division."),
     (lambda a, b, v: ops.softmax(a @ b.T / math.sqrt(a.shape[1]), np.tri(len(v), dtype=bool)) @ v,
      "Is there an exponential?", "That is softmax attention of a and b. Here a·b itself is the weight."),
-    (lambda a, b, v: _linear(*(np.where(x > 0, 1 + x, np.exp(x)) for x in (a, b)), v),
+    (lambda a, b, v: _linear(_again(a), _again(b), v),
      "Are a and b queries and keys, or features already?", "a and b have been through φ: use them as they are."),
     (lambda a, b, v: np.cumsum(v, axis=0) / np.arange(1, len(v) + 1)[:, None], "Do the features count at all?"),
 )  # fmt: skip
