@@ -35,7 +35,13 @@ PICTURE = ROOT / "figures" / "long_attention.png"
 SIZES = (512, 1_024, 2_048, 4_096, 8_192, 16_384, 32_768)
 D, SEED, CHECKED = 64, 0, 300
 HEADS = 4  # of the second comparison, of flash with torch's
-UP_TO = {"full": 16_384, "tiles": 16_384, "torch-math": 16_384, "torch-window": 16_384}  # they hold n² numbers
+UP_TO = {
+    "strided": 8_192,
+    "full": 16_384,
+    "tiles": 16_384,
+    "torch-math": 16_384,
+    "torch-window": 16_384,
+}  # they hold n² numbers, or n² / 8
 SQUARED = ("full", "tiles", "flash", "torch-math", "torch-flash", "torch-window", "strided")  # a stride that stays
 FITTED = 3  # largest sizes, which an exponent is fitted to
 
@@ -207,28 +213,26 @@ def main() -> None:
     sizes = [256, 512] if asked.quick else [int(n) for n in asked.sizes.split(",")]
     rounds = 2 if asked.quick else asked.rounds
     refuse_others(names)
-    one: dict[str, Any] = {}
-    heads: dict[str, Any] = {}
+    result = json.loads(RESULT.read_text()) if RESULT.exists() and not asked.quick else {}
     for n in sizes:
         tell(f"n {n:,}, one head")
-        one[str(n)] = measure([name for name in names if n <= UP_TO.get(name, n)], 1, n, rounds)
-        both = [name for name in names if name in ("flash", "torch-flash")]
-        if both and n <= 8_192:
-            tell(f"n {n:,}, {HEADS} heads")
-            heads[str(n)] = measure(both, HEADS, n, rounds)
-    pools = [pool for row in (*one.values(), *heads.values()) for found in row.values() for pool in found.pop("pools")]
-    kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
-    machine = describe()
-    cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a make, BLAS sees it
-    found = {"one": one, "heads": heads, "machine": machine, "options": {"rounds": rounds, "torch": torch}}
-    if asked.quick:
-        print(page({cpu: found}))
-        return
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
-    result[cpu] = found
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    save(draw(found), PICTURE)
+        one = measure([name for name in names if n <= UP_TO.get(name, n)], 1, n, rounds)
+        both = [name for name in names if name in ("flash", "torch-flash")] if n <= 8_192 else []
+        heads = measure(both, HEADS, n, rounds) if both else {}
+        pools = [pool for found in (*one.values(), *heads.values()) for pool in found.pop("pools")]
+        kernels = sorted({pool["architecture"] for pool in pools if pool["internal_api"] == "openblas"})
+        machine = describe()
+        cpu = " ".join([machine["cpu"], *(f"({kernel})" for kernel in kernels)])  # clouds hide a make, BLAS sees it
+        found = result.setdefault(cpu, {"one": {}, "heads": {}})
+        found |= {"machine": machine, "options": {"rounds": rounds, "torch": torch}}
+        for what, row in (("one", one), ("heads", heads)):
+            if row:
+                found[what] = dict(sorted((found[what] | {str(n): row}).items(), key=lambda point: int(point[0])))
+        if not asked.quick:  # what has been measured is not lost
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    if not asked.quick:
+        PAGE.write_text(page(result))
+        save(draw(found), PICTURE)
     print(page(result))
 
 
