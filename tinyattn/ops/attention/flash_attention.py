@@ -25,12 +25,11 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from ...backend import Array, get_xp, is_numpy, overflow_is_meant
+from ...backend import Array, get_xp, is_numpy
 from ...random import PairMask
 from ..masks import Mask, as_mask
 from ..shapes import expect, expect_onto, row_sum, transpose_last, with_ones
 
-SMALL = 40            # sums of e^40 and of e^-40, times values from 1e-20 to 1e20, stay inside float32's range
 TILE = (256, 512)     # queries and keys: in float32 the scores of a tile and their gradient take 1 MB
 
 
@@ -60,17 +59,15 @@ def flash_attention(
         """All keys of a tile of queries. It writes its own rows of out and L."""
         cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
         l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
-        small, room = plan.small(at), plan.room(at)
-        m = xp.zeros_like(l) if small else L[at][..., some, :]                 # 0 or -∞
+        m, room = L[at][..., some, :], plan.room(at)                           # -∞: nothing seen yet
         for seen, allowed in plan.keys_of(at, some):
             s = plan.scores(cq, kT[at][..., seen], allowed, room)
-            if not small:
-                new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))         # m'
-                finite = xp.where(new == -math.inf, 0, new)                    # nothing allowed yet: e^(-∞ - 0) = 0
-                s -= finite
-                before, m = xp.exp(m - finite), new                            # e^(m - m')
-                l *= before
-                o *= before
+            new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))             # m'
+            finite = xp.where(new == -math.inf, 0, new)                        # nothing allowed yet: e^(-∞ - 0) = 0
+            s -= finite
+            before, m = xp.exp(m - finite), new                                # e^(m - m')
+            l *= before
+            o *= before
             p = xp.exp(s, out=s)                                               # e^(s - m')
             l += row_sum(p)                                                    # what softmax divides by, undropped
             o += plan.dropped(p, at, some, seen) @ v[at][..., seen, :]
@@ -149,7 +146,6 @@ class _Plan:
         self.c = 1 / math.sqrt(max(d, 1)) if scale is None else float(scale)
         host = is_numpy(get_xp(q))
         self.threads = threads if host else 1
-        self.lengths = (_longest(q), _longest(k)) if host else None
         self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
         self.tile, self.width, self.queries = tile, tile[1], _cut(0, n, tile[0])
 
@@ -179,13 +175,6 @@ class _Plan:
         """The transpose, with rows that lie together: products run faster. Shapes: (..., m, d) -> (..., d, m)."""
         return get_xp(x).ascontiguousarray(transpose_last(x))
 
-    def small(self, at: tuple[int, ...]) -> bool:
-        """Are all scores of this head so small that e^s needs no running maximum? |c q·k| <= c |q| |k| (Cauchy)."""
-        if self.lengths is None:
-            return False                                    # on a device: reading it would mean waiting
-        longest_q, longest_k = (float(x[at]) for x in self.lengths)
-        return abs(self.c) * longest_q * longest_k < SMALL
-
     def dropped(self, x: Array, at: tuple[int, ...], some: slice, seen: slice) -> Array:
         """A tile of weights, or of their gradient, times what dropout multiplies it by."""
         if self.keep is None:
@@ -207,15 +196,6 @@ class _Plan:
 def _product(x: Array, y: Array, room: Array) -> Array:
     """x y, written into `room`. Shapes: (..., a, d), (..., d, b) -> (..., a, b), at most as large as room."""
     return get_xp(x).matmul(x, y, out=room[..., : x.shape[-2], : y.shape[-1]])
-
-
-def _longest(x: Array) -> Array:
-    """The length of the longest row: (..., n, d) -> (...). Without rows it is 0."""
-    xp = get_xp(x)
-    if not x.shape[-2]:
-        return xp.zeros(x.shape[:-2])
-    with overflow_is_meant():
-        return xp.sqrt(xp.max(row_sum(x * x)[..., 0], axis=-1))
 
 
 def _cut(start: int, stop: int, size: int) -> list[slice]:
