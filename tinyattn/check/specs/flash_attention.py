@@ -16,6 +16,7 @@ from ..property import Property, close, largest, rounding, stating
 from ..spec import Spec
 from ..subject import MissingError, Subject
 from . import attention
+from .fused_attention import seen
 
 PROPERTIES: list[Property] = []
 states = stating("flash_attention", PROPERTIES)
@@ -37,12 +38,6 @@ def special_cases() -> list[dict[str, Any]]:
     q, k = np.cos(np.arange(150.0)).reshape(3, 2, 5, 5), np.sin(np.arange(210.0)).reshape(3, 2, 7, 5)
     lengths = ops.Mask(causal=True, lengths=np.array([7, 0, 2]))
     return [c | {"tile": (2, 3)} for c in [*found, {"q": q, "k": k, "v": k * k, "mask": lengths, "scale": None}]]
-
-
-def seen(case: dict[str, Any]) -> np.ndarray:
-    n, m = case["q"].shape[-2], case["k"].shape[-2]
-    mask = ops.as_mask(case["mask"]).array(n, m, like=case["q"])
-    return np.broadcast_to(True if mask is None else mask, (*case["q"].shape[:-1], m))
 
 
 averages(states, seen)

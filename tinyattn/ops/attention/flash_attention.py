@@ -147,13 +147,13 @@ class _Plan:
         host = is_numpy(get_xp(q))
         self.threads = threads if host else 1
         self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
-        self.tile, self.width, self.queries = tile, tile[1], _cut(0, n, tile[0])
+        self.tile, self.queries = tile, _cut(0, n, tile[0])
 
     def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
         """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
         reach = self.mask.reach(some, self.shape[-1])
         bend = min(max(some.start, reach.start), reach.stop) if self.mask.causal else reach.stop  # before: all see it
-        for seen in (*_cut(reach.start, bend, self.width), *_cut(bend, reach.stop, self.width)):
+        for seen in (*_cut(reach.start, bend, self.tile[1]), *_cut(bend, reach.stop, self.tile[1])):
             allowed = self.mask.tile(some, seen, self.shape, self.like, at)
             if allowed is not False:
                 yield seen, allowed
