@@ -110,7 +110,7 @@ class NeuralRecommender(Settings, Recommender):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
         if not histories:
             return np.empty((0, network.n_items + 1), dtype=np.float32)
-        xp = backend.get_xp(p["items"])
+        xp = backend.get_xp(p[network.scored])
         is_numpy = backend.is_numpy(xp)
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
         slices = cut(lengths, (2 if is_numpy else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
@@ -120,7 +120,7 @@ class NeuralRecommender(Settings, Recommender):
             with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
                 return network.last_state(p, batch.to(xp))
 
-        states = xp.empty((len(histories), p["items"].shape[1]), dtype=p["items"].dtype)
+        states = xp.empty((len(histories), p[network.scored].shape[1]), dtype=p[network.scored].dtype)
         with Workers(self.workers if is_numpy else 1) as pool:
             for rows, found in zip(slices, pool.map(work, slices), strict=True):
                 states[xp.asarray(rows)] = found

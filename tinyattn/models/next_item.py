@@ -10,6 +10,7 @@ import numpy as np
 from ..backend import Array, get_xp
 from ..data import Batch
 from ..layers import glorot
+from ..ops import sum_rows
 from ..options import check_options, option
 from .objectives import OBJECTIVES
 
@@ -27,14 +28,17 @@ class SequenceOptions:
 class NextItemNetwork:
     """Base of the networks: pure, parameters and batches in, losses and gradients out.
 
-    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. The item table p["items"] is
-    read twice, as input and, tied, for the scores. Raises ValueError for options that cannot be.
+    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot product
+    of the state and the item's row of the table `scored`. That is p["items"] where input and output are tied: this table
+    is then read twice. A bias of an item is the last number of its row, where the last number of each state is 1.
+    Raises ValueError for options that cannot be.
     """
 
     n_items: int                    # catalogue size; ids are 1..n_items, 0 is padding
     n_users: int = 0                # user numbers are 1..n_users, 0 is a user of whom nothing is known
     objective: str = "bce"          # a key of OBJECTIVES
 
+    scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
 
     def __post_init__(self) -> None:
@@ -59,7 +63,10 @@ class NextItemNetwork:
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
-        """-> dx (B, L, D), the gradient of the item embeddings as read, and grads, which lack "items"."""
+        """-> dx (B, L, D), the gradient of the item embeddings as read, and grads, which lack "items" and `scored`.
+
+        dx is None where `forward` does not read p["items"] at batch.ids.
+        """
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
@@ -68,28 +75,36 @@ class NextItemNetwork:
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
-        if self.objective != "bce":
-            return {}
-        ids = (batch.ids, batch.targets, batch.negatives)
-        return {"items": get_xp(batch.ids).concatenate([part.reshape(-1) for part in ids])}
+        xp = get_xp(batch.ids)
+        if not OBJECTIVES[self.objective].negatives:                     # every item is scored
+            return {} if self.scored == "items" else {"items": batch.ids.reshape(-1)}
+        ids = [part.reshape(-1) for part in (batch.ids, batch.targets, batch.negatives)]
+        if self.scored == "items":
+            return {"items": xp.concatenate(ids)}
+        return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)
-        value, saved = OBJECTIVES[self.objective].forward(h, p["items"], batch)
+        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch)
         return value, (batch, h, saved, cache)
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
         """Gradients shaped like p; of the tables as `Rows` where few rows are touched."""
         batch, h, saved, remembered = cache
-        dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p["items"], batch, saved)
+        dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, dh, remembered)
-        grads["items"] = scored.with_reading(batch.ids, dx)
+        if self.scored == "items" and dx is not None:
+            grads["items"] = scored.with_reading(batch.ids, dx)
+            return grads
+        grads[self.scored] = scored.alone()
+        if dx is not None:
+            grads["items"] = sum_rows(batch.ids, dx, p["items"])
         return grads
 
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""
-        scores = h @ p["items"].T                                       # (B, D) @ (D, n_items + 1)
+        scores = h @ p[self.scored].T                                   # (B, D) @ (D, n_items + 1)
         scores[:, 0] = -get_xp(h).inf
         return scores
 

@@ -1,7 +1,8 @@
 """What a sequence model is trained for: scores are dot products of hidden states with the (tied) item table.
 
 An objective is `forward(h, E, batch) -> loss, saved` and `backward(dloss, h, E, batch, saved) -> dh, scored`. The table
-was also read as input, so its gradient is only complete with that reading: `scored.with_reading(ids, dx)` adds it.
+may also be read as input, and its gradient is only complete with that reading: `scored.with_reading(ids, dx)` adds it,
+and `scored.alone()` is the gradient of a table that is not.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ class ScoredRows(NamedTuple):
     values: Array   # (N, D)
     E: Array          # (items + 1, D)
 
+    def alone(self) -> Any:
+        """-> Rows, or on a device the table."""
+        return sum_rows(self.ids, self.values, self.E)
+
     def with_reading(self, ids: Array, dx: Array) -> Any:
         """One concatenation of both uses of the table, summed once. -> Rows, or on a device the table."""
         xp = get_xp(self.values, dx)
@@ -41,6 +46,10 @@ class ScoredTable(NamedTuple):
     """The gradient of the item table where every item was scored."""
 
     dE: Array         # (items + 1, D), our own
+
+    def alone(self) -> Array:
+        """-> (items + 1, D)."""
+        return self.dE
 
     def with_reading(self, ids: Array, dx: Array) -> Any:
         """-> (items + 1, D), both uses of the table added."""
