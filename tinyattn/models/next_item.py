@@ -28,9 +28,9 @@ class SequenceOptions:
 class NextItemNetwork:
     """Base of the networks: pure, parameters and batches in, losses and gradients out.
 
-    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot product
-    of the state and the item's row of the table `scored`. That is p["items"] where input and output are tied: this table
-    is then read twice. A bias of an item is the last number of its row, where the last number of each state is 1.
+    A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot
+    product of the state and the item's row of the table `scored`: p["items"] where input and output are tied, a table
+    that is then read twice. An item's bias is the last number of its row, where the last number of each state is 1.
     Raises ValueError for options that cannot be.
     """
 
