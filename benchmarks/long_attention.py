@@ -168,10 +168,10 @@ HOW = f"""
 A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
 of those within a round. What each computes at n {CHECKED} was held to float64 before: a form that is full attention
 under some mask to full attention under that mask. Memory is the most that a process ever held, less what it held when
-it had its inputs. Flash runs on {THREADS} threads; the library's other forms leave threads to BLAS, and torch has
-{THREADS}. The window is of {WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under
-a mask that is an array, which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash
-cuts the backward's work by heads only. Exponents are those of the {FITTED} largest sizes.
+it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of {WINDOW}
+keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array, which holds
+n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by heads only.
+Exponents are those of the {FITTED} largest sizes.
 
 Made by `python benchmarks/long_attention.py`.
 """
