@@ -192,6 +192,10 @@ def draw(found: dict[str, Any]) -> Any:
             axes[0].loglog(list(points), [1e3 * np.median(p["seconds"]) for p in points.values()], style, **how)
             axes[1].loglog(list(points), [max(p["own"], 0.5) for p in points.values()], style, **how)
     for ax, what in zip(axes, ("ms, forward and backward", "MB beyond the inputs"), strict=True):
+        ax.set_xticks([512, 2_048, 8_192, 32_768], minor=False)
+        ax.set_xticks([], minor=True)
+        ax.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         ax.set_xlabel("n")
         ax.set_ylabel(what)
     made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)
