@@ -171,6 +171,7 @@ under some mask to full attention under that mask. Memory is the most that a pro
 it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of {WINDOW}
 keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array, which holds
 n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by heads only.
+A single head of `strided` looks near and far at once: that is its slow form, in which queries share no blocks.
 Exponents are those of the {FITTED} largest sizes.
 
 Made by `python benchmarks/long_attention.py`.
