@@ -382,7 +382,9 @@ def test_reading_options(tmp_path, data, capsys):
     refuses(capsys, ["data", odd, "--format", "inter"], "that is not inter")
     refuses(capsys, ["data", odd, "--columns", "user=who,item=what", "--k-core", "99"], "the 99-core is empty")
     refuses(capsys, ["train", "--k-core", "3"], "--k-core is for a file of interactions")
-    refuses(capsys, ["data"], "required")
+    refuses(capsys, ["data"], "expected DATA, or --world NAME")
+    assert main(["data", "--world", "tastes"]) == 0
+    assert "users" in capsys.readouterr().out
 
 
 def test_data_that_changed_between_run_and_resume_is_refused(data, tmp_path, capsys):

@@ -11,7 +11,7 @@ from ..data import leave_one_out
 from ..evaluation import candidates_for
 from ..models import MODELS, NeuralRecommender, RunFolder
 from ..options import one_of, options_of
-from .arguments import add_data, add_evaluation, add_options
+from .arguments import add_data, add_evaluation, add_options, add_world
 from .runs import said, sizes, source_of
 from .tables import ROWS, metric_rows, print_table
 
@@ -31,6 +31,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         f"{', '.join(other for other in MODELS if other != name)}.",
     )
     add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
+    add_world(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA)")
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT})"
     command.add_argument("--model", default=DEFAULT, metavar="NAME", help=text)
