@@ -45,6 +45,12 @@ def option(default: Any, help: str, **rest: Any) -> Any:
     return dataclasses.field(default=default, metadata={_KEY: Option(help, **rest)})
 
 
+def with_default(default: Any, declaring: type, name: str) -> Any:
+    """The option `name` of the dataclass `declaring`, once more for a subclass, with another default."""
+    (declared,) = (f for f in dataclasses.fields(declaring) if f.name == name)
+    return dataclasses.field(default=default, metadata=declared.metadata)
+
+
 class Declared(typing.NamedTuple):
     """An option as its class declares it."""
 
