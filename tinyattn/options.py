@@ -2,7 +2,7 @@
 
     @dataclass(kw_only=True)
     class Markov(Recommender):
-        order: int = option(1, "items that are looked back at", at_least=1, at_most=2)
+        order: int = option(1, "items that are looked back at", at_least=1)
 
 The constructor, its checks, the flags of the command line, `--help`, config.json and the API page read them from there.
 """
