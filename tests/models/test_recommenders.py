@@ -312,6 +312,20 @@ def test_user_embeddings_are_learned_used_and_follow_the_user():
         model.recommend(["a"], 1, users=[9])
 
 
+@pytest.mark.parametrize("name", ["mf", "fpmc", "fossil"])
+def test_who_asks_matters_where_something_was_learned_of_them(name):
+    sequences = [["a", "b", "c", "d"], ["b", "c", "d", "e"], ["a"]]
+    model = MODELS[name](**SMALL | {"epochs": 30, "lr": 0.05}).fit(sequences, progress=False)
+    known, other, new, unknown = model.score([np.array([1, 2])] * 4, np.array([1, 2, 3, 0]))[:, 1:]
+    assert not np.array_equal(known, other)
+    assert not np.array_equal(known, unknown)
+    np.testing.assert_array_equal(new, unknown)  # one item, nothing to learn from
+    if name == "mf":
+        np.testing.assert_array_equal(unknown, model.parameters["output"][1:, -1])  # the biases alone
+    with pytest.raises(ValueError, match="user numbers 0 to 4, expected 0 to 3"):
+        model.score([np.array([1])] * 2, np.array([0, 4]))
+
+
 def test_only_losses_that_need_negatives_draw_them(monkeypatch):
     from tinyattn.data import Seen
 

@@ -28,6 +28,7 @@ from tinyattn.layers import (
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import MODELS, SASRecNetwork
+from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, learner, train
@@ -89,9 +90,9 @@ def everywhere(device, monkeypatch):
         monkeypatch.setitem(POSITIONS, name, scheme)
 
 
-def make(case, dropout=0.3, dtype=np.float64):
+def make(case, dropout=0.3, dtype=np.float64, **more):
     if len(case) == 1:
-        network = small(NETWORKS[case[0]], dropout=dropout)
+        network = small(NETWORKS[case[0]], dropout=dropout, **more)
     else:
         names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
@@ -118,6 +119,22 @@ def test_gradients(case, device):
     for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
         report = gradcheck_model(network, p, batch(), key=key, entries=6 if device == "cpu" else 2)
         assert report, f"\n{report}"
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_with_every_objective(name, objective, device):
+    """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
+    network, p = make((name,), objective=objective)
+    given = Sampler(DATA, 6, 3, 0, OBJECTIVES[objective].negatives).batch(0)
+    report = gradcheck_model(network, p, given, key=3, entries=6 if device == "cpu" else 2)
+    assert report, f"\n{report}"
+    _, cache = network.loss(p, given)
+    total = tree_map(np.zeros_like, p)
+    add_to(total, network.loss_backward(p, 1.0, cache))
+    for table, ids in network.rows_read(given).items():
+        if table in p:
+            assert set(np.flatnonzero(np.any(total[table] != 0, axis=1))) <= set(ids.tolist()), table
 
 
 @pytest.mark.parametrize("case", CASES)
