@@ -144,6 +144,8 @@ def test_ease_is_where_its_objective_has_no_slope():
 def test_what_ease_refuses(monkeypatch):
     with pytest.raises(ValueError, match=r"l2 is -1\.0, expected a positive, finite number"):
         EASE(l2=-1.0)
+    with pytest.raises(ValueError, match=r"l2 is 1e-30, expected at least 1\.2e-09 with this data"):
+        EASE(l2=1e-30).fit([["a", "b", "c", "d"]] * 3)
     monkeypatch.setattr(ease, "_memory", lambda: 8 * ease.MATRICES * 10**2)
     EASE().check_data(Interactions.from_sequences([np.arange(1, 11)]))
     with pytest.raises(ValueError, match=r"ease needs 3 matrices .* for 11 items, expected at most 10 items"):

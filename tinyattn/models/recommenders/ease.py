@@ -15,6 +15,7 @@ from .co_occurrence import co_occurrence
 
 MATRICES = 3                  # G, a copy that is factorised, and its inverse: n x n numbers of 8 bytes each
 UNKNOWN = 8 << 30             # bytes of memory to count on where the system does not tell
+CONDITION = 1e10              # the largest over the smallest eigenvalue of G, at most: float64 then inverts it well
 
 
 @dataclass(eq=False)
@@ -24,7 +25,8 @@ class EASE(Recommender):
         G = XᵀX + λ I,   P = G⁻¹,   B = I - P / diag(P), column j divided by P[j, j],
 
     which minimises |X - X B|² + λ |B|² among all B with a zero diagonal (Steck 2019, equation 8).
-    Time grows with items³, memory with items²: `check_data` refuses a catalogue that does not fit into memory.
+    Time grows with items³, memory with items²: `check_data` refuses a catalogue that does not fit into memory, and
+    `fit` a λ too small for G to be inverted.
     """
 
     name = "ease"
@@ -51,6 +53,9 @@ class EASE(Recommender):
         for i, counts in enumerate(co_occurrence(train)):      # the first is padding's
             if i:
                 G[i - 1] = counts[1:]
+        least = np.max(np.sum(G, axis=1)) / CONDITION          # no eigenvalue of XᵀX is above its largest row's sum
+        if self.l2 < least:
+            raise ValueError(f"l2 is {self.l2}, expected at least {least:.2g} with this data: else G has no inverse")
         G[np.diag_indices(n)] += self.l2
         P = np.linalg.inv(G)
         P /= -np.diag(P).copy()                                # column j by -P[j, j]

@@ -31,7 +31,8 @@ class Markov(Recommender):
     """An item's score is how often it followed the history's last `order` items in training.
 
     Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. Where the last `order`
-    items never came one after the other, the scores are those of the next lower order.
+    items never came one after the other, the scores are those of the next lower order. A score has 53 bits for all of
+    this: where the counts of many levels fill them, ties of the lowest levels stay.
     """
 
     name = "markov"
