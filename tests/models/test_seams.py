@@ -11,6 +11,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
@@ -80,33 +81,32 @@ THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), s
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
          for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
 NETWORKS = {name: model.Network for name, model in MODELS.items() if hasattr(model, "Network")}
+SIZES = {name: {f.name: SMALL[f.name] for f in fields(cls) if f.name in SMALL} for name, cls in NETWORKS.items()}
+TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 
 
 @pytest.fixture(autouse=True)
 def everywhere(device, monkeypatch):
     """Every test here runs on every device there is, and the schemes for tests are in the table."""
+    for name, cls in list(NETWORKS.items()):
+        monkeypatch.setitem(NETWORKS, name, On(device).of(cls))
     for name, scheme in SCHEMES.items():
         monkeypatch.setitem(POSITIONS, name, scheme)
 
 
 def make(case, dropout=0.3, dtype=np.float64, **more):
     if len(case) == 1:
-        network = small(NETWORKS[case[0]], dropout=dropout, **more)
+        network = NETWORKS[case[0]](**SIZES[case[0]], dropout=dropout, **more)
     else:
         names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
-        network = small(SASRecNetwork, **parts, dropout=dropout)
+        network = SASRecNetwork(**SIZES["sasrec"], **parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
-    for name in p.keys() & {"items", "users", network.scored}:
+    for name in p.keys() & TABLES:
         p[name][0] = 0  # padding, and a user of whom nothing is known
     return network, flatten(p, dtype)[1]
-
-
-def small(cls, **options):
-    """A network with those of the small options that it has."""
-    return cls(**{f.name: SMALL[f.name] for f in fields(cls) if f.name in SMALL}, **options)
 
 
 def batch():
