@@ -82,9 +82,9 @@ PLANTED = Experiment(
     title="Planted truth",
     question="""
 Worlds whose next-item distribution is known, and with it the best ranking that there can be. NDCG@10 under full
-ranking, expected under the truth, and its share of the best. In bold stand the models whose assumption holds in a world: each
-should win there, or tie. A world has one structure and no other: in `no structure` all draw from one distribution, and
-whoever beats popularity there has seen the test items.
+ranking, expected under the truth, and its share of the best. In bold stand the models whose assumption holds in a
+world: each should win there, or tie. A world has one structure and no other; in `no structure` all draw from one
+distribution, and whoever beats popularity there has seen the test items.
 """,
     datasets={name: Dataset(title, world=world) for name, (title, world) in WORLDS.items()},
     rows={
