@@ -211,7 +211,7 @@ def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, 
         ({"dropout": -0.1}, "dropout is -0.1"),
         ({"dropout": math.nan}, "dropout is nan"),
         ({"blocks": -1}, "blocks is -1"),
-        ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec"),
+        ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
         ({"objective": "mse"}, "objective is 'mse'"),
     ],
 )
