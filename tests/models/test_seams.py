@@ -1,11 +1,12 @@
-"""Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together: what each must
-hold to whatever it meets.
+"""Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together, and every
+other recommender with a network: what each must hold to whatever it meets.
 
 A new entry of one of the tables is tested here by being there.
 """
 
 import itertools
 import tracemalloc
+from dataclasses import fields
 
 import numpy as np
 import pytest
@@ -26,7 +27,7 @@ from tinyattn.layers import (
 )
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.mechanisms.full import LONG
-from tinyattn.models import GRU4RecNetwork, SASRecNetwork
+from tinyattn.models import MODELS, NeuralRecommender, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, learner, train
@@ -34,6 +35,7 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 DATA = uneven(users=9, items=12, longest=9)
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
+FEW = SMALL | {"layers": 2}                      # of these, a recommender is given the options that it has
 PLACES = list(POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
@@ -75,7 +77,10 @@ PAIRS = covering(ALL, 2)
 ENTRIES = covering(PAIRS, 1)
 THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
-         for case in dict.fromkeys(PAIRS + THREES)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
+         for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
+CASES += [pytest.param((name,), id=name)
+          for name, model in MODELS.items() if issubclass(model, NeuralRecommender) and name != "sasrec"]  # fmt: skip
+ORDERED = [case for case in CASES if len(case.values[0]) > 1 or MODELS[case.id].Network.causal]
 
 
 @pytest.fixture(autouse=True)
@@ -85,10 +90,16 @@ def everywhere(device, monkeypatch):
         monkeypatch.setitem(POSITIONS, name, scheme)
 
 
+def estimator(case, **more):
+    """A small one, of a model that is not SASRec."""
+    cls = MODELS[case[0]]
+    has = {f.name for f in fields(cls)}
+    return cls(**{name: value for name, value in (FEW | more).items() if name in has})
+
+
 def make(case, dropout=0.3, dtype=np.float64):
-    if case == ("gru4rec",):
-        options = {name: value for name, value in SMALL.items() if name not in ("heads", "eps", "blocks")}
-        network = GRU4RecNetwork(**options, layers=2, dropout=dropout)
+    if len(case) == 1:
+        network = estimator(case, dropout=dropout).make_network(DATA.n_items, DATA.n_users)
     else:
         names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
@@ -98,19 +109,24 @@ def make(case, dropout=0.3, dtype=np.float64):
     return network, flatten(p, dtype)[1]
 
 
-def batch():
-    return Sampler(DATA, 6, DATA.n_users, 0, True).batch(0)
+def sampler(case, size):
+    """Its own batches, of so many users."""
+    return estimator(case, batch_size=size).sampler(DATA) if len(case) == 1 else Sampler(DATA, 6, size, 0, True)
+
+
+def batch(case):
+    return sampler(case, DATA.n_users).batch(0)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients(case, device):
     network, p = make(case)
     for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
-        report = gradcheck_model(network, p, batch(), key=key, entries=6 if device == "cpu" else 2)
+        report = gradcheck_model(network, p, batch(case), key=key, entries=6 if device == "cpu" else 2)
         assert report, f"\n{report}"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", ORDERED)
 def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(case):
     network, p = make(case, dropout=0.0)
     history = np.array([3, 1, 4, 5, 9, 2])
@@ -132,12 +148,13 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
 def test_what_padding_holds_moves_nothing(case):
     network, p = make(case, dropout=0.0)
     rng, found = np.random.default_rng(1), []
-    given = batch()
-    padding = given.targets == 0
-    assert padding.any()
-    noise = {name: np.where(padding, rng.integers(1, DATA.n_items, padding.shape), getattr(given, name))
-             for name in ("ids", "targets", "negatives")}  # fmt: skip
-    for each in (given, given._replace(slots=np.where(padding, 0, given.slots), **noise)):
+    given = batch(case)
+    noise = {name: np.where(x == 0, rng.integers(1, DATA.n_items, x.shape), x)
+             for name in ("ids", "targets", "negatives")[0 if network.causal else 1 :]
+             if (x := getattr(given, name)) is not None}  # fmt: skip
+    assert (given.ids == 0).any()
+    slots = np.where(given.ids == 0, 0, given.slots)
+    for each in (given, given._replace(slots=slots, **noise)):
         value, cache = network.loss(p, each)
         total = tree_map(np.zeros_like, p)
         add_to(total, network.loss_backward(p, 1.0, cache))
@@ -165,10 +182,10 @@ def test_slices_add_up_to_the_batch(case):
     """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
     network, p = make(case)
     found = []
-    for parts in ([batch()], batch().slices(9)):
+    for parts in ([batch(case)], batch(case).slices(9)):
         total, loss = tree_map(np.zeros_like, p), 0.0
         for part in parts:
-            share = part.total / batch().total
+            share = part.total / batch(case).total
             value, cache = network.loss(p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))
             loss += share * value
             add_to(total, network.loss_backward(p, share, cache))
@@ -220,7 +237,8 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
     network, _ = make(case)
     monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
-    runs = [train(network, Sampler(DATA, 6, 4, 0, True), Settings(epochs=2), workers=n, progress=False) for n in (1, 3)]
+    given, settings = sampler(case, 4), Settings(epochs=2)
+    runs = [train(network, given, settings, workers=n, progress=False) for n in (1, 3)]
     for (_, mine), (_, theirs) in zip(*(leaves(p) for p, _ in runs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 

@@ -5,10 +5,12 @@ from .next_item import NextItemNetwork, SequenceOptions
 from .recommender import Recommender
 from .recommenders import (
     BASELINES,
+    NARM,
     GRU4Rec,
     GRU4RecNetwork,
     ItemCosine,
     Markov,
+    NARMNetwork,
     Popularity,
     SASRec,
     SASRecNetwork,
@@ -18,6 +20,7 @@ from .run import RunFolder
 MODELS: dict[str, type[Recommender]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
+    "narm": NARM,
     "popularity": Popularity,
     "markov": Markov,
     "cosine": ItemCosine,
@@ -26,10 +29,12 @@ MODELS: dict[str, type[Recommender]] = {
 __all__ = [
     "BASELINES",
     "MODELS",
+    "NARM",
     "GRU4Rec",
     "GRU4RecNetwork",
     "ItemCosine",
     "Markov",
+    "NARMNetwork",
     "NeuralRecommender",
     "NextItemNetwork",
     "Popularity",

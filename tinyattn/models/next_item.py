@@ -39,6 +39,7 @@ class NextItemNetwork:
     objective: str = "bce"          # a key of OBJECTIVES
 
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
+    causal: ClassVar[bool] = True                       # does each position see only what is not after it?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
 
     def __post_init__(self) -> None:

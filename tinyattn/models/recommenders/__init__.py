@@ -2,6 +2,18 @@
 
 from .baselines import BASELINES, ItemCosine, Markov, Popularity
 from .gru4rec import GRU4Rec, GRU4RecNetwork
+from .narm import NARM, NARMNetwork
 from .sasrec import SASRec, SASRecNetwork
 
-__all__ = ["BASELINES", "GRU4Rec", "GRU4RecNetwork", "ItemCosine", "Markov", "Popularity", "SASRec", "SASRecNetwork"]
+__all__ = [
+    "BASELINES",
+    "NARM",
+    "GRU4Rec",
+    "GRU4RecNetwork",
+    "ItemCosine",
+    "Markov",
+    "NARMNetwork",
+    "Popularity",
+    "SASRec",
+    "SASRecNetwork",
+]
