@@ -202,6 +202,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
         (["--model", "narm", "--loss", "ce"], ["metrics.png", "training.png"]),
+        (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),

@@ -35,7 +35,7 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 DATA = uneven(users=9, items=12, longest=9)
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
-FEW = SMALL | {"layers": 2}                      # of these, a recommender is given the options that it has
+FEW = SMALL | {"layers": 2, "window": 3, "nh": 2, "nv": 2}    # a recommender is given those that it has
 PLACES = list(POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
@@ -138,7 +138,7 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
         assert np.all(moved[:t] == 0)
         assert moved[t] > 1e-9
         dh = np.zeros_like(h)
-        dh[:, t] = np.linspace(1, 2, 8)
+        dh[:, t] = np.linspace(1, 2, h.shape[-1])
         dx = np.abs(network.backward(p, dh, cache)[0])[0].max(axis=1)
         assert np.all(dx[t + 1 :] == 0)
         assert dx[t] > 1e-9

@@ -1,6 +1,7 @@
 """Recommenders: a network or a count, and its options, a file each."""
 
 from .baselines import BASELINES, ItemCosine, Markov, Popularity
+from .caser import Caser, CaserNetwork
 from .gru4rec import GRU4Rec, GRU4RecNetwork
 from .narm import NARM, NARMNetwork
 from .sasrec import SASRec, SASRecNetwork
@@ -8,6 +9,8 @@ from .sasrec import SASRec, SASRecNetwork
 __all__ = [
     "BASELINES",
     "NARM",
+    "Caser",
+    "CaserNetwork",
     "GRU4Rec",
     "GRU4RecNetwork",
     "ItemCosine",
