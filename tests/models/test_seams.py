@@ -169,11 +169,11 @@ def test_scoring_is_the_forward_at_the_last_position(case):
     """Histories of all lengths in one batch, and each alone: what is ranked is what was trained."""
     network, p = make(case, dropout=0.0)
     histories = [np.arange(1, n + 1) for n in (6, 1, 3, 5)]
-    together = pad(histories, 6)
+    together = network.asking(pad(histories, 6))
     h, _ = network.forward(p, together)
-    state = network.last_state(p, together)
-    for row, history in enumerate(histories):
-        np.testing.assert_allclose(state[row], h[row, len(history) - 1], rtol=0, atol=1e-12)
+    state = network.last_state(p, pad(histories, 6))
+    for row, (history, last) in enumerate(zip(histories, np.sum(together.ids != 0, axis=1) - 1, strict=True)):
+        np.testing.assert_allclose(state[row], h[row, last], rtol=0, atol=1e-12)
         np.testing.assert_allclose(network.last_state(p, pad([history], 6))[0], state[row], rtol=0, atol=1e-12)
 
 

@@ -1,6 +1,7 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
+from .cloze import ClozeSampler
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .read import read
@@ -14,6 +15,7 @@ from .world import SeriesWorld
 __all__ = [
     "FORMATS",
     "Batch",
+    "ClozeSampler",
     "DataError",
     "Interactions",
     "Sampler",

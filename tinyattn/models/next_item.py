@@ -60,7 +60,10 @@ class NextItemNetwork:
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D): what each position knows of the future from its past; and the cache."""
+        """h (B, L, D): what each position knows of the future from its past; and the cache.
+
+        Where the batch says which positions are `asked`, h (B, M, D) is of those alone.
+        """
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -71,15 +74,23 @@ class NextItemNetwork:
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): what `forward` gives for the last position of each history."""
+        """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
+
+    def asking(self, batch: Batch) -> Batch:
+        """The histories in the form in which their last position says what comes next."""
+        return batch
+
+    def item_rows(self, batch: Batch) -> Array:
+        """(B, L): the rows of p["items"] that are read for batch.ids."""
+        return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not OBJECTIVES[self.objective].negatives:                     # every item is scored
-            return {} if self.scored == "items" else {"items": batch.ids.reshape(-1)}
-        ids = [part.reshape(-1) for part in (batch.ids, batch.targets, batch.negatives)]
+            return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
+        ids = [part.reshape(-1) for part in (self.item_rows(batch), batch.targets, batch.negatives)]
         if self.scored == "items":
             return {"items": xp.concatenate(ids)}
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
@@ -96,11 +107,11 @@ class NextItemNetwork:
         dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, dh, remembered)
         if self.scored == "items" and dx is not None:
-            grads["items"] = scored.with_reading(batch.ids, dx)
+            grads["items"] = scored.with_reading(self.item_rows(batch), dx)
             return grads
         grads[self.scored] = scored.alone()
         if dx is not None:
-            grads["items"] = sum_rows(batch.ids, dx, p["items"])
+            grads["items"] = sum_rows(self.item_rows(batch), dx, p["items"])
         return grads
 
     def score_items(self, p: Any, h: Array) -> Array:

@@ -1,6 +1,7 @@
 """Recommenders: a network or a count, and its options, a file each."""
 
 from .baselines import BASELINES, ItemCosine, Markov, Popularity
+from .bert4rec import BERT4Rec, BERT4RecNetwork
 from .caser import Caser, CaserNetwork
 from .gru4rec import GRU4Rec, GRU4RecNetwork
 from .narm import NARM, NARMNetwork
@@ -9,6 +10,8 @@ from .sasrec import SASRec, SASRecNetwork
 __all__ = [
     "BASELINES",
     "NARM",
+    "BERT4Rec",
+    "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
     "GRU4Rec",
