@@ -19,7 +19,7 @@ from tinyattn import backend, cli, layers, ops
 from tinyattn.check import adapters
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
-from tinyattn.data import Sampler, cut, leave_one_out
+from tinyattn.data import ClozeSampler, Sampler, cut, leave_one_out
 from tinyattn.models import MODELS, NeuralRecommender, Recommender, SASRec, SASRecNetwork, neural
 from tinyattn.ops import keep_mask
 from tinyattn.random import Stream, generator
@@ -310,7 +310,7 @@ def test_a_whole_training_waits_only_where_it_reports(epochs, checkpoint, tmp_pa
 
 
 def test_one_transfer_carries_a_whole_batch():
-    batch = Sampler(uneven(), 4, 7, 0, True).batch(0)
+    batch = ClozeSampler(uneven(), 4, 7, 0, True, 0.4, 0.1).batch(0)  # it has every field
     COUNTS.clear()
     there = batch.to(strict)
     assert COUNTS["transfers"] == 1
@@ -319,7 +319,7 @@ def test_one_transfer_carries_a_whole_batch():
         np.testing.assert_array_equal(theirs.get(), mine)
     assert there.map(lambda x: x.get()).negatives is not None
     bare = Sampler(uneven(), 4, 7, 0, False).batch(0).to(strict)
-    assert bare.negatives is None
+    assert bare.negatives is bare.asked is None
 
 
 def test_arrays_of_every_size_travel_together():

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -6,21 +7,26 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
-from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, neural
+from tinyattn.models import MODELS, ItemCosine, Markov, NeuralRecommender, Popularity, Recommender, SASRec, neural
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
 
 
-def every_model():
-    return [
-        Popularity().fit(SEQUENCES),
-        Markov().fit(SEQUENCES),
-        SASRec(**SMALL).fit(SEQUENCES, progress=False),
-        SASRec(**SMALL, user_embedding=True, block_form="sasrec", loss="ce").fit(SEQUENCES, progress=False),
-        Markov(order=2).fit(SEQUENCES),
-        ItemCosine().fit(SEQUENCES),
-    ]
+MAKERS = [
+    Popularity,
+    Markov,
+    partial(SASRec, **SMALL),
+    partial(SASRec, **SMALL, user_embedding=True, block_form="sasrec", loss="ce"),
+    partial(Markov, order=2),
+    ItemCosine,
+    *(partial(cls, **SMALL) for cls in MODELS.values() if issubclass(cls, NeuralRecommender) and cls is not SASRec),
+]
+
+
+def fitted(make):
+    model = make()
+    return model.fit(SEQUENCES, **({"progress": False} if isinstance(model, NeuralRecommender) else {}))
 
 
 def test_popularity_counts_training_items():
@@ -69,9 +75,9 @@ def test_cosine_by_hand(rng):
         np.testing.assert_allclose(scores[i], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("i", range(6))
-def test_recommend_speaks_in_the_datas_ids(i):
-    model = every_model()[i]
+@pytest.mark.parametrize("make", MAKERS)
+def test_recommend_speaks_in_the_datas_ids(make):
+    model = fitted(make)
     ids, scores = model.recommend(["a", "b"], k=2)
     assert ids.shape == scores.shape == (2,)
     assert scores[0] >= scores[1]
@@ -84,9 +90,9 @@ def test_recommend_speaks_in_the_datas_ids(i):
     assert set(model.recommend(["a"], k=5, repeats=True)[0]) == set("abcde")
 
 
-@pytest.mark.parametrize("i", range(6))
-def test_saved_and_loaded_it_is_the_same_model(i, tmp_path):
-    model = every_model()[i]
+@pytest.mark.parametrize("make", MAKERS)
+def test_saved_and_loaded_it_is_the_same_model(make, tmp_path):
+    model = fitted(make)
     model.save(tmp_path / "m.npz")
     for loader in (Recommender, type(model)):
         again = loader.load(tmp_path / "m.npz")
@@ -125,7 +131,7 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
 
 
 def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
-    model = every_model()[2]
+    model = fitted(MAKERS[2])
     model.save(tmp_path / "m.npz")
     with pytest.raises(FileError, match="is a sasrec model, expected markov"):
         Markov.load(tmp_path / "m.npz")
@@ -146,7 +152,7 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
 
 
 def test_what_recommend_refuses():
-    model = every_model()[2]
+    model = fitted(MAKERS[2])
     for call, message in (
         (lambda: model.recommend(["a", "zz"]), "unknown item id zz"),
         (lambda: model.recommend(["a"], k=2, exclude=["yy"]), "unknown item id yy"),
