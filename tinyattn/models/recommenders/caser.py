@@ -1,15 +1,16 @@
 """Caser: convolution over the last items, seen as an image of L rows and d columns (Tang & Wang 2018).
 
     E_t                  the embeddings of the L items that end at t, (L, d); what is before the first item is 0
-    vertical filters     a sum over the L rows with nv sets of weights, (nv, d)       equation 6
+    vertical filters     nv sums over the L rows, with weights of their own: (nv, d)
     horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over the places that a filter
-                         can take in the L rows, (L nh,)                              equations 3 to 5
-    z_t                  ReLU of a linear map of all of these, (d,)                   equation 8
-    score of item i      [z_t; user] · w_i + b_i, with a table that is not the items' embeddings    equation 9
+                         can take in the L rows: (L nh,)
+    z_t                  ReLU of a linear map of all of these: (d,)
+    score of item i      [z_t; user] · w_i + b_i, with a table that is not the items' embeddings
 
-Windows that end at neighbouring positions share most of their rows, so each filter is applied to the whole history
-once, and the maximum is over a window of its results. Every position is trained on the one item that follows; the paper
-has T items that follow as targets, which is 1 here. A user of whom nothing is known is the zero vector.
+These are the paper's sections 3.2 and 3.3. Windows that end at neighbouring positions share most of their rows, so
+each filter is applied to the whole history once, and the maximum is over a window of its results. Every position is
+trained on the item that follows it: the paper's number of targets T is 1 here. A user of whom nothing is known is the
+zero vector.
 """
 
 from __future__ import annotations
@@ -148,7 +149,7 @@ def _filters(rng: np.random.Generator, height: int, width: int, number: int) -> 
 def _strongest(p: Any, x: Array, places: int) -> tuple[Array, HorizontalCache]:
     """Of each filter the largest response among `places` places in a row. Shapes: x (B, m, d) -> (B, L, nh), cache.
 
-    A bias and a ReLU keep the order of numbers, so the maximum may be taken before them, where it is one number each.
+    Adding a bias and ReLU keep the order of numbers: the maximum may be taken before them, and they see fewer numbers.
     """
     responses = conv1d(x, p["W"], padding="valid")
     u, winners = max_pool1d(responses, places)

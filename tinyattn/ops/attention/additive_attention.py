@@ -13,7 +13,7 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
     """out_i = Σ_j a_ij v_j, with a_ij = w · σ(q_i + k_j), over keys j <= i (not causal: over all).
 
     The weights need not be positive, nor sum to 1. With q_t = A_1 h_t, k_j = A_2 h_j and values h_j this is the local
-    encoder of NARM (Li et al. 2017, equations 6 to 8). Bahdanau's attention (2015) has tanh for σ, and a softmax.
+    encoder of NARM (Li et al. 2017, section 3.4). Bahdanau's attention (2015) has tanh for σ, and a softmax.
     What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in the backward again, so
     that memory is that of the weights, (..., n, m). Time is n m d evaluations of σ, each way; causal: half of them.
 
