@@ -144,9 +144,11 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
-        (["--model", "oracle"], "model is 'oracle', expected one of sasrec, gru4rec, popularity, markov, cosine"),
+        (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
+        (["--model", "bert4rec", "--rho", "1"], "rho is 1.0, expected above 0 and below 1"),
+        (["--model", "caser", "--window", "0"], "window is 0, expected at least 1"),
         (["--model", "markov", "--no-last-norm"], "--no-last-norm is no option of model markov, but of sasrec"),
         (["--model", "markov", "--order", "0"], "order is 0, expected at least 1"),
         (["--model", "ease", "--l2", "-1"], "l2 is -1.0, expected a positive, finite number"),
@@ -211,6 +213,9 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--model", "fism"], ["metrics.png", "training.png"]),
         (["--model", "fpmc"], ["metrics.png", "training.png"]),
         (["--model", "fossil"], ["metrics.png", "training.png"]),
+        (["--model", "narm", "--loss", "ce"], ["metrics.png", "training.png"]),
+        (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
+        (["--model", "bert4rec", "--rho", "0.4"], ["metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),
@@ -263,7 +268,7 @@ def test_a_models_help_shows_its_own_options(model, capsys):
     said = capsys.readouterr().out
     for declared in options_of(MODELS[model]):
         assert declared.flag in said
-    assert ("--heads" in said) == (model == "sasrec")
+    assert ("--heads" in said) == (model in ("sasrec", "bert4rec"))
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):

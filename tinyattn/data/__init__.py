@@ -1,6 +1,7 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
+from .cloze import ClozeSampler
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .read import read
@@ -15,6 +16,7 @@ __all__ = [
     "FORMATS",
     "WORLDS",
     "Batch",
+    "ClozeSampler",
     "DataError",
     "Interactions",
     "Sampler",

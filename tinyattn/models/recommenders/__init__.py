@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 
 from ..recommender import Recommender
+from .bert4rec import BERT4Rec, BERT4RecNetwork
+from .caser import Caser, CaserNetwork
 from .cosine import ItemCosine
 from .ease import EASE
 from .fism import FISM, FISMNetwork
@@ -12,6 +14,7 @@ from .fpmc import FPMC, FPMCNetwork
 from .gru4rec import GRU4Rec, GRU4RecNetwork
 from .markov import Markov
 from .mf import MF, MFNetwork
+from .narm import NARM, NARMNetwork
 from .popularity import Popularity
 from .sasrec import SASRec, SASRecNetwork
 
@@ -29,6 +32,11 @@ __all__ = [
     "FISM",
     "FPMC",
     "MF",
+    "NARM",
+    "BERT4Rec",
+    "BERT4RecNetwork",
+    "Caser",
+    "CaserNetwork",
     "FISMNetwork",
     "FPMCNetwork",
     "Fossil",
@@ -38,6 +46,7 @@ __all__ = [
     "ItemCosine",
     "MFNetwork",
     "Markov",
+    "NARMNetwork",
     "Popularity",
     "SASRec",
     "SASRecNetwork",
