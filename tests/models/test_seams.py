@@ -106,7 +106,7 @@ def batch():
 def test_gradients(case, device):
     network, p = make(case)
     for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
-        report = gradcheck_model(network, p, batch(), key=key, entries=6 if device == "cpu" else 2)
+        report = gradcheck_model(network, p, batch(), key=key, entries=2)  # and one direction through all of them
         assert report, f"\n{report}"
 
 
@@ -220,7 +220,7 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
     network, _ = make(case)
     monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
-    runs = [train(network, Sampler(DATA, 6, 4, 0, True), Settings(epochs=2), workers=n, progress=False) for n in (1, 3)]
+    runs = [train(network, Sampler(DATA, 6, 4, 0, True), Settings(epochs=1), workers=n, progress=False) for n in (1, 3)]
     for (_, mine), (_, theirs) in zip(*(leaves(p) for p, _ in runs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
