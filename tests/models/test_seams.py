@@ -129,7 +129,7 @@ def batch(case):
 def test_gradients(case, device):
     network, p = make(case)
     for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
-        report = gradcheck_model(network, p, batch(case), key=key, entries=6 if device == "cpu" else 2)
+        report = gradcheck_model(network, p, batch(case), key=key, entries=2)  # and one direction through all of them
         assert report, f"\n{report}"
 
 
@@ -140,7 +140,7 @@ def test_every_network_with_every_objective(name, objective, device):
     more = {"loss": objective, **few_negatives(objective)}
     network, p = make((name,), **more)
     given = estimator((name,), batch_size=3, **more).sampler(DATA).batch(0)
-    report = gradcheck_model(network, p, given, key=3, entries=6 if device == "cpu" else 2)
+    report = gradcheck_model(network, p, given, key=3, entries=2)
     assert report, f"\n{report}"
     _, cache = network.loss(p, given)
     total = tree_map(np.zeros_like, p)
@@ -265,7 +265,7 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
     network, _ = make(case)
     monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
-    given, settings = sampler(case, 4), Settings(epochs=2)
+    given, settings = sampler(case, 4), Settings(epochs=1)
     runs = [train(network, given, settings, workers=n, progress=False) for n in (1, 3)]
     for (_, mine), (_, theirs) in zip(*(leaves(p) for p, _ in runs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
