@@ -141,7 +141,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
-        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
         (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),

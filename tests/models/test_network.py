@@ -19,7 +19,7 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 PLAIN = {"emb_scale": False, "qkv_bias": False, "output_projection": False, "last_norm": True, "user_embedding": False}
 FULL = {"emb_scale": True, "qkv_bias": True, "output_projection": True, "last_norm": True, "user_embedding": True}
 BARE = {"emb_scale": True, "qkv_bias": False, "output_projection": False, "last_norm": False, "user_embedding": False}
-OPTIONS = {"plain": PLAIN, "full": FULL, "bare": BARE}
+OPTIONS = {"plain": PLAIN, "full": FULL, "bare": BARE, "untied": PLAIN | {"tied": False}}
 
 
 @pytest.fixture(autouse=True)
@@ -210,7 +210,7 @@ def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, 
         ({"dropout": -0.1}, "dropout is -0.1"),
         ({"dropout": math.nan}, "dropout is nan"),
         ({"blocks": -1}, "blocks is -1"),
-        ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
+        ({"block_form": "sandwich"}, "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         ({"objective": "mse"}, "objective is 'mse'"),
     ],
 )

@@ -112,7 +112,7 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
-        "tokens_per_second": round(float(np.median([e["tokens_per_second"] for e in history]))) if history else None,
+        "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
         "machine": describe(),
     })  # fmt: skip
     shutil.rmtree(work, ignore_errors=True)
