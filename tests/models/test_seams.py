@@ -13,7 +13,7 @@ import pytest
 
 from tests.devices import On
 from tests.models.schemes import SCHEMES
-from tests.models.worlds import uneven
+from tests.models.worlds import few_negatives, uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
 from tinyattn.layers import (
@@ -125,8 +125,9 @@ def test_gradients(case, device):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_every_network_with_every_objective(name, objective, device):
     """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
-    network, p = make((name,), objective=objective)
-    given = Sampler(DATA, 6, 3, 0, OBJECTIVES[objective].negatives).batch(0)
+    shared = few_negatives(objective)
+    network, p = make((name,), objective=objective, **shared)
+    given = Sampler(DATA, 6, 3, 0, OBJECTIVES[objective].negatives, shared.get("n_negatives", 0)).batch(0)
     report = gradcheck_model(network, p, given, key=3, entries=6 if device == "cpu" else 2)
     assert report, f"\n{report}"
     _, cache = network.loss(p, given)

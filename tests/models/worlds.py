@@ -3,6 +3,8 @@
 import numpy as np
 
 from tinyattn.data import Interactions, SeriesWorld
+from tinyattn.models.objectives import OBJECTIVES
+from tinyattn.options import options_of
 
 TINY = SeriesWorld(series=4, episodes=4, users=60, most_open=2, shortest=4, longest=9)
 
@@ -32,3 +34,8 @@ def chain(order, users=300, items=20, length=12, noise=0.1):
         known = rng.random(users) > noise
         sequences[known, t] = swap[np.sum(sequences[known, t - order : t], axis=1) % items]
     return Interactions.from_sequences(sequences + 1)
+
+
+def few_negatives(loss):
+    """Options with which a small world is not swamped by the negatives that a row of this loss shares."""
+    return {"n_negatives": 3} if "n_negatives" in {o.name for o in options_of(OBJECTIVES[loss].options)} else {}

@@ -9,10 +9,11 @@ from .slices import cut
 from .source import Source, Truth
 from .split import Split, leave_one_out
 from .vocabulary import Vocabulary
-from .world import SeriesWorld
+from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "WORLDS",
     "Batch",
     "DataError",
     "Interactions",
@@ -23,6 +24,7 @@ __all__ = [
     "Split",
     "Truth",
     "Vocabulary",
+    "World",
     "cut",
     "leave_one_out",
     "pad",

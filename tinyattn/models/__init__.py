@@ -2,6 +2,7 @@
 
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
+from .presets import PRESETS, Preset, preset_options
 from .recommender import Recommender
 from .recommenders import (
     BASELINES,
@@ -44,6 +45,7 @@ __all__ = [
     "FPMC",
     "MF",
     "MODELS",
+    "PRESETS",
     "FISMNetwork",
     "FPMCNetwork",
     "Fossil",
@@ -56,9 +58,11 @@ __all__ = [
     "NeuralRecommender",
     "NextItemNetwork",
     "Popularity",
+    "Preset",
     "Recommender",
     "RunFolder",
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "preset_options",
 ]
