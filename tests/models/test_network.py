@@ -152,10 +152,11 @@ def test_only_the_newest_maxlen_items_count():
 
 
 def test_the_losses_start_where_chance_is():
-    """With all item embeddings 0 every score is 0: two coins for bce, ln(candidates) for cross-entropy."""
+    """With all item embeddings 0 every score is 0: two coins for bce, one for bpr, ln(candidates) for cross-entropy."""
     data = uneven()
     for loss, expected in (
         ("bce", 2 * math.log(2)),
+        ("bpr", math.log(2)),
         ("ce", math.log(data.n_items)),
         ("gbce", (1 - 0.75 * (1 - 3 / (data.n_items - 1)) + 3) * math.log(2)),  # β, and 3 negatives
         ("sampled-softmax", math.log(4)),
@@ -163,6 +164,19 @@ def test_the_losses_start_where_chance_is():
         network, p = make(data, objective=loss)
         p["items"][...] = 0
         np.testing.assert_allclose(network.loss(p, batch_of(data, network))[0], expected, atol=1e-12)
+
+
+def test_bpr_is_the_probability_that_the_target_beats_the_negative():
+    """The loss written out: each score by itself, then their difference."""
+    data = uneven()
+    network, p = make(data, objective="bpr")
+    batch = batch_of(data, network)
+    h, _ = network.forward(p, batch)
+    each = []
+    for b, t in np.argwhere(batch.targets):
+        target, negative = (p["items"][ids[b, t]] @ h[b, t] for ids in (batch.targets, batch.negatives))
+        each.append(math.log(1 + math.exp(negative - target)))
+    np.testing.assert_allclose(network.loss(p, batch)[0], sum(each) / len(each), atol=1e-12)
 
 
 def test_cross_entropy_ranks_items_and_not_padding():
