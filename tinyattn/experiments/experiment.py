@@ -75,6 +75,7 @@ class Experiment:
     page: Callable[[Experiment, Results], str]
     protocols: tuple[str, ...] = ("full",)
     seeds: int = 2
+    alone: bool = False                 # one run at a time, as where seconds are compared
 
     def __post_init__(self) -> None:
         unknown = {row.data for row in self.rows.values()} - self.datasets.keys()

@@ -61,6 +61,7 @@ def carry_out(
         say(f"left out: {experiment.datasets[key].title}, as there is no {experiment.datasets[key].file} in {folder}")
     runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
+    jobs = 1 if experiment.alone else jobs
     minutes = sum(experiment.rows[key].minutes for key, _ in to_do) / jobs
     done = len(runs) - len(to_do)
     say(f"{experiment.name}: {len(runs)} runs, {done} of them done; the others take about {_said(minutes)}")
