@@ -28,12 +28,12 @@ def metric_rows(
     candidates: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """{row: {protocol: {metric: value}}}: of the model, of each of `options.baselines`, and of the optimum."""
-    scores: dict[str, Any] = {name: BASELINES[name]().fit(split).score for name in options.baselines}
+    scores: dict[str, Any] = {name: BASELINES[name]().fit(split) for name in options.baselines}
     if source.world is not None:
         world = source.world
         scores["optimum"] = lambda histories, users: world.best_ranking(histories)
     users = model.users.numbers_or_zero(split.data.users.ids)  # the model's own numbers for them
-    found = {"model": evaluate(model.score, split, "test", options.at, truth, candidates, users)}
+    found = {"model": evaluate(model, split, "test", options.at, truth, candidates, users)}
     found |= {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
     return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
 

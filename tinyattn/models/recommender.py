@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import module_for
 from ..data import Interactions, Split, Truth, Vocabulary
-from ..evaluation import full_ranking
+from ..evaluation import LazyScores, WholeRows, full_ranking
 from ..files import FileError, read_arrays, write_arrays
 from ..options import options_of
 
@@ -67,6 +67,10 @@ class Recommender:
         """
         raise NotImplementedError
 
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
+        """The same scores for whoever needs ranks only. A model that can rank without whole rows says how."""
+        return WholeRows(self.score, histories, users, len(self._fitted()))
+
     def recommend(
         self,
         sequences: Sequence[Any],
@@ -112,7 +116,7 @@ class Recommender:
     ) -> dict[str, float]:
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
         self._fitted()
-        return full_ranking(self.score, split, stage, ks, truth)
+        return full_ranking(self, split, stage, ks, truth)
 
     def save(self, path: str | Path) -> None:
         """Write the whole model to one .npz file, atomically."""

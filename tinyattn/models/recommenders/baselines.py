@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from ...data import Interactions, Split
+from ...evaluation import SharedScores
 from ...options import check_options, option
 from ..recommender import Recommender
 
@@ -24,7 +25,10 @@ class Popularity(Recommender):
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1), the same for all."""
-        return np.tile(self.counts.astype(np.float64), (len(histories), 1))
+        return self.lazy_scores(histories).whole()
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
+        return SharedScores(self.counts.astype(np.float64), len(histories))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
@@ -64,17 +68,39 @@ class Markov(Recommender):
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1)."""
+        return self.lazy_scores(histories).whole()
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
+        """All items score by popularity, but those that followed; each order divides what came before, to break ties.
+
+            level 1    s = ties + counts_1            ties: popularity, below 1
+            level l    s = s / (max(s) + 1) + counts_l
+        """
         size = len(self._popularity)
-        scores = np.tile(self._ties, (len(histories), 1))
-        for level, (keys, counts) in enumerate(self._tables, start=1):
-            for row, history in zip(scores, histories, strict=True):
-                if level > 1:
-                    row /= np.max(row) + 1                                                # what came before breaks ties
-                if len(history) >= level:
-                    context = _context(history, np.array([len(history)]), level, size)[0]
-                    here = slice(*np.searchsorted(keys, [context * size, (context + 1) * size]))
-                    row[keys[here] % size] += counts[here]
-        return scores
+        found = [self._followers(level, histories) for level in range(1, self.order + 1)]
+        keys = np.unique(np.concatenate([level_keys for level_keys, _ in found]))
+        row, item = np.divmod(keys, size)
+        values, divisors = self._ties[item], list[np.ndarray]()
+        largest = np.full(len(histories), np.max(self._ties))        # of the items that never followed, in each row
+        for level_keys, counts in found:
+            values[np.searchsorted(keys, level_keys)] += counts
+            if len(divisors) < self.order - 1:
+                most = largest.copy()
+                np.maximum.at(most, row, values)
+                divisors.append(most + 1)
+                values, largest = values / divisors[-1][row], largest / divisors[-1]
+        return SharedScores(self._ties, len(histories), keys, values, divisors)
+
+    def _followers(self, level: int, histories: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        """What followed the last `level` items of each history: keys row * (n_items + 1) + item, ascending; counts."""
+        size, (keys, counts) = len(self._popularity), self._tables[level - 1]
+        rows = np.array([row for row, history in enumerate(histories) if len(history) >= level], dtype=np.int64)
+        newest = [histories[row][-level:] for row in rows.tolist()]
+        flat = np.concatenate([np.empty(0, dtype=np.int64), *newest])
+        contexts = _context(flat, level * np.arange(1, len(rows) + 1), level, size)
+        begin, end = np.searchsorted(keys, contexts * size), np.searchsorted(keys, (contexts + 1) * size)
+        here = _ranges(begin, end)
+        return np.repeat(rows, end - begin) * size + keys[here] % size, counts[here]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}
