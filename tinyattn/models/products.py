@@ -93,7 +93,9 @@ class Tiles:
         for tile, start in enumerate(self._starts.tolist()):
             scores = self._scores(tile)
             above += count_true(scores > own[:, None])
-            equal += count_true(scores == own[:, None])
+            same = scores == own[:, None]
+            if np.any(same):
+                equal += count_true(same)
             here = slice(begins[tile], begins[tile + 1])
             values[here] = scores[rows[here], items[here] - start]
         return above, equal, values
@@ -119,4 +121,4 @@ def pieces(begin: int, end: int, width: int) -> list[slice]:
 
 def count_true(found: np.ndarray) -> np.ndarray:
     """How many entries of each row are True, counted eight at a time. Shapes: (b, m) -> (b,)."""
-    return np.sum(np.bitwise_count(np.packbits(found, axis=1)), axis=1, dtype=np.int64)
+    return np.asarray(np.sum(np.bitwise_count(np.packbits(found, axis=1)), axis=1, dtype=np.int64))
