@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -137,15 +138,17 @@ class NeuralRecommender(Settings, Recommender):
         if not histories:
             return states
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
-        slices = cut(lengths, (2 if is_numpy else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
+        tokens = (2 if is_numpy else 64) * SLICE_TOKENS                    # nothing has to be kept for a backward
+        slices = cut(lengths, tokens) if len(histories) > 1 else [np.zeros(1, dtype=np.int64)]
 
         def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.n_items)
             with np.errstate(over="ignore", invalid="ignore"):       # here, too
                 return network.last_state(p, batch.to(xp))
 
-        with Workers(self.workers if is_numpy else 1) as pool:
-            for rows, found in zip(slices, pool.map(work, slices), strict=True):
+        alone = int(np.sum(lengths)) <= tokens                       # to start threads would take longer than the work
+        with nullcontext() if alone else Workers(self.workers if is_numpy else 1) as pool:
+            for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
         return states
 
