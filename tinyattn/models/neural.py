@@ -38,6 +38,11 @@ class NeuralRecommender(Settings, Recommender):
         group="training", identity=False,
     )  # fmt: skip
 
+    valid_users: int | None = option(
+        None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
+        group="training",
+    )  # fmt: skip
+
     network: Any = field(init=False, repr=False)                         # set by fit and load, as are
     parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
     history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
@@ -68,15 +73,16 @@ class NeuralRecommender(Settings, Recommender):
     ) -> None:
         """The arguments are those of `tinyattn.training.train`."""
         network = self.make_network(data.n_items, data.n_users)
+        chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
 
         def validate(p: Any) -> float:
-            assert split is not None
+            assert chosen is not None
 
             def lazy_scores(histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
                 return self._lazy_scores(network, p, histories, users)
 
             try:
-                return full_ranking(SimpleNamespace(lazy_scores=lazy_scores), split, "valid")["ndcg@10"]
+                return full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop says at which step
 
