@@ -6,7 +6,7 @@ that, and the scores of single pairs: of the items a user has had, which are no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ import numpy as np
 from .ranking import refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray | None], np.ndarray]
+NONE = np.empty((0, 0))
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of whole rows of scores
 
 
@@ -78,63 +79,72 @@ class WholeRows(LazyScores):
 class SharedScores(LazyScores):
     """Scores that are the same for all histories, but for a few items of each: they are ranked without making rows.
 
-    Row b has base[i], divided one after the other by each of `divisors[:, b]`, and `values` where `keys` says so.
-    Nothing is assumed of what is rounded: each comparison is of two scores as `whole` has them. Dividing by a positive
-    number never changes which of two numbers is the larger, so that one sorted base serves all rows.
+    Histories of one group have the same scores: base[i], divided by each of `divisors[:, g]` one after the other, and
+    `values` where `keys` says so. Each comparison is of two scores as `whole` has them: dividing by a positive number
+    never changes which of two numbers is the larger, so one sorted base serves all groups.
     """
 
     def __init__(
-        self, base: np.ndarray, rows: int, keys: np.ndarray | None = None, values: np.ndarray | None = None,
-        divisors: Sequence[np.ndarray] = (),
-    ) -> None:  # fmt: skip
-        """Shapes: base (n_items + 1,); keys (K,), row * (n_items + 1) + item, ascending and distinct; values (K,)."""
-        self._base, self._rows, self._divisors = base, rows, divisors
-        self._keys = np.empty(0, dtype=np.int64) if keys is None else keys
-        self._values = np.empty(0, dtype=base.dtype) if values is None else values
+        self, base: np.ndarray, groups: np.ndarray, keys: np.ndarray, values: np.ndarray, divisors: np.ndarray
+    ) -> None:
+        """Shapes: base (n_items + 1,), groups (B,) 0 to G - 1; keys (K,), group * (n_items + 1) + item, ascending and
+        distinct; values (K,), divisors (d, G)."""
+        self._base, self._groups, self._keys, self._values, self._divisors = base, groups, keys, values, divisors
 
     def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
-        everyone = np.arange(self._rows)
         refuse_nan(self._base[None])
-        own, values = self._at(everyone, targets), self._at(rows, items)
-        ordered = np.sort(self._base[1:])
-        least, above = (self._first(ordered, own, strictly) for strictly in (False, True))
-        above, equal = len(ordered) - above, above - least
-        row, item = np.divmod(self._keys, len(self._base))
-        before = self._scaled(row, item)                         # what the base has in the place of `values`
-        for count, compare in ((above, np.greater), (equal, np.equal)):
-            count += np.bincount(row[compare(self._values, own[row])], minlength=self._rows)
-            count -= np.bincount(row[compare(before, own[row])], minlength=self._rows)
+        mine, n_items = self._groups, len(self._base) - 1
+        own, values = self._at(mine, targets), self._at(mine[rows], items)
+        everything = np.zeros_like(mine), np.full_like(mine, n_items)
+        least, higher = _bisect(np.sort(self._base[1:]), *everything, own, self._divisors[:, mine])
+        above, equal = n_items - higher, higher - least
+        group, item = np.divmod(self._keys, len(self._base))
+        edges = np.searchsorted(group, np.arange(self._divisors.shape[1] + 1))
+        before = self._scaled(group, item)                       # what the base has in the place of `values`
+        for sign, scores in ((1, self._values), (-1, before)):
+            ordered = scores[np.lexsort((scores, group))]
+            least, higher = _bisect(ordered, edges[mine], edges[mine + 1], own)
+            above += sign * (edges[mine + 1] - higher)
+            equal += sign * (higher - least)
         return Counts(own, above, equal, values)
 
     def whole(self) -> np.ndarray:
-        scores = np.tile(self._base, (self._rows, 1))
+        scores = np.tile(self._base, (self._divisors.shape[1], 1))
         for divisor in self._divisors:
             scores /= divisor[:, None]
         scores.reshape(-1)[self._keys] = self._values
-        return scores
+        return scores[self._groups]
 
-    def _scaled(self, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
-        scores = self._base[items]
-        for divisor in self._divisors:
-            scores = scores / divisor[rows]
-        return scores
+    def _scaled(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return _divided(self._base[items], self._divisors[:, groups])
 
-    def _at(self, rows: np.ndarray, items: np.ndarray) -> np.ndarray:
-        scores, keys = self._scaled(rows, items), rows * len(self._base) + items
+    def _at(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        scores, keys = self._scaled(groups, items), groups * len(self._base) + items
         if len(self._keys):
             place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
             scores = np.where(self._keys[place] == keys, self._values[place], scores)
         return scores
 
-    def _first(self, ordered: np.ndarray, own: np.ndarray, strictly: bool) -> np.ndarray:
-        """By bisection, the place in each row's ordered base of the first score that is at least (or above) `own`."""
-        low, high = np.zeros(len(own), dtype=np.int64), np.full(len(own), len(ordered))
-        for _ in range(len(ordered).bit_length()):
-            middle = np.minimum((low + high) // 2, len(ordered) - 1)
-            scores = ordered[middle]
-            for divisor in self._divisors:
-                scores = scores / divisor
-            reached, searching = scores > own if strictly else scores >= own, low < high
-            high = np.where(searching & reached, middle, high)
-            low = np.where(searching & ~reached, middle + 1, low)
-        return low
+
+def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+    for divisor in divisors:
+        scores = scores / divisor
+    return scores
+
+
+def _bisect(
+    ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarray, divisors: np.ndarray = NONE
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first places in each row's stretch of `ordered`, ascending, whose score is at least, and is above, its own.
+
+    Shapes: begin, end, own (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
+    """
+    found = []
+    for reaches in (np.greater_equal, np.greater):
+        low, high = begin, end
+        while np.any(searching := low < high):
+            middle = np.where(searching, (low + high) // 2, 0)
+            reached = reaches(_divided(ordered[middle], divisors), own)
+            low, high = np.where(searching & ~reached, middle + 1, low), np.where(searching & reached, middle, high)
+        found.append(low)
+    return found[0], found[1]

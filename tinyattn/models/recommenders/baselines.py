@@ -28,7 +28,9 @@ class Popularity(Recommender):
         return self.lazy_scores(histories).whole()
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
-        return SharedScores(self.counts.astype(np.float64), len(histories))
+        """One group of all, and no exception."""
+        groups, none = np.zeros(len(histories), dtype=np.int64), np.empty(0)
+        return SharedScores(self.counts.astype(np.float64), groups, none.astype(np.int64), none, np.empty((0, 1)))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
@@ -76,31 +78,36 @@ class Markov(Recommender):
             level 1    s = ties + counts_1            ties: popularity, below 1
             level l    s = s / (max(s) + 1) + counts_l
         """
-        size = len(self._popularity)
-        found = [self._followers(level, histories) for level in range(1, self.order + 1)]
+        newest = np.zeros((len(histories), self.order), dtype=np.int64)
+        for row, history in zip(newest, histories, strict=True):
+            row[max(0, self.order - len(history)) :] = history[-self.order :]
+        newest, groups = np.unique(newest, axis=0, return_inverse=True)     # the same last items, the same scores
+        found = [self._followers(newest[:, -level:]) for level in range(1, self.order + 1)]
         keys = np.unique(np.concatenate([level_keys for level_keys, _ in found]))
-        row, item = np.divmod(keys, size)
-        values, divisors = self._ties[item], list[np.ndarray]()
-        largest = np.full(len(histories), np.max(self._ties))        # of the items that never followed, in each row
-        for level_keys, counts in found:
-            values[np.searchsorted(keys, level_keys)] += counts
-            if len(divisors) < self.order - 1:
+        group, item = np.divmod(keys, len(self._popularity))
+        values, divisors = self._ties[item], np.empty((self.order - 1, len(newest)))
+        largest = np.full(len(newest), np.max(self._ties))           # of the items that never followed
+        for level, (level_keys, counts) in enumerate(found):
+            if level:
                 most = largest.copy()
-                np.maximum.at(most, row, values)
-                divisors.append(most + 1)
-                values, largest = values / divisors[-1][row], largest / divisors[-1]
-        return SharedScores(self._ties, len(histories), keys, values, divisors)
+                np.maximum.at(most, group, values)
+                divisors[level - 1] = most + 1
+                values, largest = values / divisors[level - 1, group], largest / divisors[level - 1]
+            values[np.searchsorted(keys, level_keys)] += counts
+        return SharedScores(self._ties, groups, keys, values, divisors)
 
-    def _followers(self, level: int, histories: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-        """What followed the last `level` items of each history: keys row * (n_items + 1) + item, ascending; counts."""
-        size, (keys, counts) = len(self._popularity), self._tables[level - 1]
-        rows = np.array([row for row, history in enumerate(histories) if len(history) >= level], dtype=np.int64)
-        newest = [histories[row][-level:] for row in rows.tolist()]
-        flat = np.concatenate([np.empty(0, dtype=np.int64), *newest])
-        contexts = _context(flat, level * np.arange(1, len(rows) + 1), level, size)
+    def _followers(self, newest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What followed the last items of each group: keys group * (n_items + 1) + item, ascending, and counts.
+
+        Shapes: newest (G, level), 0 where a history is shorter: nothing followed that.
+        """
+        level, size = newest.shape[1], len(self._popularity)
+        keys, counts = self._tables[level - 1]
+        contexts = _context(newest.reshape(-1), level * np.arange(1, len(newest) + 1), level, size)
         begin, end = np.searchsorted(keys, contexts * size), np.searchsorted(keys, (contexts + 1) * size)
+        end = np.where(np.all(newest > 0, axis=1), end, begin)
         here = _ranges(begin, end)
-        return np.repeat(rows, end - begin) * size + keys[here] % size, counts[here]
+        return np.repeat(np.arange(len(newest)), end - begin) * size + keys[here] % size, counts[here]
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}
