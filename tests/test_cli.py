@@ -88,6 +88,19 @@ def test_evaluate_prints_the_same_table(finished, capsys):
     assert "NDCG@5" in capsys.readouterr().out
 
 
+def test_validation_on_a_sample_is_said_and_part_of_the_run(data, tmp_path, capsys):
+    run = ["train", str(data), *SMALL, "--epochs", "1", "--out", str(tmp_path / "run")]
+    assert main([*run, "--valid-users", "7"]) == 0
+    assert "validated on 7 users, drawn by seed 0; measured on all" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    assert "validated on 7 users" in capsys.readouterr().out
+    refuses(capsys, [*run, "--valid-users", "8"], "was made with --valid-users 7, not 8")
+    run[-1] = str(tmp_path / "other")
+    refuses(capsys, [*run, "--valid-users", "999999"], "999,999 users were asked for, but only")
+    assert not (tmp_path / "other").exists()
+    refuses(capsys, [*run, "--valid-users", "0"], "valid_users is 0, expected at least 1")
+
+
 def test_evaluate_on_other_data_with_the_same_items(finished, tmp_path, capsys):
     other = tmp_path / "other.txt"
     other.write_text("x s1e1\nx s1e2\nx s1e3\nx s2e1\n")

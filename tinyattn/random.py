@@ -27,6 +27,7 @@ class Stream(IntEnum):
     FEATURES = 6
     BLOCKS = 7
     CLOZE = 8
+    VALIDATION = 9
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

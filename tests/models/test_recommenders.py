@@ -9,6 +9,7 @@ from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import EASE, MODELS, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 from tinyattn.models.recommenders import ease
 from tinyattn.options import options_of
+from tinyattn.training import Workers
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -250,6 +251,57 @@ def test_what_recommend_refuses():
             call()
 
 
+def sorted_whole(model, histories, k, exclude=(), repeats=False):
+    """As recommendations were found before: every item of every row sorted, ties by number."""
+    scores = model.score(histories).astype(np.float64)
+    scores[:, [0, *exclude]] = -np.inf
+    for row, history in zip(scores, histories, strict=True):
+        row[[] if repeats else history] = -np.inf
+    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return best, np.take_along_axis(scores, best, axis=1)
+
+
+@pytest.mark.parametrize("ties", [1, 3, 40])
+def test_the_best_are_those_of_a_whole_sort_in_the_order_of_ties(rng, ties):
+    """Scores of few values, so that ties straddle the k-th place: lower numbers first, as a stable sort has them."""
+    sequences = [rng.permutation(60).tolist() for _ in range(3)]
+    model = Popularity().fit(sequences)
+    table = rng.integers(0, ties, (4, 61)) / np.float32(3)
+    model.score = lambda histories, users=None: table[: len(histories)]
+    histories = [rng.integers(1, 61, n) for n in (1, 5, 20, 7)]
+    for k in (1, 2, 10, 39):
+        for repeats in (False, True):
+            expected = sorted_whole(model, histories, k, (4, 9), repeats)
+            given = [(h - 1).tolist() for h in histories]
+            ids, scores = model.recommend(given, k, exclude=[3, 8], repeats=repeats)
+            np.testing.assert_array_equal(ids + 1, expected[0])
+            np.testing.assert_array_equal(scores, expected[1])
+            one = model.recommend(given[0], k, exclude=[3, 8], repeats=repeats)
+            np.testing.assert_array_equal(one[0] + 1, expected[0][0])
+            assert one[1].dtype == scores.dtype == np.float64
+
+
+def test_recommend_refuses_nan(rng):
+    model = Popularity().fit(SEQUENCES)
+    model.score = lambda histories, users=None: np.array([[0, 3, 2, np.nan, 1, 0.5]])
+    with pytest.raises(ValueError, match="scores are NaN"):
+        model.recommend(["c"], 1)
+
+
+@pytest.mark.host
+def test_a_few_histories_start_no_thread_and_many_do(rng, monkeypatch):
+    model = SASRec(**SMALL | {"workers": 2}).fit(leave_one_out(TINY.generate()), progress=False)
+    started = []
+    monkeypatch.setattr(neural, "Workers", lambda count: started.append(count) or Workers(count))
+    histories = [rng.integers(1, 17, n) for n in rng.integers(1, 9, 10)]
+    expected = model.score(histories)
+    model.recommend(model.items.decode(histories[0]).tolist(), 3)
+    assert started == []
+    monkeypatch.setattr(neural, "SLICE_TOKENS", 5)
+    np.testing.assert_allclose(model.score(histories), expected, atol=1e-5)
+    assert started == [2]
+
+
 def test_scores_do_not_depend_on_company_or_order(rng):
     model = SASRec(**SMALL).fit(leave_one_out(TINY.generate()), progress=False)
     histories = [rng.integers(1, 17, n) for n in (3, 9, 1, 5, 5)]
@@ -299,6 +351,23 @@ def test_validation_is_measured_on_the_validation_items():
     split = leave_one_out(TINY.generate())
     model = SASRec(**SMALL | {"epochs": 1}).fit(split, progress=False)
     assert model.history[0]["valid"] == model.evaluate(split, "valid")["ndcg@10"] != model.evaluate(split)["ndcg@10"]
+
+
+def test_validation_on_a_fixed_sample_of_users():
+    split = leave_one_out(TINY.generate())
+    few = split.sample(9, seed=3)
+    assert len(few.evaluated) == 9
+    np.testing.assert_array_equal(few.evaluated, split.sample(9, seed=3).evaluated)
+    assert np.any(few.evaluated != split.sample(9, seed=4).evaluated)
+    assert few.data is split.data
+    np.testing.assert_array_equal(few.valid[few.evaluated], split.valid[few.evaluated])
+    options = SMALL | {"epochs": 1, "seed": 3}
+    model, other = SASRec(**options, valid_users=9).fit(split, progress=False), SASRec(**options)
+    of_few, of_all = (model.evaluate(some, "valid")["ndcg@10"] for some in (few, split))
+    assert model.history[0]["valid"] == of_few != of_all
+    assert model.identity() == other.identity() | {"valid_users": 9}
+    with pytest.raises(ValueError, match="10,000 users were asked for, but only 60 have an item to validate on"):
+        SASRec(**SMALL, valid_users=10_000).fit(split, progress=False)
 
 
 def test_user_embeddings_are_learned_used_and_follow_the_user():

@@ -30,4 +30,4 @@ def run(options: argparse.Namespace) -> None:
     split = leave_one_out(in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data)}")
     candidates = candidates_for(split, options.protocols, options.negatives)
-    print_table(metric_rows(model, split, options, source, truth, candidates), model.name, truth is not None)
+    print_table(metric_rows(model, split, options, source, truth, candidates), model, truth is not None)

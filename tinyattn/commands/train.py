@@ -96,7 +96,7 @@ def run(options: argparse.Namespace) -> None:
     print(f"{options.model} on {source.title}: {said(data)}")
     if folder.finished:
         print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        print_table(folder.metrics(), options.model, truth is not None)
+        print_table(folder.metrics(), model, truth is not None)
         return
 
     if folder.checkpoint.exists():
@@ -111,7 +111,7 @@ def run(options: argparse.Namespace) -> None:
     folder.write_results(model, rows)                    # before anything that could fail to be drawn
     _draw(folder, model, split, rows, options, source.name)
     folder.finish()
-    print_table(folder.metrics(), options.model, truth is not None)
+    print_table(folder.metrics(), model, truth is not None)
     print(f"written to {folder.path}: {', '.join(folder.contents())}")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from ..random import Stream, generator
 from .interactions import Interactions
 
 
@@ -27,6 +28,18 @@ class Split:
         """Each user's items before the target of `stage` ("valid" or "test")."""
         drop = {"valid": 2, "test": 1}[stage]
         return [self.data.sequence(u)[:-drop] for u in users.tolist()]
+
+    def sample(self, count: int, seed: int = 0) -> Split:
+        """The same data, with targets for `count` users only, drawn by `seed`: the same ones at every call.
+
+        Raises ValueError where fewer users have targets.
+        """
+        users = self.evaluated
+        if count > len(users):
+            raise ValueError(f"{count:,} users were asked for, but only {len(users):,} have an item to validate on")
+        kept = np.zeros(len(self.test), dtype=bool)
+        kept[generator(seed, Stream.VALIDATION).choice(users, count, replace=False)] = True
+        return replace(self, valid=np.where(kept, self.valid, 0), test=np.where(kept, self.test, 0))
 
 
 def leave_one_out(data: Interactions) -> Split:

@@ -1,5 +1,6 @@
 """Ranking metrics and protocols."""
 
+from .lazy import LazyScores, SharedScores, WholeRows
 from .protocol import (
     PROTOCOLS,
     candidates_for,
@@ -13,7 +14,10 @@ from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, r
 
 __all__ = [
     "PROTOCOLS",
+    "LazyScores",
     "NaNScoreError",
+    "SharedScores",
+    "WholeRows",
     "all_ranks",
     "candidates_for",
     "draw_candidates",

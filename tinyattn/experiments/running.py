@@ -104,7 +104,7 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
     else:
         model.fit(split)
     seconds = time.monotonic() - began
-    found = evaluate(model.score, split, "test", KS, truth, candidates)
+    found = evaluate(model, split, "test", KS, truth, candidates)
     write_json(path, {
         "row": _identity(row, seed),
         "data": {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,

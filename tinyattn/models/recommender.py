@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import module_for
 from ..data import Interactions, Split, Truth, Vocabulary
-from ..evaluation import full_ranking
+from ..evaluation import LazyScores, WholeRows, full_ranking
 from ..files import FileError, read_arrays, write_arrays
 from ..options import options_of
 
@@ -67,6 +67,10 @@ class Recommender:
         """
         raise NotImplementedError
 
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
+        """The same scores for whoever needs ranks only. A model that can rank without whole rows says how."""
+        return WholeRows(self.score, histories, users, len(self._fitted()))
+
     def recommend(
         self,
         sequences: Sequence[Any],
@@ -92,19 +96,18 @@ class Recommender:
             raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
         assert self.users is not None
         numbers = None if users is None else self.users.numbers(users)
-        scores = np.array(self.score(histories, numbers), dtype=np.float64)
-        if np.any(np.isnan(scores)):
+        scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
+        if np.isnan(np.max(scores)):                                   # a maximum is NaN where any score is
             raise ValueError("the model's scores are NaN: its parameters are damaged")
-        scores[:, 0] = -np.inf
-        scores[:, vocabulary.numbers(exclude)] = -np.inf
+        scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
         if not repeats:
             for row, history in zip(scores, histories, strict=True):
                 row[history] = -np.inf
-        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
-        if fewest < k:
+        best = np.array([_best(row, k) for row in scores])
+        ids, values = vocabulary.decode(best), np.take_along_axis(scores, best, axis=1).astype(np.float64)
+        if values.min() == -np.inf:
+            fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
             raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        ids, values = vocabulary.decode(best), np.take_along_axis(scores, best, axis=1)
         return (ids, values) if many else (ids[0], values[0])
 
     def evaluate(
@@ -112,7 +115,7 @@ class Recommender:
     ) -> dict[str, float]:
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
         self._fitted()
-        return full_ranking(self.score, split, stage, ks, truth)
+        return full_ranking(self, split, stage, ks, truth)
 
     def save(self, path: str | Path) -> None:
         """Write the whole model to one .npz file, atomically."""
@@ -164,3 +167,10 @@ class Recommender:
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take back what `_arrays` gave; KeyError or ValueError where something is missing or misshapen."""
         raise NotImplementedError
+
+
+def _best(scores: np.ndarray, k: int) -> np.ndarray:
+    """The k highest of a row, best first, ties by number, without sorting the others. Shapes: (V,) -> (k,)."""
+    least = np.partition(scores, -k)[-k]
+    some = np.flatnonzero(scores >= least)                             # k, and whatever ties with the last of them
+    return some[np.argsort(-scores[some], kind="stable")[:k]]

@@ -8,8 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from ...data import Interactions, Split
+from ...evaluation import SharedScores
 from ...options import check_options, option
 from ..recommender import Recommender
+from .co_occurrence import ranges
 
 
 class Followers(NamedTuple):
@@ -24,6 +26,14 @@ class Followers(NamedTuple):
     begin: np.ndarray         # (C + 1,)
     items: np.ndarray         # (N,) in each context ascending
     counts: np.ndarray        # (N,) how often each followed
+
+
+class Followed(NamedTuple):
+    """What followed the last items of some groups of histories."""
+
+    known: np.ndarray         # (G,) did these items come one after the other in training?
+    keys: np.ndarray          # (N,) group * (n_items + 1) + follower, ascending
+    counts: np.ndarray        # (N,)
 
 
 @dataclass(eq=False)
@@ -61,19 +71,50 @@ class Markov(Recommender):
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1)."""
-        scores = np.tile(self._ties, (len(histories), 1))
-        for row, history in zip(scores, histories, strict=True):
-            place, shorter = 0, 1
-            for item, table in zip(history[::-1].tolist(), self._tables, strict=False):   # newest first
-                context = item * shorter + place
-                place, shorter = int(np.searchsorted(table.contexts, context)), len(table.contexts)
-                if place == shorter or table.contexts[place] != context:
-                    break                                                                 # nor is any longer one known
-                here = slice(table.begin[place], table.begin[place + 1])
-                if table is not self._tables[0]:
-                    row /= np.max(row) + 1                                                # what came before breaks ties
-                row[table.items[here]] += table.counts[here]
-        return scores
+        return self.lazy_scores(histories).whole()
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
+        """All items score by popularity, but those that followed; each order divides what came before, to break ties.
+
+            level 1    s = ties + counts_1            ties: popularity, below 1
+            level l    s = s / (max(s) + 1) + counts_l, where the last l items are known
+        """
+        newest = np.zeros((len(histories), self.order), dtype=np.int64)
+        for row, history in zip(newest, histories, strict=True):
+            row[max(0, self.order - len(history)) :] = history[-self.order :]
+        newest, groups = np.unique(newest, axis=0, return_inverse=True)     # the same last items, the same scores
+        found = self._followers(newest)
+        keys = np.unique(np.concatenate([level.keys for level in found]))
+        group, item = np.divmod(keys, len(self._popularity))
+        values, divisors = self._ties[item], np.ones((self.order - 1, len(newest)))
+        largest = np.full(len(newest), np.max(self._ties))           # of the items that never followed
+        for number, level in enumerate(found):
+            if number:
+                most = largest.copy()
+                np.maximum.at(most, group, values)
+                divisor = divisors[number - 1]
+                divisor[level.known] += most[level.known]
+                values, largest = values / divisor[group], largest / divisor
+            values[np.searchsorted(keys, level.keys)] += level.counts
+        return SharedScores(self._ties, groups, keys, values, divisors)
+
+    def _followers(self, newest: np.ndarray) -> list[Followed]:
+        """What followed the last items of each group, for one item, two, ... Shapes: newest (G, order), 0 = none."""
+        size, found = len(self._popularity), []
+        known, place, shorter = np.ones(len(newest), dtype=bool), np.zeros(len(newest), dtype=np.int64), 1
+        for table, item in zip(self._tables, newest.T[::-1], strict=True):                  # newest first
+            context = item * shorter + place
+            place, shorter = np.searchsorted(table.contexts, context), len(table.contexts)
+            known = known & (place < shorter)
+            place = np.where(known, place, 0)
+            if shorter:
+                known = known & (table.contexts[place] == context)
+            begin = table.begin[place]
+            end = np.where(known, table.begin[np.minimum(place + 1, shorter)], begin)
+            here = ranges(begin, end)
+            keys = np.repeat(np.arange(len(newest)), end - begin) * size + table.items[here]
+            found.append(Followed(known, keys, table.counts[here]))
+        return found
 
     def _arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}

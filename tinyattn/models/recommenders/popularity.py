@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data import Interactions, Split
+from ...evaluation import SharedScores
 from ..recommender import Recommender
 
 
@@ -21,7 +22,12 @@ class Popularity(Recommender):
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1), the same for all."""
-        return np.tile(self.counts.astype(np.float64), (len(histories), 1))
+        return self.lazy_scores(histories).whole()
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
+        """One group of all, and no exception."""
+        groups, none = np.zeros(len(histories), dtype=np.int64), np.empty(0)
+        return SharedScores(self.counts.astype(np.float64), groups, none.astype(np.int64), none, np.empty((0, 1)))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
