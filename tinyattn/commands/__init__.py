@@ -5,13 +5,14 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, course, data, evaluate, recommend, show, train
+from . import check, course, data, evaluate, recommend, show, similar, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "data": data,
     "recommend": recommend,
+    "similar": similar,
     "show": show,
     "check": check,
     "course": course,

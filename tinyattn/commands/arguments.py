@@ -61,10 +61,22 @@ def add_run(command: Any) -> None:
     command.add_argument("--device", choices=DEVICES, default="cpu", help=text)
 
 
-def add_history(command: Any) -> None:
+def add_history(command: Any) -> Any:
+    """-> the group of flags of which one is given, for further ways to say whose history."""
     which = command.add_mutually_exclusive_group(required=True)
     which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
     which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
+    return which
+
+
+def add_names(command: Any) -> None:
+    text = "item names, shown beside ids: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
+    command.add_argument("--names", metavar="FILE", help=text)
+
+
+def add_candidates(command: Any, k: int = 10) -> None:
+    command.add_argument("-k", "--k", type=int, default=k, help=f"how many (default: {k})")
+    command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
 
 
 def add_evaluation(command: Any) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, Source, Truth
+from ..data import Interactions, ItemNames, Source, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
 
 
@@ -56,6 +58,36 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
+
+
+def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
+    """The names that --names gives, or none. Says how many are of items that the model does not know.
+
+    Raises ValueError where it knows none of them: these are the names of something else.
+    """
+    if options.names is None:
+        return ItemNames()
+    assert model.items is not None
+    names = read_names(options.names)
+    unknown = names.unknown(model.items.ids.tolist())
+    if unknown == len(names):
+        some = ", ".join(map(str, model.items.ids[:3].tolist()))
+        raise ValueError(f"{options.names} names no item of the run, whose ids are {some}, ...")
+    if unknown:
+        said = f"{unknown:,} of {len(names):,} ids are no items of the run, and their names are not used"
+        print(f"note: {options.names}: {said}", file=sys.stderr)
+    return names
+
+
+def refuse_directory(out: str) -> None:
+    """Raise ValueError where a directory stands where a file is to be written."""
+    if Path(out).is_dir():
+        raise ValueError(f"--out {out} is a directory, expected a file to write to")
+
+
+def only_of(options: argparse.Namespace) -> list[str] | None:
+    """The ids that --only lists, or None where it is not given."""
+    return None if options.only is None else read_ids(options.only)
 
 
 def sizes(data: Interactions) -> dict[str, int]:

@@ -3,6 +3,7 @@
 from .batches import Batch, Sampler, pad
 from .formats import FORMATS, DataError
 from .interactions import Interactions
+from .lists import ItemNames, read_ids, read_names
 from .read import read
 from .seen import Seen
 from .slices import cut
@@ -16,6 +17,7 @@ __all__ = [
     "Batch",
     "DataError",
     "Interactions",
+    "ItemNames",
     "Sampler",
     "Seen",
     "SeriesWorld",
@@ -27,4 +29,6 @@ __all__ = [
     "leave_one_out",
     "pad",
     "read",
+    "read_ids",
+    "read_names",
 ]

@@ -26,6 +26,10 @@ class Popularity(Recommender):
         """(len(histories), n_items + 1), the same for all."""
         return np.tile(self.counts.astype(np.float64), (len(histories), 1))
 
+    def item_scores(self, item: int) -> np.ndarray:
+        """Raises ValueError."""
+        raise ValueError("a popularity model knows nothing of pairs of items: no item is near another")
+
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
 
