@@ -65,7 +65,7 @@ def test_what_similar_refuses(runs, capsys):
 def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, capsys, monkeypatch):
     import importlib
 
-    monkeypatch.setattr(importlib.import_module("tinyattn.commands.recommend"), "_SCORES_AT_ONCE", 7 * 17)
+    monkeypatch.setattr(importlib.import_module("tinyattn.commands.recommend"), "SCORES_AT_ONCE", 7 * 17)
     out, some = tmp_path / "new" / "best.csv", tmp_path / "some"
     some.write_text("9\n3\n")
     users = [str(u) for u in range(1, 61)] if who == "all" else ["9", "3"]

@@ -74,7 +74,7 @@ def test_chunks_of_users_are_weighed_by_their_number(monkeypatch):
     table = np.random.default_rng(5).random((81, 241))
     whole = evaluate(lambda histories, users: table[users], SPLIT)
     module = importlib.import_module("tinyattn.evaluation.protocol")
-    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 33 * 241)  # 80 users in chunks of 27, 27 and 26
+    monkeypatch.setattr(module, "SCORES_AT_ONCE", 33 * 241)  # 80 users in chunks of 27, 27 and 26
     chunked = evaluate(lambda histories, users: table[users], SPLIT)
     for name, value in whole["full"].items():
         np.testing.assert_allclose(chunked["full"][name], value, rtol=1e-12)

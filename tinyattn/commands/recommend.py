@@ -13,12 +13,11 @@ import numpy as np
 from tqdm import tqdm
 
 from ..data import Interactions, read_ids
+from ..evaluation import SCORES_AT_ONCE
 from ..files import write_atomically
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .runs import history_of, in_the_models_ids, names_of, only_of, open_run, refuse_directory
 from .tables import print_history, print_items
-
-_SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -64,7 +63,7 @@ def _write_many(options: argparse.Namespace) -> None:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["user", "rank", "item", "score", *(["name"] if options.names else [])])
-    at_once = max(1, _SCORES_AT_ONCE // (data.n_items + 1))
+    at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
     with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
         for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
             ids = data.users.ids[rows[places]].tolist()

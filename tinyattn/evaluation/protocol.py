@@ -11,7 +11,7 @@ Sampled metrics are much higher than full ones, and can put models in another or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from .ranking import all_ranks, metrics, ranks, refuse_nan
 
 Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]
 PROTOCOLS = ("full", "uni100", "pop100")
-_SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
+SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
 
 
 def evaluate(
@@ -45,30 +45,57 @@ def evaluate(
     of the data's users, 0 for an unknown one, where they differ from the data's.
     Raises NaNScoreError for a NaN score.
     """
-    targets = getattr(split, stage)
+    found = {name: metrics(rank, ks) for name, rank in target_ranks(score, split, stage, sampled, users).items()}
+    return found if truth is None else found | {"full": _expected(score, split, stage, ks, truth, users)}
+
+
+def target_ranks(
+    score: Score,
+    split: Split,
+    stage: str = "test",
+    sampled: dict[str, np.ndarray] | None = None,
+    users: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
+
+    The arguments are those of `evaluate`. Raises NaNScoreError for a NaN score.
+    """
+    found: dict[str, list[np.ndarray]] = {name: [] for name in ("full", *(sampled or {}))}
+    for places, histories, scores, target in _scored(score, split, stage, users):
+        for name, candidates in (sampled or {}).items():
+            among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
+            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(target), dtype=np.int64))
+            found[name].append(chosen)
+        _mask_seen(scores, histories, target)
+        found["full"].append(ranks(scores, target))
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _expected(
+    score: Score, split: Split, stage: str, ks: tuple[int, ...], truth: Truth, users: np.ndarray | None
+) -> dict[str, float]:
+    """The full metrics as expectations under the truth: they take the rank of every item."""
+    found: dict[str, float] = {}
+    for places, histories, scores, target in _scored(score, split, stage, users):
+        _mask_seen(scores, histories, target)
+        for name, value in metrics(all_ranks(scores), ks, weight=truth(histories)).items():
+            found[name] = found.get(name, 0.0) + value * len(places) / len(split.evaluated)
+    return found
+
+
+def _scored(
+    score: Score, split: Split, stage: str, users: np.ndarray | None
+) -> Iterator[tuple[np.ndarray, list[np.ndarray], np.ndarray, np.ndarray]]:
+    """Parts of the evaluated users: their places among them, histories, scores that may be written into, targets."""
     everyone = split.evaluated
     numbers = np.arange(1, split.data.n_users + 1) if users is None else users
-    found: dict[str, list[tuple[int, dict[str, float]]]] = {name: [] for name in ("full", *(sampled or {}))}
-    at_once = max(1, _SCORES_AT_ONCE // (split.data.n_items + 1))
+    at_once = max(1, SCORES_AT_ONCE // (split.data.n_items + 1))
     for places in np.array_split(np.arange(len(everyone)), -(-len(everyone) // at_once)):
         rows = everyone[places]
         histories = split.histories(rows, stage)
         scores = np.array(score(histories, numbers[rows]))   # a copy, as `_mask_seen` writes into it
         refuse_nan(scores)
-        target = targets[rows]
-        for name, candidates in (sampled or {}).items():
-            among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
-            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(rows), dtype=np.int64))
-            found[name].append((len(rows), metrics(chosen, ks)))
-        _mask_seen(scores, histories, target)
-        if truth is None:
-            found["full"].append((len(rows), metrics(ranks(scores, target), ks)))
-        else:
-            found["full"].append((len(rows), metrics(all_ranks(scores), ks, weight=truth(histories))))
-    return {
-        protocol: {name: sum(n * m[name] for n, m in parts) / len(everyone) for name in parts[0][1]}
-        for protocol, parts in found.items()
-    }
+        yield places, histories, scores, getattr(split, stage)[rows]
 
 
 def full_ranking(

@@ -128,8 +128,8 @@ class NeuralRecommender(Settings, Recommender):
                 return backend.to_numpy(network.score_items(p, states))
 
     def item_scores(self, item: int) -> np.ndarray:
-        """(n_items + 1,): the cosine of every item's row, in the table that makes the scores, to this item's."""
-        table = backend.to_numpy(self.parameters[self.network.scored]).astype(np.float64)
+        """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
+        table = backend.to_numpy(self.network.item_vectors(self.parameters)).astype(np.float64)
         norms = np.linalg.norm(table, axis=1)
         norms[norms == 0] = 1                                # padding is all 0: near none
         return table @ table[item] / (norms * norms[item])

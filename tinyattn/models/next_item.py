@@ -102,6 +102,10 @@ class NextItemNetwork:
             grads["items"] = sum_rows(batch.ids, dx, p["items"])
         return grads
 
+    def item_vectors(self, p: Any) -> Array:
+        """(n_items + 1, D): each item's row of the table that makes the scores; one with biases leaves them out."""
+        return p[self.scored]
+
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""
         scores = h @ p[self.scored].T                                   # (B, D) @ (D, n_items + 1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..backend import module_for
 from ..data import Interactions, Split, Truth, Vocabulary
-from ..evaluation import full_ranking
+from ..evaluation import full_ranking, top
 from ..files import FileError, read_arrays, write_arrays
 from ..options import one_of, options_of
 
@@ -241,5 +241,5 @@ def _best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarra
     fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
     if fewest < k:
         raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
-    best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    best = top(scores, k)
     return vocabulary.decode(best), np.take_along_axis(scores, best, axis=1)
