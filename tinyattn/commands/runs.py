@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,17 +26,33 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     if options.data is not None:
         source = source_of(options)
         return model, source, *source.load()
+    return model, *_its_own_data(options.run_folder, config)
+
+
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions]:
+    """The models of several finished runs, and the data that all of them were trained on, unchanged.
+
+    Raises FileError or ValueError where one is no finished run, or was trained on other data than the first.
+    """
+    opened = [RunFolder(folder).open(device=device) for folder in folders]
+    source, data, _ = _its_own_data(folders[0], opened[0][1])
+    for folder, (_, config) in zip(folders, opened, strict=True):
+        if config["data"].get("fingerprint") != data.fingerprint():
+            raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
+    return [model for model, _ in opened], source, data
+
+
+def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:
+    """The data that a run was trained on. Raises ValueError where it has changed, or is not said."""
     try:
         source = Source.from_config(config["data"])
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError):
-        raise ValueError(f"{options.run_folder}/config.json does not say what data it is about; name DATA") from None
+        raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
     data, truth = source.load()
     if data.fingerprint() != trained_on:
-        raise ValueError(
-            f"{source.title} is no longer what {options.run_folder} was trained on; name DATA to use it anyway"
-        )
-    return model, source, data, truth
+        raise ValueError(f"{source.title} is no longer what {folder} was trained on; name DATA to use it anyway")
+    return source, data, truth
 
 
 def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
@@ -53,11 +70,16 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
         model, _ = RunFolder(options.run_folder).open(device=options.device)
-        return [item.strip() for item in options.items.split(",") if item.strip()], None, model
+        return listed(options.items), None, model
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
+
+
+def listed(items: str) -> list[str]:
+    """The ids of --items."""
+    return [item.strip() for item in items.split(",") if item.strip()]
 
 
 def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
