@@ -6,7 +6,7 @@ import pytest
 
 from tests.test_cli import refuses
 from tinyattn.cli import main
-from tinyattn.models import Recommender
+from tinyattn.models import Recommender, explain
 
 
 def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
@@ -113,3 +113,26 @@ def test_strangers_among_many_users_have_no_embedding_of_their_own(data, tmp_pat
         _, scores = model.recommend([mine], 3, users=users)
         found = [float(row["score"]) for row in rows if row["user"] == user]
         assert found == pytest.approx(scores[0].tolist(), abs=1e-4)
+
+
+def test_explain_prints_three_ways_and_whether_they_agree(runs, names, capsys):
+    ask = ["explain", str(runs["sasrec"]), "--items", "s1e1,s2e1,s1e2", "--for", "s3e1", "--names", str(names)]
+    assert main(ask) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "what made s3e1:"
+    assert out[1].split() == ["left", "out", "gradient", "attention"]
+    found = explain(Recommender.load(runs["sasrec"] / "model.npz"), ["s1e1", "s2e1", "s1e2"], "s3e1")
+    assert out[2].startswith("   1  s1e1 Le Café (1995)")
+    for place, line in enumerate(out[2:5]):
+        assert line.split()[-3:] == [f"{effect[place]:.4f}" for effect in found.effects.values()]
+    for line, value in zip(out[5:8], found.agreement().values(), strict=True):
+        assert line.endswith(f": {value:+.2f}")
+    assert any("Attention is no explanation by itself" in line for line in out)
+
+
+def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
+    assert main(["explain", str(runs["markov"]), "--user", "5"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["left", "out"]
+    refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
+    refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
+    refuses(capsys, ["explain", runs["markov"]], "required")

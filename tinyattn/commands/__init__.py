@@ -5,7 +5,7 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, compare, course, data, evaluate, recommend, show, similar, train
+from . import check, compare, course, data, evaluate, explain, recommend, show, similar, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -14,6 +14,7 @@ COMMANDS: dict[str, ModuleType] = {
     "recommend": recommend,
     "similar": similar,
     "compare": compare,
+    "explain": explain,
     "show": show,
     "check": check,
     "course": course,

@@ -1,5 +1,6 @@
 """Networks made of layers, and the estimators around them."""
 
+from .explanation import Explanation, explain
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .recommender import Recommender
@@ -26,6 +27,7 @@ MODELS: dict[str, type[Recommender]] = {
 __all__ = [
     "BASELINES",
     "MODELS",
+    "Explanation",
     "GRU4Rec",
     "GRU4RecNetwork",
     "ItemCosine",
@@ -38,4 +40,5 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "explain",
 ]
