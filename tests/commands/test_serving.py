@@ -1,11 +1,14 @@
 """recommend, similar and show as people type them: names, lists of items, many users."""
 
 import csv
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 
 from tests.test_cli import refuses
-from tinyattn.cli import main
+from tinyattn.cli import main, parser
 from tinyattn.models import Recommender, explain
 
 
@@ -136,3 +139,11 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")
+
+
+def test_the_readmes_commands_are_real():
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    found = [shlex.split(line, comments=True) for line in re.findall(r"^    tinyattn (.*)", readme, re.M)]
+    assert {words[0] for words in found} >= {"train", "recommend", "similar", "explain", "evaluate", "compare"}
+    for words in found:
+        assert parser(words).parse_args(words).command == words[0]

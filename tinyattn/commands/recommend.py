@@ -13,11 +13,12 @@ import numpy as np
 from tqdm import tqdm
 
 from ..data import Interactions, read_ids
-from ..evaluation import SCORES_AT_ONCE
 from ..files import write_atomically
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .runs import history_of, in_the_models_ids, names_of, only_of, open_run, refuse_directory
 from .tables import print_history, print_items
+
+SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:

@@ -4,7 +4,6 @@ from .beyond import best_items, coverage, novelty, overlap, popularity_lift, pop
 from .bootstrap import Difference, paired_difference
 from .protocol import (
     PROTOCOLS,
-    SCORES_AT_ONCE,
     candidates_for,
     draw_candidates,
     evaluate,
@@ -17,7 +16,6 @@ from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, r
 
 __all__ = [
     "PROTOCOLS",
-    "SCORES_AT_ONCE",
     "Difference",
     "NaNScoreError",
     "all_ranks",
