@@ -8,7 +8,7 @@ import pytest
 
 from tests.test_cli import refuses
 from tinyattn.cli import main
-from tinyattn.data import leave_one_out, read
+from tinyattn.data import by_time, leave_one_out, read
 from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks
 from tinyattn.models import Recommender
 
@@ -90,3 +90,33 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
     assert refuses(capsys, ["compare", *two, "--items", "s1e1", "-k", "16"], "only 15 items are left") == ""
     other.write_text(data.read_text())
     refuses(capsys, ["compare", run, two[0]], "is no longer what")
+
+
+def test_a_split_by_time_is_part_of_the_run(data, tmp_path, capsys):
+    timed, run, other = tmp_path / "timed.txt", tmp_path / "run", tmp_path / "other"
+    lines = data.read_text().splitlines()
+    timed.write_text("".join(f"{line} {(i * 37) % 997}\n" for i, line in enumerate(lines)))
+    train = ["train", str(timed), "--model", "markov", "--out"]
+    untimed = ["train", data, "--model", "markov", "--split", "time", "--out", run]
+    refuses(capsys, untimed, "a split by time needs times")
+    assert not run.exists()
+    assert main([*train, str(run), "--split", "time"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("markov    ")]
+    split = by_time(read(timed))
+    expected = np.mean(ndcg(target_ranks(Recommender.load(run / "model.npz").score, split)["full"], 10))
+    assert table[0].split()[2] == f"{expected:.4f}"
+    assert main(["evaluate", str(run)]) == 0
+    assert table[0] in capsys.readouterr().out
+    refuses(capsys, ["evaluate", run, data], "a split by time needs times")
+    refuses(capsys, [*train, run], "made with --split time, not leave-one-out")
+    assert main([*train, str(other)]) == 0
+    refuses(capsys, ["compare", run, other], f"{other} has another --split than {run}")
+    config = json.loads((other / "config.json").read_text())
+    assert config["evaluation"].pop("split") == "leave-one-out"
+    (other / "config.json").write_text(json.dumps(config))  # as versions wrote it that knew no other split
+    capsys.readouterr()
+    assert main([*train, str(other)]) == 0
+    assert "is complete" in capsys.readouterr().out
+    config["evaluation"]["split"] = "random"
+    (other / "config.json").write_text(json.dumps(config))
+    refuses(capsys, ["evaluate", other], "has split 'random', expected one of leave-one-out, time")

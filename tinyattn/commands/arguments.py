@@ -95,11 +95,13 @@ def add_protocols(command: Any) -> Any:
     return group
 
 
-def add_evaluation(command: Any) -> None:
+def add_evaluation(command: Any) -> Any:
+    """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
     default = ["popularity", "markov"]
     group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
+    return group
 
 
 def _cutoffs(text: str) -> tuple[int, ...]:

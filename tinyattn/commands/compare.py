@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames, Split, leave_one_out
+from ..data import Interactions, ItemNames, Split
 from ..evaluation import (
     best_items,
     candidates_for,
@@ -61,10 +61,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     if len(options.run_folders) < 2 or len(set(options.run_folders)) < len(options.run_folders):
         raise ValueError(f"compare takes two runs or more, each once; given: {', '.join(options.run_folders)}")
-    models, source, data = open_runs(options.run_folders, options.device)
+    models, source, data, split = open_runs(options.run_folders, options.device)
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured
-    split = leave_one_out(data)
     candidates = candidates_for(split, options.protocols, options.negatives)
     print(f"{len(models)} runs on {source.title}: {said(data)}")
     ranks = [target_ranks(model.score, split, "test", candidates) for model in models]

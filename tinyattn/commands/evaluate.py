@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Split, leave_one_out
+from ..data import Split
 from ..evaluation import candidates_for, hit_rate, ndcg, target_ranks
 from ..files import write_atomically
+from ..models import RunFolder
 from .arguments import add_data, add_evaluation, add_run
 from .runs import in_the_models_ids, open_run, refuse_directory, said
 from .tables import metric_rows, print_table
@@ -37,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     if options.per_user:
         refuse_directory(options.per_user)
     model, source, data, truth = open_run(options)
-    split = leave_one_out(in_the_models_ids(data, model))
+    split = RunFolder(options.run_folder).split(in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data)}")
     candidates = candidates_for(split, options.protocols, options.negatives)
     print_table(metric_rows(model, split, options, source, truth, candidates), model.name, truth is not None)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames, Source, Truth, read_ids, read_names
+from ..data import Interactions, ItemNames, Source, Split, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
 
 
@@ -29,17 +29,20 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     return model, *_its_own_data(options.run_folder, config)
 
 
-def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions]:
-    """The models of several finished runs, and the data that all of them were trained on, unchanged.
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Split]:
+    """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
 
-    Raises FileError or ValueError where one is no finished run, or was trained on other data than the first.
+    Raises FileError or ValueError where one is no finished run, or has other data or another split than the first.
     """
     opened = [RunFolder(folder).open(device=device) for folder in folders]
     source, data, _ = _its_own_data(folders[0], opened[0][1])
+    split = RunFolder(folders[0]).split(data)
     for folder, (_, config) in zip(folders, opened, strict=True):
         if config["data"].get("fingerprint") != data.fingerprint():
             raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
-    return [model for model, _ in opened], source, data
+        if RunFolder(folder).split(data).train.fingerprint() != split.train.fingerprint():
+            raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
+    return [model for model, _ in opened], source, data, split
 
 
 def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:

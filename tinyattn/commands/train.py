@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from ..data import leave_one_out
+from ..data import SPLITS
 from ..evaluation import candidates_for
 from ..models import MODELS, NeuralRecommender, RunFolder
 from ..options import one_of, options_of
@@ -35,7 +35,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT})"
     command.add_argument("--model", default=DEFAULT, metavar="NAME", help=text)
     add_options(command, MODELS[name])
-    add_evaluation(command)
+    text = "what is tested: each user's last item, or, where DATA has times, each user's first after one moment, up to "
+    text += "which 90 percent of all interactions came (default: leave-one-out)"
+    add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
     return command
 
 
@@ -74,13 +76,16 @@ def run(options: argparse.Namespace) -> None:
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = leave_one_out(data)
+    split = SPLITS[options.split](data)
     folder = RunFolder(options.out or f"runs/{options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
-        "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
+        "evaluation": {
+            "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
+            "split": options.split,
+        },
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on

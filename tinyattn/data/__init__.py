@@ -8,12 +8,13 @@ from .read import read
 from .seen import Seen
 from .slices import cut
 from .source import Source, Truth
-from .split import Split, leave_one_out
+from .split import SPLITS, Split, by_time, leave_one_out
 from .vocabulary import Vocabulary
 from .world import SeriesWorld
 
 __all__ = [
     "FORMATS",
+    "SPLITS",
     "Batch",
     "DataError",
     "Interactions",
@@ -25,6 +26,7 @@ __all__ = [
     "Split",
     "Truth",
     "Vocabulary",
+    "by_time",
     "cut",
     "leave_one_out",
     "pad",
