@@ -65,7 +65,7 @@ def run(options: argparse.Namespace) -> None:
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured
     candidates = candidates_for(split, options.protocols, options.negatives)
-    print(f"{len(models)} runs on {source.title}: {said(data)}")
+    print(f"{len(models)} runs on {source.title}: {said(data, split)}")
     ranks = [target_ranks(model.score, split, "test", candidates) for model in models]
     for protocol in options.protocols:
         print(f"\n{SAID[protocol]}")

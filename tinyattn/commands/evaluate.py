@@ -39,7 +39,7 @@ def run(options: argparse.Namespace) -> None:
         refuse_directory(options.per_user)
     model, source, data, truth = open_run(options)
     split = RunFolder(options.run_folder).split(in_the_models_ids(data, model))
-    print(f"{model.name} of {options.run_folder} on {source.title}: {said(data)}")
+    print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
     candidates = candidates_for(split, options.protocols, options.negatives)
     print_table(metric_rows(model, split, options, source, truth, candidates), model.name, truth is not None)
     if options.per_user:

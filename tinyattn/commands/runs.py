@@ -119,6 +119,7 @@ def sizes(data: Interactions) -> dict[str, int]:
     return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
 
 
-def said(data: Interactions) -> str:
-    """The sizes in words."""
-    return ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+def said(data: Interactions, split: Split) -> str:
+    """The sizes in words, and how many users have a test item."""
+    found = ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+    return f"{found}; {len(split.evaluated):,} users are tested"

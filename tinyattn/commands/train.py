@@ -91,7 +91,7 @@ def run(options: argparse.Namespace) -> None:
     model.check_data(split.train)                        # refuses what cannot be trained on
     candidates = candidates_for(split, options.protocols, options.negatives)
     folder.claim(config)
-    print(f"{options.model} on {source.title}: {said(data)}")
+    print(f"{options.model} on {source.title}: {said(data, split)}")
     if folder.finished:
         print(f"{folder.path} is complete; another --out, or removing it, trains again")
         print_table(folder.metrics(), options.model, truth is not None)
