@@ -30,6 +30,15 @@ def test_names_are_read_from_what_people_have(content, tmp_path):
     assert names.unknown([7, 9]) == 1
 
 
+def test_names_are_cut_where_there_is_little_room_and_ids_never(tmp_path):
+    path = tmp_path / "names"
+    path.write_text("7\tA name of 20 letters\n8\tA name of 21 letters.\n")
+    names = read_names(path)
+    assert names.short(7) == "A name of 20 letters"
+    assert names.short(8) == "A name of 21 letter…"
+    assert names.short("an-id-that-is-much-longer") == "an-id-that-is-much-longer"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

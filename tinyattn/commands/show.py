@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"{options.run_folder} is a {model.name} model without attention: there is nothing to show")
     ids, weights = model.attention(history)
     names = names_of(options, model)
-    labels = [names.label(item) for item in ids]
+    labels = [names.short(item) for item in ids]
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
     if options.out:
         refuse_directory(options.out)

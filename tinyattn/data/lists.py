@@ -28,6 +28,11 @@ class ItemNames:
         """The id and the name, or the id alone where there is no name."""
         return f"{item} {self.of(item)}".rstrip()
 
+    def short(self, item: Any) -> str:
+        """For pictures: the name, cut to 20 characters, or the id where there is no name."""
+        name = self.of(item)
+        return (name if len(name) <= 20 else name[:19] + "…") or str(item)
+
     def unknown(self, items: Iterable[Any]) -> int:
         """How many named ids are not among `items`."""
         return len(self._names.keys() - set(map(str, items)))
