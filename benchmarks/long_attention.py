@@ -168,10 +168,11 @@ HOW = f"""
 A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
 of those within a round. What each computes at n {CHECKED} was held to float64 before: a form that is full attention
 under some mask to full attention under that mask. Memory is the most that a process ever held, less what it held when
-it had its inputs. Flash runs on {THREADS} threads; the library's other forms leave threads to BLAS, and torch has
-{THREADS}. The window is of {WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under
-a mask that is an array, which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash
-cuts the backward's work by heads only. Exponents are those of the {FITTED} largest sizes.
+it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of {WINDOW}
+keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array, which holds
+n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by heads only.
+A single head of `strided` looks near and far at once: that is its slow form, in which queries share no blocks.
+Exponents are those of the {FITTED} largest sizes.
 
 Made by `python benchmarks/long_attention.py`.
 """
@@ -192,6 +193,10 @@ def draw(found: dict[str, Any]) -> Any:
             axes[0].loglog(list(points), [1e3 * np.median(p["seconds"]) for p in points.values()], style, **how)
             axes[1].loglog(list(points), [max(p["own"], 0.5) for p in points.values()], style, **how)
     for ax, what in zip(axes, ("ms, forward and backward", "MB beyond the inputs"), strict=True):
+        ax.set_xticks([512, 2_048, 8_192, 32_768], minor=False)
+        ax.set_xticks([], minor=True)
+        ax.xaxis.set_major_formatter(lambda n, _: f"{n:,.0f}")
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:,g}")
         ax.set_xlabel("n")
         ax.set_ylabel(what)
     made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=9)

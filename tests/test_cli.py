@@ -14,7 +14,7 @@ import pytest
 
 from tests.models.worlds import TINY
 from tinyattn.cli import main
-from tinyattn.models import MODELS
+from tinyattn.models import MODELS, PRESETS
 from tinyattn.options import options_of
 
 SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
@@ -141,14 +141,19 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
-        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
-        (["--model", "oracle"], "model is 'oracle', expected one of sasrec, gru4rec, popularity, markov, cosine"),
+        (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
+        (["--model", "bert4rec", "--rho", "1"], "rho is 1.0, expected above 0 and below 1"),
+        (["--model", "caser", "--window", "0"], "window is 0, expected at least 1"),
         (["--model", "markov", "--no-last-norm"], "--no-last-norm is no option of model markov, but of sasrec"),
-        (["--model", "markov", "--order", "3"], "order is 3, expected 1 to 2"),
+        (["--model", "markov", "--order", "0"], "order is 0, expected at least 1"),
+        (["--model", "ease", "--l2", "-1"], "l2 is -1.0, expected a positive, finite number"),
+        (["--model", "fism", "--alpha", "2"], "alpha is 2.0, expected 0 to 1"),
+        (["--model", "fossil", "--order", "0"], "order is 0, expected at least 1"),
         (["--depth", "3"], "unrecognized arguments: --depth 3"),
         (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
         (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
@@ -158,6 +163,9 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--window", "4"], "window is 4, an option of mechanism window or longformer; mechanism is full"),
         (["--mechanism", "linear", "--block-form", "sasrec"], "mechanism linear has none to drop"),
         (["--position", "first"], "position is 'first', expected one of learned, none"),
+        (["--preset", "esasrek"], "preset is 'esasrek', expected one of", "did you mean esasrec?"),
+        (["--preset", "esasrec", "--model", "gru4rec"], "preset esasrec is one of model sasrec; model is gru4rec"),
+        (["--calibration", "0.5"], "calibration is 0.5, an option of loss gbce; loss is bce"),
     ):
         refuses(capsys, [*train, *extra], *parts)
     refuses(capsys, ["train", tmp_path / "none.txt", "--out", out], "none.txt: no such file")
@@ -201,9 +209,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--heads", "2", "--kv-heads", "1"], ["attention.png", "metrics.png", "training.png"]),
         (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
+        (["--model", "mf"], ["metrics.png", "training.png"]),
+        (["--model", "fism"], ["metrics.png", "training.png"]),
+        (["--model", "fpmc"], ["metrics.png", "training.png"]),
+        (["--model", "fossil"], ["metrics.png", "training.png"]),
+        (["--model", "narm", "--loss", "ce"], ["metrics.png", "training.png"]),
+        (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
+        (["--model", "bert4rec", "--rho", "0.4"], ["metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),
+        (["--model", "ease"], ["metrics.png"]),
     ],
     ids=lambda x: "-".join(x).replace("--", "") if x[0].startswith("--") else "",
 )
@@ -230,6 +246,21 @@ def test_every_model_and_mechanism_trains_and_serves(options, pictures, data, tm
         refuses(capsys, shows, "without attention: there is nothing to show")
 
 
+def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    said = ["--preset", "esasrec", "--maxlen", "6", "--dim", "8", "--loss", "ce", "--epochs", "1"]
+    assert main(["train", str(data), *said, "--out", str(out)]) == 0
+    chosen = json.loads((out / "config.json").read_text())["parameters"]
+    assert chosen == chosen | PRESETS["esasrec"].options | {"maxlen": 6, "dim": 8, "loss": "ce", "epochs": 1}
+    assert "n_negatives" not in chosen
+    same = [word for name in ("block_form", "feed_forward", "feed_forward_width", "eps", "dropout")
+            for word in (f"--{name.replace('_', '-')}", str(chosen[name]))]  # fmt: skip
+    same += ["--qkv-bias", "--output-projection", "--no-last-norm", *said[2:]]
+    capsys.readouterr()
+    assert main(["train", str(data), *same, "--out", str(out)]) == 0  # the folder belongs to options, not to a preset
+    assert "is complete" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_a_models_help_shows_its_own_options(model, capsys):
     with pytest.raises(SystemExit):
@@ -237,7 +268,7 @@ def test_a_models_help_shows_its_own_options(model, capsys):
     said = capsys.readouterr().out
     for declared in options_of(MODELS[model]):
         assert declared.flag in said
-    assert ("--heads" in said) == (model == "sasrec")
+    assert ("--heads" in said) == (model in ("sasrec", "bert4rec"))
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):
@@ -382,7 +413,9 @@ def test_reading_options(tmp_path, data, capsys):
     refuses(capsys, ["data", odd, "--format", "inter"], "that is not inter")
     refuses(capsys, ["data", odd, "--columns", "user=who,item=what", "--k-core", "99"], "the 99-core is empty")
     refuses(capsys, ["train", "--k-core", "3"], "--k-core is for a file of interactions")
-    refuses(capsys, ["data"], "required")
+    refuses(capsys, ["data"], "expected DATA, or --world NAME")
+    assert main(["data", "--world", "tastes"]) == 0
+    assert "users" in capsys.readouterr().out
 
 
 def test_data_that_changed_between_run_and_resume_is_refused(data, tmp_path, capsys):

@@ -26,7 +26,8 @@ class Stream(IntEnum):
     CANDIDATES = 5
     FEATURES = 6
     BLOCKS = 7
-    BOOTSTRAP = 8
+    CLOZE = 8
+    BOOTSTRAP = 9
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -68,12 +68,12 @@ class Tiles(Textbook):
 
 
 class Flash(Textbook):
-    """Weights in tiles, made again in the backward: what `full` does for longer ones, here on all cores."""
+    """Weights in tiles, made again in the backward: what `full` does for longer ones."""
 
     def step(self) -> tuple[Any, ...]:
         given = (self.q, self.k, self.v)
-        out, L = ops.flash_attention(*given, CAUSAL, threads=THREADS)
-        return out, *ops.flash_attention_backward(self.dout, *given, out, L, CAUSAL, threads=THREADS)
+        out, L = ops.flash_attention(*given, CAUSAL)
+        return out, *ops.flash_attention_backward(self.dout, *given, out, L, CAUSAL)
 
 
 class Torch:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
-from tinyattn.models import MODELS, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
+from tinyattn.models import MODELS, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
 from tinyattn.models.explanation import gradient_times_input, left_out, rank_correlation
 from tinyattn.tree import flatten
 
@@ -87,6 +87,12 @@ def test_only_the_newest_items_are_looked_at_and_no_older_one_moves_in():
     np.testing.assert_array_equal(found.effects["left out"], explain(model, HISTORY[1:], "s4e1").effects["left out"])
     # what is recommended is not what was had before
     assert explain(model, TINY.generate().items.ids[:-1].tolist()).item == TINY.generate().items.ids[-1]
+
+
+def test_an_item_that_makes_room_for_the_mask_has_no_gradient():
+    found = explain(fitted(BERT4Rec, maxlen=4), HISTORY, "s4e1").effects
+    assert found["gradient"][0] == found["left out"][0] == 0
+    assert np.all(found["gradient"][1:] != 0)
 
 
 def test_agreement_is_spearmans():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
-from tinyattn.models import MODELS, GRU4Rec, ItemCosine, Markov, Popularity, SASRec
+from tinyattn.models import MF, MODELS, GRU4Rec, ItemCosine, Markov, Popularity, SASRec
 from tinyattn.options import options_of
 
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -43,6 +43,14 @@ def test_near_items_have_embeddings_of_a_high_cosine(model):
     }
     assert ids.tolist() == sorted(expected, key=lambda item: -expected[item])
     np.testing.assert_allclose(scores, sorted(expected.values(), reverse=True), rtol=1e-9)
+
+
+def test_a_bias_makes_no_item_near_another():
+    model = MF(dim=8, epochs=1, workers=1).fit(SEQUENCES, progress=False)
+    before = model.similar("a", 4)
+    model.parameters["output"][:, -1] = [0, 9, -9, 9, 9, -9]
+    np.testing.assert_array_equal(model.similar("a", 4)[1], before[1])
+    assert model.network.item_vectors(model.parameters).shape == (6, 8)
 
 
 def test_models_that_count_have_a_relation_between_items_of_their_own():

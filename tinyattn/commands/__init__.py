@@ -5,7 +5,7 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, compare, course, data, evaluate, explain, recommend, show, similar, train
+from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -18,6 +18,7 @@ COMMANDS: dict[str, ModuleType] = {
     "show": show,
     "check": check,
     "course": course,
+    "reproduce": reproduce,
 }
 
 __all__ = ["COMMANDS"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 from ..backend import DEVICES
-from ..data import FORMATS
+from ..data import FORMATS, WORLDS
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, options_of
@@ -45,14 +45,19 @@ def add_option(group: Any, declared: Declared) -> None:
     group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
 
 
-def add_data(command: Any, text: str = "default: the data the run was trained on", required: bool = False) -> None:
-    command.add_argument("data", nargs=None if required else "?", metavar="DATA", help=text)
+def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
+    command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
     text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header"
     group.add_argument("--columns", metavar="SPEC", help=text)
     text = "only users and items with at least K interactions among themselves"
     group.add_argument("--k-core", type=int, metavar="K", help=text)
+
+
+def add_world(command: Any) -> None:
+    text = f"a generated world in the place of DATA, of {', '.join(WORLDS)} (default, without DATA: series)"
+    command.add_argument("--world", metavar="NAME", help=text)
 
 
 def add_run(command: Any) -> None:

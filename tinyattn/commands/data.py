@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data import FORMATS
-from .arguments import add_data
+from .arguments import add_data, add_world
 from .runs import source_of
 
 
@@ -19,11 +19,14 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         epilog="formats, known by the first lines:\n" + "".join(f"  {n:15} {f.example}\n" for n, f in FORMATS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    add_data(command, "a file, .gz as well", required=True)
+    add_data(command, "a file, .gz as well; without one, a generated world is described")
+    add_world(command)
     return command
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.data is None and options.world is None:
+        raise ValueError("nothing to describe: expected DATA, or --world NAME")
     report = source_of(options).load()[0].report()
     report |= {f"length, {name}": value for name, value in report.pop("length").items()}
     ties = report.pop("ties", None)

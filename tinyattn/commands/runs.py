@@ -17,7 +17,8 @@ from ..models import Recommender, RunFolder
 
 def source_of(options: argparse.Namespace) -> Source:
     """The data that was named on the command line."""
-    return Source.of(options.data, format=options.format, columns=options.columns, k_core=options.k_core)
+    world = getattr(options, "world", None)                  # of the commands that have the flag
+    return Source.of(options.data, world, format=options.format, columns=options.columns, k_core=options.k_core)
 
 
 def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Truth | None]:
@@ -50,7 +51,7 @@ def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interact
     try:
         source = Source.from_config(config["data"])
         trained_on = config["data"]["fingerprint"]
-    except (KeyError, TypeError, AttributeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
     data, truth = source.load()
     if data.fingerprint() != trained_on:

@@ -1,6 +1,7 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
+from .cloze import ClozeSampler
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
@@ -10,12 +11,14 @@ from .slices import cut
 from .source import Source, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .vocabulary import Vocabulary
-from .world import SeriesWorld
+from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
     "SPLITS",
+    "WORLDS",
     "Batch",
+    "ClozeSampler",
     "DataError",
     "Interactions",
     "ItemNames",
@@ -26,6 +29,7 @@ __all__ = [
     "Split",
     "Truth",
     "Vocabulary",
+    "World",
     "by_time",
     "cut",
     "leave_one_out",

@@ -1,4 +1,4 @@
-"""Where interactions come from: a file, or the generated world, whose truth is known."""
+"""Where interactions come from: a file, or a generated world, whose truth is known."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from ..options import one_of
 from .interactions import Interactions
 from .read import read
-from .world import SeriesWorld
+from .worlds import WORLDS, World
 
+DEFAULT = "series"
 Truth = Callable[[list[np.ndarray]], np.ndarray]      # P(next item | history), (len(histories), n_items + 1)
 
 
@@ -21,24 +23,30 @@ class Source:
     """A file, or a world; `reading` holds format, columns and k_core, where they were given."""
 
     path: Path | None
-    world: SeriesWorld | None
+    world: World | None
     reading: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, path: str | None, **reading: Any) -> Source:
-        """The file at `path`, or the default world. Raises ValueError for `reading` without a file."""
+    def of(cls, path: str | None, world: str | None = None, **reading: Any) -> Source:
+        """The file at `path`, or the world of this name, by default `series`. Raises ValueError for what goes with
+        neither: both, an unknown world, or `reading` without a file."""
         reading = {name: value for name, value in reading.items() if value is not None}
+        if path is not None and world is not None:
+            raise ValueError(f"DATA is {path} and --world {world}, expected one of them")
         if path is None:
             if reading:
                 raise ValueError(f"--{min(reading).replace('_', '-')} is for a file of interactions, and none is given")
-            return cls(None, SeriesWorld())
+            if world is not None and world not in WORLDS:
+                raise ValueError(f"--world is {world!r}, expected {one_of(WORLDS, world)}")
+            return cls(None, WORLDS[world or DEFAULT]())
         return cls(Path(path), None, reading)
 
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> Source:
-        """What `describe` said. Raises KeyError or TypeError where it is something else."""
+        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
         if "world" in data:
-            return cls(None, SeriesWorld(**data["world"]))
+            settings = dict(data["world"])                   # older files have no name: there was one world
+            return cls(None, WORLDS[settings.pop("name", DEFAULT)](**settings))
         reading = dict(data.get("reading", {}))
         unknown = reading.keys() - {"format", "columns", "k_core"}
         if unknown or not isinstance(reading.get("k_core", 1), int):
@@ -48,8 +56,9 @@ class Source:
     @property
     def name(self) -> str:
         """Short, for the name of a folder."""
-        if self.path is None:
-            return "series"
+        if self.world is not None:
+            return self.world.name
+        assert self.path is not None
         name = self.path.name
         for suffix in (".gz", ".txt", ".inter", ".csv", ".tsv", ".json", ".dat", ".data"):
             name = name.removesuffix(suffix)
@@ -58,14 +67,14 @@ class Source:
     @property
     def title(self) -> str:
         """For people to read."""
-        return str(self.path) if self.path else "series (a generated world: people who watch several series at once)"
+        return f"the world {self.world.title}" if self.world else str(self.path)
 
     def describe(self) -> dict[str, Any]:
         """All that `from_config` needs, as JSON."""
         if self.path is not None:
             return {"path": str(self.path.resolve()), "reading": self.reading}
         assert self.world is not None
-        return {"world": asdict(self.world)}
+        return {"world": {"name": self.world.name, **asdict(self.world)}}
 
     def load(self) -> tuple[Interactions, Truth | None]:
         """The interactions, and the true distribution of what follows a history, where it is known."""

@@ -81,18 +81,22 @@ def gradient_times_input(
 ) -> np.ndarray | None:
     """x_j · ∂s/∂x_j for every j: s = h_last · e_item gives dh_last = e_item, and `backward` takes it to the x_j.
 
-    Shapes: history (n,), owner (1,) -> (n,). None where the network does not read the items' embeddings.
+    Shapes: history (n,), owner (1,) -> (n,), 0 for items that are not read. None where the network does not read the
+    items' embeddings.
     """
     network, p = model.network, model.parameters
     xp = backend.get_xp(p[network.scored])
-    batch = pad([history], model.maxlen, owner, network.n_items).to(xp)
+    batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(xp))
     h, cache = network.forward(p, batch)
     dh = xp.zeros_like(h)
     dh[0, last_position(batch)[0]] = p[network.scored][item]
     dx, _ = network.backward(p, dh, cache)
     if dx is None:
         return None
-    return backend.to_numpy(xp.sum(dx[0] * p["items"][batch.ids[0]], axis=-1)).astype(np.float64)
+    ids = batch.ids[0]
+    read = (ids >= 1) & (ids <= network.n_items)                     # what asks is no item, and padding none
+    found = backend.to_numpy(xp.sum(dx[0][read] * p["items"][ids[read]], axis=-1)).astype(np.float64)
+    return np.concatenate([np.zeros(len(history) - len(found)), found])          # the newest are read
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

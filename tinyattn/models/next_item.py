@@ -11,8 +11,8 @@ from ..backend import Array, get_xp
 from ..data import Batch
 from ..layers import glorot
 from ..ops import sum_rows
-from ..options import check_options, option
-from .objectives import OBJECTIVES
+from ..options import check_options, make_parts, option
+from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 
 
 @dataclass(kw_only=True)
@@ -25,7 +25,7 @@ class SequenceOptions:
 
 
 @dataclass(kw_only=True)
-class NextItemNetwork:
+class NextItemNetwork(LossOptions):
     """Base of the networks: pure, parameters and batches in, losses and gradients out.
 
     A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot
@@ -39,6 +39,8 @@ class NextItemNetwork:
     objective: str = "bce"          # a key of OBJECTIVES
 
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
+    biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
+    causal: ClassVar[bool] = True                       # does each position see only what is not after it?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
 
     def __post_init__(self) -> None:
@@ -47,6 +49,8 @@ class NextItemNetwork:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
         check_options(self)
+        (options,) = make_parts(self, objective=LOSS_OPTIONS)
+        self.loss_options: dict[str, Any] = vars(options)         # what the objective takes by name
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64."""
@@ -59,7 +63,10 @@ class NextItemNetwork:
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D): what each position knows of the future from its past; and the cache."""
+        """h (B, L, D): what each position knows of the future from its past; and the cache.
+
+        Where the batch says which positions are `asked`, h (B, M, D) is of those alone.
+        """
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -70,15 +77,24 @@ class NextItemNetwork:
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): what `forward` gives for the last position of each history."""
+        """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
+
+    def asking(self, batch: Batch) -> Batch:
+        """The histories in the form in which their last position says what comes next."""
+        return batch
+
+    def item_rows(self, batch: Batch) -> Array:
+        """(B, L): the rows of p["items"] that are read for batch.ids."""
+        return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not OBJECTIVES[self.objective].negatives:                     # every item is scored
-            return {} if self.scored == "items" else {"items": batch.ids.reshape(-1)}
-        ids = [part.reshape(-1) for part in (batch.ids, batch.targets, batch.negatives)]
+            return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
+        read = (self.item_rows(batch), batch.targets, batch.negatives, batch.shared)
+        ids = [part.reshape(-1) for part in read if part is not None]
         if self.scored == "items":
             return {"items": xp.concatenate(ids)}
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
@@ -86,7 +102,7 @@ class NextItemNetwork:
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)
-        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch)
+        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
         return value, (batch, h, saved, cache)
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
@@ -95,16 +111,16 @@ class NextItemNetwork:
         dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, dh, remembered)
         if self.scored == "items" and dx is not None:
-            grads["items"] = scored.with_reading(batch.ids, dx)
+            grads["items"] = scored.with_reading(self.item_rows(batch), dx)
             return grads
         grads[self.scored] = scored.alone()
         if dx is not None:
-            grads["items"] = sum_rows(batch.ids, dx, p["items"])
+            grads["items"] = sum_rows(self.item_rows(batch), dx, p["items"])
         return grads
 
     def item_vectors(self, p: Any) -> Array:
-        """(n_items + 1, D): each item's row of the table that makes the scores; one with biases leaves them out."""
-        return p[self.scored]
+        """(n_items + 1, D): each item's row of the table that makes the scores, without its bias."""
+        return p[self.scored][:, :-1] if self.biased else p[self.scored]
 
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""

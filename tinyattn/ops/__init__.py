@@ -6,6 +6,8 @@ from .attention import (
     AttentionCache,
     Blocks,
     Layout,
+    additive_attention,
+    additive_attention_backward,
     attention,
     attention_backward,
     block_sparse_attention,
@@ -49,6 +51,7 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .pooling import max_pool1d, max_pool1d_backward
 from .positions import (
     alibi,
     bucket_bias,
@@ -74,6 +77,8 @@ __all__ = [
     "Blocks",
     "Layout",
     "Mask",
+    "additive_attention",
+    "additive_attention_backward",
     "alibi",
     "as_mask",
     "attention",
@@ -120,6 +125,8 @@ __all__ = [
     "linear_attention_backward",
     "linear_backward",
     "linear_weights",
+    "max_pool1d",
+    "max_pool1d_backward",
     "norm_linear",
     "norm_linear_backward",
     "orthogonal_features",

@@ -2,13 +2,14 @@
 
 import math
 
-from ..backend import Array, get_xp
+from ..backend import Array, get_xp, is_numpy
 from .shapes import expect
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 _CUBIC = 0.044715
+_TILE = 16384            # numbers for which `erf` is made at once
 
 
 def relu(x: Array) -> Array:
@@ -68,8 +69,18 @@ def erf(x: Array) -> Array:
     """The error function 2/√π ∫₀ˣ exp(-t²) dt, elementwise: rational approximations of Cody (1969).
 
     NumPy has none. The three ranges are |x| below 0.47, below 4, and above; beyond 6 the value is ±1 to the
-    last bit of float64. Absolute error under 1e-15 in float64.
+    last bit of float64. Absolute error under 1e-15 in float64. On the host it is made in tiles: there are a hundred
+    steps, each as long as its numbers come from a core's cache.
     """
+    if not is_numpy(get_xp(x)) or x.size <= _TILE:
+        return _erf(x)
+    y, flat = get_xp(x).empty(x.size, dtype=x.dtype), x.reshape(-1)
+    for begin in range(0, x.size, _TILE):
+        y[begin : begin + _TILE] = _erf(flat[begin : begin + _TILE])
+    return y.reshape(x.shape)
+
+
+def _erf(x: Array) -> Array:
     xp = get_xp(x)
     x = xp.clip(x, -6.0, 6.0)                           # beyond 6 nothing changes, and x⁸ stays small
     size = xp.abs(x)

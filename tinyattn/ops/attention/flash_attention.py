@@ -19,11 +19,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
-
-from threadpoolctl import threadpool_limits
+from collections.abc import Iterator
 
 from ...backend import Array, get_xp, is_numpy
 from ...random import PairMask
@@ -35,7 +31,7 @@ TILE = (256, 512)     # queries and keys: in float32 the scores of a tile and th
 
 def flash_attention(
     q: Array, k: Array, v: Array, mask: Mask | Array | None = None, keep: PairMask | None = None,
-    scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
+    scale: float | None = None, tile: tuple[int, int] = TILE,
 ) -> tuple[Array, Array]:  # fmt: skip
     """out = dropout(softmax(s, mask)) v, with s = c q kᵀ.
 
@@ -45,21 +41,20 @@ def flash_attention(
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), mask onto (..., n, m), `tile` queries by keys
     -> out (..., n, e), L (..., n, 1), the logarithm of Σ exp(c q kᵀ) over the keys that a query may look at.
-    A query that may look at nothing gets zeros, and L = -∞ there. On the host, `threads` above 1 work off tiles side by
-    side. Raises ValueError for shapes that do not fit and for a tile or threads below 1, TypeError for dtypes.
+    A query that may look at nothing gets zeros, and L = -∞ there. Raises ValueError for shapes that do not fit and for
+    a tile below 1, TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     mask = as_mask(mask)
     expect_onto((*q.shape[:-1], k.shape[-2]), bool, like=q, mask=mask.allowed)
-    plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
-    out = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype)
+    plan, xp = _Plan(q, k, mask, keep, scale, tile), get_xp(q)
+    out, room = xp.zeros((*q.shape[:-1], v.shape[-1]), dtype=q.dtype), plan.room()
     L, kT = xp.full((*q.shape[:-1], 1), -math.inf, dtype=q.dtype), plan.columns(k)
 
-    def of_queries(at: tuple[int, ...], some: slice) -> None:
-        """All keys of a tile of queries. It writes its own rows of out and L."""
+    for at, some in itertools.product(plan.heads, plan.queries):
         cq, o = q[at][..., some, :] * plan.c, out[at][..., some, :]
         l = xp.zeros((*cq.shape[:-1], 1), dtype=q.dtype)
-        m, room = L[at][..., some, :], plan.room(at)                           # -∞: nothing seen yet
+        m = L[at][..., some, :]                                                # -∞: nothing seen yet
         for seen, allowed in plan.keys_of(at, some):
             s = plan.scores(cq, kT[at][..., seen], allowed, room)
             new = xp.maximum(m, xp.max(s, axis=-1, keepdims=True))             # m'
@@ -75,14 +70,12 @@ def flash_attention(
         l += nobody                                                            # where nothing is allowed out is 0
         o /= l
         L[at][..., some, :] = xp.where(nobody, -math.inf, m + xp.log(l))
-
-    plan.side_by_side(of_queries, [(at, some) for at in plan.heads for some in reversed(plan.queries)])
     return out, L
 
 
 def flash_attention_backward(
     dout: Array, q: Array, k: Array, v: Array, out: Array, L: Array, mask: Mask | Array | None = None,
-    keep: PairMask | None = None, scale: float | None = None, tile: tuple[int, int] = TILE, threads: int = 1,
+    keep: PairMask | None = None, scale: float | None = None, tile: tuple[int, int] = TILE,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
     """dv = (P M)ᵀ dout, ds = P ((dout vᵀ) M - D), dq = c ds k and dk = c dsᵀ q.
 
@@ -94,46 +87,38 @@ def flash_attention_backward(
     expect("...ne ...nd ...md ...me ...ne ...nz", dout=dout, q=q, k=k, v=v, out=out, L=L)
     mask = as_mask(mask)
     expect_onto((*q.shape[:-1], k.shape[-2]), bool, like=q, mask=mask.allowed)
-    plan, xp = _Plan(q, k, mask, keep, scale, tile, threads), get_xp(q)
-    dq, D = xp.zeros_like(q), row_sum(dout * out)
+    plan, xp = _Plan(q, k, mask, keep, scale, tile), get_xp(q)
+    dq, dk, dv, D = *(xp.zeros_like(x) for x in (q, k, v)), row_sum(dout * out)
     L = xp.where(L == -math.inf, 0, L)  # noqa: SIM300                         # nothing allowed: s is -∞, so P is 0
     cq_L, gD = xp.concatenate([q * plan.c, -L], axis=-1), xp.concatenate([dout, -D], axis=-1)
     k1T, v1T = plan.columns(with_ones(k)), plan.columns(with_ones(v))            # [c q, -L] [k, 1]ᵀ is s - L at once
-    shares = max(plan.threads // max(len(plan.heads), 1), 1)                   # of a head's queries: heads may be few
-    dks, dvs = (xp.zeros((shares, *x.shape), dtype=x.dtype) for x in (k, v))   # each share adds to its own
-
-    def of_queries(at: tuple[int, ...], share: int) -> None:
-        """Every so many tiles of queries, with all keys that they look at."""
-        dk, dv, room, other = dks[share][at], dvs[share][at], plan.room(at), plan.room(at)
-        for some in plan.queries[share::shares]:
-            cqL, dq_, g = cq_L[at][..., some, :], dq[at][..., some, :], dout[at][..., some, :]
-            for seen, allowed in plan.keys_of(at, some):
-                s = plan.scores(cqL, k1T[at][..., seen], allowed, room)
-                p = xp.exp(s, out=s)                                                               # e^(s - L)
-                if keep is None:
-                    ds = _product(gD[at][..., some, :], v1T[at][..., seen], other)                 # dP - D
-                else:
-                    ds = plan.dropped(_product(g, v1T[at][..., :-1, seen], other), at, some, seen)
-                    ds -= D[at][..., some, :]
-                dv[..., seen, :] += transpose_last(plan.dropped(p, at, some, seen)) @ g            # out = (P M) v
-                ds *= p
-                dk[..., seen, :] += transpose_last(ds) @ cqL[..., :-1]                             # s = (c q) kᵀ
-                dq_ += ds @ k[at][..., seen, :]
-            dq_ *= plan.c
-
-    plan.side_by_side(of_queries, [(at, share) for at in plan.heads for share in range(shares)])
-    return dq, *(x[0] if shares == 1 else xp.sum(x, axis=0) for x in (dks, dvs))
+    room, other = plan.room(), plan.room()
+    for at, some in itertools.product(plan.heads, plan.queries):
+        cqL, dq_, g = cq_L[at][..., some, :], dq[at][..., some, :], dout[at][..., some, :]
+        for seen, allowed in plan.keys_of(at, some):
+            s = plan.scores(cqL, k1T[at][..., seen], allowed, room)
+            p = xp.exp(s, out=s)                                                                   # e^(s - L)
+            if keep is None:
+                ds = _product(gD[at][..., some, :], v1T[at][..., seen], other)                     # dP - D
+            else:
+                ds = plan.dropped(_product(g, v1T[at][..., :-1, seen], other), at, some, seen)
+                ds -= D[at][..., some, :]
+            dv[at][..., seen, :] += transpose_last(plan.dropped(p, at, some, seen)) @ g            # out = (P M) v
+            ds *= p
+            dk[at][..., seen, :] += transpose_last(ds) @ cqL[..., :-1]                             # s = (c q) kᵀ
+            dq_ += ds @ k[at][..., seen, :]
+        dq_ *= plan.c
+    return dq, dk, dv
 
 
 class _Plan:
     """How the work is cut: into heads, on the host one by one, and each into tiles of queries and of keys."""
 
     def __init__(
-        self, q: Array, k: Array, mask: Mask, keep: PairMask | None, scale: float | None, tile: tuple[int, int],
-        threads: int,
-    ) -> None:  # fmt: skip
-        if min(*tile, threads) < 1:
-            raise ValueError(f"flash_attention: tile is {tile} and threads {threads}, expected at least 1 of each")
+        self, q: Array, k: Array, mask: Mask, keep: PairMask | None, scale: float | None, tile: tuple[int, int]
+    ) -> None:
+        if min(tile) < 1:
+            raise ValueError(f"flash_attention: tile is {tile}, expected at least 1 query and 1 key")
         if keep is not None and not isinstance(keep, PairMask):
             raise TypeError(f"flash_attention: keep is a {type(keep).__name__}, expected a PairMask, from `pair_mask`")
         *lead, n, d = q.shape
@@ -145,8 +130,8 @@ class _Plan:
         self.shape, self.like, self.keep, self.mask = (*lead, n, k.shape[-2]), q, keep, mask
         self.c = 1 / math.sqrt(max(d, 1)) if scale is None else float(scale)
         host = is_numpy(get_xp(q))
-        self.threads = threads if host else 1
         self.heads = list(itertools.product(*map(range, lead))) if host else [()]      # a device takes all at once
+        self.together = () if host else tuple(lead)
         self.tile, self.queries = tile, _cut(0, n, tile[0])
 
     def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
@@ -158,11 +143,10 @@ class _Plan:
             if allowed is not False:
                 yield seen, allowed
 
-    def room(self, at: tuple[int, ...]) -> Array:
+    def room(self) -> Array:
         """Memory for a tile of scores, which is used for one tile after the other. Shapes: -> (..., a, b)."""
-        *lead, n, m = self.shape
-        a, b = min(self.tile[0], n), min(self.tile[1], m)
-        return get_xp(self.like).empty((*lead[len(at) :], a, b), dtype=self.like.dtype)
+        size = (min(self.tile[0], self.shape[-2]), min(self.tile[1], self.shape[-1]))
+        return get_xp(self.like).empty((*self.together, *size), dtype=self.like.dtype)
 
     def scores(self, cq: Array, kT: Array, allowed: Array | bool, room: Array) -> Array:
         """s = c q kᵀ, and -∞ where a query must not look. Shapes: cq (..., a, d), kT (..., d, b) -> (..., a, b)."""
@@ -182,15 +166,6 @@ class _Plan:
         lead = self.shape[:-2]
         kept = self.keep.tile(lead, some, seen, self.like, at if is_numpy(get_xp(x)) else None)
         return x * kept * (1 / (1 - self.keep.rate))
-
-    def side_by_side(self, work: Callable[..., None], items: Iterable[tuple[Any, ...]]) -> None:
-        """Every item, on as many threads as there may be; matrix products then take one each."""
-        if self.threads == 1:
-            for item in items:
-                work(*item)
-            return
-        with threadpool_limits(1), ThreadPoolExecutor(self.threads) as pool:
-            list(pool.map(lambda item: work(*item), items))                    # raises what an item raised
 
 
 def _product(x: Array, y: Array, room: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A generated world whose true next-item distribution is known: people who watch several series at once.
+"""Series: people who watch several series at once.
 
 Every series is a fixed order of episodes. A person has up to `most_open` unfinished series. At each moment they watch
 the next episode of one of these, all equally likely, or, with probability `curiosity`, start a series not seen before,
@@ -12,30 +12,23 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..random import Stream, generator
-from .interactions import Interactions
-from .vocabulary import Vocabulary
+from ...options import option
+from ...random import Stream, generator
+from ..interactions import Interactions
+from .world import World
 
 
-@dataclass(frozen=True)
-class SeriesWorld:
-    """`generate()` draws the interactions; `next_item(histories)` is the true distribution of the item that follows."""
+@dataclass(frozen=True, kw_only=True)
+class SeriesWorld(World):
+    """Series are watched in their order, several at once: `after` depends on how far each of them has been watched."""
 
-    series: int = 12
-    episodes: int = 8
-    users: int = 3000
-    most_open: int = 4
-    curiosity: float = 0.2
-    shortest: int = 10
-    longest: int = 30
-    seed: int = 0
+    series: int = option(12, "series", at_least=1)
+    episodes: int = option(8, "episodes of each", at_least=1)
+    most_open: int = option(4, "series that are watched at once", at_least=1)
+    curiosity: float = option(0.2, "the probability that a new series is begun", at_least=0, at_most=1)
 
-    def __post_init__(self) -> None:
-        if not 3 <= self.shortest <= self.longest < self.n_items:
-            raise ValueError(
-                f"expected 3 <= shortest <= longest < {self.n_items} (all episodes), "
-                f"got shortest {self.shortest}, longest {self.longest}"
-            )
+    name = "series"
+    title = "series: people who watch several series at once"
 
     @property
     def n_items(self) -> int:
@@ -54,33 +47,19 @@ class SeriesWorld:
             chosen = np.argmax(up_to > drawn, axis=1)
             watched[:, t] = chosen * self.episodes + progress[everyone, chosen] + 1
             progress[everyone, chosen] += 1
-        real = np.arange(self.longest) < lengths[:, None]
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
         a, b = len(str(self.series)), len(str(self.episodes))               # leading zeros keep ids sorted
         names = [f"s{s:0{a}}e{e:0{b}}" for s in range(1, self.series + 1) for e in range(1, self.episodes + 1)]
-        users = Vocabulary(np.arange(1, self.users + 1), "user")
-        return Interactions(watched[real], offsets, Vocabulary(np.array(names), "item"), users)
+        return self.interactions(watched, lengths, np.array(names))
 
-    def next_item(self, histories: list[np.ndarray]) -> np.ndarray:
-        """P(next item | history), exactly: (len(histories), n_items + 1), rows sum to 1, column 0 (padding) is 0."""
-        progress = np.zeros((len(histories), self.series), dtype=np.int64)
-        for row, history in zip(progress, histories, strict=True):
-            row += np.bincount((history - 1) // self.episodes, minlength=self.series)
-        truth = np.zeros((len(histories), self.n_items + 1))
+    def after(self, seen: np.ndarray) -> np.ndarray:
+        """(U, t) -> (U, n_items)."""
+        progress = np.zeros((len(seen), self.series), dtype=np.int64)
+        np.add.at(progress, (np.arange(len(seen))[:, None], (seen - 1) // self.episodes), 1)
+        truth = np.zeros((len(seen), self.n_items))
         unfinished = progress < self.episodes
         rows, series = np.nonzero(unfinished)
-        truth[rows, series * self.episodes + progress[unfinished] + 1] = self._next_series(progress)[unfinished]
+        truth[rows, series * self.episodes + progress[unfinished]] = self._next_series(progress)[unfinished]
         return truth
-
-    def best_ranking(self, histories: list[np.ndarray]) -> np.ndarray:
-        """Scores that rank items by `next_item`: no other ranking has better expected metrics.
-
-        Equally likely items are ranked by item number: with equal scores they would share a mean rank.
-        """
-        order = np.argsort(-self.next_item(histories), axis=1, kind="stable")
-        scores = np.empty(order.shape)
-        np.put_along_axis(scores, order, -np.arange(order.shape[1], dtype=np.float64), axis=1)
-        return scores
 
     def _next_series(self, progress: np.ndarray) -> np.ndarray:
         """P(next episode is of series s): (users, series), given how many episodes of each series a user has seen."""
