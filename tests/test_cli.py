@@ -550,6 +550,9 @@ def test_help_reads_well(capsys):
         ["evaluate", "--help"],
         ["recommend", "--help"],
         ["show", "--help"],
+        ["similar", "--help"],
+        ["compare", "--help"],
+        ["explain", "--help"],
     ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)

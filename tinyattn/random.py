@@ -28,6 +28,7 @@ class Stream(IntEnum):
     BLOCKS = 7
     CLOZE = 8
     VALIDATION = 9
+    BOOTSTRAP = 10
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Source, Split, Truth
+from ..data import ItemNames, Source, Split, Truth
 from ..evaluation import evaluate
 from ..models import BASELINES
 
@@ -54,3 +54,15 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
                 title = model.name if row == "model" else row
                 print(f"{title:12}" + "".join(f"{values[name]:10.4f}" for name in names))
     print()
+
+
+def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
+    """A line an item: place, id, score, and the name where it has one."""
+    width = max(len(str(i)) for i in ids)
+    for place, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
+        print(f"{place:4}  {item!s:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
+
+
+def print_history(history: list[Any], names: ItemNames) -> None:
+    """The newest five items of a history, as the heading of what follows from it."""
+    print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")

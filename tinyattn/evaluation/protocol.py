@@ -54,39 +54,54 @@ def evaluate(
     of the data's users, 0 for an unknown one, where they differ from the data's.
     Raises NaNScoreError for a NaN score.
     """
-    targets, everyone = getattr(split, stage), split.evaluated
-    numbers = np.arange(1, split.data.n_users + 1) if users is None else users
-    candidates = sampled or {}
-    result: dict[str, dict[str, float]] = {}
-    if truth is not None:
-        result["full"] = _expected(score, split, stage, ks, truth, numbers)
-    if truth is None or candidates:
-        found: dict[str, list[np.ndarray]] = {name: [] for name in ("full", *candidates)}
-        for places in _parts(len(everyone), USERS_AT_ONCE):
-            rows = everyone[places]
-            histories = split.histories(rows, stage)
-            scores = _lazily(score, histories, numbers[rows], split.data.n_items)
-            among = {name: drawn[places] for name, drawn in candidates.items()}
-            for name, chosen in _ranks(scores, targets[rows], histories, among, split.data.n_items + 1).items():
-                found[name].append(chosen)
-        result = {name: metrics(np.concatenate(chosen), ks) for name, chosen in found.items()} | result
-    return result
+    found = {}
+    if truth is None or sampled:
+        found = {name: metrics(rank, ks) for name, rank in target_ranks(score, split, stage, sampled, users).items()}
+    return found if truth is None else found | {"full": _expected(score, split, stage, ks, truth, users)}
+
+
+def target_ranks(
+    score: Score | HasLazyScores,
+    split: Split,
+    stage: str = "test",
+    sampled: dict[str, np.ndarray] | None = None,
+    users: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
+
+    The arguments are those of `evaluate`. Raises NaNScoreError for a NaN score.
+    """
+    targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in ("full", *candidates)}
+    for places in _parts(len(everyone), USERS_AT_ONCE):
+        rows = everyone[places]
+        histories = split.histories(rows, stage)
+        scores = _lazily(score, histories, _numbers(split, users)[rows], split.data.n_items)
+        among = {name: drawn[places] for name, drawn in candidates.items()}
+        for name, chosen in _ranks(scores, targets[rows], histories, among, split.data.n_items + 1).items():
+            found[name].append(chosen)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
 def _expected(
-    score: Score | HasLazyScores, split: Split, stage: str, ks: tuple[int, ...], truth: Truth, numbers: np.ndarray
+    score: Score | HasLazyScores, split: Split, stage: str, ks: tuple[int, ...], truth: Truth, users: np.ndarray | None
 ) -> dict[str, float]:
-    """The full metrics as expectations: they take the rank of every item, and so whole rows."""
+    """The full metrics as expectations under the truth: they take the rank of every item, and so whole rows."""
     targets, everyone = getattr(split, stage), split.evaluated
     found: dict[str, float] = {}
     for places in _parts(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = np.array(_lazily(score, histories, numbers[rows], split.data.n_items).whole())
+        scores = np.array(_lazily(score, histories, _numbers(split, users)[rows], split.data.n_items).whole())
         _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
         for name, value in metrics(all_ranks(scores), ks, weight=truth(histories)).items():
             found[name] = found.get(name, 0.0) + value * len(rows) / len(everyone)
     return found
+
+
+def _numbers(split: Split, users: np.ndarray | None) -> np.ndarray:
+    """(n_users,): the model's numbers of the data's users."""
+    return np.arange(1, split.data.n_users + 1) if users is None else users
 
 
 def _parts(n: int, at_once: int) -> list[np.ndarray]:

@@ -1,5 +1,6 @@
 """Networks made of layers, and the estimators around them."""
 
+from .explanation import Explanation, explain
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
@@ -60,6 +61,7 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Explanation",
     "FISMNetwork",
     "FPMCNetwork",
     "Fossil",
@@ -79,5 +81,6 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "explain",
     "preset_options",
 ]

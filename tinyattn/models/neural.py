@@ -161,6 +161,13 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
                 states[xp.asarray(rows)] = found
         return states
 
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
+        table = backend.to_numpy(self.network.item_vectors(self.parameters)).astype(np.float64)
+        norms = np.linalg.norm(table, axis=1)
+        norms[norms == 0] = 1                                # padding is all 0: near none
+        return table @ table[item] / (norms * norms[item])
+
     @property
     def attends(self) -> bool:  # type: ignore[override]
         """Is there attention to show?"""

@@ -39,6 +39,7 @@ class NextItemNetwork(LossOptions):
     objective: str = "bce"          # a key of OBJECTIVES
 
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
+    biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only what is not after it?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
 
@@ -116,6 +117,10 @@ class NextItemNetwork(LossOptions):
         if dx is not None:
             grads["items"] = sum_rows(self.item_rows(batch), dx, p["items"])
         return grads
+
+    def item_vectors(self, p: Any) -> Array:
+        """(n_items + 1, D): each item's row of the table that makes the scores, without its bias."""
+        return p[self.scored][:, :-1] if self.biased else p[self.scored]
 
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""

@@ -75,7 +75,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
     embedding is "mask", which no score is made with.
     """
 
-    causal = False
+    causal, biased = False, True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -71,7 +71,7 @@ class CaserCache(NamedTuple):
 class CaserNetwork(CaserOptions, NextItemNetwork):
     """The pure network: embedding, filters, dropout, a linear map, [z; user; 1]."""
 
-    scored = "outputs"
+    scored, biased = "outputs", True
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. A row of "outputs" is w_i, of 2 d numbers, and b_i."""

@@ -63,6 +63,8 @@ class FactorNetwork(SequenceOptions, NextItemNetwork):
 class BiasedFactorNetwork(FactorNetwork):
     """score(i) = <x, q_i> + b_i = <[x; 1], [q_i; b_i]>: an item's bias is the last number of its row."""
 
+    biased = True
+
     def init_output(self, rng: np.random.Generator, dim: int) -> np.ndarray:
         """The table of the [q_i; b_i], biases 0."""
         return np.concatenate([super().init_output(rng, dim), np.zeros((self.n_items + 1, 1))], axis=1)

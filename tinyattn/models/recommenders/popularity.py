@@ -29,6 +29,10 @@ class Popularity(Recommender):
         groups, none = np.zeros(len(histories), dtype=np.int64), np.empty(0)
         return SharedScores(self.counts.astype(np.float64), groups, none.astype(np.int64), none, np.empty((0, 1)))
 
+    def item_scores(self, item: int) -> np.ndarray:
+        """Raises ValueError."""
+        raise ValueError("a popularity model knows nothing of pairs of items: no item is near another")
+
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
 
