@@ -230,7 +230,12 @@ class Recommender:
 
 
 def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
-    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place."""
+    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
+
+    Raises ValueError where a score is NaN.
+    """
+    if np.isnan(np.max(scores)):                                       # a maximum is NaN where any score is
+        raise ValueError("the model's scores are NaN: its parameters are damaged")
     scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
     if only is not None:
         others = np.ones(len(vocabulary) + 1, dtype=bool)
@@ -240,8 +245,6 @@ def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any
 
 def _best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
     """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
-    if np.isnan(np.max(scores)):                                       # a maximum is NaN where any score is
-        raise ValueError("the model's scores are NaN: its parameters are damaged")
     best = top(scores, k)
     values = np.take_along_axis(scores, best, axis=1).astype(np.float64)
     if values.min() == -np.inf:
