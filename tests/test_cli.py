@@ -14,7 +14,7 @@ import pytest
 
 from tests.models.worlds import TINY
 from tinyattn.cli import main
-from tinyattn.models import MODELS
+from tinyattn.models import MODELS, PRESETS
 from tinyattn.options import options_of
 
 SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
@@ -141,7 +141,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
-        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
         (["--model", "oracle"], "model is 'oracle', expected one of sasrec, gru4rec, popularity, markov, cosine"),
@@ -158,6 +158,9 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--window", "4"], "window is 4, an option of mechanism window or longformer; mechanism is full"),
         (["--mechanism", "linear", "--block-form", "sasrec"], "mechanism linear has none to drop"),
         (["--position", "first"], "position is 'first', expected one of learned, none"),
+        (["--preset", "esasrek"], "preset is 'esasrek', expected one of", "did you mean esasrec?"),
+        (["--preset", "esasrec", "--model", "gru4rec"], "preset esasrec is one of model sasrec; model is gru4rec"),
+        (["--calibration", "0.5"], "calibration is 0.5, an option of loss gbce; loss is bce"),
     ):
         refuses(capsys, [*train, *extra], *parts)
     refuses(capsys, ["train", tmp_path / "none.txt", "--out", out], "none.txt: no such file")
@@ -228,6 +231,21 @@ def test_every_model_and_mechanism_trains_and_serves(options, pictures, data, tm
         assert (tmp_path / "map.png").exists()
     else:
         refuses(capsys, shows, "without attention: there is nothing to show")
+
+
+def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys):
+    out = tmp_path / "run"
+    said = ["--preset", "esasrec", "--maxlen", "6", "--dim", "8", "--loss", "ce", "--epochs", "1"]
+    assert main(["train", str(data), *said, "--out", str(out)]) == 0
+    chosen = json.loads((out / "config.json").read_text())["parameters"]
+    assert chosen == chosen | PRESETS["esasrec"].options | {"maxlen": 6, "dim": 8, "loss": "ce", "epochs": 1}
+    assert "n_negatives" not in chosen
+    same = [word for name in ("block_form", "feed_forward", "feed_forward_width", "eps", "dropout")
+            for word in (f"--{name.replace('_', '-')}", str(chosen[name]))]  # fmt: skip
+    same += ["--qkv-bias", "--output-projection", "--no-last-norm", *said[2:]]
+    capsys.readouterr()
+    assert main(["train", str(data), *same, "--out", str(out)]) == 0  # the folder belongs to options, not to a preset
+    assert "is complete" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -21,6 +21,7 @@ from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
 from tinyattn.data import Sampler, cut, leave_one_out
 from tinyattn.models import MODELS, NeuralRecommender, Recommender, SASRec, SASRecNetwork, neural
+from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import keep_mask
 from tinyattn.random import Stream, generator
 from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
@@ -210,8 +211,10 @@ def test_a_wrong_id_is_refused_before_it_travels(where):
 
 # Of a step, about sixty make the masks, each numbered by row, place and feature: the same ones however a batch is cut.
 # "pre" copies gradients of q, k and v side by side, and scales weights rather than queries: less work on the host.
-# Each block makes its own causal mask. `sasrec` scales its embeddings and has biases in its projections.
-STEPS = {("pre", "bce"): 469, ("pre", "ce"): 468, ("post", "bce"): 435, ("sasrec", "bce"): 509}
+# Each block makes its own causal mask. `sasrec` scales its embeddings and has biases in its projections. `ligr` has two
+# gates a block, and drops hidden units of its feed-forward network.
+STEPS = {("pre", "bce"): 469, ("pre", "ce"): 468, ("post", "bce"): 435, ("sasrec", "bce"): 509,
+         ("ligr", "sampled-softmax"): 592}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COUNTED)
@@ -228,6 +231,7 @@ def test_the_calls_of_an_op(name):
 def test_the_calls_of_a_training_step(form, loss, monkeypatch):
     """No synchronisation, and one transfer: the batch's."""
     network = SASRecNetwork(n_items=SPLIT.train.n_items, maxlen=6, dim=8, block_form=form, objective=loss)
+    batches = Sampler(SPLIT.train, 6, 20, 0, OBJECTIVES[loss].negatives, network.n_negatives or 0)
     steps = []
 
     def counting(f):
@@ -241,7 +245,7 @@ def test_the_calls_of_a_training_step(form, loss, monkeypatch):
 
     for name in ("differentiate", "update"):
         monkeypatch.setattr(Learner, name, counting(getattr(Learner, name)))
-    train(network, Sampler(SPLIT.train, 6, 20, 0, loss == "bce"), Settings(epochs=1, device="strict"), progress=False)
+    train(network, batches, Settings(epochs=1, device="strict"), progress=False)
     assert len(steps) == 6
     for gradient, update in zip(steps[::2], steps[1::2], strict=True):
         assert not gradient["synchronisations"] + update["synchronisations"]

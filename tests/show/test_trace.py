@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from tests.layers.forms import FORMS, made_of
-from tests.models.worlds import uneven
+from tests.models.worlds import few_negatives, uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.gradcheck import asked_of, bind
 from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler
-from tinyattn.layers import MECHANISMS, MIXERS, Block
+from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, Block
 from tinyattn.layers.readable import is_readable, readable
 from tinyattn.models import GRU4RecNetwork, SASRecNetwork
 from tinyattn.ops import attention, attention_backward, softmax
@@ -528,25 +528,27 @@ def test_upstream_gradients_are_given_or_said():
 
 
 @pytest.fixture(
-    scope="module", params=[("pre", "bce", np.float64), ("sasrec", "ce", np.float64), ("post", "bce", np.float32)]
+    scope="module", params=[("pre", "bce", np.float64), ("sasrec", "ce", np.float64), ("post", "bce", np.float32),
+                            ("ligr", "gbce", np.float64)]
 )
 def network(request):  # fmt: skip
     form, loss, dtype = request.param
-    net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2, block_form=form, objective=loss, dropout=0.2)
+    net = SASRecNetwork(n_items=11, maxlen=6, dim=4, heads=2, block_form=form, objective=loss, dropout=0.2,
+                        **few_negatives(loss))
     p = flatten(noisy(net.init(np.random.default_rng(0))), dtype)[1]
-    batch = Sampler(uneven(), 6, 5, 0, True).batch(0)
+    batch = Sampler(uneven(), 6, 5, 0, True, net.n_negatives or 0).batch(0)
     return trace(net, p, batch, np.random.default_rng(3), backward=True)
 
 
 def test_a_networks_every_parameter_followed_from_the_loss(network):
     assert set(network.gradients) == {name for name, _ in leaves(network.replay.args[0])}
-    names = (
+    names = [
         "items",
         "positions",
         "blocks.0.norm_1.gamma",
         "blocks.0.attention.query.W",
         "blocks.1.feed_forward.inner.b",
-    )
+    ] + [name for name in network.gradients if "gate_1.W" in name]
     for name in names:
         gradient = network.gradients[name]
         if isinstance(gradient, Rows):
@@ -574,7 +576,7 @@ def small(network, **options):
 
 
 @pytest.mark.parametrize("engine", [False, True])
-@pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_attention_weights_go_by_their_name_in_every_model(mechanism, form, engine):
     options = {"mechanism": mechanism, "block_form": form, "heads": 2, "dropout": 0.0, "objective": "ce"}
@@ -602,7 +604,7 @@ def test_dropout_is_that_of_training():
         assert t.follow("blocks.1.attention.value.W", (1, 2)).agrees
 
 
-@pytest.mark.parametrize("form", ["pre", "post", "sasrec"])
+@pytest.mark.parametrize("form", BLOCK_FORMS)
 @pytest.mark.parametrize(("norm", "feed_forward"), [("rms", "swiglu"), ("layer", "gelu"), ("rms", "elu")])
 def test_every_norm_and_feed_forward_network_is_followed(norm, feed_forward, form):
     net, p, batch = small(SASRecNetwork, blocks=1, block_form=form, norm=norm, feed_forward=feed_forward)

@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pytest
 
+from tests.models.worlds import few_negatives
 from tinyattn.data import Interactions, Sampler
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import InterruptedRunError, Learner, Settings, learner, train
@@ -19,11 +20,12 @@ SETTINGS = Settings(epochs=2, patience=0)
 
 
 def network(loss="bce", users=0):
-    return SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, objective=loss, n_users=users, user_embedding=users > 0)
+    options = {"maxlen": 6, "dim": 8, "n_users": users, "user_embedding": users > 0, **few_negatives(loss)}
+    return SASRecNetwork(n_items=DATA.n_items, objective=loss, **options)
 
 
 def sampler(loss="bce"):
-    return Sampler(DATA, 6, 4, 0, loss == "bce")
+    return Sampler(DATA, 6, 4, 0, loss != "ce", few_negatives(loss).get("n_negatives", 0))
 
 
 def run(model, loss="bce", **how):
@@ -44,11 +46,11 @@ def test_which_tables_are_kept_lazily(loss, users, beta2, lazy):
     assert found.lazy == {} or np.shares_memory(found.lazy["items"].table, found.vector)
 
 
-@pytest.mark.parametrize("users", [0, 250])
-def test_the_training_is_dense_adams(users, monkeypatch):
-    lazily, history = run(network(users=users))
+@pytest.mark.parametrize(("loss", "users"), [("bce", 0), ("bce", 250), ("gbce", 0)])
+def test_the_training_is_dense_adams(loss, users, monkeypatch):
+    lazily, history = run(network(loss, users), loss)
     monkeypatch.setattr(learner, "LAZY_FROM", 10**9)
-    densely, other = run(network(users=users))
+    densely, other = run(network(loss, users), loss)
     np.testing.assert_allclose(lazily, densely, rtol=0, atol=2e-5)
     for row, theirs in zip(history, other, strict=True):
         np.testing.assert_allclose(row["loss"], theirs["loss"], rtol=1e-5)

@@ -1,3 +1,4 @@
+import itertools
 import threading
 
 import numpy as np
@@ -7,6 +8,7 @@ from threadpoolctl import threadpool_info
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Sampler, cut, leave_one_out
 from tinyattn.models import SASRecNetwork
+from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, Workers, train
 from tinyattn.tree import add_to, flatten, leaves, tree_map
@@ -34,8 +36,8 @@ def test_slices_are_of_equal_work():
     assert [rows.tolist() for rows in cut(np.array([3]), tokens=1)] == [[0]]  # one row is never cut
 
 
-@pytest.mark.parametrize("form", ["pre", "sasrec"])
-@pytest.mark.parametrize("loss", ["bce", "ce"])
+@pytest.mark.parametrize(("form", "loss"), [*itertools.product(["pre", "sasrec"], ["bce", "ce"]), ("ligr", "gbce"),
+                                            ("pre", "sampled-softmax")])  # fmt: skip
 def test_slices_add_up_to_the_batch(loss, form):
     """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding.
 
@@ -43,8 +45,9 @@ def test_slices_add_up_to_the_batch(loss, form):
     """
     data = uneven(users=12)
     network = SASRecNetwork(n_items=data.n_items, maxlen=6, dim=6, dropout=0.4, objective=loss, block_form=form)
+    negatives = OBJECTIVES[loss].negatives
     _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
-    batch = Sampler(data, 6, 12, 0, loss == "bce").batch(0)
+    batch = Sampler(data, 6, 12, 0, negatives, network.n_negatives or 0).batch(0)
 
     def gradient(parts):
         total, loss = tree_map(np.zeros_like, p), 0.0

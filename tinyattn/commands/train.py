@@ -9,7 +9,7 @@ from typing import Any
 from .. import __version__
 from ..data import leave_one_out
 from ..evaluation import candidates_for
-from ..models import MODELS, NeuralRecommender, RunFolder
+from ..models import MODELS, PRESETS, NeuralRecommender, RunFolder, preset_options
 from ..options import one_of, options_of
 from .arguments import add_data, add_evaluation, add_options, add_world
 from .runs import said, sizes, source_of
@@ -32,19 +32,25 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     )
     add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
     add_world(command)
-    command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA)")
-    text = f"one of {', '.join(MODELS)} (default: {DEFAULT})"
-    command.add_argument("--model", default=DEFAULT, metavar="NAME", help=text)
+    command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
+    text = f"one of {', '.join(MODELS)} (default: {DEFAULT}, or the preset's)"
+    command.add_argument("--model", default=name, metavar="NAME", help=text)
+    presets = "; ".join(f"{preset} ({said.source})" for preset, said in PRESETS.items())
+    text = f"a model with a paper's options, any of which a flag replaces: {presets}"
+    command.add_argument("--preset", metavar="NAME", help=text)
     add_options(command, MODELS[name])
     add_evaluation(command)
     return command
 
 
 def _asked(arguments: Sequence[str]) -> str:
-    """The model that is named; the default one where none is, or one that is not known, which `run` refuses."""
+    """The model that is named, or else the preset's; the default one for what is not known, which `run` refuses."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False)     # abbreviations as in the real one
     parser.add_argument("--model", nargs="?")
-    name = parser.parse_known_args(list(arguments))[0].model
+    parser.add_argument("--preset", nargs="?")
+    said = parser.parse_known_args(list(arguments))[0]
+    preset = PRESETS.get(said.preset)
+    name = preset.model if preset and said.model is None else said.model
     return name if name in MODELS else DEFAULT
 
 
@@ -70,13 +76,13 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
     cls = MODELS[options.model]
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
-    model: Any = cls(**given)
+    model: Any = cls(**preset_options(options.preset, options.model) | given)
     source = source_of(options)
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
     split = leave_one_out(data)
-    folder = RunFolder(options.out or f"runs/{options.model}-{source.name}")
+    folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),

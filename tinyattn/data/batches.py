@@ -27,6 +27,7 @@ class Batch(NamedTuple):
     users: Array              # (B,) user numbers, 0 = unknown
     targets: Array = None     # (B, L) the item that follows, 0 at padding
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
+    shared: Array = None      # (B, 1, k) such items, the same ones at every position of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
 
     @property
@@ -92,7 +93,9 @@ class Sampler:
 
     In an epoch each user comes once, in a new random order, in `users // batch_size` batches whose sizes differ by at
     most one. At each position the target is the item that follows; the negative, if `negatives`, is uniform over the
-    items that the user never had in training (Kang & McAuley 2018, section III-E).
+    items that the user never had in training (Kang & McAuley 2018, section III-E). With `shared`, so many of them are
+    drawn a user, with replacement, and stand at all positions of the row: of one each the draws alone would take longer
+    than the step, and scores of shared ones are a product of two matrices.
     Raises ValueError where no user has two training items, or where negatives are wanted and a user has had all items.
     """
 
@@ -101,6 +104,7 @@ class Sampler:
     batch_size: int
     seed: int
     negatives: bool
+    shared: int = 0
     _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
     _seen: Seen | None = field(init=False, repr=False)     # where negatives are wanted
 
@@ -131,10 +135,14 @@ class Sampler:
         sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
         targets = pad([s[1:] for s in sequences], self.maxlen).ids
-        negatives = None
-        if self._seen:
-            rows, columns = np.nonzero(targets)
-            negatives = np.zeros_like(targets)
-            rng = generator(self.seed, Stream.NEGATIVES, step)
-            negatives[rows, columns] = self._seen.draw_unseen(rng, users[rows])
-        return inputs._replace(targets=targets, negatives=negatives, weight=(targets != 0).astype(np.float32))
+        inputs = inputs._replace(targets=targets, weight=(targets != 0).astype(np.float32))
+        if not self._seen:
+            return inputs
+        rng = generator(self.seed, Stream.NEGATIVES, step)
+        if self.shared:
+            drawn = self._seen.draw_unseen(rng, np.repeat(users, self.shared))
+            return inputs._replace(shared=drawn.reshape(-1, 1, self.shared))
+        rows, columns = np.nonzero(targets)
+        negatives = np.zeros_like(targets)
+        negatives[rows, columns] = self._seen.draw_unseen(rng, users[rows])
+        return inputs._replace(negatives=negatives)

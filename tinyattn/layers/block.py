@@ -1,13 +1,15 @@
-"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in three forms.
+"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in four forms.
 
     pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-C); GPT-2
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
     sasrec    q = LN(x); u = q + attention(q, x)    SASRec's released code: only queries are normalised, and
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
+    ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on what a sublayer adds (ligr.py has it)
 
-The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers.
-Every form has the same parameters, so one set can be run in all three and compared. Each is written once: with `at`,
-for inference, the same lines compute one row of each sequence after the mixer.
+The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers, `ligr`
+outputs and the feed-forward network's hidden units. The first three have the same parameters, so one set can be run in
+all of them and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same lines
+compute one row of each sequence after the mixer.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
+from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
 from .pairs import Pair, paired
@@ -140,12 +143,14 @@ class Form(NamedTuple):
     backward: Callable[..., Any]
     gives_memory: bool = False       # do keys and values come from other tokens than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
+    init: Callable[..., dict[str, Any]] | None = None     # (rng, dim) -> parameters that only this form has
 
 
 BLOCK_FORMS = {
     "pre": Form(pre_block, pre_block_backward),
     "post": Form(post_block, post_block_backward),
     "sasrec": Form(sasrec_block, sasrec_block_backward, gives_memory=True, drops_weights=True),
+    "ligr": Form(ligr_block, ligr_block_backward, init=gates_init),
 }
 
 
@@ -199,13 +204,15 @@ class Block:
         return fused if self.fast else readable, readable
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Parameters for tokens of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward."""
-        return {
+        """Parameters, of width `dim`: norm_1, attention (the mixer's), norm_2, feed_forward; the form's own."""
+        own = BLOCK_FORMS[self.form].init
+        parts = {
             "norm_1": self.norm.init(dim),
             "attention": self.mixer.init(rng, dim),
             "norm_2": self.norm.init(dim),
             "feed_forward": self.feed_forward.init(rng, dim),
         }
+        return parts | (own(rng, dim) if own else {})
 
     def forward(
         self,

@@ -119,7 +119,7 @@ class FeedForward:
         return feed_forward_backward(p, dy, cache)
 
 
-FEED_FORWARDS: dict[str, Callable[[], PositionWise]] = {
+FEED_FORWARDS: dict[str, Callable[..., PositionWise]] = {      # of `hidden`, the inner width
     **{name: partial(FeedForward, activation=name) for name in ACTIVATIONS},
     "swiglu": SwiGLU,
 }

@@ -2,6 +2,7 @@
 
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
+from .presets import PRESETS, Preset, preset_options
 from .recommender import Recommender
 from .recommenders import (
     BASELINES,
@@ -26,6 +27,7 @@ MODELS: dict[str, type[Recommender]] = {
 __all__ = [
     "BASELINES",
     "MODELS",
+    "PRESETS",
     "GRU4Rec",
     "GRU4RecNetwork",
     "ItemCosine",
@@ -33,9 +35,11 @@ __all__ = [
     "NeuralRecommender",
     "NextItemNetwork",
     "Popularity",
+    "Preset",
     "Recommender",
     "RunFolder",
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "preset_options",
 ]

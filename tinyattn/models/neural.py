@@ -13,22 +13,22 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, cut, pad
 from ..evaluation import NaNScoreError, full_ranking
-from ..options import check_options, option
+from ..options import check_options, make_parts, option
 from ..random import Stream, generator
 from ..training import SLICE_TOKENS, Settings, Workers, train
 from ..tree import flatten, leaves
 from .next_item import NextItemNetwork
-from .objectives import OBJECTIVES
+from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .recommender import Recommender
 
 
 @dataclass(eq=False, kw_only=True)
-class NeuralRecommender(Settings, Recommender):
+class NeuralRecommender(LossOptions, Settings, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "one sampled negative a position (the paper), or cross-entropy over all items", choices=OBJECTIVES,
-        group="training",
+        "bce", "one sampled negative a position (the paper), cross-entropy over all items, or, with many negatives, "
+        "gSASRec's calibrated loss or a softmax over the sample", choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
     workers: int | None = option(
@@ -46,6 +46,7 @@ class NeuralRecommender(Settings, Recommender):
 
     def __post_init__(self) -> None:
         check_options(self)
+        make_parts(self, loss=LOSS_OPTIONS)
         self.make_network(1, 1)     # refuses options that do not go together
         backend.module_for(self.device)
 
@@ -90,7 +91,8 @@ class NeuralRecommender(Settings, Recommender):
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
-        return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives)
+        negatives = OBJECTIVES[self.loss].negatives
+        return Sampler(data, self.maxlen, self.batch_size, self.seed, negatives, self.n_negatives or 0)
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)

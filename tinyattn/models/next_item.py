@@ -11,8 +11,8 @@ from ..backend import Array, get_xp
 from ..data import Batch
 from ..layers import glorot
 from ..ops import sum_rows
-from ..options import check_options, option
-from .objectives import OBJECTIVES
+from ..options import check_options, make_parts, option
+from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 
 
 @dataclass(kw_only=True)
@@ -25,7 +25,7 @@ class SequenceOptions:
 
 
 @dataclass(kw_only=True)
-class NextItemNetwork:
+class NextItemNetwork(LossOptions):
     """Base of the networks: pure, parameters and batches in, losses and gradients out.
 
     A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot
@@ -47,6 +47,8 @@ class NextItemNetwork:
         if self.objective not in OBJECTIVES:
             raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
         check_options(self)
+        (options,) = make_parts(self, objective=LOSS_OPTIONS)
+        self.loss_options: dict[str, Any] = vars(options)         # what the objective takes by name
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64."""
@@ -78,7 +80,8 @@ class NextItemNetwork:
         xp = get_xp(batch.ids)
         if not OBJECTIVES[self.objective].negatives:                     # every item is scored
             return {} if self.scored == "items" else {"items": batch.ids.reshape(-1)}
-        ids = [part.reshape(-1) for part in (batch.ids, batch.targets, batch.negatives)]
+        read = (batch.ids, batch.targets, batch.negatives, batch.shared)
+        ids = [part.reshape(-1) for part in read if part is not None]
         if self.scored == "items":
             return {"items": xp.concatenate(ids)}
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
@@ -86,7 +89,7 @@ class NextItemNetwork:
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)
-        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch)
+        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
         return value, (batch, h, saved, cache)
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:

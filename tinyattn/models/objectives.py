@@ -1,13 +1,14 @@
 """What a sequence model is trained for: scores are dot products of hidden states with the (tied) item table.
 
-An objective is `forward(h, E, batch) -> loss, saved` and `backward(dloss, h, E, batch, saved) -> dh, scored`. The table
-may also be read as input, and its gradient is only complete with that reading: `scored.with_reading(ids, dx)` adds it,
-and `scored.alone()` is the gradient of a table that is not.
+An objective is `forward(h, E, batch, **its options) -> loss, saved` and `backward(dloss, h, E, batch, saved) -> dh,
+scored`. The table may also be read as input, and its gradient is only complete with that reading:
+`scored.with_reading(ids, dx)` adds it, and `scored.alone()` is the gradient of a table that is not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ..backend import Array, get_xp
@@ -21,6 +22,7 @@ from ..ops import (
     sum_rows,
 )
 from ..ops.shapes import row_sum, rows
+from ..options import option, part_options
 from ..tree import add_to
 
 
@@ -95,15 +97,111 @@ def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> t
     return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
 
 
+def _sampled_scores(h: Array, E: Array, batch: Batch) -> tuple[Array, tuple[Array, Array]]:
+    """z (B, L, 1 + k): h·E[target] first, then h·E[negative] for the k negatives of the row; and the embeddings read.
+
+    One product of (L, D) and (D, k) a row: no (B, L, k, D) is ever there.
+    """
+    e, others = embedding(batch.targets, E), embedding(batch.shared[:, 0], E)            # (B, L, D), (B, k, D)
+    z = get_xp(h).concatenate([row_sum(h * e), h @ others.swapaxes(1, 2)], axis=-1)
+    return z, (e, others)
+
+
+def _sampled_scores_backward(dz: Array, h: Array, E: Array, batch: Batch, read: Any) -> tuple[Array, ScoredRows]:
+    """Each score is a dot product: dh = Σ dz e over the candidates, and of a candidate de = Σ dz h where it stood."""
+    e, others = read
+    xp, dtarget, drest = get_xp(h), dz[..., :1], dz[..., 1:]
+    dh = dtarget * e
+    dh += drest @ others
+    ids = xp.concatenate([batch.targets.reshape(-1), batch.shared.reshape(-1)])
+    values = xp.concatenate([rows(dtarget * h), rows(drest.swapaxes(1, 2) @ h)])
+    return dh, ScoredRows(ids, values, E)
+
+
+def gbce(h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float) -> tuple[Any, Any]:
+    """-β log σ(h·E[target]) - Σ log(1 - σ(h·E[negative])) over the k negatives of the row, mean over real positions.
+
+    β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = k / (items - 1), the part of the negatives that is drawn, 1 at
+    most, and t = `calibration`. At t = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted upwards
+    by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided by
+    k + 1 as well, which Adam does not notice.
+    The published code raises σ to β and takes the logit of that, in float64; log σ^β is β log σ, which needs neither.
+    """
+    z, read = _sampled_scores(h, E, batch)
+    xp = get_xp(h)
+    beta = 1 - calibration * (1 - min(1.0, n_negatives / max(len(E) - 2, 1)))
+    targets, share = xp.zeros_like(z), xp.ones(1 + n_negatives, dtype=z.dtype)
+    targets[..., 0] = 1
+    share[0] = beta
+    weights = batch.weight.astype(z.dtype)[..., None] * share            # (B, L, 1 + k)
+    total = beta + n_negatives                                           # of a position's weights: sums, not means
+    return total * bce_with_logits(z, targets, weights), (total, read, z, targets, weights)
+
+
+def gbce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
+    """The mirror of `gbce`: back through the weighted mean, then through the scores."""
+    total, read, *given = saved
+    return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *given), h, E, batch, read)
+
+
+def sampled_softmax(h: Array, E: Array, batch: Batch, *, n_negatives: int) -> tuple[Any, Any]:
+    """-log softmax([h·E[target], h·E[negative] ...])[0] over the k negatives of the row, mean over real positions.
+
+    Cross-entropy over the target and a sample (Jean et al. 2015; Klenitskiy & Vasilev 2023 for SASRec). Negatives are
+    items that the user never had, so that none is a target of its row, and none has to be masked. They are uniform:
+    the correction -log q is the same number for each candidate, which a softmax does not notice, and is left out.
+    """
+    z, read = _sampled_scores(h, E, batch)
+    targets = get_xp(h).zeros(z.shape[:-1], dtype=batch.targets.dtype)
+    weight = batch.weight.astype(z.dtype)
+    return cross_entropy(z, targets, weight), (read, z, targets, weight)
+
+
+def sampled_softmax_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
+    """The mirror of `sampled_softmax`: back through cross-entropy, then through the scores."""
+    read, *given = saved
+    return _sampled_scores_backward(cross_entropy_backward(dloss, *given), h, E, batch, read)
+
+
+@dataclass(kw_only=True)
+class Plain:
+    """An objective without options."""
+
+
+@dataclass(kw_only=True)
+class Sampled:
+    """Options of objectives on a row's shared negatives."""
+
+    n_negatives: int = option(
+        256, "negatives that are drawn for a user in each step, for all of the user's positions", at_least=1,
+        group="training",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class Calibrated(Sampled):
+    """Options of `gbce`."""
+
+    calibration: float = option(
+        0.75, "t: 0 is bce with more negatives, 1 undoes what sampling does to probabilities", at_least=0, at_most=1,
+        group="training",
+    )  # fmt: skip
+
+
 class Objective(NamedTuple):
     """A way to train on next items: a new one is two functions and one line in OBJECTIVES."""
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
-    negatives: bool      # does it need sampled negatives?
+    negatives: bool          # does it need sampled negatives?
+    options: type = Plain    # a dataclass of what `forward` takes by name; with `n_negatives`, a row's are shared
 
 
 OBJECTIVES = {
     "bce": Objective(bce, bce_backward, negatives=True),
     "ce": Objective(ce, ce_backward, negatives=False),
+    "gbce": Objective(gbce, gbce_backward, negatives=True, options=Calibrated),
+    "sampled-softmax": Objective(sampled_softmax, sampled_softmax_backward, negatives=True, options=Sampled),
 }
+LOSS_OPTIONS = {name: objective.options for name, objective in OBJECTIVES.items()}
+LossOptions: Any = part_options(loss=LOSS_OPTIONS)      # what an objective declares, for models to inherit

@@ -47,11 +47,16 @@ class SASRecOptions(PartOptions, SequenceOptions):
         None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
         "grouped-query attention (default: as many as heads)", at_least=1,
     )  # fmt: skip
-    block_form: str = option("pre", "pre-LN (the paper), post-LN, or the original code's", choices=BLOCK_FORMS)
+    block_form: str = option(
+        "pre", "pre-LN (the paper), post-LN, the original code's, or with gates (eSASRec)", choices=BLOCK_FORMS
+    )
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
+    feed_forward_width: int | None = option(
+        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)", at_least=1
+    )
     emb_scale: bool | None = option(
         None, "multiply item embeddings by the root of dim (default: in the original code's form)"
     )
@@ -98,7 +103,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         """Every block has the same parts, and parameters of its own."""
         mechanism, position = make_parts(self, **PARTS)
         heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection, self.kv_heads)
-        norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward]()
+        hidden = None if self.feed_forward_width is None else self.feed_forward_width * self.dim
+        norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
         return Block(heads, self.block_form, norm, feed_forward, self.dropout)
 
     @property

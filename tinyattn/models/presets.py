@@ -1,0 +1,49 @@
+"""Models as their papers trained them: `tinyattn train --preset NAME`, or `SASRec(**PRESETS["esasrec"].options)`."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..options import one_of
+
+
+class Preset(NamedTuple):
+    """What a paper, or its released code, trained a model with. Options that are not named have their defaults."""
+
+    model: str                   # a key of MODELS
+    options: dict[str, Any]
+    source: str
+
+
+_SPARSE = {"maxlen": 50, "dim": 50, "blocks": 2, "heads": 1, "dropout": 0.5, "lr": 1e-3, "batch_size": 128}
+_KANG = "Kang & McAuley 2018, sections IV-C and IV-D"
+
+PRESETS = {
+    "sasrec-ml1m": Preset("sasrec", _SPARSE | {"maxlen": 200, "dropout": 0.2}, _KANG),
+    "sasrec-beauty": Preset("sasrec", _SPARSE, _KANG),
+    "sasrec-games": Preset("sasrec", _SPARSE, _KANG),
+    "gsasrec-ml1m": Preset(      # with the loss's 256 negatives and t = 0.75
+        "sasrec",
+        {"loss": "gbce", "block_form": "sasrec", "emb_scale": False,
+         "maxlen": 200, "dim": 128, "blocks": 2, "heads": 1, "dropout": 0.0, "lr": 1e-3, "batch_size": 128},
+        "Petrov & Macdonald 2023, released code for ML-1M",
+    ),
+    "esasrec": Preset(           # with the loss's 256 negatives; torch's attention has biases and an output projection
+        "sasrec",
+        {"loss": "sampled-softmax", "block_form": "ligr", "feed_forward": "swiglu", "feed_forward_width": 4,
+         "qkv_bias": True, "output_projection": True, "last_norm": False, "eps": 1e-5,
+         "maxlen": 200, "dim": 64, "blocks": 2, "heads": 1, "dropout": 0.1, "lr": 1e-3, "batch_size": 128},
+        "Tikhonovich et al. 2025, released code for ML-1M",
+    ),
+}  # fmt: skip
+
+
+def preset_options(name: str | None, model: str) -> dict[str, Any]:
+    """The options of a preset of this model; none where `name` is None. Raises ValueError for a name not there."""
+    if name is None:
+        return {}
+    if name not in PRESETS:
+        raise ValueError(f"preset is {name!r}, expected {one_of(PRESETS, name)}")
+    if PRESETS[name].model != model:
+        raise ValueError(f"preset {name} is one of model {PRESETS[name].model}; model is {model}")
+    return PRESETS[name].options
