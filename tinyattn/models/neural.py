@@ -28,7 +28,8 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     loss: str = option(
         "bce", "one sampled negative a position (the paper), cross-entropy over all items, or, with many negatives, "
-        "gSASRec's calibrated loss or a softmax over the sample", choices=OBJECTIVES, group="training",
+        "gSASRec's calibrated loss, a softmax over the sample, or GRU4Rec's BPR-max", choices=OBJECTIVES,
+        group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
     workers: int | None = option(
@@ -91,8 +92,8 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
-        negatives = OBJECTIVES[self.loss].negatives
-        return Sampler(data, self.maxlen, self.batch_size, self.seed, negatives, self.n_negatives or 0)
+        drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)     # None: not of this loss
+        return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn)
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)
