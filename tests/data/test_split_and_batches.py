@@ -70,6 +70,63 @@ def test_negatives_are_uniform_over_unseen_items():
     assert np.all(np.abs(counts[4:] - expected) < 5 * np.sqrt(expected))
 
 
+def unseen_of(data, user):
+    return set(range(1, data.n_items + 1)) - set(data.sequence(user - 1).tolist())
+
+
+@pytest.mark.parametrize("in_batch", [1.0, 0.25])
+def test_negatives_from_the_batch_are_what_others_had_next(in_batch):
+    data = Interactions.from_sequences([[1, 2, 3], [2, 4, 5], [6, 1, 4], [7, 8], [9]])
+    batch = Sampler(data, 5, 4, 0, True, shared=80, in_batch=in_batch).batch(2)
+    n = round(80 * in_batch)
+    for user, row in zip(batch.users, batch.shared[:, 0], strict=True):
+        others = set(batch.targets[batch.users != user].ravel()) - {0}
+        assert set(row[80 - n :]) == others & unseen_of(data, user)  # the other lanes' targets, less what this one had
+        if n < 80:
+            assert set(row[: 80 - n]) == unseen_of(data, user)
+    again = Sampler(data, 5, 4, 0, True, 80, in_batch).batch(2)
+    np.testing.assert_array_equal(again.shared, batch.shared)
+
+
+def test_negatives_from_the_batch_are_as_popular_as_its_targets():
+    data = Interactions.from_sequences([[1, 2], *[[3, 4]] * 3, [3, 5]])
+    drawn = [Sampler(data, 5, 5, 0, True, 100, 1.0).batch(step) for step in range(20)]
+    row = np.concatenate([b.shared[b.users == 1].ravel() for b in drawn])
+    assert set(row) == {4, 5}
+    assert abs(np.mean(row == 4) - 3 / 4) < 5 * np.sqrt(3 / 16 / len(row))
+
+
+def test_where_a_batch_has_nothing_new_for_a_user_the_catalogue_has():
+    data = Interactions.from_sequences([[1, 2, 3], [3, 2, 1], [1, 2], [4, 5]])
+    sampler = Sampler(data, 5, 2, 0, True, 50, 1.0)
+    for step in range(12):
+        batch = sampler.batch(step)
+        for user, row in zip(batch.users, batch.shared[:, 0], strict=True):
+            assert set(row) <= unseen_of(data, user)
+
+
+def test_negatives_by_popularity():
+    """In proportion to counts to the power, over what the user never had; nobody's item counts as had once."""
+    data = leave_one_out(Interactions.from_sequences([[1, 2], *[[3, 4, 3, 6]] * 8, [3, 5, 5, 5]])).train
+    counts = {i: max(np.sum(data.flat == i), 1) for i in range(1, data.n_items + 1)}
+    power = 0.5
+    drawn = [Sampler(data, 5, 10, 0, True, 200, popularity_power=power).batch(step) for step in range(30)]
+    row = np.concatenate([b.shared[b.users == 1].ravel() for b in drawn])
+    weights = {i: counts[i] ** power for i in unseen_of(data, 1)}
+    assert set(row) == set(weights)
+    for i, weight in weights.items():
+        chance = weight / sum(weights.values())
+        assert abs(np.mean(row == i) - chance) < 5 * np.sqrt(chance * (1 - chance) / len(row))
+
+
+def test_a_batch_of_one_user_has_no_others_to_take_negatives_from():
+    data = Interactions.from_sequences([[1, 2, 3], [2, 4, 5]])
+    for alone, size in ((data, 1), (Interactions.from_sequences([[1, 2, 3], [4]]), 8)):
+        with pytest.raises(ValueError, match=r"a batch of one user has no other users .* in_batch is 0.5, batch_size"):
+            Sampler(alone, 5, size, 0, True, 4, in_batch=0.5)
+    Sampler(data, 5, 1, 0, True, 4)
+
+
 def test_what_cannot_be_trained_on_is_said():
     with pytest.raises(ValueError, match=r"user 2 has had all 3 items: .* loss ce"):
         Sampler(Interactions.from_sequences([[1, 2], [1, 2, 3]]), 5, 2, 0, negatives=True)

@@ -160,6 +160,7 @@ def test_the_losses_start_where_chance_is():
         ("ce", math.log(data.n_items)),
         ("gbce", (1 - 0.75 * (1 - 3 / (data.n_items - 1)) + 3) * math.log(2)),  # β, and 3 negatives
         ("sampled-softmax", math.log(4)),
+        ("bpr-max", math.log(2)),
     ):
         network, p = make(data, objective=loss)
         p["items"][...] = 0

@@ -41,6 +41,18 @@ def test_sampled_softmax_by_loops(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def test_bpr_max_by_loops(rng):
+    batch, h, E = drawn(rng)
+
+    def each(z, others):
+        s = [math.exp(r) / sum(map(math.exp, others)) for r in others]
+        wins = sum(w / (1 + math.exp(r - z)) for w, r in zip(s, others, strict=True))
+        return -math.log(wins) + 0.3 * sum(w * r * r for w, r in zip(s, others, strict=True))
+
+    found = OBJECTIVES["bpr-max"].forward(h, E, batch, n_negatives=K, regularisation=0.3)[0]
+    np.testing.assert_allclose(found, by_loops(each, h, E, batch), rtol=1e-12)
+
+
 @pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
 def test_gbce_by_loops(t, rng):
     """The paper's β, term by term."""
@@ -76,7 +88,7 @@ def test_more_negatives_than_items_are_a_whole_sample(rng):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", ["gbce", "sampled-softmax"])
+@pytest.mark.parametrize("name", ["gbce", "sampled-softmax", "bpr-max"])
 def test_large_scores_stay_finite_in_float32(name, rng):
     batch, h, E = drawn(rng, np.float32)
     part = SASRecNetwork(n_items=12, objective=name, n_negatives=K).loss_options
@@ -108,7 +120,11 @@ def test_options_of_a_loss_are_its_own():
         ({"loss": "gbce", "calibration": 1.5}, "calibration is 1.5, expected 0 to 1"),
         ({"loss": "gbce", "n_negatives": 0}, "n_negatives is 0, expected at least 1"),
         ({"loss": "sampled-softmax", "calibration": 0.5}, "calibration is 0.5, an option of loss gbce; loss is samp"),
-        ({"n_negatives": 4}, "n_negatives is 4, an option of loss gbce or sampled-softmax; loss is bce"),
+        ({"n_negatives": 4}, "n_negatives is 4, an option of loss gbce or sampled-softmax or bpr-max; loss is bce"),
+        ({"loss": "gbce", "in_batch": 0.5}, "in_batch is 0.5, an option of loss sampled-softmax or bpr-max; loss is"),
+        ({"loss": "bpr-max", "in_batch": 1.5}, "in_batch is 1.5, expected 0 to 1"),
+        ({"loss": "bpr-max", "popularity_power": -1}, "popularity_power is -1, expected at least 0"),
+        ({"loss": "bpr-max", "regularisation": -1}, "regularisation is -1, expected at least 0"),
         ({"loss": "sampled"}, "did you mean sampled-softmax?"),
     ):
         with pytest.raises(ValueError, match=says.replace("?", r"\?")):

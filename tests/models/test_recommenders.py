@@ -6,10 +6,11 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
-from tinyattn.models import EASE, MODELS, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
+from tinyattn.models import EASE, MODELS, GRU4Rec, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 from tinyattn.models.recommenders import ease
 from tinyattn.options import options_of
 from tinyattn.training import Workers
+from tinyattn.tree import flatten
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -413,6 +414,17 @@ class Frame:
 
     def __getitem__(self, name):
         return self.table[name]
+
+
+def test_negatives_from_the_batch_whatever_the_workers():
+    """A slice lacks the batch's other rows; the items of theirs that its own need are there."""
+    split = leave_one_out(TINY.generate())
+    options = SMALL | {"epochs": 25, "batch_size": 20, "lr": 1e-2, "loss": "bpr-max", "n_negatives": 8, "in_batch": 0.5}
+    models = [GRU4Rec(**options | {"workers": n}).fit(split, progress=False) for n in (1, 3)]
+    np.testing.assert_array_equal(*(flatten(m.parameters, np.float32)[0] for m in models))
+    assert models[0].evaluate(split)["ndcg@10"] > 1.3 * Popularity().fit(split).evaluate(split)["ndcg@10"]
+    with pytest.raises(ValueError, match="a batch of one user has no other users to take negatives from"):
+        GRU4Rec(loss="bpr-max", in_batch=1.0, batch_size=1).fit(SEQUENCES)
 
 
 def test_fit_takes_what_people_have():

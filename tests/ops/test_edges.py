@@ -37,6 +37,9 @@ def test_no_tokens_at_all():
     assert ops.bce_with_logits(normal(0), normal(0)) == 0
     assert ops.cross_entropy_backward(1.0, normal(0, 3), np.zeros(0, int)).shape == (0, 3)
     assert ops.bce_with_logits_backward(1.0, normal(0), normal(0)).shape == (0,)
+    assert ops.bpr_max(normal(0), normal(0, 3)) == 0
+    with pytest.raises(ValueError, match=r"negatives is \(2, 0\), expected at least one"):
+        ops.bpr_max(normal(2), normal(2, 0))
 
 
 def test_tokens_without_width():
@@ -86,6 +89,8 @@ def test_weights_that_are_all_zero_give_zero_loss_and_gradient():
     assert not ops.cross_entropy_backward(1.0, z, t, w).any()
     assert ops.bce_with_logits(z[0], np.ones(4), np.zeros(4)) == 0
     assert not ops.bce_with_logits_backward(1.0, z[0], np.ones(4), np.zeros(4)).any()
+    assert ops.bpr_max(z[:, 0], z, w) == 0
+    assert not any(d.any() for d in ops.bpr_max_backward(1.0, z[:, 0], z, w))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -223,6 +228,7 @@ def test_numpy_scalars_do_not_widen_float32():
         ops.cross_entropy_backward(half, x, targets),
         ops.bce_with_logits_backward(half, x, np.ones_like(x)),
         ops.bce_with_logits_backward(half, x, np.ones_like(x), np.ones_like(x)),
+        *ops.bpr_max_backward(half, x[:, 0], x, np.ones_like(x[:, 0]), half),
     )
     for array in (out, weights, *gradients, y, x_hat, rstd, *others):
         assert array.dtype == np.float32

@@ -37,7 +37,7 @@ def test_slices_are_of_equal_work():
 
 
 @pytest.mark.parametrize(("form", "loss"), [*itertools.product(["pre", "sasrec"], ["bce", "ce"]), ("ligr", "gbce"),
-                                            ("pre", "sampled-softmax")])  # fmt: skip
+                                            ("pre", "sampled-softmax"), ("pre", "bpr-max")])  # fmt: skip
 def test_slices_add_up_to_the_batch(loss, form):
     """The divisor is the whole batch's: slices pass their share, and gradients equal the full batch's to rounding.
 

@@ -171,6 +171,25 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
     return loss / total if total else 0.0
 
 
+def bpr_max(positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0) -> float:
+    """log σ alone is computed around 0; -log Σ sσ is then a sum of exponentials."""
+    total = loss = 0.0
+    for at in np.ndindex(positive.shape):
+        w = 1.0 if weights is None else float(weights[at])
+        r, s = negatives[at], softmax(negatives[at])
+        top = max(r)
+        log_total = top + math.log(sum(math.exp(x - top) for x in r))
+        logs = []
+        for x in r:
+            gap = positive[at] - x
+            logs.append(x - log_total - (math.log1p(math.exp(-gap)) if gap > 0 else math.log1p(math.exp(gap)) - gap))
+        high = max(logs)
+        loss -= w * (high + math.log(sum(math.exp(x - high) for x in logs)))
+        loss += w * regularisation * sum(s[j] * r[j] ** 2 for j in range(len(r)))
+        total += w
+    return loss / total if total else 0.0
+
+
 def bce_with_logits(z: Array, targets: Array, weights: Array | None = None) -> float:
     total = loss = 0.0
     for place in np.ndindex(z.shape):

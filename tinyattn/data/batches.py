@@ -100,7 +100,13 @@ class Sampler:
     items that the user never had in training (Kang & McAuley 2018, section III-E). With `shared`, so many of them are
     drawn a user, with replacement, and stand at all positions of the row: of one each the draws alone would take longer
     than the step, and scores of shared ones are a product of two matrices.
-    Raises ValueError where no user has two training items, or where negatives are wanted and a user has had all items.
+
+    Of the shared ones, the part `in_batch` is drawn from the targets of the batch's other users (Hidasi et al. 2016):
+    in a slice the others are not there, so their items travel with the row. The rest come from the catalogue, in
+    proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item that nobody had counts
+    as had once.
+    Raises ValueError where no user has two training items, where negatives are wanted and a user has had all items, and
+    where a batch has a single user and negatives are wanted from its others.
     """
 
     train: Interactions
@@ -109,8 +115,11 @@ class Sampler:
     seed: int
     negatives: bool
     shared: int = 0
+    in_batch: float = 0.0
+    popularity_power: float = 0.0
     _users: np.ndarray = field(init=False, repr=False)     # users with an input and a target
     _seen: Seen | None = field(init=False, repr=False)     # where negatives are wanted
+    _below: np.ndarray | None = field(init=False, repr=False)    # (n_items,): the chance of an item up to this one
 
     def __post_init__(self) -> None:
         train = self.train
@@ -123,7 +132,13 @@ class Sampler:
             raise ValueError(
                 f"user {name} has had all {train.n_items} items: there is no negative to draw; train with loss ce"
             )
+        if self.in_batch and min(self.batch_size, len(users)) < 2:
+            raise ValueError(
+                f"a batch of one user has no other users to take negatives from: in_batch is {self.in_batch}, "
+                f"batch_size {self.batch_size}, and {len(users)} have two training interactions"
+            )
         object.__setattr__(self, "_users", users)
+        object.__setattr__(self, "_below", _cumulative(train, self.popularity_power) if self.popularity_power else None)
         object.__setattr__(self, "_seen", seen)
 
     @property
@@ -150,9 +165,29 @@ class Sampler:
             return inputs
         rng = generator(self.seed, Stream.NEGATIVES, step)
         if self.shared:
-            drawn = self._seen.draw_unseen(rng, np.repeat(users, self.shared))
-            return inputs._replace(shared=drawn.reshape(-1, 1, self.shared))
+            return inputs._replace(shared=self._draw_shared(rng, users, targets)[:, None])
         rows, columns = np.nonzero(targets)
         negatives = np.zeros_like(targets)
         negatives[rows, columns] = self._seen.draw_unseen(rng, users[rows])
         return inputs._replace(negatives=negatives)
+
+    def _draw_shared(self, rng: np.random.Generator, users: np.ndarray, targets: np.ndarray) -> np.ndarray:
+        """(B, shared) items that the user of the row never had: so none is a target of the row."""
+        assert self._seen
+        below, n = self._below, round(self.in_batch * self.shared)
+        popular = None if below is None else lambda size: np.searchsorted(below, rng.random(size), side="right") + 1
+        drawn = self._seen.draw_unseen(rng, np.repeat(users, self.shared - n), popular).reshape(len(users), -1)
+        if not n:
+            return drawn
+        pool = targets[targets != 0]
+        if self._seen.any_without(users, np.unique(pool)):               # to whom the batch offers nothing new
+            pool = np.concatenate([pool, np.arange(1, self.train.n_items + 1)])
+        others = self._seen.draw_unseen(rng, np.repeat(users, n), lambda size: rng.choice(pool, size))
+        return np.concatenate([drawn, others.reshape(len(users), n)], axis=1)
+
+
+def _cumulative(train: Interactions, power: float) -> np.ndarray:
+    """(n_items,): the chance of drawing an item up to this one, in proportion to popularity to this power."""
+    counts = np.bincount(train.flat, minlength=train.n_items + 1)[1:]
+    below = np.cumsum(np.maximum(counts, 1) ** power)
+    return below / below[-1]

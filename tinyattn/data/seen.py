@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from .interactions import Interactions
@@ -17,19 +19,27 @@ class Seen:
         self.counts = np.bincount(self._keys // self._size, minlength=data.n_users)     # distinct items a user
 
     def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
-        """Has the user had the item? Boolean, entry by entry; `users` and `items` have the same shape."""
+        """Has the user had the item? Boolean, entry by entry; `users` and `items` broadcast."""
         keys = users * self._size + items
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return self._keys[place] == keys
 
-    def draw_unseen(self, rng: np.random.Generator, users: np.ndarray) -> np.ndarray:
-        """For each entry of `users` an item that this user has not had, uniformly, by rejection sampling.
+    def any_without(self, users: np.ndarray, items: np.ndarray) -> bool:
+        """Is there one among `users` who has had all of `items`, which are distinct?"""
+        may = users[self.counts[users] >= len(items)]                # few: the others cannot have had so many
+        return bool(np.any(np.all(self.has(may[:, None], items), axis=1)))
 
-        Every user must have an item left; otherwise this never ends.
+    def draw_unseen(
+        self, rng: np.random.Generator, users: np.ndarray, draw: Callable[[int], np.ndarray] | None = None
+    ) -> np.ndarray:
+        """For each entry of `users` an item that this user has not had, by rejection sampling.
+
+        `draw` gives so many items; None is uniform over the catalogue. Every user must have an item left among those
+        that it gives; otherwise this never ends.
         """
         drawn = np.zeros(users.shape, dtype=np.int64)
         places = np.arange(len(users))
         while len(places):
-            drawn[places] = rng.integers(1, self._size, size=len(places))
+            drawn[places] = draw(len(places)) if draw else rng.integers(1, self._size, size=len(places))
             places = places[self.has(users[places], drawn[places])]
         return drawn

@@ -29,8 +29,8 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "one sampled negative a position, both apart (bce) or their difference (bpr); cross-entropy "
-        "over all items (ce); or, with many negatives, gSASRec's calibrated loss or a softmax over the sample",
+        "bce", "one sampled negative a position, both apart (bce) or their difference (bpr); cross-entropy over all "
+        "items (ce); or, with many negatives, gSASRec's calibrated loss, a softmax over the sample, GRU4Rec's BPR-max",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
@@ -104,8 +104,12 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
-        negatives = OBJECTIVES[self.loss].negatives
-        return Sampler(data, self.maxlen, self.batch_size, self.seed, negatives, self.n_negatives or 0)
+        return Sampler(*self.sampling(data))
+
+    def sampling(self, data: Interactions) -> tuple[Any, ...]:
+        """What a `Sampler` of this model's batches is given. An option of another loss is None."""
+        drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
+        return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)

@@ -16,6 +16,8 @@ from ..data import Batch
 from ..ops import (
     bce_with_logits,
     bce_with_logits_backward,
+    bpr_max,
+    bpr_max_backward,
     cross_entropy,
     cross_entropy_backward,
     embedding,
@@ -163,12 +165,14 @@ def gbce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) ->
     return _sampled_scores_backward(bce_with_logits_backward(total * dloss, *given), h, E, batch, read)
 
 
-def sampled_softmax(h: Array, E: Array, batch: Batch, *, n_negatives: int) -> tuple[Any, Any]:
+def sampled_softmax(h: Array, E: Array, batch: Batch, **_: Any) -> tuple[Any, Any]:
     """-log softmax([h·E[target], h·E[negative] ...])[0] over the k negatives of the row, mean over real positions.
 
     Cross-entropy over the target and a sample (Jean et al. 2015; Klenitskiy & Vasilev 2023 for SASRec). Negatives are
-    items that the user never had, so that none is a target of its row, and none has to be masked. They are uniform:
-    the correction -log q is the same number for each candidate, which a softmax does not notice, and is left out.
+    items that the user never had, so that none is a target of its row, and none has to be masked. Where they are
+    uniform, the correction -log q is the same number for each candidate, which a softmax does not notice. Where they
+    are drawn by popularity or from the batch, it is left out all the same, as in GRU4Rec: scores then say how much
+    likelier an item is here than its popularity has it.
     """
     z, read = _sampled_scores(h, E, batch)
     targets = get_xp(h).zeros(z.shape[:-1], dtype=batch.targets.dtype)
@@ -180,6 +184,24 @@ def sampled_softmax_backward(dloss: float, h: Array, E: Array, batch: Batch, sav
     """The mirror of `sampled_softmax`: back through cross-entropy, then through the scores."""
     read, *given = saved
     return _sampled_scores_backward(cross_entropy_backward(dloss, *given), h, E, batch, read)
+
+
+def bpr_max_of_sample(h: Array, E: Array, batch: Batch, *, regularisation: float, **_: Any) -> tuple[Any, Any]:
+    """-log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ² over the k negatives of the row, mean over real positions; see `bpr_max`.
+
+    Scores are dot products. The published code puts an ELU on them, and adds a bias of the item.
+    """
+    z, read = _sampled_scores(h, E, batch)
+    given = z[..., 0], z[..., 1:], batch.weight.astype(z.dtype), regularisation
+    return bpr_max(*given), (read, *given)
+
+
+def bpr_max_of_sample_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
+    """The mirror of `bpr_max_of_sample`: back through the loss, then through the scores."""
+    read, *given = saved
+    dpositive, dnegatives = bpr_max_backward(dloss, *given)
+    dz = get_xp(h).concatenate([dpositive[..., None], dnegatives], axis=-1)
+    return _sampled_scores_backward(dz, h, E, batch, read)
 
 
 @dataclass(kw_only=True)
@@ -207,6 +229,29 @@ class Calibrated(Sampled):
     )  # fmt: skip
 
 
+@dataclass(kw_only=True)
+class Drawn(Sampled):
+    """Options of losses that ask nothing of where negatives come from."""
+
+    in_batch: float = option(
+        0.0, "the part of the negatives that is taken from what other users of the batch had next, 0 to 1; the rest "
+        "come from the catalogue", at_least=0, at_most=1, group="training",
+    )  # fmt: skip
+    popularity_power: float = option(
+        0.0, "from the catalogue items are drawn in proportion to popularity to this power: 0 is uniform", at_least=0,
+        group="training",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
+class Regularised(Drawn):
+    """Options of `bpr_max_of_sample`."""
+
+    regularisation: float = option(
+        1.0, "λ: how strongly scores of negatives are kept near 0", at_least=0, group="training"
+    )
+
+
 class Objective(NamedTuple):
     """A way to train on next items: a new one is two functions and one line in OBJECTIVES."""
 
@@ -221,7 +266,8 @@ OBJECTIVES = {
     "bpr": Objective(bpr, bpr_backward, negatives=True),
     "ce": Objective(ce, ce_backward, negatives=False),
     "gbce": Objective(gbce, gbce_backward, negatives=True, options=Calibrated),
-    "sampled-softmax": Objective(sampled_softmax, sampled_softmax_backward, negatives=True, options=Sampled),
+    "sampled-softmax": Objective(sampled_softmax, sampled_softmax_backward, negatives=True, options=Drawn),
+    "bpr-max": Objective(bpr_max_of_sample, bpr_max_of_sample_backward, negatives=True, options=Regularised),
 }
 LOSS_OPTIONS = {name: objective.options for name, objective in OBJECTIVES.items()}
 LossOptions: Any = part_options(loss=LOSS_OPTIONS)      # what an objective declares, for models to inherit

@@ -45,6 +45,8 @@ from .linear import linear, linear_backward
 from .losses import (
     bce_with_logits,
     bce_with_logits_backward,
+    bpr_max,
+    bpr_max_backward,
     cross_entropy,
     cross_entropy_backward,
     sigmoid,
@@ -89,6 +91,8 @@ __all__ = [
     "bce_with_logits_backward",
     "block_sparse_attention",
     "block_sparse_attention_backward",
+    "bpr_max",
+    "bpr_max_backward",
     "bucket_bias",
     "bucket_bias_backward",
     "causal_mask",

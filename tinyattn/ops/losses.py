@@ -20,8 +20,7 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp = get_xp(logits)
-    row_max = xp.max(logits, axis=-1, keepdims=True)
-    log_sum = xp.log(xp.sum(xp.exp(logits - row_max), axis=-1)) + row_max[..., 0]
+    log_sum = _log_sum_exp(xp, logits)
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return _weighted_mean(xp, log_sum - chosen, weights)
 
@@ -60,6 +59,58 @@ def bce_with_logits_backward(dloss: float, z: Array, targets: Array, weights: Ar
     """
     expect("... ... ...", z=z, targets=targets, weights=weights)
     return (sigmoid(z) - targets) * _shares(dloss, targets, z, weights)
+
+
+def bpr_max(
+    positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0
+) -> Array:
+    """The weighted mean of -log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ², with s = softmax(r).
+
+    r⁺ is the score of what should win, r are the scores of negatives, and s says which of them are near winning: the
+    target has to beat those, and λ = `regularisation` keeps them near 0 (Hidasi & Karatzoglou 2018, equations 10, 11).
+    log Σ sσ is log Σ exp a - log Σ exp r, with a = r + log σ(r⁺ - r): no product of two small numbers is ever formed,
+    and no constant has to keep the logarithm from 0. With one negative and λ = 0 it is BPR.
+    Shapes: positive (...), negatives (..., k), weights (...) or None for all 1 -> a scalar in nats.
+    Raises ValueError for shapes that do not fit and for k = 0, TypeError for dtypes.
+    """
+    expect("... ...k ...", positive=positive, negatives=negatives, weights=weights)
+    if not negatives.shape[-1]:
+        raise ValueError(f"bpr_max: negatives is {negatives.shape}, expected at least one negative")
+    xp = get_xp(positive)
+    each = _log_sum_exp(xp, negatives) - _log_sum_exp(xp, _joint(xp, positive, negatives))
+    each += regularisation * xp.sum(softmax(negatives) * negatives * negatives, axis=-1)
+    return _weighted_mean(xp, each, weights)
+
+
+def bpr_max_backward(
+    dloss: float, positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0
+) -> tuple[Array, Array]:
+    """dr⁺ = -Σⱼ qⱼ (1 - σⱼ) and drⱼ = sⱼ - qⱼ σⱼ + λ sⱼ (rⱼ² + 2 rⱼ - Σᵢ sᵢ rᵢ²), times dloss · w / Σw.
+
+    Here σⱼ = σ(r⁺ - rⱼ) and q = softmax(a): each negative's part of Σ sσ. log Σ exp has the gradients s by r and q by
+    a; aⱼ has σⱼ by rⱼ and 1 - σⱼ by r⁺. sⱼ rⱼ² has 2 sⱼ rⱼ by rⱼ, and through the softmax sⱼ (rⱼ² - Σ s r²).
+    Shapes: dloss a number, the rest as in the forward -> dpositive (...), dnegatives (..., k).
+    """
+    expect("... ...k ...", positive=positive, negatives=negatives, weights=weights)
+    xp = get_xp(positive)
+    s, q = softmax(negatives), softmax(_joint(xp, positive, negatives))
+    wins, squares = sigmoid(positive[..., None] - negatives), negatives * negatives
+    dnegatives = s - q * wins
+    dnegatives += regularisation * s * (squares + 2 * negatives - xp.sum(s * squares, axis=-1, keepdims=True))
+    shares = _shares(dloss, positive, positive, weights)
+    return -shares * xp.sum(q * (1 - wins), axis=-1), shares[..., None] * dnegatives
+
+
+def _joint(xp: Any, positive: Array, negatives: Array) -> Array:
+    """a = r + log σ(r⁺ - r). Shapes: (...), (..., k) -> (..., k)."""
+    behind = negatives - positive[..., None]
+    return negatives - xp.maximum(behind, 0) - xp.log1p(xp.exp(-xp.abs(behind)))
+
+
+def _log_sum_exp(xp: Any, x: Array) -> Array:
+    """log Σ exp x over the last axis, around its largest. Shapes: (..., k) -> (...)."""
+    top = xp.max(x, axis=-1, keepdims=True)
+    return xp.log(xp.sum(xp.exp(x - top), axis=-1)) + top[..., 0]
 
 
 def sigmoid(z: Array) -> Array:

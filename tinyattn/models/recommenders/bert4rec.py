@@ -209,6 +209,4 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
-        negatives = OBJECTIVES[self.loss].negatives
-        common = (data, self.maxlen, self.batch_size, self.seed, negatives, self.n_negatives or 0)
-        return ClozeSampler(*common, rho=self.rho, mask_last=self.mask_last)
+        return ClozeSampler(*self.sampling(data), rho=self.rho, mask_last=self.mask_last)

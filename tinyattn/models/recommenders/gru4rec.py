@@ -1,7 +1,20 @@
-"""GRU4Rec in its basic form: item embeddings, gated recurrent units, tied scores (Hidasi et al. 2016).
+"""GRU4Rec: item embeddings, gated recurrent units, tied scores (Hidasi et al. 2016; Hidasi & Karatzoglou 2018).
 
-What it leaves out of the paper: session-parallel mini-batches, and negatives from the same batch. It is trained as
-SASRec is here, on the same batches and losses, so that the two differ in what mixes tokens and in nothing else.
+It reads the same batches as SASRec and is trained for the same losses, so that the two differ in what mixes tokens and
+in nothing else. The papers' own training is a choice among these losses:
+
+    GRU4Rec(loss="bpr-max", in_batch=1.0)                                # the other users' next items as negatives
+    GRU4Rec(loss="sampled-softmax", in_batch=0.1, popularity_power=0.5)  # and further ones, by popularity
+
+Session-parallel mini-batches are the papers' way to lay out histories on a device: each of B lanes reads one history
+item by item, a lane whose history ends takes the next one with its state reset, and what the other lanes have next is
+negative. Here a step reads B histories from their beginning, as far back as `maxlen`, and shorter ones wait for nobody,
+as slices are cut by length. That is the same objective: a state starts at 0 with its history; each position's target is
+held against targets of other users, which come as often as they are popular. Three things differ. Gradients reach
+`maxlen` items back, where the papers' stop at one, since a lane's state is carried over from step to step as a number.
+The batch of a step depends on the step alone, so that a run can be resumed and split among workers. And negatives are
+drawn from the next items of the other users at all places, for all of a user's positions at once, not at the same place
+only; those that the user has had are left out.
 """
 
 from __future__ import annotations
