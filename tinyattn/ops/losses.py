@@ -78,7 +78,7 @@ def bpr_max(
         raise ValueError(f"bpr_max: negatives is {negatives.shape}, expected at least one negative")
     xp = get_xp(positive)
     each = _log_sum_exp(xp, negatives) - _log_sum_exp(xp, _joint(xp, positive, negatives))
-    each += regularisation * xp.sum(softmax(negatives) * negatives * negatives, axis=-1)
+    each += float(regularisation) * xp.sum(softmax(negatives) * negatives * negatives, axis=-1)
     return _weighted_mean(xp, each, weights)
 
 
@@ -96,7 +96,7 @@ def bpr_max_backward(
     s, q = softmax(negatives), softmax(_joint(xp, positive, negatives))
     wins, squares = sigmoid(positive[..., None] - negatives), negatives * negatives
     dnegatives = s - q * wins
-    dnegatives += regularisation * s * (squares + 2 * negatives - xp.sum(s * squares, axis=-1, keepdims=True))
+    dnegatives += float(regularisation) * s * (squares + 2 * negatives - xp.sum(s * squares, axis=-1, keepdims=True))
     shares = _shares(dloss, positive, positive, weights)
     return -shares * xp.sum(q * (1 - wins), axis=-1), shares[..., None] * dnegatives
 

@@ -28,7 +28,7 @@ def max_pool1d(x: Array, width: int) -> tuple[Array, Array]:
 
 
 def max_pool1d_backward(dy: Array, x: Array, winners: Array, width: int) -> Array:
-    """dx_s = Σ_j dy_{s - j} where j won there.
+    """dx_s = Σ_j dy_{s - j} over the windows that position s won.
 
     A maximum is one of the numbers it was taken of, and moves as that one does; the others receive nothing.
     Shapes: dy and winners (..., n - width + 1, d), x (..., n, d) -> dx like x.

@@ -35,8 +35,9 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
 def additive_attention_backward(
     dout: Array, q: Array, k: Array, v: Array, w: Array, weights: Array, causal: bool = True
 ) -> tuple[Array, Array, Array, Array]:
-    """Gradients of `additive_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dw like q, k, v, w.
+    """dq_i = Σ_j du_ij, and dk_j = Σ_i du_ij, with du_ij = da_ij σ_ij (1 - σ_ij) ⊙ w, and da_ij = dout_i · v_j.
 
+    Shapes: as in `additive_attention`, and dout like out -> dq, dk, dv, dw like q, k, v, w.
     out = weights v gives dv and the gradient of the weights, a_ij. Let t = tanh((q_i + k_j) / 2), so that
     σ = (1 + t) / 2 and σ' = σ (1 - σ) = (1 - t²) / 4. Then w receives Σ da_ij (1 + t) / 2, and the sum q_i + k_j
     da_ij w ⊙ (1 - t²) / 4, which goes to both of its parts.
