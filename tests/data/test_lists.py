@@ -16,7 +16,7 @@ from tinyattn.data import DataError, read_ids, read_names
         b'movieId,title,genres\n7,"Seven, or so",Drama\n8,Caf\xc3\xa9,War\n',
         b'item_id;name\r\n7;"Seven, or so"\r\n\r\n8;Caf\xc3\xa9\r\n',
         b"\xef\xbb\xbfitem_id:token\tname:token_seq\n 7 \t Seven, or so \n8\tCaf\xc3\xa9",
-        gzip.compress(b"7\tSeven, or so\n8\tCaf\xc3\xa9\n7\tSeven, or so\n"),
+        gzip.compress(b"7\tSeven, or so\n8\tCaf\xc3\xa9\n7\tSeven, or so\n", mtime=0),
     ],
     ids=["tab", "movies.dat", "u.item", "movies.csv", "semicolon, CRLF", "RecBole, BOM", "gzip, twice the same"],
 )
@@ -47,7 +47,7 @@ def test_names_are_cut_where_there_is_little_room_and_ids_never(tmp_path):
         (b"7\tSeven\n8\n", "line 2 is '8': expected an id and a name"),
         (b"7,A\n7,B\n", "line 2: item 7 is 'B', and was 'A' before"),
         (b"7\t\0\n", "not text"),
-        (gzip.compress(b"7\tSeven\n" * 99)[:30], "not a whole gzip file"),
+        (gzip.compress(b"7\tSeven\n" * 99, mtime=0)[:30], "not a whole gzip file"),
     ],
 )
 def test_bad_names_are_named(content, message, tmp_path):
