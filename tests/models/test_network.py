@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.models.worlds import few_negatives, uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Sampler, pad
@@ -48,6 +49,7 @@ def batch_of(data, network):
 # What bce and ce do with the tables, the losses on shared negatives do as well: one form of the block will do for them.
 GRADIENTS = [(form, loss, options) for form, loss, options in itertools.product(BLOCK_FORMS, OBJECTIVES, OPTIONS)
              if not few_negatives(loss) or (form, options) == ("pre", "plain")]  # fmt: skip
+GRADIENTS = covering(GRADIENTS, 2)
 
 
 @pytest.mark.parametrize(("form", "loss", "options"), GRADIENTS)

@@ -11,6 +11,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.worlds import few_negatives, uneven
@@ -56,17 +57,6 @@ def suits(mechanism, position, form):
 
 EVERY = [three for three in itertools.product(MECHANISMS, PLACES, BLOCK_FORMS) if suits(*three)]
 PARTS = list(itertools.product(NORMS, FEED_FORWARDS, (2, 1)))    # the last: heads of keys and values
-
-
-def covering(cases, strength):
-    """As few of the cases as have every entry (strength 1), or every pair of entries (2), that any of them has."""
-    has = {case: set(itertools.combinations(enumerate(case), strength)) for case in cases}
-    left = set().union(*has.values())
-    found = []
-    while left:
-        found.append(max(cases, key=lambda case: len(has[case] & left)))
-        left -= has[found[-1]]
-    return found
 
 
 def marks(case):
@@ -126,11 +116,10 @@ def batch(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_gradients(case, device):
+def test_gradients(case):
     network, p = make(case)
-    for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
-        report = gradcheck_model(network, p, batch(case), key=key, entries=2)  # and one direction through all of them
-        assert report, f"\n{report}"
+    report = gradcheck_model(network, p, batch(case), key=3, entries=2)  # and one direction through all of them
+    assert report, f"\n{report}"
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -281,7 +270,10 @@ def mixers():
 @pytest.mark.parametrize("mixer", mixers(), ids=str)
 @pytest.mark.parametrize("form", BLOCK_FORMS)
 def test_every_mixer_in_every_form(mixer, form, rng, device):
-    """Gradients, and one row a sequence as `forward` has it; or a refusal that names both."""
+    """Gradients, and one row a sequence as `forward` has it; or a refusal that names both.
+
+    Networks check the gradients of every mechanism in every form.
+    """
     if BLOCK_FORMS[form].gives_memory and not mixer.takes_memory:
         with pytest.raises(ValueError, match=f"block form {form} .* mixer {mixer.name}"):
             Block(mixer=mixer, form=form)
@@ -289,7 +281,7 @@ def test_every_mixer_in_every_form(mixer, form, rng, device):
     block = Block(mixer=mixer, form=form)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), block.init(rng, 6))
     x, at = rng.standard_normal((3, 5, 6)), np.array([4, 0, 2])
-    if device == "cpu":  # elsewhere the numbers are the same ones, and whole networks are checked
+    if device == "cpu" and mixer.name != "attention":  # elsewhere the numbers are the same ones
         assert gradcheck_layer(block.forward, block.backward, p, x, mask=Mask(causal=True))
     y, _ = block.forward(p, x, mask=Mask(causal=True))
     row, _ = block.forward(p, x, mask=Mask(causal=True), at=at)

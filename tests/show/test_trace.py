@@ -1,6 +1,7 @@
 """A trace shows what was computed, under the names it has in the source, and changes nothing of it."""
 
 import functools
+import itertools
 import linecache
 import sys
 import threading
@@ -9,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.layers.forms import FORMS, made_of
 from tests.models.worlds import few_negatives, uneven
 from tests.strict import StrictArray, strict
@@ -575,9 +577,9 @@ def small(network, **options):
     return net, noisy(net.init(np.random.default_rng(0))), Sampler(uneven(), 6, 5, 0, True).batch(0)
 
 
-@pytest.mark.parametrize("engine", [False, True])
-@pytest.mark.parametrize("form", BLOCK_FORMS)
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize(
+    ("mechanism", "form", "engine"), covering(list(itertools.product(MECHANISMS, BLOCK_FORMS, [False, True])), 2)
+)
 def test_attention_weights_go_by_their_name_in_every_model(mechanism, form, engine):
     options = {"mechanism": mechanism, "block_form": form, "heads": 2, "dropout": 0.0, "objective": "ce"}
     options |= {"window": 3} if mechanism == "window" else {}
