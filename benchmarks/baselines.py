@@ -86,7 +86,7 @@ def main() -> None:
         split = leave_one_out(read(path))
         candidates = {"uni100": draw_candidates(split, "uni100")}
         for model in (Popularity(), Markov()):
-            found = evaluate(model.fit(split).score, split, ks=(5, 10), sampled=candidates)
+            found = evaluate(model.fit(split), split, ks=(5, 10), sampled=candidates)
             values = [round(found[protocol][metric], 5) for protocol, metric in METRICS]
             result["rows"].setdefault(name, {})[model.name] = values
             print(name, model.name, values)

@@ -1,10 +1,13 @@
 """How long does full ranking take? Scores of all items for all users: tinyattn beside PyTorch, the same weights.
 
     python benchmarks/ranking.py [--data DIR] [--rounds 9] [--contenders tinyattn,torch-padded]
+    python benchmarks/ranking.py --large [--users 100000] [--items 200000] [--rounds 3]
 
 6,040 users with the histories of ML-1M's lengths, at most 200 items each, and 3,416 items. DIR holds ml-1m.txt.gz, of
 which only the lengths are read; without it, lengths are drawn from a distribution of the same mean and median. Every
 contender must first give the library's scores in float64. Writes benchmarks/results/ranking.json and .md.
+
+With --large: all ranks and metrics of many users over many items, generated, beside the matrix product alone.
 """
 
 from __future__ import annotations
@@ -25,16 +28,19 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.machine import RESULTS, describe, write_readme
-from benchmarks.peers import THREADS
+from benchmarks.peers import THREADS, large
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
 from benchmarks.training_step import ML_1M, POPULARITY, SEED, Lengths, without_repeats
+from tinyattn.data import Interactions, leave_one_out
 from tinyattn.models import SASRecNetwork
 from tinyattn.tree import tree_map
 
 RESULT, PAGE = RESULTS / "ranking.json", RESULTS / "ranking.md"
 CONTENDERS = {"tinyattn": "numpy", "torch-padded": "torch", "torch-buckets": "torch"}  # name: the package it needs
 NETWORK = SASRecNetwork(n_items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2)
+LARGE = {"product": "the matrix product alone", "tinyattn": "SASRec", "popularity": "popularity", "markov": "Markov"}
+LARGE_GOAL = 2  # times the matrix product alone, at most
 GOAL = {"must": 3, "good": 6, "moonshot": 10}  # times as fast as torch-padded
 
 
@@ -72,6 +78,44 @@ def measure(network: SASRecNetwork, histories: list[np.ndarray], names: list[str
     }
 
 
+def measure_large(users: int, items: int, rounds: int) -> dict[str, Any]:
+    """Histories of 5 to 25 items, drawn by popularity; d 50, newest 50 items."""
+    rng, network = np.random.default_rng(SEED), SASRecNetwork(n_items=items, maxlen=50, dim=50, blocks=2)
+    lengths = rng.integers(5, 26, users)
+    cumulated = np.cumsum(1 / np.arange(1, items + 1) ** POPULARITY)
+    flat = 1 + np.searchsorted(cumulated, cumulated[-1] * rng.random(int(lengths.sum())))
+    flat[:items] = rng.permutation(np.arange(1, items + 1))[: len(flat)]  # every item occurs
+    owner = np.repeat(np.arange(users), lengths)
+    split = leave_one_out(Interactions.of(np.stack([owner, rng.permutation(flat)], axis=1)))
+    with tempfile.TemporaryDirectory() as folder:
+        large.write(Path(folder), network, parameters(network), split)
+        checked = check(list(LARGE), Path(folder), "large")
+        refuse(checked)
+        found = in_rounds(list(LARGE), Path(folder), rounds, SEED, "large")
+    return {"users": users, "items": items, "rounds": rounds, "contenders": found, "machine": describe()}
+
+
+def large_table(result: dict[str, Any]) -> list[str]:
+    """What a ranking of many users over many items takes."""
+    contenders = result["contenders"]
+    lines = [
+        "",
+        f"All metrics of {result['users']:,} users over {result['items']:,} items, generated; d 50:",
+        "",
+        "| | s | times the product | (10 to 90 %) | peak MB |",
+        "|---|---|---|---|---|",
+    ]
+    for name, found in contenders.items():
+        times = np.divide(found["seconds"], contenders["product"]["seconds"])
+        low, middle, high = np.percentile(times, [10, 50, 90])
+        seconds = float(np.median(found["seconds"]))
+        cells = f"{middle:.2f} | {low:.2f} to {high:.2f}"
+        lines.append(f"| {LARGE[name]} | {seconds:.1f} | {cells} | {found['peak']:.0f} |")
+    value = float(np.median(np.divide(contenders["tinyattn"]["seconds"], contenders["product"]["seconds"])))
+    said = "reached" if value <= LARGE_GOAL else "**missed**"
+    return [*lines, "", f"Goal: at most {LARGE_GOAL} times the product alone. Found: {value:.2f}, {said}."]
+
+
 def ratios(result: dict[str, Any], name: str) -> np.ndarray:
     """The contender's time over tinyattn's, round by round."""
     contenders = result["contenders"]
@@ -97,7 +141,7 @@ def table(result: dict[str, Any]) -> str:
         title = f"**{name}**" if name == "tinyattn" else name
         users = f"{result['users'] / seconds:,.0f}"
         lines.append(f"| {title} | {seconds:.3f} | {users} | {' | '.join(cells)} | {found['peak']:.0f} |")
-    return "\n".join([*lines, "", verdict(result)])
+    return "\n".join([*lines, "", verdict(result), *(large_table(result["large"]) if "large" in result else [])])
 
 
 def page(result: dict[str, Any]) -> str:
@@ -144,28 +188,44 @@ nobody's time.
 """
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of ml-1m.txt.gz")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    asked = parser.parse_args()
-    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
-    if unknown:
-        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
-    if asked.rounds < 1:
-        parser.error(f"{asked.rounds} rounds: expected at least 1")
+def measure_small(asked: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
+    """What the contenders that are installed take; of what was found `before` the large part stays."""
     names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
     missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
     for name in missing:
         tell(f"{name}: {CONTENDERS[name]} is not installed, not measured")
-    result = measure(
+    found = measure(
         NETWORK, draw(NETWORK, ML_1M, asked.data), [n for n in names if n not in missing], asked.rounds
     ) | {
         "machine": describe(),
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
         "options": {"rounds": asked.rounds, "lengths": "drawn" if asked.data is None else "real", "missing": missing},
     }
+    return found | ({"large": before["large"]} if "large" in before else {})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of ml-1m.txt.gz")
+    parser.add_argument("--rounds", type=int, default=None, help="default: 9, with --large 3")
+    parser.add_argument("--large", action="store_true", help="many users over many items; the rest of the page stays")
+    parser.add_argument("--users", type=int, default=100_000, help="with --large")
+    parser.add_argument("--items", type=int, default=200_000, help="with --large")
+    parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
+    asked = parser.parse_args()
+    asked.rounds = (3 if asked.large else 9) if asked.rounds is None else asked.rounds
+    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
+    if unknown:
+        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    before = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if asked.large:
+        if min(asked.users, asked.items) < 100:
+            parser.error(f"{asked.users} users and {asked.items} items: expected at least 100 of each")
+        result = before | {"large": measure_large(asked.users, asked.items, asked.rounds)}
+    else:
+        result = measure_small(asked, before)
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))

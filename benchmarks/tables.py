@@ -84,7 +84,7 @@ def main(table: Table) -> None:
     baselines = result.setdefault("baselines", {})
     for name, make in BASELINES.items():
         if name not in baselines:
-            baselines[name] = _measured(make().fit(split).score, split, candidates)
+            baselines[name] = _measured(make().fit(split), split, candidates)
             _write(table, result)
     for key, configuration in table.configurations.items():
         if options.only is not None and key not in options.only:
@@ -123,12 +123,12 @@ def _finished(run: RunFolder, configuration: Configuration, seed: int, split: Sp
         "best epoch": int(max(rows, key=lambda row: float(row[2]))[0]),
         "tokens per second": statistics.median(float(row[4]) for row in rows),
         "machine": describe(),
-        **_measured(model.score, split, candidates),
+        **_measured(model, split, candidates),
     }
 
 
-def _measured(score: Any, split: Split, candidates: Any) -> dict[str, dict[str, float]]:
-    found = evaluate(score, split, ks=(5, 10), sampled=candidates)
+def _measured(model: Any, split: Split, candidates: Any) -> dict[str, dict[str, float]]:
+    found = evaluate(model, split, ks=(5, 10), sampled=candidates)
     return {protocol: {name: round(value, 5) for name, value in row.items()} for protocol, row in found.items()}
 
 

@@ -12,6 +12,14 @@ def rng():
     return np.random.default_rng(0)
 
 
+@pytest.fixture
+def torch():
+    """PyTorch where it is installed, in one thread: another would wait in a loop on the core of another test."""
+    found = pytest.importorskip("torch")
+    found.set_num_threads(1)
+    return found
+
+
 def pytest_xdist_auto_num_workers(config):
     """A whole run has a process for each core; what the command line names runs in one, where a debugger works."""
     return 0 if config.args_source is config.ArgsSource.ARGS else None  # None: xdist counts the cores

@@ -88,6 +88,19 @@ def test_evaluate_prints_the_same_table(finished, capsys):
     assert "NDCG@5" in capsys.readouterr().out
 
 
+def test_validation_on_a_sample_is_said_and_part_of_the_run(data, tmp_path, capsys):
+    run = ["train", str(data), *SMALL, "--epochs", "1", "--out", str(tmp_path / "run")]
+    assert main([*run, "--valid-users", "7"]) == 0
+    assert "validated on 7 users, drawn by seed 0; measured on all" in capsys.readouterr().out
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    assert "validated on 7 users" in capsys.readouterr().out
+    refuses(capsys, [*run, "--valid-users", "8"], "was made with --valid-users 7, not 8")
+    run[-1] = str(tmp_path / "other")
+    refuses(capsys, [*run, "--valid-users", "999999"], "999,999 users were asked for, but only")
+    assert not (tmp_path / "other").exists()
+    refuses(capsys, [*run, "--valid-users", "0"], "valid_users is 0, expected at least 1")
+
+
 def test_evaluate_on_other_data_with_the_same_items(finished, tmp_path, capsys):
     other = tmp_path / "other.txt"
     other.write_text("x s1e1\nx s1e2\nx s1e3\nx s2e1\n")
@@ -141,14 +154,19 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
-        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr"),
+        (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
-        (["--model", "oracle"], "model is 'oracle', expected one of sasrec, gru4rec, popularity, markov, cosine"),
+        (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
+        (["--model", "bert4rec", "--rho", "1"], "rho is 1.0, expected above 0 and below 1"),
+        (["--model", "caser", "--window", "0"], "window is 0, expected at least 1"),
         (["--model", "markov", "--no-last-norm"], "--no-last-norm is no option of model markov, but of sasrec"),
-        (["--model", "markov", "--order", "3"], "order is 3, expected 1 to 2"),
+        (["--model", "markov", "--order", "0"], "order is 0, expected at least 1"),
+        (["--model", "ease", "--l2", "-1"], "l2 is -1.0, expected a positive, finite number"),
+        (["--model", "fism", "--alpha", "2"], "alpha is 2.0, expected 0 to 1"),
+        (["--model", "fossil", "--order", "0"], "order is 0, expected at least 1"),
         (["--depth", "3"], "unrecognized arguments: --depth 3"),
         (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
         (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
@@ -204,9 +222,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--heads", "2", "--kv-heads", "1"], ["attention.png", "metrics.png", "training.png"]),
         (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
+        (["--model", "mf"], ["metrics.png", "training.png"]),
+        (["--model", "fism"], ["metrics.png", "training.png"]),
+        (["--model", "fpmc"], ["metrics.png", "training.png"]),
+        (["--model", "fossil"], ["metrics.png", "training.png"]),
+        (["--model", "narm", "--loss", "ce"], ["metrics.png", "training.png"]),
+        (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
+        (["--model", "bert4rec", "--rho", "0.4"], ["metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),
+        (["--model", "ease"], ["metrics.png"]),
     ],
     ids=lambda x: "-".join(x).replace("--", "") if x[0].startswith("--") else "",
 )
@@ -255,7 +281,7 @@ def test_a_models_help_shows_its_own_options(model, capsys):
     said = capsys.readouterr().out
     for declared in options_of(MODELS[model]):
         assert declared.flag in said
-    assert ("--heads" in said) == (model == "sasrec")
+    assert ("--heads" in said) == (model in ("sasrec", "bert4rec"))
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):
@@ -524,6 +550,9 @@ def test_help_reads_well(capsys):
         ["evaluate", "--help"],
         ["recommend", "--help"],
         ["show", "--help"],
+        ["similar", "--help"],
+        ["compare", "--help"],
+        ["explain", "--help"],
     ):
         with pytest.raises(SystemExit) as stop:
             main(arguments)

@@ -19,7 +19,7 @@ from tinyattn import backend, cli, layers, ops
 from tinyattn.check import adapters
 from tinyattn.check.specs import SPECS
 from tinyattn.check.subject import Subject
-from tinyattn.data import Sampler, cut, leave_one_out
+from tinyattn.data import ClozeSampler, Sampler, cut, leave_one_out
 from tinyattn.models import MODELS, NeuralRecommender, Recommender, SASRec, SASRecNetwork, neural
 from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import keep_mask
@@ -314,7 +314,8 @@ def test_a_whole_training_waits_only_where_it_reports(epochs, checkpoint, tmp_pa
 
 
 def test_one_transfer_carries_a_whole_batch():
-    batch = Sampler(uneven(), 4, 7, 0, True).batch(0)
+    batch = ClozeSampler(uneven(), 4, 7, 0, True, rho=0.4, mask_last=0.1).batch(0)
+    batch = batch._replace(shared=batch.ids[:, None])  # every field is there
     COUNTS.clear()
     there = batch.to(strict)
     assert COUNTS["transfers"] == 1
@@ -325,7 +326,7 @@ def test_one_transfer_carries_a_whole_batch():
             np.testing.assert_array_equal(theirs.get(), mine)
     assert there.map(lambda x: x.get()).negatives is not None
     bare = Sampler(uneven(), 4, 7, 0, False).batch(0).to(strict)
-    assert bare.negatives is None
+    assert bare.negatives is bare.asked is None
 
 
 def test_arrays_of_every_size_travel_together():

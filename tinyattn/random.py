@@ -26,6 +26,9 @@ class Stream(IntEnum):
     CANDIDATES = 5
     FEATURES = 6
     BLOCKS = 7
+    CLOZE = 8
+    VALIDATION = 9
+    BOOTSTRAP = 10
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

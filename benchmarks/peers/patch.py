@@ -36,22 +36,32 @@ class Patch:
 
     def put(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
         """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows" or "training.plan.plan"."""
-        owner, last = _owner(name)
-        original = inspect.getattr_static(owner, last)
-        static = isinstance(original, staticmethod)
-        new = make(original.__func__ if static else original)
+        self.put_all({name: make})
 
+    def put_all(self, makers: dict[str, Callable[[Any], Callable[..., Any]]]) -> None:
+        """`put` of every name, in one search of the modules."""
+        of_modules = []
+        for name, make in makers.items():
+            owner, last = _owner(name)
+            original = inspect.getattr_static(owner, last)
+            static = isinstance(original, staticmethod)
+            new = make(original.__func__ if static else original)
+            counted = self._counting(name, new)
+            self._counted.append((counted, new))
+            if inspect.isclass(owner):
+                self._set(owner, last, staticmethod(counted) if static else counted)
+            else:
+                of_modules.append((original, counted))
+        self._everywhere(of_modules)
+
+    def _counting(self, name: str, new: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(new)
         def counted(*args: Any, **how: Any) -> Any:
             self.called[name] += 1
             return new(*args, **how)
 
         self.called[name] = 0
-        if inspect.isclass(owner):
-            self._set(owner, last, staticmethod(counted) if static else counted)
-        else:
-            self._everywhere(original, counted)
-        self._counted.append((counted, new))
+        return counted
 
     def constant(self, name: str, value: Any, read_by: str) -> None:
         """Give the constant `name` another value. The function `read_by` of the same module reads it when called."""
@@ -72,27 +82,35 @@ class Patch:
 
     def stop_counting(self) -> None:
         """Leave the new functions themselves in place: from here on nothing is in anybody's time."""
-        for counted, new in self._counted:
-            self._everywhere(counted, new)
+        self._everywhere(self._counted)
         self._counted = []
 
-    def _everywhere(self, old: Any, new: Any) -> None:
-        """Replace `old` in every module, class and table of the reach."""
+    def _everywhere(self, pairs: list[tuple[Any, Any]]) -> None:
+        """Replace, of each pair, the first by the second in every module, class and table of the reach."""
+        instead = {id(old): new for old, new in pairs}
         modules = [m for name, m in list(sys.modules.items()) if f"{name}.".startswith(tuple(f"{r}." for r in REACH))]
         for module in modules:
             for name, found in list(vars(module).items()):
-                if found is old:
-                    self._set(module, name, new)
-                elif inspect.isclass(found) and found.__module__ == module.__name__:
-                    for inner, method in list(vars(found).items()):
-                        if method is old or (isinstance(method, staticmethod) and method.__func__ is old):
-                            self._set(found, inner, staticmethod(new) if isinstance(method, staticmethod) else new)
-                elif type(found) is dict:  # a table of variants, such as BLOCKS
-                    for key, entry in list(found.items()):
-                        if entry is old:
-                            self._item(found, key, new)
-                        elif isinstance(entry, tuple) and hasattr(entry, "_make") and any(x is old for x in entry):
-                            self._item(found, key, entry._make(new if x is old else x for x in entry))
+                if id(found) in instead:
+                    self._set(module, name, instead[id(found)])
+                elif isinstance(found, type) and found.__module__ == module.__name__:
+                    self._in_class(found, instead)
+                elif type(found) is dict and name != "__builtins__":  # a table of variants, such as BLOCKS
+                    self._in_table(found, instead)
+
+    def _in_class(self, owner: type, instead: dict[int, Any]) -> None:
+        for name, method in list(vars(owner).items()):
+            static = isinstance(method, staticmethod)
+            old = method.__func__ if static else method
+            if id(old) in instead:
+                self._set(owner, name, staticmethod(instead[id(old)]) if static else instead[id(old)])
+
+    def _in_table(self, table: dict[Any, Any], instead: dict[int, Any]) -> None:
+        for key, entry in list(table.items()):
+            if id(entry) in instead:
+                self._item(table, key, instead[id(entry)])
+            elif isinstance(entry, tuple) and hasattr(entry, "_make") and any(id(x) in instead for x in entry):
+                self._item(table, key, entry._make(instead.get(id(x), x) for x in entry))
 
     def _set(self, owner: Any, name: str, value: Any) -> None:
         self._undo.append((setattr, owner, name, inspect.getattr_static(owner, name)))

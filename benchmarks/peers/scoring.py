@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.peers import THREADS, child
 from tinyattn.data import pad
-from tinyattn.evaluation.protocol import _SCORES_AT_ONCE
+from tinyattn.evaluation.lazy import SCORES_AT_ONCE
 from tinyattn.models import SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
@@ -40,7 +40,7 @@ class TinyAttn:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
                             dropout=network.dropout, workers=THREADS)  # fmt: skip
         self.model.network, self.model.parameters = network, weights
-        at_once = max(1, _SCORES_AT_ONCE // (network.n_items + 1))
+        at_once = max(1, SCORES_AT_ONCE // (network.n_items + 1))
         self.parts = np.array_split(np.arange(len(histories)), -(-len(histories) // at_once))
         self.histories, self.order = histories, np.arange(len(histories))
         self.about: dict[str, Any] = {"users at once": max(map(len, self.parts))}

@@ -38,6 +38,8 @@ def torch_peer():
     import torch
     from torch.nn import functional as F
 
+    torch.set_num_threads(1)  # as the fixture `torch` does
+
     def tensor(x):
         return torch.tensor(np.array(x, order="C")) if isinstance(x, np.ndarray) else x
 

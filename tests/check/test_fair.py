@@ -266,9 +266,7 @@ def test_no_convention_and_no_form_hides_a_bug(kind, mine):
     assert report.verdict == "wrong", report
 
 
-def test_under_no_grad_there_is_no_backward():
-    torch = pytest.importorskip("torch")
-
+def test_under_no_grad_there_is_no_backward(torch):
     @torch.no_grad()
     def softmax(s):
         return torch.softmax(s, -1)

@@ -14,23 +14,19 @@ KINDS = ["softmax", "layer_norm", "rms_norm", "linear", "gelu", "relu", "cross_e
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_torch_has_is_right_by_its_name_alone(kind):
-    pytest.importorskip("torch")
-    report = check_in_process(pytest.importorskip("torch.nn.functional"), kind, examples=6)
+def test_what_torch_has_is_right_by_its_name_alone(kind, torch):
+    report = check_in_process(torch.nn.functional, kind, examples=6)
     assert report.verdict in ("right", "contract"), report
     assert not any("_backward" in name for name in report.lacks)
     assert any(f.outcome == "holds" and f.stage == "gradients" for f in report.findings)
 
 
-def test_attention_of_torch_and_its_masks():
-    functional = pytest.importorskip("torch.nn.functional")
-    report = check_in_process(functional.scaled_dot_product_attention, "attention", examples=6)
+def test_attention_of_torch_and_its_masks(torch):
+    report = check_in_process(torch.nn.functional.scaled_dot_product_attention, "attention", examples=6)
     assert report.verdict in ("right", "contract"), report
 
 
-def test_a_wrong_function_of_tensors_is_found_through_autograd():
-    torch = pytest.importorskip("torch")
-
+def test_a_wrong_function_of_tensors_is_found_through_autograd(torch):
     def softmax(s):
         e = torch.exp(s - s.max())
         return e / e.sum(-1, keepdim=True)
@@ -40,9 +36,7 @@ def test_a_wrong_function_of_tensors_is_found_through_autograd():
     assert report.failures[0].property == "rows_far_apart"
 
 
-def test_a_module_of_torch_is_called_with_tensors():
-    torch = pytest.importorskip("torch")
-
+def test_a_module_of_torch_is_called_with_tensors(torch):
     class Model(torch.nn.Module):
         dim = 4
 
@@ -53,8 +47,7 @@ def test_a_module_of_torch_is_called_with_tensors():
     assert not check_in_process(torch.nn.Softmax(1), "softmax", examples=10)
 
 
-def test_a_string_of_the_command_line_names_a_function_of_torch():
-    pytest.importorskip("torch")
+def test_a_string_of_the_command_line_names_a_function_of_torch(torch):
     assert check_implementation("torch.nn.functional:gelu", "gelu", examples=4)
 
 
@@ -63,8 +56,7 @@ def test_functions_of_jax():
     assert check_in_process(jax.nn.gelu, "gelu", examples=4)
 
 
-def test_an_adapter_of_arrays_stays_one_where_torch_is_loaded():
-    pytest.importorskip("torch")
+def test_an_adapter_of_arrays_stays_one_where_torch_is_loaded(torch):
     op = subject_of(ops, SPECS["softmax"])
     assert op.forward is ops.softmax
 

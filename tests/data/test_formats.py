@@ -157,7 +157,7 @@ def test_pieces_that_cut_lines_anywhere_give_the_same(tmp_path, monkeypatch, rng
     whole = read(path)
     module = importlib.import_module("tinyattn.data.read")
     for size in (1, 7, 64, 1000):
-        monkeypatch.setattr(module._pieces, "__defaults__", (size,))
+        monkeypatch.setattr(module.pieces, "__defaults__", (size,))
         assert read(path).fingerprint() == whole.fingerprint()
 
 

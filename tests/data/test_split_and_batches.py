@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, uneven
-from tinyattn.data import Interactions, Sampler, SeriesWorld, Vocabulary, leave_one_out, pad
+from tinyattn.data import Interactions, Sampler, SeriesWorld, Vocabulary, by_time, leave_one_out, pad
 
 
 def test_leave_one_out_by_hand():
@@ -193,3 +193,56 @@ class TestWorld:
     def test_what_cannot_be_generated_is_refused(self):
         with pytest.raises(ValueError, match="longest < 16"):
             SeriesWorld(series=4, episodes=4, longest=16)
+
+
+def timed(rows):
+    users, items, times = (np.array(column) for column in zip(*rows, strict=True))
+    return Interactions.from_columns(users, items, times)
+
+
+def test_a_split_by_time_by_hand():
+    """The moment is time 7: users 1 and 4 have both sides, user 2 nothing later, user 3 one earlier, user 5 none."""
+    rows = [(1, 10, 1), (1, 11, 4), (1, 12, 9), (1, 13, 10), (2, 11, 2), (2, 12, 7), (3, 13, 3), (3, 14, 8)]
+    rows += [(4, 15, 5), (4, 10, 6), (4, 16, 8)]
+    data = timed([*rows, (5, 17, 9)])
+    split = by_time(data, share=7 / 12)
+    ids = lambda numbers: [0 if n == 0 else data.items.ids[n - 1] for n in numbers]  # noqa: E731
+    assert ids(split.test) == [12, 0, 0, 16, 0]  # user 1's first after it, not the last
+    assert ids(split.valid) == [11, 0, 0, 10, 0]
+    assert [ids(split.train.sequence(u)) for u in range(5)] == [[10], [11, 12], [13], [15], []]
+    assert split.evaluated.tolist() == [0, 3]
+    assert [ids(h) for h in split.histories(split.evaluated, "test")] == [[10, 11], [15, 10]]
+    assert [ids(h) for h in split.histories(split.evaluated, "valid")] == [[10], [15]]
+    assert split.data.n_users == 5
+    assert split.data.n_items == data.n_items
+
+
+def test_nothing_after_the_moment_is_trained_on(rng):
+    rows = [(u, i, t) for u, i, t in zip(*(rng.integers(0, n, 600) for n in (40, 30, 500)), strict=True)]
+    data = timed(rows)
+    split = by_time(data)
+    times = np.sort(data.times)
+    moment = times[539]  # 540 of 600 do not come after it, ties apart
+    assert np.mean(data.times <= moment) >= 0.9
+    later = {(u, i) for u, i, t in rows if t > moment}
+    n_late = sum(t > moment for _, _, t in rows)
+    assert len(split.train) == 600 - n_late - len(split.evaluated)
+    for u in split.evaluated.tolist():
+        user = data.users.ids[u]
+        test = data.items.ids[split.test[u] - 1]
+        assert (user, test) in later
+        mine = sorted((t for v, _, t in rows if v == user))
+        assert len(split.data.sequence(u)) == sum(t <= moment for t in mine) + 1
+    assert len(split.data.times) == len(split.data)
+
+
+def test_a_split_by_time_needs_times_and_users_on_both_sides():
+    with pytest.raises(ValueError, match="needs times, and these interactions have none"):
+        by_time(uneven())
+    with pytest.raises(ValueError, match="none of the 2 users has 2 interactions up to time 3 and 1 after it"):
+        by_time(timed([(1, 1, 1), (1, 2, 2), (1, 3, 3), (2, 1, 4)]), share=0.75)
+
+
+def test_the_k_core_keeps_the_times():
+    data = timed([(1, 1, 5), (1, 2, 6), (2, 1, 7), (2, 2, 8), (2, 9, 7), (3, 1, 1)]).k_core(2)
+    assert data.times.tolist() == [5, 6, 7, 8]

@@ -68,16 +68,15 @@ def test_a_scorer_that_knows_nothing_gets_chance_under_every_protocol():
     assert all(row["hr@10"] == 0 for row in found.values())  # everybody ranks in the middle
 
 
-def test_chunks_of_users_are_weighed_by_their_number(monkeypatch):
+def test_users_are_ranked_a_few_at_a_time_and_averaged_together(monkeypatch):
     import importlib
 
     table = np.random.default_rng(5).random((81, 241))
     whole = evaluate(lambda histories, users: table[users], SPLIT)
-    module = importlib.import_module("tinyattn.evaluation.protocol")
-    monkeypatch.setattr(module, "_SCORES_AT_ONCE", 33 * 241)  # 80 users in chunks of 27, 27 and 26
+    monkeypatch.setattr(importlib.import_module("tinyattn.evaluation.lazy"), "SCORES_AT_ONCE", 7 * 241)
+    monkeypatch.setattr(importlib.import_module("tinyattn.evaluation.protocol"), "USERS_AT_ONCE", 33)
     chunked = evaluate(lambda histories, users: table[users], SPLIT)
-    for name, value in whole["full"].items():
-        np.testing.assert_allclose(chunked["full"][name], value, rtol=1e-12)
+    assert chunked == whole
 
 
 def test_users_are_known_to_the_model_by_its_own_numbers():

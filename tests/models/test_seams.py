@@ -1,17 +1,19 @@
-"""Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together: what each must
-hold to whatever it meets.
+"""Every mechanism, position scheme, mixer, block form, norm and feed-forward network there is, together, and every
+model's network: what each must hold to whatever it meets.
 
 A new entry of one of the tables is tested here by being there.
 """
 
 import itertools
 import tracemalloc
+from dataclasses import fields
 
 import numpy as np
 import pytest
 
+from tests.devices import On
 from tests.models.schemes import SCHEMES
-from tests.models.worlds import uneven
+from tests.models.worlds import few_negatives, uneven
 from tinyattn.check import gradcheck_layer, gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
 from tinyattn.layers import (
@@ -26,7 +28,8 @@ from tinyattn.layers import (
 )
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.mechanisms.full import LONG
-from tinyattn.models import GRU4RecNetwork, SASRecNetwork
+from tinyattn.models import MODELS, Caser, SASRecNetwork
+from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, learner, train
@@ -34,6 +37,7 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 DATA = uneven(users=9, items=12, longest=9)
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
+FEW = SMALL | {"layers": 2, "nh": 2, "nv": 2}    # a recommender is given those that it has
 PLACES = list(POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
@@ -75,42 +79,78 @@ PAIRS = covering(ALL, 2)
 ENTRIES = covering(PAIRS, 1)
 THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
-         for case in dict.fromkeys(PAIRS + THREES)] + [pytest.param(("gru4rec",), id="gru4rec")]  # fmt: skip
+         for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
+NETWORKS = {name: model.Network for name, model in MODELS.items() if hasattr(model, "Network")}
+TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
+CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
+ORDERED = [case for case in CASES if len(case.values[0]) > 1 or NETWORKS[case.id].causal]
 
 
 @pytest.fixture(autouse=True)
 def everywhere(device, monkeypatch):
     """Every test here runs on every device there is, and the schemes for tests are in the table."""
+    for name, cls in list(NETWORKS.items()):
+        monkeypatch.setitem(NETWORKS, name, On(device).of(cls))
     for name, scheme in SCHEMES.items():
         monkeypatch.setitem(POSITIONS, name, scheme)
 
 
-def make(case, dropout=0.3, dtype=np.float64):
-    if case == ("gru4rec",):
-        options = {name: value for name, value in SMALL.items() if name not in ("heads", "eps", "blocks")}
-        network = GRU4RecNetwork(**options, layers=2, dropout=dropout)
+def estimator(case, **more):
+    """A small one, with those of the options that it has."""
+    cls = MODELS[case[0]]
+    has, more = {f.name for f in fields(cls)}, more | ({"window": 3} if cls is Caser else {})
+    return cls(**{name: value for name, value in (FEW | more).items() if name in has})
+
+
+def make(case, dropout=0.3, dtype=np.float64, **more):
+    if len(case) == 1:
+        network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
         names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
         network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
-    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape) * (a != 0 if a.ndim == 2 else 1), p)
+    p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+    for name in p.keys() & TABLES:
+        p[name][0] = 0  # padding, and a user of whom nothing is known
     return network, flatten(p, dtype)[1]
 
 
-def batch():
-    return Sampler(DATA, 6, DATA.n_users, 0, True).batch(0)
+def sampler(case, size):
+    """Its own batches, of so many users."""
+    return estimator(case, batch_size=size).sampler(DATA) if len(case) == 1 else Sampler(DATA, 6, size, 0, True)
+
+
+def batch(case):
+    return sampler(case, DATA.n_users).batch(0)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_gradients(case, device):
     network, p = make(case)
     for key in (3, None) if device == "cpu" else (3,):  # evaluation has no calls of its own
-        report = gradcheck_model(network, p, batch(), key=key, entries=6 if device == "cpu" else 2)
+        report = gradcheck_model(network, p, batch(case), key=key, entries=2)  # and one direction through all of them
         assert report, f"\n{report}"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_every_network_with_every_objective(name, objective, device):
+    """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
+    more = {"loss": objective, **few_negatives(objective)}
+    network, p = make((name,), **more)
+    given = estimator((name,), batch_size=3, **more).sampler(DATA).batch(0)
+    report = gradcheck_model(network, p, given, key=3, entries=2)
+    assert report, f"\n{report}"
+    _, cache = network.loss(p, given)
+    total = tree_map(np.zeros_like, p)
+    add_to(total, network.loss_backward(p, 1.0, cache))
+    for table, ids in network.rows_read(given).items():
+        if table in p:
+            assert set(np.flatnonzero(np.any(total[table] != 0, axis=1))) <= set(ids.tolist()), table
+
+
+@pytest.mark.parametrize("case", ORDERED)
 def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(case):
     network, p = make(case, dropout=0.0)
     history = np.array([3, 1, 4, 5, 9, 2])
@@ -119,11 +159,15 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
         other = history.copy()
         other[t] = 8
         moved = np.abs(network.forward(p, pad([other], 6))[0] - h)[0].max(axis=1)
+        dh = np.zeros_like(h)
+        dh[:, t] = np.linspace(1, 2, h.shape[-1])
+        dx, _ = network.backward(p, dh, cache)
+        if dx is None:  # the history is not read
+            assert not moved.any()
+            continue
+        dx = np.abs(dx)[0].max(axis=1)
         assert np.all(moved[:t] == 0)
         assert moved[t] > 1e-9
-        dh = np.zeros_like(h)
-        dh[:, t] = np.linspace(1, 2, 8)
-        dx = np.abs(network.backward(p, dh, cache)[0])[0].max(axis=1)
         assert np.all(dx[t + 1 :] == 0)
         assert dx[t] > 1e-9
 
@@ -132,12 +176,13 @@ def test_the_past_does_not_move_by_a_bit_and_no_gradient_comes_from_the_future(c
 def test_what_padding_holds_moves_nothing(case):
     network, p = make(case, dropout=0.0)
     rng, found = np.random.default_rng(1), []
-    given = batch()
-    padding = given.targets == 0
-    assert padding.any()
-    noise = {name: np.where(padding, rng.integers(1, DATA.n_items, padding.shape), getattr(given, name))
-             for name in ("ids", "targets", "negatives")}  # fmt: skip
-    for each in (given, given._replace(slots=np.where(padding, 0, given.slots), **noise)):
+    given = batch(case)
+    noise = {name: np.where(x == 0, rng.integers(1, DATA.n_items, x.shape), x)
+             for name in ("ids", "targets", "negatives")[0 if network.causal else 1 :]
+             if (x := getattr(given, name)) is not None}  # fmt: skip
+    assert (given.ids == 0).any()
+    slots = np.where(given.ids == 0, 0, given.slots)
+    for each in (given, given._replace(slots=slots, **noise)):
         value, cache = network.loss(p, each)
         total = tree_map(np.zeros_like, p)
         add_to(total, network.loss_backward(p, 1.0, cache))
@@ -152,11 +197,11 @@ def test_scoring_is_the_forward_at_the_last_position(case):
     """Histories of all lengths in one batch, and each alone: what is ranked is what was trained."""
     network, p = make(case, dropout=0.0)
     histories = [np.arange(1, n + 1) for n in (6, 1, 3, 5)]
-    together = pad(histories, 6)
+    together = network.asking(pad(histories, 6))
     h, _ = network.forward(p, together)
-    state = network.last_state(p, together)
-    for row, history in enumerate(histories):
-        np.testing.assert_allclose(state[row], h[row, len(history) - 1], rtol=0, atol=1e-12)
+    state = network.last_state(p, pad(histories, 6))
+    for row, (history, last) in enumerate(zip(histories, np.sum(together.ids != 0, axis=1) - 1, strict=True)):
+        np.testing.assert_allclose(state[row], h[row, last], rtol=0, atol=1e-12)
         np.testing.assert_allclose(network.last_state(p, pad([history], 6))[0], state[row], rtol=0, atol=1e-12)
 
 
@@ -165,10 +210,10 @@ def test_slices_add_up_to_the_batch(case):
     """With dropout: a row's masks depend on whose it is, not on the slice that it stands in."""
     network, p = make(case)
     found = []
-    for parts in ([batch()], batch().slices(9)):
+    for parts in ([batch(case)], batch(case).slices(9)):
         total, loss = tree_map(np.zeros_like, p), 0.0
         for part in parts:
-            share = part.total / batch().total
+            share = part.total / batch(case).total
             value, cache = network.loss(p, part, MaskKeys(generator(0, Stream.DROPOUT, 3), part.rows))
             loss += share * value
             add_to(total, network.loss_backward(p, share, cache))
@@ -220,7 +265,8 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
     network, _ = make(case)
     monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
-    runs = [train(network, Sampler(DATA, 6, 4, 0, True), Settings(epochs=2), workers=n, progress=False) for n in (1, 3)]
+    given, settings = sampler(case, 4), Settings(epochs=1)
+    runs = [train(network, given, settings, workers=n, progress=False) for n in (1, 3)]
     for (_, mine), (_, theirs) in zip(*(leaves(p) for p, _ in runs), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 

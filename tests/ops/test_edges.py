@@ -142,6 +142,12 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
         (lambda: ops.batch_norm(normal(3, 4), np.ones(4), np.ones(4), var=np.ones(4)), ValueError,
          "batch_norm: mean is None, expected mean and var or neither"),
         (lambda: ops.batch_norm(normal(3, 4), np.ones(4), np.ones(4), mean=np.ones(4)), ValueError, "var is None"),
+        (lambda: ops.max_pool1d(normal(3, 4), 0), ValueError, "width is 0, expected 1 to 3, the number of tokens"),
+        (lambda: ops.max_pool1d(normal(3, 4), 4), ValueError, "max_pool1d: width is 4, expected 1 to 3"),
+        (lambda: ops.additive_attention(normal(3, 4), normal(3, 4), normal(3, 2), normal(2)), ValueError,
+         r"additive_attention: w has shape \(2,\), expected \(d\) with d = 4"),
+        (lambda: ops.additive_attention(normal(3, 4), normal(2, 4), normal(2, 2), normal(4)), ValueError,
+         "additive_attention: k has shape"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):

@@ -229,6 +229,13 @@ def test_sum_rows_of_a_table_that_16_bits_cannot_number(rng):
         np.testing.assert_allclose(total, values[ids == i].sum(axis=0), rtol=0, atol=1e-15)
 
 
+def test_gelu_of_many_numbers_is_that_of_a_few():
+    """The host makes Φ in tiles."""
+    x = np.linspace(-7, 7, 40_000).reshape(2, -1).astype(np.float32)
+    parts = [ops.gelu(x[:, begin : begin + 5000]) for begin in range(0, 20_000, 5000)]
+    np.testing.assert_array_equal(ops.gelu(x), np.concatenate(parts, axis=1))
+
+
 def test_erf_is_good_to_the_last_bits():
     import math
 

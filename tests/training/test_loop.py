@@ -42,7 +42,7 @@ def spread(p):
 
 
 def timeless(history):
-    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in history]
+    return [{k: v for k, v in row.items() if k not in ("seconds", "tokens_per_second")} for row in history]
 
 
 class Stops:

@@ -7,6 +7,7 @@ towards the front of every sequence; a seeded NumPy generator gives the same cas
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ class CaseDrawer:
         return weights
 
 
+def copied(case: dict[str, Any]) -> dict[str, Any]:
+    """The case in new memory."""
+    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
+
+
 def strategy(
     case: Callable[[CaseDrawer], dict[str, Any]], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
 ) -> Any:
@@ -80,6 +86,14 @@ def strategy(
 
     @st.composite
     def cases(draw: Any) -> dict[str, Any]:
-        return case(CaseDrawer(lambda options: draw(st.sampled_from(options)), leads, wide))
+        return case(CaseDrawer(lambda options: options[draw(_place_in(len(options)))], leads, wide))
 
     return cases()
+
+
+@cache
+def _place_in(length: int) -> Any:
+    """A strategy that draws an index; made once for each length, since making one takes longer than drawing."""
+    from hypothesis import strategies as st
+
+    return st.sampled_from(range(length))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .cases import copied
 from .property import (
     EMPTY_BATCHES,
     Property,
@@ -62,7 +63,7 @@ def _shapes(states: Any, spec: Spec, f: str) -> None:
         gravity="contract",
     )
     def inputs_unchanged(op: Subject, **case: Any) -> None:
-        before = _copied(case)
+        before = copied(case)
         op.outputs(**case)
         for name, x in _arrays(before).items():
             untouched(case[name], x, f"the {name} that was given")
@@ -204,7 +205,7 @@ def _gradients(states: Any, spec: Spec, f: str) -> None:
     )
     def backward_inputs_unchanged(op: Subject, **case: Any) -> None:
         given = op.prepared(case, upstream(spec, case))
-        kept = _copied(given)
+        kept = copied(given)
         returned = op.backward(given)
         for name, x in _arrays(kept).items():
             untouched(given[name], x, f"the {name} that the backward was given")
@@ -436,10 +437,6 @@ def _nothing_of(spec: Spec, case: dict[str, Any]) -> bool:
 
 def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: x for name, x in case.items() if isinstance(x, np.ndarray)}
-
-
-def _copied(case: dict[str, Any]) -> dict[str, Any]:
-    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}
 
 
 def _wide(x: Any) -> Any:

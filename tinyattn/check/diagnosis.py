@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import CaseDrawer
+from .cases import CaseDrawer, copied
 from .forms import with_batch
 from .isolation import TooLongError, alarm
 from .observing import observe_call
@@ -114,7 +114,7 @@ def _fails_alike(shown: Trial, op: Subject, bugs: frozenset[str], same: str) -> 
     mine = shown.violation
     try:
         with np.errstate(all="ignore"):
-            shown.prop.holds(zoo, **_copies(shown.case))
+            shown.prop.holds(zoo, **copied(shown.case))
     except Violation as violation:
         if not same or mine is None:
             return True
@@ -138,10 +138,6 @@ def _same_value(a: Any, b: Any) -> bool:
     return same_numbers(x, y)
 
 
-def _copies(case: dict[str, Any]) -> dict[str, Any]:
-    return {n: x.copy() if isinstance(x, np.ndarray) else x for n, x in case.items()}
-
-
 def _case(op: Subject, i: int) -> dict[str, Any]:
     """Case i of the battery, as `op` takes it."""
     case = op.fit(battery(op.spec.name)[i])
@@ -159,25 +155,29 @@ class _Match:
     wrong: list[int]
     aspect: int
 
-    def explained(self, bugs: frozenset[str]) -> int:
+    def explained(self, bugs: frozenset[str], enough: float = ENOUGH) -> int:
         """On how many of the wrong cases these bugs give the same results; 0 if they do not explain the implementation.
 
-        They must agree on every right case. On a few wrong ones they may contradict: at extremes, where
-        the same mistake written in two ways gives different numbers, or where a second mistake shows.
+        They must agree on every right case, and on a share `enough` of the wrong ones. On a few wrong ones they may
+        contradict: at extremes, where the same mistake written in two ways gives different numbers, or where a second
+        mistake shows.
         """
-        count, contradicted = len(self.wrong), 0
-        agreed = 0
+        count = len(self.wrong)
+        agreed = missed = contradicted = 0
         for i in [*self.wrong, *(i for i in self.seen if i not in self.wrong)]:
             theirs = _zoo_run(bugs, self.op, i)
             verdict = _compare(self.seen[i], theirs, self.truth[i], self.aspect)
             if i in self.wrong:
                 agreed += verdict == AGREE
+                missed += verdict != AGREE
                 contradicted += verdict == CONTRADICT
             if contradicted > SLACK * count or (verdict != AGREE and i not in self.wrong):
                 return 0
+            if count - missed < enough * count:
+                return 0  # whatever the cases left may show
             if any(_compare(self.seen[i], theirs, self.truth[i], a) == CONTRADICT for a in range(self.aspect)):
                 return 0  # it would have shown in an earlier aspect
-        return agreed if agreed >= ENOUGH * count else 0
+        return agreed
 
 
 def _matching(match: _Match, until: float) -> Diagnosis:
@@ -193,7 +193,7 @@ def _matching(match: _Match, until: float) -> Diagnosis:
     for pair in itertools.combinations(moving, 2):
         if time.monotonic() > until:
             break
-        if match.explained(frozenset(b.name for b in pair)) == len(match.wrong):
+        if match.explained(frozenset(b.name for b in pair), enough=1):
             first, second = sorted(pair, key=lambda b: -_alone(match, b))
             return Diagnosis(((first,), (second,)), "numbers")
     return Diagnosis()
@@ -225,12 +225,12 @@ def _alone(match: _Match, bug: Bug) -> int:
 
 def _moves(match: _Match, bug: Bug) -> bool:
     """Whether the bug changes this aspect, and only on cases where the implementation is wrong."""
-    moved = [
-        i
-        for i, truth in match.truth.items()
-        if _compare(_zoo_run(frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
-    ]
-    return bool(moved) and all(i in match.wrong for i in moved)
+
+    def moves(i: int) -> bool:
+        truth = match.truth[i]
+        return _compare(_zoo_run(frozenset([bug.name]), match.op, i), truth, truth, match.aspect) != AGREE
+
+    return not any(moves(i) for i in match.truth if i not in match.wrong) and any(map(moves, match.wrong))
 
 
 def _by_failures(

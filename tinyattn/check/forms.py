@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import CaseDrawer
+from .cases import CaseDrawer, copied
 from .common import ours_of, upstream
 from .isolation import alarm
 from .property import Violation
@@ -35,7 +35,8 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
         return []
     until = time.monotonic() + limit
     left: list[tuple[dict[str, Any], str]] = []  # cases, and "right", "wrong", or what was raised
-    for case in (op.fit(case) for case in _cases(op)):
+    cases = _cases(op)
+    for case in map(op.fit, cases):
         try:
             with alarm(patience):
                 left.append((case, _outcome(op, case)))
@@ -47,7 +48,7 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     if not {"right", "wrong"} & set(reasons):
         raise CannotRunError(f"nothing could be called: {max(reasons, key=reasons.count)}")
     found: list[Form] = []
-    forms = _forms(op)
+    forms = _forms(op, cases) if any(map(_raised, reasons)) else []
     while any(_raised(outcome) for _, outcome in left):
         of_form = {form: [outcome for case, outcome in left if form.has(case)] for form in forms}
         refused = [form for form, outcomes in of_form.items() if _refuses(outcomes)]
@@ -63,6 +64,8 @@ def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0
     """Whether the backward cannot be called without a dropout's mask, in evaluation, where the forward can."""
     names = [name for name in ("keep",) if name in op.signature.parameters and name not in op.lacks]
     forms = [Form(f"the gradient for {name}=None", partial(_is_none, name)) for name in names]
+    if not forms:
+        return []
     outcomes: dict[str, list[str]] = {form.says: [] for form in forms}
     others: list[str] = []
     until = time.monotonic() + limit
@@ -92,7 +95,7 @@ def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0
 def _outcome(op: Subject, case: dict[str, Any]) -> str:
     """What the forward does with a case: "right" and "wrong" by its first output, or what it raises."""
     try:
-        y = np.asarray(op.outputs(**_copied(case))[0])
+        y = np.asarray(op.outputs(**copied(case))[0])
     except Violation as violation:
         return str(violation) if violation.__cause__ is not None else "wrong"
     except (MissingError, CannotRunError):
@@ -127,11 +130,11 @@ def _cases(op: Subject) -> list[dict[str, Any]]:
     return cases
 
 
-def _forms(op: Subject) -> list[Form]:
-    """Every form that is looked for: by batch axes, by arguments left out, by masks and heads, and the spec's own."""
+def _forms(op: Subject, cases: list[dict[str, Any]]) -> list[Form]:
+    """Every form looked for: by batch axes of `cases`, by arguments left out, by masks and heads, the spec's own."""
     forms = _other_forms(op)
     name, plain = _batched(op)
-    for axes in {np.ndim(case[name]) for case in _cases(op)} if name else ():
+    for axes in {np.ndim(case[name]) for case in cases} if name else ():
         words = f"with {axes} axes" if plain is None else _BATCH.get(axes - plain, f"with {axes} axes")
         forms.append(Form(f"{name} {words}", partial(_has_axes, name, axes)))
     for argument in op.signature.parameters:
@@ -178,7 +181,3 @@ def with_batch(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """The case as a batch of one."""
     gaining = _gaining(spec)
     return {n: x[None] if n in gaining and isinstance(x, np.ndarray) else x for n, x in case.items()}
-
-
-def _copied(case: dict[str, Any]) -> dict[str, Any]:
-    return {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in case.items()}

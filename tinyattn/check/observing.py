@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .cases import copied
 from .common import upstream
 from .property import Violation
 from .spec import Spec
@@ -14,7 +15,7 @@ from .subject import MissingError, Subject
 
 def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     """Results, gradients, dtypes, shared memory, changed inputs, whether equal calls repeat, or the error raised."""
-    given = _copies(case)
+    given = copied(case)
     seen: dict[str, Any] = {}
     try:
         outputs = op.outputs(**given)
@@ -24,7 +25,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
                 shared = any(isinstance(x, np.ndarray) and np.shares_memory(x, y) for y in _arrays(given).values())
                 seen[f"own memory of {name}"] = not shared
         seen["changed"] = _changed(case, given)
-        again = op.outputs(**_copies(case))
+        again = op.outputs(**copied(case))
         same = all(
             np.array_equal(_in_dtype(a, case), seen[n], equal_nan=True)
             for n, a in zip(spec.outputs, again, strict=True)
@@ -37,8 +38,8 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     if not spec.wrt or f"{spec.function}_backward" in op.lacks:
         return seen
     try:
-        takes = op.prepared(_copies(case), upstream(spec, case))
-        before = _copies(takes)
+        takes = op.prepared(copied(case), upstream(spec, case))
+        before = copied(takes)
         found = op.name_gradients(case, op.backward(takes))
         seen |= {f"gradient {name}": _in_dtype(g, case) for name, g in found.items()}
         seen |= {f"gradient's dtype {name}": str(getattr(g, "dtype", "number")) for name, g in found.items()}
@@ -71,7 +72,3 @@ def _changed(before: dict[str, Any], after: dict[str, Any]) -> bool:
 
 def _arrays(case: dict[str, Any]) -> dict[str, np.ndarray]:
     return {n: x for n, x in case.items() if isinstance(x, np.ndarray) and x.dtype.kind in "fiub"}
-
-
-def _copies(case: dict[str, Any]) -> dict[str, Any]:
-    return {n: x.copy() if isinstance(x, np.ndarray) else x for n, x in case.items()}

@@ -427,6 +427,28 @@ def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = Non
     return h
 
 
+def max_pool1d(x: Array, width: int) -> Any:
+    """Number by number."""
+    y = np.zeros((*x.shape[:-2], x.shape[-2] - width + 1, x.shape[-1]))
+    for *lead, t, c in np.ndindex(y.shape):
+        y[(*lead, t, c)] = max(x[(*lead, t + j, c)] for j in range(width))
+    return y
+
+
+def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> Any:
+    """Pair by pair and unit by unit."""
+    weights = np.zeros((*q.shape[:-1], k.shape[-2]))
+    out = np.zeros((*q.shape[:-1], v.shape[-1]))
+    for *lead, i in np.ndindex(q.shape[:-1]):
+        at = tuple(lead)
+        for j in range(i + 1 if causal else k.shape[-2]):
+            units = zip(q[at][i], k[at][j], w, strict=True)
+            weights[at][i, j] = sum(c / (1 + math.exp(-a - b)) for a, b, c in units)
+            for o in range(v.shape[-1]):
+                out[at][i, o] += weights[at][i, j] * v[at][j, o]
+    return out, weights
+
+
 def rotary(x: Array, cos: Array, sin: Array) -> Any:
     """Every pair as a complex number, times another."""
     c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import strategy
+from .cases import copied, strategy
 from .isolation import alarm
 from .property import Property, RoundingViolation, Violation
 from .specs import Spec
@@ -96,7 +96,7 @@ class Trial:
         self.missing = self.not_offered = self.note = ""
         self.violation: Violation | None = None
         self.case: dict[str, Any] = {}
-        self.shown = ""
+        self.given: dict[str, Any] = {}
         self.too_long: Violation | None = None
 
     def __call__(self, case: dict[str, Any]) -> None:
@@ -116,8 +116,7 @@ class Trial:
             self.not_offered = left_out
             return
         self.case = case
-        given = {n: x for n, x in case.items() if n not in self.op.lacks}
-        shown = show_case(self.op.spec.shown(self.op, given) if self.op.spec.shown else given)
+        given = copied({n: x for n, x in case.items() if n not in self.op.lacks})  # before anything writes into them
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
@@ -133,19 +132,19 @@ class Trial:
                 self.missing = "it had not ended in the time there was: --time-limit gives it more"
                 return
             self.too_long = Violation(f"it had not returned after {self.patience:g} seconds", sort="endless")
-            self._failed(shown, self.too_long)
+            self._failed(given, self.too_long)
         except RoundingViolation as violation:
             if self.strict:
-                self._failed(shown, violation)
+                self._failed(given, violation)
             self.note = f"{violation}: {show_value(violation.expected)}, and {show_value(violation.got)}"
         except Violation as violation:
-            self._failed(shown, violation)
+            self._failed(given, violation)
         except Exception as error:  # the result could not be examined
             says = f"its result cannot be used: {type(error).__name__}: {message_of(error)}"
-            self._failed(shown, Violation(says, sort="type"))
+            self._failed(given, Violation(says, sort="type"))
 
-    def _failed(self, shown: str, violation: Violation) -> None:
-        self.shown, self.violation = shown, violation
+    def _failed(self, given: dict[str, Any], violation: Violation) -> None:
+        self.given, self.violation = given, violation
         raise violation
 
     def finding(self) -> Finding:
@@ -164,8 +163,9 @@ class Trial:
             hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
+        shown = show_case(self.op.spec.shown(self.op, self.given) if self.op.spec.shown else self.given)
         return Finding(
-            *common, "fails", self.tries, message, expected, got, self.shown, hint, violation is self.too_long,
+            *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,
             gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=_cause(violation),
             place=violation.place, sort=violation.sort,
         )  # fmt: skip

@@ -5,16 +5,20 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, course, data, evaluate, recommend, show, train
+from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
     "evaluate": evaluate,
     "data": data,
     "recommend": recommend,
+    "similar": similar,
+    "compare": compare,
+    "explain": explain,
     "show": show,
     "check": check,
     "course": course,
+    "reproduce": reproduce,
 }
 
 __all__ = ["COMMANDS"]

@@ -62,17 +62,34 @@ def add_world(command: Any) -> None:
 
 def add_run(command: Any) -> None:
     command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
+    add_device(command)
+
+
+def add_device(command: Any) -> None:
     text = "where to compute; a run may move between them (default: cpu)"
     command.add_argument("--device", choices=DEVICES, default="cpu", help=text)
 
 
-def add_history(command: Any) -> None:
-    which = command.add_mutually_exclusive_group(required=True)
+def add_history(command: Any, required: bool = True) -> Any:
+    """-> the group of flags of which one is given, for further ways to say whose history."""
+    which = command.add_mutually_exclusive_group(required=required)
     which.add_argument("--items", metavar="ID,ID,...", help="a history, oldest item first, in the data's own ids")
     which.add_argument("--user", metavar="U", help="the whole history of a user of the data")
+    return which
 
 
-def add_evaluation(command: Any) -> None:
+def add_names(command: Any) -> None:
+    text = "item names, shown beside ids: a table of id and name (TAB, csv, or MovieLens' movies.dat)"
+    command.add_argument("--names", metavar="FILE", help=text)
+
+
+def add_candidates(command: Any, k: int = 10) -> None:
+    command.add_argument("-k", "--k", type=int, default=k, help=f"how many (default: {k})")
+    command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
+
+
+def add_protocols(command: Any) -> Any:
+    """-> the group of flags, for what else belongs to an evaluation."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
     group.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
@@ -80,9 +97,16 @@ def add_evaluation(command: Any) -> None:
     group.add_argument("--protocols", type=_names(PROTOCOLS), default=["full"], metavar="P,P", help=text)
     text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
     group.add_argument("--negatives", metavar="DIR", help=text)
+    return group
+
+
+def add_evaluation(command: Any) -> Any:
+    """-> the group of flags, as `add_protocols`."""
+    group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
     default = ["popularity", "markov"]
     group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
+    return group
 
 
 def _cutoffs(text: str) -> tuple[int, ...]:

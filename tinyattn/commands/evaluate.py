@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import csv
+import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from ..data import leave_one_out
-from ..evaluation import candidates_for
+import numpy as np
+
+from ..data import Split
+from ..evaluation import candidates_for, hit_rate, ndcg, target_ranks
+from ..files import write_atomically
+from ..models import RunFolder
 from .arguments import add_data, add_evaluation, add_run
-from .runs import in_the_models_ids, open_run, said
+from .runs import in_the_models_ids, open_run, refuse_directory, said
 from .tables import metric_rows, print_table
 
 
@@ -22,12 +29,35 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_run(command)
     add_data(command)
     add_evaluation(command)
+    text = "a CSV file to write, with the rank, HR and NDCG of every user's own test item, a line a user and protocol"
+    command.add_argument("--per-user", metavar="FILE", help=text)
     return command
 
 
 def run(options: argparse.Namespace) -> None:
+    if options.per_user:
+        refuse_directory(options.per_user)
     model, source, data, truth = open_run(options)
-    split = leave_one_out(in_the_models_ids(data, model))
-    print(f"{model.name} of {options.run_folder} on {source.title}: {said(data)}")
+    split = RunFolder(options.run_folder).split(in_the_models_ids(data, model))
+    print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
     candidates = candidates_for(split, options.protocols, options.negatives)
-    print_table(metric_rows(model, split, options, source, truth, candidates), model.name, truth is not None)
+    print_table(metric_rows(model, split, options, source, truth, candidates), model, truth is not None)
+    if options.per_user:
+        _write_users(model, split, options, candidates)
+
+
+def _write_users(model: Any, split: Split, options: argparse.Namespace, candidates: dict[str, np.ndarray]) -> None:
+    """A line a user and protocol; users come in the data's order."""
+    users = model.users.numbers_or_zero(split.data.users.ids)
+    ranks = target_ranks(model, split, "test", candidates, users)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["user", "protocol", "rank", *(f"{name}@{k}" for k in options.at for name in ("hr", "ndcg"))])
+    ids = split.data.users.ids[split.evaluated].tolist()
+    for protocol in options.protocols:
+        rank = ranks[protocol]
+        values = np.stack([f(rank, k) for k in options.at for f in (hit_rate, ndcg)], axis=1)
+        for user, place, row in zip(ids, rank.tolist(), values.tolist(), strict=True):
+            writer.writerow([user, protocol, f"{place:g}", *(f"{value:.6g}" for value in row)])
+    write_atomically(Path(options.per_user), text.getvalue().encode())
+    print(f"{len(ids):,} users: {options.per_user}")

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, Source, Truth
+from ..data import Interactions, ItemNames, Source, Split, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
 
 
@@ -24,17 +27,36 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     if options.data is not None:
         source = source_of(options)
         return model, source, *source.load()
+    return model, *_its_own_data(options.run_folder, config)
+
+
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Split]:
+    """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
+
+    Raises FileError or ValueError where one is no finished run, or has other data or another split than the first.
+    """
+    opened = [RunFolder(folder).open(device=device) for folder in folders]
+    source, data, _ = _its_own_data(folders[0], opened[0][1])
+    split = RunFolder(folders[0]).split(data)
+    for folder, (_, config) in zip(folders, opened, strict=True):
+        if config["data"].get("fingerprint") != data.fingerprint():
+            raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
+        if RunFolder(folder).split(data).train.fingerprint() != split.train.fingerprint():
+            raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
+    return [model for model, _ in opened], source, data, split
+
+
+def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:
+    """The data that a run was trained on. Raises ValueError where it has changed, or is not said."""
     try:
         source = Source.from_config(config["data"])
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError, ValueError):
-        raise ValueError(f"{options.run_folder}/config.json does not say what data it is about; name DATA") from None
+        raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
     data, truth = source.load()
     if data.fingerprint() != trained_on:
-        raise ValueError(
-            f"{source.title} is no longer what {options.run_folder} was trained on; name DATA to use it anyway"
-        )
-    return model, source, data, truth
+        raise ValueError(f"{source.title} is no longer what {folder} was trained on; name DATA to use it anyway")
+    return source, data, truth
 
 
 def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
@@ -52,17 +74,53 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
         model, _ = RunFolder(options.run_folder).open(device=options.device)
-        return [item.strip() for item in options.items.split(",") if item.strip()], None, model
+        return listed(options.items), None, model
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
 
 
+def listed(items: str) -> list[str]:
+    """The ids of --items."""
+    return [item.strip() for item in items.split(",") if item.strip()]
+
+
+def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
+    """The names that --names gives, or none. Says how many are of items that the model does not know.
+
+    Raises ValueError where it knows none of them: these are the names of something else.
+    """
+    if options.names is None:
+        return ItemNames()
+    assert model.items is not None
+    names = read_names(options.names)
+    unknown = names.unknown(model.items.ids.tolist())
+    if unknown == len(names):
+        some = ", ".join(map(str, model.items.ids[:3].tolist()))
+        raise ValueError(f"{options.names} names no item of the run, whose ids are {some}, ...")
+    if unknown:
+        said = f"{unknown:,} of {len(names):,} ids are no items of the run, and their names are not used"
+        print(f"note: {options.names}: {said}", file=sys.stderr)
+    return names
+
+
+def refuse_directory(out: str) -> None:
+    """Raise ValueError where a directory stands where a file is to be written."""
+    if Path(out).is_dir():
+        raise ValueError(f"--out {out} is a directory, expected a file to write to")
+
+
+def only_of(options: argparse.Namespace) -> list[str] | None:
+    """The ids that --only lists, or None where it is not given."""
+    return None if options.only is None else read_ids(options.only)
+
+
 def sizes(data: Interactions) -> dict[str, int]:
     return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
 
 
-def said(data: Interactions) -> str:
-    """The sizes in words."""
-    return ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+def said(data: Interactions, split: Split) -> str:
+    """The sizes in words, and how many users have a test item."""
+    found = ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+    return f"{found}; {len(split.evaluated):,} users are tested"

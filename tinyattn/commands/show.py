@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..models import RunFolder
-from .arguments import add_data, add_history, add_run
-from .runs import history_of
+from .arguments import add_data, add_history, add_names, add_run
+from .runs import history_of, names_of, refuse_directory
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -21,6 +21,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_run(command)
     add_data(command)
     add_history(command)
+    add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
     command.add_argument("--out", metavar="FILE", help=text)
     return command
@@ -33,8 +34,10 @@ def run(options: argparse.Namespace) -> None:
     if not model.attends:
         raise ValueError(f"{options.run_folder} is a {model.name} model without attention: there is nothing to show")
     ids, weights = model.attention(history)
-    picture = pictures.attention_map(weights, ids, f"{model.name}, {Path(options.run_folder).name}")
-    if options.out and Path(options.out).is_dir():
-        raise ValueError(f"--out {options.out} is a directory, expected a file to write the picture to")
+    names = names_of(options, model)
+    labels = [names.short(item) for item in ids]
+    picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
+    if options.out:
+        refuse_directory(options.out)
     name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
     print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))

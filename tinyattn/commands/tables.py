@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Source, Split, Truth
+from ..data import ItemNames, Source, Split, Truth
 from ..evaluation import evaluate
 from ..models import BASELINES
 
@@ -28,18 +28,21 @@ def metric_rows(
     candidates: dict[str, np.ndarray],
 ) -> dict[str, Any]:
     """{row: {protocol: {metric: value}}}: of the model, of each of `options.baselines`, and of the optimum."""
-    scores: dict[str, Any] = {name: BASELINES[name]().fit(split).score for name in options.baselines}
+    scores: dict[str, Any] = {name: BASELINES[name]().fit(split) for name in options.baselines}
     if source.world is not None:
         world = source.world
         scores["optimum"] = lambda histories, users: world.best_ranking(histories)
     users = model.users.numbers_or_zero(split.data.users.ids)  # the model's own numbers for them
-    found = {"model": evaluate(model.score, split, "test", options.at, truth, candidates, users)}
+    found = {"model": evaluate(model, split, "test", options.at, truth, candidates, users)}
     found |= {name: evaluate(f, split, "test", options.at, truth, candidates) for name, f in scores.items()}
     return {name: {p: row[p] for p in options.protocols} for name, row in found.items()}
 
 
-def print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
+def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     """`expected`: are metrics expectations under a known truth?"""
+    valid_users = getattr(model, "valid_users", None)
+    if valid_users is not None:
+        print(f"\nvalidated on {valid_users:,} users, drawn by seed {model.seed}; measured on all:")
     for protocol in metrics["model"]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
         print(f"\n{SAID[protocol]}{under}")
@@ -48,5 +51,18 @@ def print_table(metrics: dict[str, Any], model: str, expected: bool) -> None:
         for row in ROWS:
             if row in metrics:
                 values = metrics[row][protocol]
-                print(f"{model if row == 'model' else row:12}" + "".join(f"{values[name]:10.4f}" for name in names))
+                title = model.name if row == "model" else row
+                print(f"{title:12}" + "".join(f"{values[name]:10.4f}" for name in names))
     print()
+
+
+def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
+    """A line an item: place, id, score, and the name where it has one."""
+    width = max(len(str(i)) for i in ids)
+    for place, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
+        print(f"{place:4}  {item!s:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
+
+
+def print_history(history: list[Any], names: ItemNames) -> None:
+    """The newest five items of a history, as the heading of what follows from it."""
+    print(f"after {'..., ' if len(history) > 5 else ''}{', '.join(map(names.label, history[-5:]))}:")

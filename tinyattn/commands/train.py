@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from ..data import leave_one_out
+from ..data import SPLITS
 from ..evaluation import candidates_for
 from ..models import MODELS, PRESETS, NeuralRecommender, RunFolder, preset_options
 from ..options import one_of, options_of
@@ -39,7 +39,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = f"a model with a paper's options, any of which a flag replaces: {presets}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_options(command, MODELS[name])
-    add_evaluation(command)
+    text = "what is tested: each user's last item, or, where DATA has times, each user's first after one moment, up to "
+    text += "which 90 percent of all interactions came (default: leave-one-out)"
+    add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
     return command
 
 
@@ -81,22 +83,25 @@ def run(options: argparse.Namespace) -> None:
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = leave_one_out(data)
+    split = SPLITS[options.split](data)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
-        "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
+        "evaluation": {
+            "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
+            "split": options.split,
+        },
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
     candidates = candidates_for(split, options.protocols, options.negatives)
     folder.claim(config)
-    print(f"{options.model} on {source.title}: {said(data)}")
+    print(f"{options.model} on {source.title}: {said(data, split)}")
     if folder.finished:
         print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        print_table(folder.metrics(), options.model, truth is not None)
+        print_table(folder.metrics(), model, truth is not None)
         return
 
     if folder.checkpoint.exists():
@@ -111,7 +116,7 @@ def run(options: argparse.Namespace) -> None:
     folder.write_results(model, rows)                    # before anything that could fail to be drawn
     _draw(folder, model, split, rows, options, source.name)
     folder.finish()
-    print_table(folder.metrics(), options.model, truth is not None)
+    print_table(folder.metrics(), model, truth is not None)
     print(f"written to {folder.path}: {', '.join(folder.contents())}")
 
 

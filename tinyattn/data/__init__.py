@@ -1,22 +1,27 @@
 """Interactions: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
+from .cloze import ClozeSampler
 from .formats import FORMATS, DataError
 from .interactions import Interactions
+from .lists import ItemNames, read_ids, read_names
 from .read import read
 from .seen import Seen
 from .slices import cut
 from .source import Source, Truth
-from .split import Split, leave_one_out
+from .split import SPLITS, Split, by_time, leave_one_out
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "SPLITS",
     "WORLDS",
     "Batch",
+    "ClozeSampler",
     "DataError",
     "Interactions",
+    "ItemNames",
     "Sampler",
     "Seen",
     "SeriesWorld",
@@ -25,8 +30,11 @@ __all__ = [
     "Truth",
     "Vocabulary",
     "World",
+    "by_time",
     "cut",
     "leave_one_out",
     "pad",
     "read",
+    "read_ids",
+    "read_names",
 ]

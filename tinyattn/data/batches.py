@@ -29,6 +29,7 @@ class Batch(NamedTuple):
     negatives: Array = None   # (B, L) an item that the user never had in training, 0 at padding
     shared: Array = None      # (B, 1, k) such items, the same ones at every position of the row
     weight: Array = None      # (B, L) 1.0 at real positions, 0.0 at padding
+    asked: Array = None       # (B, M) the positions that are asked; `targets`, `negatives` and `weight` are then (B, M)
 
     @property
     def rows(self) -> Array:
@@ -50,7 +51,10 @@ class Batch(NamedTuple):
         return [self._take(rows, int(lengths[rows[0]])) for rows in cut(lengths, tokens)]
 
     def _take(self, rows: np.ndarray, width: int) -> Batch:
-        return self.map(lambda x: x[rows] if x.ndim == 1 else x[rows, :width])
+        asked = width if self.asked is None else int(np.max(np.sum(self.targets[rows] != 0, axis=1)))
+        widths = {"ids": width, "slots": width}
+        parts = ((x, widths.get(name, asked)) for name, x in zip(self._fields, self, strict=True))
+        return Batch(*(None if x is None else x[rows] if x.ndim == 1 else x[rows, :upto] for x, upto in parts))
 
     def map(self, f: Callable[[Array], Array]) -> Batch:
         """The batch with `f` applied to every array that is not None."""
@@ -144,12 +148,18 @@ class Sampler:
 
     def batch(self, step: int) -> Batch:
         """The batch of `step`; steps are counted from 0, through all epochs."""
-        epoch, part = divmod(step, self.steps)
-        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(self._users)
-        users = np.array_split(order, self.steps)[part]
+        users = self._users_of(step)
         sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
-        targets = pad([s[1:] for s in sequences], self.maxlen).ids
+        return self._with_targets(inputs, pad([s[1:] for s in sequences], self.maxlen).ids, users, step)
+
+    def _users_of(self, step: int) -> np.ndarray:
+        epoch, part = divmod(step, self.steps)
+        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(self._users)
+        return np.array_split(order, self.steps)[part]
+
+    def _with_targets(self, inputs: Batch, targets: np.ndarray, users: np.ndarray, step: int) -> Batch:
+        """`inputs` with targets, 0 where nothing is asked, and with their weights and negatives."""
         inputs = inputs._replace(targets=targets, weight=(targets != 0).astype(np.float32))
         if not self._seen:
             return inputs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ class Interactions:
     items: Vocabulary
     users: Vocabulary
     notes: dict[str, Any] = field(default_factory=dict)      # format, ties, k_core: for `report`, not data
+    times: np.ndarray | None = None      # (N,) when each took place, where that is known; never falls within a user
 
     @property
     def n_items(self) -> int:
@@ -70,7 +71,20 @@ class Interactions:
             Vocabulary(self.items.decode(items), "item"),
             Vocabulary(self.users.decode(users + 1), "user"),
             notes,
+            None if self.times is None else self.times[keep],
         )
+
+    def newest(self, count: int) -> Interactions:
+        """Only the newest `count` items of each user; the catalogue stays."""
+        place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
+        offsets = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, count))])
+        return replace(self, flat=self.flat[place >= -count], offsets=offsets, notes={})
+
+    def first_users(self, count: int) -> Interactions:
+        """Only the first `count` users; the catalogue stays."""
+        offsets = self.offsets[: count + 1]
+        users = Vocabulary(self.users.ids[:count], "user")
+        return Interactions(self.flat[: offsets[-1]], offsets, self.items, users)
 
     def report(self) -> dict[str, Any]:
         """A summary for `tinyattn data`: sizes, density, lengths, ties in time, and what was removed."""
@@ -91,7 +105,10 @@ class Interactions:
         }
 
     def fingerprint(self) -> str:
-        """A digest of sequences and ids: the same for the same data, in whatever file format it was stored."""
+        """A digest of sequences and ids: the same for the same data, in whatever file format it was stored.
+
+        Of the times, only the order that they gave to each user's items is in it.
+        """
         digest = hashlib.sha256()
         for part in (self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids):
             digest.update(str(part.dtype.kind).encode())
@@ -113,8 +130,9 @@ class Interactions:
         flat = (item[order] + 1).astype(np.int32)
         notes: dict[str, Any] = {"format": format}
         if times is not None:
-            notes["ties"] = _tie_rate(times[order], offsets)
-        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes)
+            times = times[order]
+            notes["ties"] = _tie_rate(times, offsets)
+        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes, times)
 
     @classmethod
     def of(cls, data: Any) -> Interactions:

@@ -31,7 +31,7 @@ def read(path: str | Path, format: str | None = None, columns: str | None = None
     try:
         head = _head(path)
         name, reader = ("columns", described(columns, head)) if columns else detect(head, format)
-        table = reader.read(_checked(chunks_of_lines(_pieces(path))))
+        table = reader.read(_checked(chunks_of_lines(pieces(path))))
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
     return Interactions.from_columns(table.users, table.items, table.times, format=name)
@@ -41,7 +41,7 @@ def _head(path: Path) -> list[str]:
     """The first lines, from which the format is detected."""
     if path.is_dir():
         raise DataError("a directory, expected a file")
-    for chunk in _checked(chunks_of_lines(_pieces(path, 1 << 16))):
+    for chunk in _checked(chunks_of_lines(pieces(path, 1 << 16))):
         head = chunk.decode().splitlines()[:100]
         if not head[0].strip():
             raise DataError("empty" if not chunk.strip() else "line 1 is blank")
@@ -49,7 +49,7 @@ def _head(path: Path) -> list[str]:
     raise DataError("empty")
 
 
-def _pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
     """The file's content without a byte order mark; unzipped where its first two bytes are gzip's."""
     try:
         with path.open("rb") as file:

@@ -22,7 +22,11 @@ class Vocabulary:
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
         """The numbers of `ids`. Raises ValueError naming the first unknown id."""
         ids = list(ids)
-        wanted = np.array([self._convert(i) for i in ids], dtype=self.ids.dtype if not ids else None)
+        if not ids:
+            return np.empty(0, dtype=np.int64)
+        wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
+        if wanted is None or wanted.dtype.kind != "i":                 # other types, and whole numbers beyond 64 bits
+            wanted = np.array([self._convert(i) for i in ids])
         place = np.searchsorted(self.ids, wanted)
         known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
         if not np.all(known):

@@ -11,23 +11,31 @@ Sampled metrics are much higher than full ones, and can put models in another or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 
 from ..data import Seen, Split, Truth, read
 from ..files import write_atomically
 from ..random import Stream, generator
-from .ranking import all_ranks, metrics, ranks, refuse_nan
+from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
+from .ranking import all_ranks, metrics, ranks
 
-Score = Callable[[list[np.ndarray], np.ndarray], np.ndarray]
 PROTOCOLS = ("full", "uni100", "pop100")
-_SCORES_AT_ONCE = 4_000_000      # bounds the memory of the score matrix
+USERS_AT_ONCE = 8192             # bounds the memory of histories, states and pairs
+
+
+class HasLazyScores(Protocol):
+    """A model that can say less than whole rows of scores: every `Recommender` is one."""
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
+        """The scores of each history."""
 
 
 def evaluate(
-    score: Score,
+    score: Score | HasLazyScores,
     split: Split,
     stage: str = "test",
     ks: tuple[int, ...] = (10,),
@@ -37,7 +45,8 @@ def evaluate(
 ) -> dict[str, dict[str, float]]:
     """HR@k, NDCG@k and MRR over all users with a target: {"full": {..}} and one more entry for each of `sampled`.
 
-    `score(histories, users)` gives (B, n_items + 1) scores, column 0 being padding; `users` are user numbers.
+    `score` is a model, or any function: `score(histories, users)` gives (B, n_items + 1) scores, column 0 being
+    padding; `users` are user numbers. Of a model only what ranks need is asked (`LazyScores`): the ranks are the same.
     Under "full" the items of a user's history are not candidates, unless one is the target itself. `stage` is
     "valid" or "test". `truth(histories)` gives P(next | history), shaped like the scores; with it, the full metrics are
     expectations under P instead of values for one drawn item. `sampled` maps a protocol to the candidates of every
@@ -45,34 +54,106 @@ def evaluate(
     of the data's users, 0 for an unknown one, where they differ from the data's.
     Raises NaNScoreError for a NaN score.
     """
-    targets = getattr(split, stage)
-    everyone = split.evaluated
-    numbers = np.arange(1, split.data.n_users + 1) if users is None else users
-    found: dict[str, list[tuple[int, dict[str, float]]]] = {name: [] for name in ("full", *(sampled or {}))}
-    at_once = max(1, _SCORES_AT_ONCE // (split.data.n_items + 1))
-    for places in np.array_split(np.arange(len(everyone)), -(-len(everyone) // at_once)):
+    found = {}
+    if truth is None or sampled:
+        found = {name: metrics(rank, ks) for name, rank in target_ranks(score, split, stage, sampled, users).items()}
+    return found if truth is None else found | {"full": _expected(score, split, stage, ks, truth, users)}
+
+
+def target_ranks(
+    score: Score | HasLazyScores,
+    split: Split,
+    stage: str = "test",
+    sampled: dict[str, np.ndarray] | None = None,
+    users: np.ndarray | None = None,
+) -> dict[str, np.ndarray]:
+    """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
+
+    The arguments are those of `evaluate`. Raises NaNScoreError for a NaN score.
+    """
+    targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
+    found: dict[str, list[np.ndarray]] = {name: [] for name in ("full", *candidates)}
+    for places in _parts(len(everyone), USERS_AT_ONCE):
         rows = everyone[places]
         histories = split.histories(rows, stage)
-        scores = np.array(score(histories, numbers[rows]))   # a copy, as `_mask_seen` writes into it
-        refuse_nan(scores)
-        target = targets[rows]
-        for name, candidates in (sampled or {}).items():
-            among = np.concatenate([target[:, None], candidates[places]], axis=1)          # the target comes first
-            chosen = ranks(np.take_along_axis(scores, among, axis=1), np.zeros(len(rows), dtype=np.int64))
-            found[name].append((len(rows), metrics(chosen, ks)))
-        _mask_seen(scores, histories, target)
-        if truth is None:
-            found["full"].append((len(rows), metrics(ranks(scores, target), ks)))
-        else:
-            found["full"].append((len(rows), metrics(all_ranks(scores), ks, weight=truth(histories))))
-    return {
-        protocol: {name: sum(n * m[name] for n, m in parts) / len(everyone) for name in parts[0][1]}
-        for protocol, parts in found.items()
-    }
+        scores = _lazily(score, histories, _numbers(split, users)[rows], split.data.n_items)
+        among = {name: drawn[places] for name, drawn in candidates.items()}
+        for name, chosen in _ranks(scores, targets[rows], histories, among, split.data.n_items + 1).items():
+            found[name].append(chosen)
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _expected(
+    score: Score | HasLazyScores, split: Split, stage: str, ks: tuple[int, ...], truth: Truth, users: np.ndarray | None
+) -> dict[str, float]:
+    """The full metrics as expectations under the truth: they take the rank of every item, and so whole rows."""
+    targets, everyone = getattr(split, stage), split.evaluated
+    found: dict[str, float] = {}
+    for places in _parts(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
+        rows = everyone[places]
+        histories = split.histories(rows, stage)
+        scores = np.array(_lazily(score, histories, _numbers(split, users)[rows], split.data.n_items).whole())
+        _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
+        for name, value in metrics(all_ranks(scores), ks, weight=truth(histories)).items():
+            found[name] = found.get(name, 0.0) + value * len(rows) / len(everyone)
+    return found
+
+
+def _numbers(split: Split, users: np.ndarray | None) -> np.ndarray:
+    """(n_users,): the model's numbers of the data's users."""
+    return np.arange(1, split.data.n_users + 1) if users is None else users
+
+
+def _parts(n: int, at_once: int) -> list[np.ndarray]:
+    """The numbers 0 to n - 1 in parts of about equal size, at most `at_once` each."""
+    return np.array_split(np.arange(n), -(-n // at_once))
+
+
+def _lazily(score: Score | HasLazyScores, histories: list[np.ndarray], users: np.ndarray, n_items: int) -> LazyScores:
+    if callable(score):
+        return WholeRows(score, histories, users, n_items)
+    return score.lazy_scores(histories, users)
+
+
+def _ranks(
+    scores: LazyScores, target: np.ndarray, histories: list[np.ndarray], among: dict[str, np.ndarray], size: int
+) -> dict[str, np.ndarray]:
+    """{"full": the mean rank of each target among the items that its history lacks, name: that among those drawn}.
+
+    The first takes away from the counts over all items what the history's items contribute.
+    """
+    rows, items = _seen(histories, target, size)
+    n_seen, everyone = len(rows), np.arange(len(target))
+    asked = [(np.repeat(everyone, drawn.shape[1]), drawn.reshape(-1)) for drawn in among.values()]
+    rows, items = (np.concatenate(parts) for parts in zip((rows, items), *asked, strict=True))
+    counts = scores.counts(target, rows, items)
+    rows, seen, drawn = rows[:n_seen], counts.values[:n_seen], counts.values[n_seen:]
+    out_of = np.bincount(rows, minlength=len(target))
+    above = counts.above - np.bincount(rows[seen > counts.own[rows]], minlength=len(target))
+    equal = counts.equal - 1 - np.bincount(rows[seen == counts.own[rows]], minlength=len(target))
+    equal += np.where(counts.own == -np.inf, out_of + 1, 0)      # then the target ties with whatever is no candidate
+    found = {"full": 1 + above + equal / 2}
+    for name, items in among.items():
+        values, drawn = np.split(drawn, [items.size])
+        together = np.concatenate([counts.own[:, None], values.reshape(items.shape)], axis=1)  # the target comes first
+        found[name] = ranks(together, np.zeros(len(target), dtype=np.int64))
+    return found
+
+
+def _seen(histories: list[np.ndarray], target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct items of each history but its target, as pairs: rows and items."""
+    rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
+    rows, items = np.divmod(np.unique(rows * size + np.concatenate(histories)), size)
+    other = items != target[rows]
+    return rows[other], items[other]
 
 
 def full_ranking(
-    score: Score, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
+    score: Score | HasLazyScores,
+    split: Split,
+    stage: str = "test",
+    ks: tuple[int, ...] = (10,),
+    truth: Truth | None = None,
 ) -> dict[str, float]:
     """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`."""
     return evaluate(score, split, stage, ks, truth)["full"]

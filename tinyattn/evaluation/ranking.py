@@ -39,6 +39,18 @@ def all_ranks(scores: np.ndarray) -> np.ndarray:
     return result
 
 
+def top(scores: np.ndarray, k: int) -> np.ndarray:
+    """The columns of the k highest scores of every row, best first; of equal ones the lower column comes first.
+
+    Shapes: scores (B, V) -> (B, k). Only what is as high as the k-th is sorted.
+    """
+    found = np.empty((len(scores), k), dtype=np.int64)
+    for row, out in zip(scores, found, strict=True):
+        high = np.flatnonzero(row >= np.partition(row, len(row) - k)[len(row) - k])
+        out[:] = high[np.argsort(-row[high], kind="stable")[:k]]
+    return found
+
+
 def hit_rate(rank: np.ndarray, k: int) -> np.ndarray:
     """HR@k: 1 where the rank is within k, else 0. With one target a user it equals Recall@k."""
     return (rank < k + 1).astype(np.float64)

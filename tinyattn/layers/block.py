@@ -1,14 +1,15 @@
-"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in four forms.
+"""The block: a mixer, then the feed-forward network, each with a residual and a LayerNorm, in five forms.
 
     pre       x + dropout(f(LN(x)))             the SASRec paper (Kang & McAuley 2018, section III-C); GPT-2
     post      LN(x + dropout(f(x)))             the original Transformer (Vaswani et al. 2017)
     sasrec    q = LN(x); u = q + attention(q, x)    SASRec's released code: only queries are normalised, and
               h = LN(u); h + dropout(ffn(h))        the residual carries the normalised tokens
     ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on what a sublayer adds (ligr.py has it)
+    plain     dropout(f(LN(x)))                 no residuals, to see what they are good for (plain.py)
 
 The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers, `ligr`
-outputs and the feed-forward network's hidden units. The first three have the same parameters, so one set can be run in
-all of them and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same lines
+outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run in all of them
+and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same lines
 compute one row of each sequence after the mixer.
 """
 
@@ -30,6 +31,7 @@ from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
 from .pairs import Pair, paired
+from .plain import plain_block, plain_block_backward
 from .readable import is_readable
 from .rows import gather_rows
 
@@ -151,6 +153,7 @@ BLOCK_FORMS = {
     "post": Form(post_block, post_block_backward),
     "sasrec": Form(sasrec_block, sasrec_block_backward, gives_memory=True, drops_weights=True),
     "ligr": Form(ligr_block, ligr_block_backward, init=gates_init),
+    "plain": Form(plain_block, plain_block_backward),
 }
 
 

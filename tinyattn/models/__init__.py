@@ -1,15 +1,31 @@
 """Networks made of layers, and the estimators around them."""
 
+from .explanation import Explanation, explain
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
 from .recommender import Recommender
 from .recommenders import (
     BASELINES,
+    EASE,
+    FISM,
+    FPMC,
+    MF,
+    NARM,
+    BERT4Rec,
+    BERT4RecNetwork,
+    Caser,
+    CaserNetwork,
+    FISMNetwork,
+    Fossil,
+    FossilNetwork,
+    FPMCNetwork,
     GRU4Rec,
     GRU4RecNetwork,
     ItemCosine,
     Markov,
+    MFNetwork,
+    NARMNetwork,
     Popularity,
     SASRec,
     SASRecNetwork,
@@ -19,19 +35,43 @@ from .run import RunFolder
 MODELS: dict[str, type[Recommender]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
+    "narm": NARM,
+    "caser": Caser,
+    "bert4rec": BERT4Rec,
     "popularity": Popularity,
     "markov": Markov,
     "cosine": ItemCosine,
+    "ease": EASE,
+    "mf": MF,
+    "fism": FISM,
+    "fpmc": FPMC,
+    "fossil": Fossil,
 }
 
 __all__ = [
     "BASELINES",
+    "EASE",
+    "FISM",
+    "FPMC",
+    "MF",
     "MODELS",
+    "NARM",
     "PRESETS",
+    "BERT4Rec",
+    "BERT4RecNetwork",
+    "Caser",
+    "CaserNetwork",
+    "Explanation",
+    "FISMNetwork",
+    "FPMCNetwork",
+    "Fossil",
+    "FossilNetwork",
     "GRU4Rec",
     "GRU4RecNetwork",
     "ItemCosine",
+    "MFNetwork",
     "Markov",
+    "NARMNetwork",
     "NeuralRecommender",
     "NextItemNetwork",
     "Popularity",
@@ -41,5 +81,6 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "explain",
     "preset_options",
 ]

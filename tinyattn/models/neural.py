@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from .. import backend
 from ..data import Interactions, Sampler, Split, cut, pad
-from ..evaluation import NaNScoreError, full_ranking
+from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..options import check_options, make_parts, option
 from ..random import Stream, generator
 from ..training import SLICE_TOKENS, Settings, Workers, train
 from ..tree import flatten, leaves
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
+from .products import Products
 from .recommender import Recommender
 
 
@@ -27,14 +29,19 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "one sampled negative a position (the paper), cross-entropy over all items, or, with many negatives, "
-        "gSASRec's calibrated loss, a softmax over the sample, or GRU4Rec's BPR-max", choices=OBJECTIVES,
-        group="training",
+        "bce", "one sampled negative a position, both apart (bce) or their difference (bpr); cross-entropy "
+        "over all items (ce); or, with many negatives, gSASRec's calibrated loss, a softmax over the sample, or "
+        "GRU4Rec's BPR-max", choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
     workers: int | None = option(
         None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
         group="training", identity=False,
+    )  # fmt: skip
+
+    valid_users: int | None = option(
+        None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
+        group="training",
     )  # fmt: skip
 
     network: Any = field(init=False, repr=False)                         # set by fit and load, as are
@@ -68,11 +75,16 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     ) -> None:
         """The arguments are those of `tinyattn.training.train`."""
         network = self.make_network(data.n_items, data.n_users)
+        chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
 
         def validate(p: Any) -> float:
-            assert split is not None
+            assert chosen is not None
+
+            def lazy_scores(histories: list[np.ndarray], users: np.ndarray | None) -> LazyScores:
+                return self._lazy_scores(network, p, histories, users)
+
             try:
-                return full_ranking(partial(self._score, network, p), split, "valid")["ndcg@10"]
+                return full_ranking(SimpleNamespace(lazy_scores=lazy_scores), chosen, "valid")["ndcg@10"]
             except NaNScoreError:
                 return math.nan                              # the loop says at which step
 
@@ -92,8 +104,13 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
-        drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)     # None: not of this loss
-        return Sampler(data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn)
+        return Sampler(data, self.maxlen, self.batch_size, self.seed, **self._drawing())
+
+    def _drawing(self) -> dict[str, Any]:
+        """How negatives are drawn, as arguments of a `Sampler`: those that this loss has."""
+        said = {"shared": self.n_negatives, "in_batch": self.in_batch, "popularity_power": self.popularity_power}
+        drawn = {name: value for name, value in said.items() if value is not None}
+        return {"negatives": OBJECTIVES[self.loss].negatives} | drawn
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)
@@ -107,28 +124,54 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
             self._fitted()                                   # which says so
         return self._score(self.network, self.parameters, histories, users)
 
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
+        """States are made at once, and compared with items a tile at a time: see `Products`."""
+        self._fitted()
+        return self._lazy_scores(self.network, self.parameters, histories, users)
+
+    def _lazy_scores(
+        self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None
+    ) -> LazyScores:
+        if not backend.is_numpy(backend.get_xp(p[network.scored])):
+            return WholeRows(lambda *given: self._score(network, p, *given), histories, users, network.n_items)
+        return Products(self._states(network, p, histories, users), p[network.scored], self.workers)
+
     def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
+        states = self._states(network, p, histories, users)
+        with np.errstate(over="ignore", invalid="ignore"):           # whoever ranks the scores refuses NaN
+            return backend.to_numpy(network.score_items(p, states))
+
+    def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
+        """(len(histories), D): the state after each history, where the parameters are."""
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
-        if not histories:
-            return np.empty((0, network.n_items + 1), dtype=np.float32)
         xp = backend.get_xp(p[network.scored])
         is_numpy = backend.is_numpy(xp)
+        states = xp.empty((len(histories), p[network.scored].shape[1]), dtype=p[network.scored].dtype)
+        if not histories:
+            return states
         lengths = np.array([min(len(h), self.maxlen) for h in histories])
-        slices = cut(lengths, (2 if is_numpy else 64) * SLICE_TOKENS)      # nothing has to be kept for a backward
+        tokens = (2 if is_numpy else 64) * SLICE_TOKENS                    # nothing has to be kept for a backward
+        slices = cut(lengths, tokens) if len(histories) > 1 else [np.zeros(1, dtype=np.int64)]
 
         def work(rows: np.ndarray) -> Any:
             batch = pad([histories[i] for i in rows.tolist()], self.maxlen, users[rows], network.n_items)
-            with np.errstate(over="ignore", invalid="ignore"):       # whoever ranks the scores refuses NaN
+            with np.errstate(over="ignore", invalid="ignore"):       # here, too
                 return network.last_state(p, batch.to(xp))
 
-        states = xp.empty((len(histories), p[network.scored].shape[1]), dtype=p[network.scored].dtype)
-        with Workers(self.workers if is_numpy else 1) as pool:
-            for rows, found in zip(slices, pool.map(work, slices), strict=True):
+        alone = int(np.sum(lengths)) <= tokens                       # to start threads would take longer than the work
+        with nullcontext() if alone else Workers(self.workers if is_numpy else 1) as pool:
+            for rows, found in zip(slices, (map if pool is None else pool.map)(work, slices), strict=True):
                 states[xp.asarray(rows)] = found
-            with np.errstate(over="ignore", invalid="ignore"):       # here, too
-                return backend.to_numpy(network.score_items(p, states))
+        return states
+
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
+        table = backend.to_numpy(self.network.item_vectors(self.parameters)).astype(np.float64)
+        norms = np.linalg.norm(table, axis=1)
+        norms[norms == 0] = 1                                # padding is all 0: near none
+        return table @ table[item] / (norms * norms[item])
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

@@ -39,6 +39,8 @@ class NextItemNetwork(LossOptions):
     objective: str = "bce"          # a key of OBJECTIVES
 
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
+    biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
+    causal: ClassVar[bool] = True                       # does each position see only what is not after it?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
 
     def __post_init__(self) -> None:
@@ -61,7 +63,10 @@ class NextItemNetwork(LossOptions):
         return table
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Any]:
-        """h (B, L, D): what each position knows of the future from its past; and the cache."""
+        """h (B, L, D): what each position knows of the future from its past; and the cache.
+
+        Where the batch says which positions are `asked`, h (B, M, D) is of those alone.
+        """
         raise NotImplementedError
 
     def backward(self, p: Any, dh: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
@@ -72,15 +77,23 @@ class NextItemNetwork(LossOptions):
         raise NotImplementedError
 
     def last_state(self, p: Any, batch: Batch) -> Array:
-        """(B, D): what `forward` gives for the last position of each history."""
+        """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
+
+    def asking(self, batch: Batch) -> Batch:
+        """The histories in the form in which their last position says what comes next."""
+        return batch
+
+    def item_rows(self, batch: Batch) -> Array:
+        """(B, L): the rows of p["items"] that are read for batch.ids."""
+        return batch.ids
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         xp = get_xp(batch.ids)
         if not OBJECTIVES[self.objective].negatives:                     # every item is scored
-            return {} if self.scored == "items" else {"items": batch.ids.reshape(-1)}
-        read = (batch.ids, batch.targets, batch.negatives, batch.shared)
+            return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
+        read = (self.item_rows(batch), batch.targets, batch.negatives, batch.shared)
         ids = [part.reshape(-1) for part in read if part is not None]
         if self.scored == "items":
             return {"items": xp.concatenate(ids)}
@@ -98,12 +111,16 @@ class NextItemNetwork(LossOptions):
         dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, dh, remembered)
         if self.scored == "items" and dx is not None:
-            grads["items"] = scored.with_reading(batch.ids, dx)
+            grads["items"] = scored.with_reading(self.item_rows(batch), dx)
             return grads
         grads[self.scored] = scored.alone()
         if dx is not None:
-            grads["items"] = sum_rows(batch.ids, dx, p["items"])
+            grads["items"] = sum_rows(self.item_rows(batch), dx, p["items"])
         return grads
+
+    def item_vectors(self, p: Any) -> Array:
+        """(n_items + 1, D): each item's row of the table that makes the scores, without its bias."""
+        return p[self.scored][:, :-1] if self.biased else p[self.scored]
 
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from ..backend import module_for
 from ..data import Interactions, Split, Truth, Vocabulary
-from ..evaluation import full_ranking
+from ..evaluation import LazyScores, WholeRows, full_ranking, top
 from ..files import FileError, read_arrays, write_arrays
-from ..options import options_of
+from ..options import one_of, options_of
 
 
 class Recommender:
@@ -29,6 +29,42 @@ class Recommender:
     users: Vocabulary | None = None
     attends: bool = False                 # is there attention to show?
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)
+    _said: tuple[tuple[Any, ...], dict[str, Any]]      # the constructor's arguments
+
+    def __new__(cls, *values: Any, **options: Any) -> Self:
+        """Keep the arguments as they were said: the constructor puts what the model chooses in the place of None."""
+        model = super().__new__(cls)
+        model._said = values, options
+        return model
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every option of the constructor with its value, as scikit-learn has it; None is one the model chooses.
+
+        So `type(model)(**model.get_params())` is a model like this one before fit, which scikit-learn's `clone` makes.
+        No option is an estimator, so `deep` changes nothing.
+        """
+        names = [declared.name for declared in options_of(self)]
+        values, options = self._said
+        said = dict(zip(names, values, strict=False)) | options
+        chosen = {o.name for o in options_of(self) if said.get(o.name, o.default) is None}
+        return {name: None if name in chosen else getattr(self, name) for name in names}
+
+    def set_params(self, **params: Any) -> Self:
+        """Set options, as scikit-learn has it: -> the model itself.
+
+        What was learned is forgotten where it would have been learned otherwise. Raises ValueError for a name that is
+        no option, and for values that the constructor refuses; then nothing has changed.
+        """
+        known = self.get_params()
+        unknown = next((name for name in params if name not in known), None)
+        if unknown is not None:
+            raise ValueError(f"{unknown} is no option of {type(self).__name__}, expected {one_of(known, unknown)}")
+        fresh = type(self)(**known | params)
+        kept = {} if fresh.identity() != self.identity() else vars(self).copy()
+        new = {declared.name: getattr(fresh, declared.name) for declared in options_of(fresh)} | {"_said": fresh._said}
+        vars(self).clear()
+        vars(self).update(vars(fresh) | kept | new)
+        return self
 
     def fit(self, data: Any, **how: Any) -> Self:
         """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
@@ -67,21 +103,26 @@ class Recommender:
         """
         raise NotImplementedError
 
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
+        """The same scores for whoever needs ranks only. A model that can rank without whole rows says how."""
+        return WholeRows(self.score, histories, users, len(self._fitted()))
+
     def recommend(
         self,
         sequences: Sequence[Any],
         k: int = 10,
         *,
         exclude: Iterable[Any] = (),
+        only: Iterable[Any] | None = None,
         repeats: bool = False,
         users: Sequence[Any] | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k best next items, best first: -> ids, scores; (k,) for one sequence of item ids, (B, k) for many.
 
-        The sequences need not have been seen in training. Items of the sequence itself are left out unless
-        `repeats`, and so are those in `exclude`. `users`, one id a sequence, matters to models with user
-        embeddings only. Raises ValueError for an unknown id (named), an empty sequence, or a k that leaves fewer
-        candidates.
+        The sequences need not have been seen in training. Items of the sequence itself are left out unless `repeats`,
+        and so are those in `exclude`, and, where `only` is given, all that are not in it. `users`, one id a sequence,
+        None for a stranger, matters to models with user embeddings only. Raises ValueError for an unknown id (named),
+        an empty sequence, or a k that leaves fewer candidates.
         """
         vocabulary = self._fitted()
         many = len(sequences) > 0 and not isinstance(sequences[0], str) and np.ndim(sequences[0]) == 1
@@ -90,29 +131,43 @@ class Recommender:
             raise ValueError("a history is empty: expected at least one item id")
         if not 1 <= k <= len(vocabulary):
             raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
-        assert self.users is not None
-        numbers = None if users is None else self.users.numbers(users)
-        scores = np.array(self.score(histories, numbers), dtype=np.float64)
-        if np.any(np.isnan(scores)):
-            raise ValueError("the model's scores are NaN: its parameters are damaged")
-        scores[:, 0] = -np.inf
-        scores[:, vocabulary.numbers(exclude)] = -np.inf
+        numbers = None if users is None else self._user_numbers(users)
+        scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
+        _leave_out(scores, vocabulary, exclude, only)
         if not repeats:
             for row, history in zip(scores, histories, strict=True):
                 row[history] = -np.inf
-        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
-        if fewest < k:
-            raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-        ids, values = vocabulary.decode(best), np.take_along_axis(scores, best, axis=1)
+        ids, values = _best(scores, k, vocabulary)
         return (ids, values) if many else (ids[0], values[0])
+
+    def similar(self, item: Any, k: int = 10, *, only: Iterable[Any] | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """The k items nearest to an item, nearest first: -> ids (k,), scores (k,). The item itself is left out.
+
+        What near means is the model's own (`item_scores`). With `only`, no other items are considered. Raises
+        ValueError for an unknown id (named), a k that leaves fewer items, and a model that knows nothing of pairs.
+        """
+        vocabulary = self._fitted()
+        (number,) = vocabulary.numbers([item])
+        if not 1 <= k < len(vocabulary):
+            raise ValueError(f"k is {k}, expected 1 to {len(vocabulary) - 1}, the number of other items")
+        scores = np.array(self.item_scores(int(number)))[None]
+        _leave_out(scores, vocabulary, [item], only)
+        ids, values = _best(scores, k, vocabulary)
+        return ids[0], values[0]
+
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): how near every item is to the item of this number.
+
+        Here: the scores after that item alone, which are a count's or a linear model's own relation between items.
+        """
+        return self.score([np.array([item])])[0]
 
     def evaluate(
         self, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
     ) -> dict[str, float]:
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
         self._fitted()
-        return full_ranking(self.score, split, stage, ks, truth)
+        return full_ranking(self, split, stage, ks, truth)
 
     def save(self, path: str | Path) -> None:
         """Write the whole model to one .npz file, atomically."""
@@ -152,6 +207,14 @@ class Recommender:
             raise FileError(f"{path} is not a whole {meta['model']} model: {error}") from None
         return model
 
+    def _user_numbers(self, users: Sequence[Any]) -> np.ndarray:
+        """The users' numbers, 0 for None. Raises ValueError for an unknown id."""
+        assert self.users is not None
+        numbers = np.zeros(len(users), dtype=np.int64)
+        known = [place for place, user in enumerate(users) if user is not None]
+        numbers[known] = self.users.numbers([users[place] for place in known])
+        return numbers
+
     def _fitted(self) -> Vocabulary:
         if self.items is None:
             raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
@@ -164,3 +227,27 @@ class Recommender:
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Take back what `_arrays` gave; KeyError or ValueError where something is missing or misshapen."""
         raise NotImplementedError
+
+
+def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
+    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
+
+    Raises ValueError where a score is NaN.
+    """
+    if np.isnan(np.max(scores)):                                       # a maximum is NaN where any score is
+        raise ValueError("the model's scores are NaN: its parameters are damaged")
+    scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
+    if only is not None:
+        others = np.ones(len(vocabulary) + 1, dtype=bool)
+        others[vocabulary.numbers(only)] = False
+        scores[:, others] = -np.inf
+
+
+def _best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
+    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
+    best = top(scores, k)
+    values = np.take_along_axis(scores, best, axis=1).astype(np.float64)
+    if values.min() == -np.inf:
+        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
+        raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
+    return vocabulary.decode(best), values

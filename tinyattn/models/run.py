@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from ..data import SPLITS, Interactions, Split
 from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
 from .recommender import Recommender
 
@@ -73,6 +74,13 @@ class RunFolder:
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         return Recommender.load(self.model, **where), config
 
+    def split(self, data: Interactions) -> Split:
+        """Some data split as this run's was. Raises ValueError for data that cannot be."""
+        name = _evaluation(self._config())["split"]
+        if name not in SPLITS:
+            raise FileError(f"{self.path / 'config.json'} has split {name!r}, expected one of {', '.join(SPLITS)}")
+        return SPLITS[name](data)
+
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""
         found = read_json(self.path / "metrics.json")
@@ -122,7 +130,7 @@ class RunFolder:
 
         if isinstance(found.get("model"), str) and found["model"] in MODELS:
             found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
-        old, new = (c["parameters"] | _dict(c.get("evaluation")) | {"model": c.get("model")} for c in (found, config))
+        old, new = (c["parameters"] | _evaluation(c) | {"model": c.get("model")} for c in (found, config))
         first = ("model", "mechanism", "position")                          # what other options depend on
         for name in sorted(old.keys() | new.keys(), key=lambda name: (name not in first, name)):
             if old.get(name) != new.get(name):
@@ -130,8 +138,10 @@ class RunFolder:
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
+    """How the run is measured. Runs of versions that knew one split do not name it."""
+    said = config.get("evaluation")
+    return {"split": "leave-one-out"} | (said if isinstance(said, dict) else {})
 
 
 def _told(value: Any) -> str:

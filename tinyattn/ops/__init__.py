@@ -6,6 +6,8 @@ from .attention import (
     AttentionCache,
     Blocks,
     Layout,
+    additive_attention,
+    additive_attention_backward,
     attention,
     attention_backward,
     block_sparse_attention,
@@ -51,6 +53,7 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .pooling import max_pool1d, max_pool1d_backward
 from .positions import (
     alibi,
     bucket_bias,
@@ -76,6 +79,8 @@ __all__ = [
     "Blocks",
     "Layout",
     "Mask",
+    "additive_attention",
+    "additive_attention_backward",
     "alibi",
     "as_mask",
     "attention",
@@ -124,6 +129,8 @@ __all__ = [
     "linear_attention_backward",
     "linear_backward",
     "linear_weights",
+    "max_pool1d",
+    "max_pool1d_backward",
     "norm_linear",
     "norm_linear_backward",
     "orthogonal_features",

@@ -2,13 +2,14 @@
 
 import math
 
-from ..backend import Array, get_xp
+from ..backend import Array, get_xp, is_numpy
 from .shapes import expect
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _INV_SQRT_2PI = 1 / math.sqrt(2 * math.pi)
 _CUBIC = 0.044715
+_TILE = 16384            # numbers whose Φ the host makes at once
 
 
 def relu(x: Array) -> Array:
@@ -61,7 +62,14 @@ def _tanh(x: Array) -> Array:
 
 
 def _phi(x: Array) -> Array:
-    return 0.5 * (1 + erf(_SQRT_HALF * x))
+    """Φ(x). On the host in tiles: `erf` takes a hundred steps, each as long as its numbers come from a core's cache."""
+    xp, flat = get_xp(x), x.reshape(-1)
+    if not is_numpy(xp) or x.size <= _TILE:
+        return 0.5 * (1 + erf(_SQRT_HALF * x))
+    y = xp.empty(x.size, dtype=x.dtype)
+    for begin in range(0, x.size, _TILE):
+        y[begin : begin + _TILE] = 0.5 * (1 + erf(_SQRT_HALF * flat[begin : begin + _TILE]))
+    return y.reshape(x.shape)
 
 
 def erf(x: Array) -> Array:

@@ -93,6 +93,7 @@ class State:
             "loss": float(np.mean(losses)),
             "valid": score,
             "gradient_norm": float(np.mean(np.sqrt(squares))),
+            "seconds": self.seconds,
             "tokens_per_second": self.tokens / max(self.seconds, 1e-9),
         }
         self.history.append(row)
@@ -152,7 +153,7 @@ def train(
 
     `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
     and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss, valid (or None),
-    gradient_norm (the mean over steps), tokens_per_second.
+    gradient_norm (the mean over steps), seconds (of its steps), tokens_per_second.
 
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the

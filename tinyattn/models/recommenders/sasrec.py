@@ -65,6 +65,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
     )
     output_projection: bool = option(False, "a projection after the heads are joined, as in the Transformer")
     last_norm: bool = option(True, "a norm after the last block (the original code; pre-LN needs it)")
+    tied: bool = option(True, "one table of item embeddings, for input and for scores; or one for each")
     user_embedding: bool = option(False, "add an embedding of the user; paper, section III-D")
     eps: float = option(1e-8, "added to what every norm divides by, before the root (the original code's)", above=0)
 
@@ -98,6 +99,11 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         assert isinstance(mixer, MultiHead)
         mixer.mechanism.refuse_length(self.maxlen)
 
+    @property
+    def scored(self) -> str:  # type: ignore[override]
+        """The name of the table that makes the scores."""
+        return "items" if self.tied else "output"
+
     @cached_property
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
@@ -120,6 +126,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         positions = self.scheme.init(rng, self.maxlen, self.dim)
         if positions is not None:
             p["positions"] = positions
+        if not self.tied:
+            p["output"] = self.init_items(rng, self.dim)
         p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.blocks)]
         if self.last_norm:
             p["norm"] = self.block.norm.init(self.dim)

@@ -1,5 +1,6 @@
 """Attention, a file a form: as it is defined, arranged for a CPU, and with fewer pairs or none."""
 
+from .additive_attention import additive_attention, additive_attention_backward
 from .attention import attention, attention_backward
 from .block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
 from .blocks import Blocks, Layout, dense_weights
@@ -22,6 +23,8 @@ __all__ = [
     "AttentionCache",
     "Blocks",
     "Layout",
+    "additive_attention",
+    "additive_attention_backward",
     "attention",
     "attention_backward",
     "block_sparse_attention",

@@ -1,0 +1,90 @@
+"""The ten best next items of histories, in one process: `python -m benchmarks.peers.answering NAME FOLDER`.
+
+A contender is made of (network, weights). `answer(histories)` gives, for lists of item numbers, the ten best items
+that are not among them and their scores, (B, 10) each: all that lies between the list and the answer is in its time.
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import THREADS, child
+from benchmarks.peers.scoring import reference
+from tinyattn.data import Vocabulary
+from tinyattn.models import SASRec, SASRecNetwork
+from tinyattn.tree import tree_map
+
+BEST = 10
+SECONDS = 0.2  # of calls in a round, about; at least one, at most
+CALLS = 200
+
+
+class TinyAttn:
+    """SASRec.recommend, as people call it."""
+
+    def __init__(self, network: SASRecNetwork, weights: Any) -> None:
+        self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
+                            dropout=network.dropout, workers=THREADS)  # fmt: skip
+        self.model.network, self.model.parameters = network, weights
+        self.model.items, self.model.users = (Vocabulary(np.arange(1, n + 1)) for n in (network.n_items, 1))
+        self.about: dict[str, Any] = {"threads at most": THREADS}
+
+    def answer(self, histories: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+        return self.model.recommend(histories, BEST)
+
+
+class Answerer(child.Child):
+    """Asked like every contender; a step is one call."""
+
+    def check(self) -> dict[str, Any]:
+        network, weights, _ = self._given()
+        histories, expected = pickle.loads((self.folder / "reference.pickle").read_bytes())
+        _, scores = self.make(network, weights).answer(histories)
+        return child.compare({"scores of the ten best": np.asarray(scores)}, {"scores of the ten best": expected})
+
+    def prepare(self) -> dict[str, Any]:
+        network, weights, self.histories = self._given()
+        began = time.perf_counter()
+        self.contender, self.calls = self.make(network, weights), 1
+        for _ in range(3):
+            self.calls = min(CALLS, max(1, int(SECONDS / self.run()["seconds"])))
+        self.contender.about["calls a round"] = self.calls
+        return {"seconds": time.perf_counter() - began}
+
+    def run(self) -> dict[str, Any]:
+        times = [time.perf_counter()]
+        for _ in range(self.calls):
+            self.contender.answer(self.histories)
+            times.append(time.perf_counter())
+        return {"seconds": float(np.median(np.diff(times)))}
+
+
+def write(
+    folder: Path, network: SASRecNetwork, weights: Any, histories: list[np.ndarray], checked: list[np.ndarray]
+) -> None:
+    """All that children need; the answers to the histories `checked` are held to those in float64."""
+    scores = reference(network, tree_map(lambda w: w.astype(np.float64), weights), checked)
+    scores[:, 0] = -np.inf
+    for row, history in zip(scores, checked, strict=True):
+        row[history] = -np.inf
+    best = -np.sort(-scores, axis=1)[:, :BEST]
+    (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, [h.tolist() for h in histories])))
+    (folder / "reference.pickle").write_bytes(pickle.dumps(([h.tolist() for h in checked], best)))
+
+
+def load(name: str) -> Any:
+    """The contender's class; this imports what it needs."""
+    if name == "tinyattn":
+        return TinyAttn
+    from benchmarks.peers import torch_answering
+
+    return {"torch-released": torch_answering.Released, "torch-sdpa": torch_answering.Fused}[name]
+
+
+if __name__ == "__main__":
+    child.main(load, Answerer)

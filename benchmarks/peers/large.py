@@ -1,0 +1,99 @@
+"""A full ranking of many users over many items, in one process: `python -m benchmarks.peers.large NAME FOLDER`.
+
+    product       the matrix product of states and items alone, tile by tile, by as many threads: nothing is counted
+    tinyattn      SASRec.evaluate: states, product, ranks, metrics
+    popularity    the same of a model that scores all users alike
+    markov        the same of one that does so but for a few items
+"""
+
+from __future__ import annotations
+
+import pickle
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import THREADS, child
+from tinyattn.data import Split
+from tinyattn.evaluation import evaluate
+from tinyattn.models import Markov, Popularity, SASRec, SASRecNetwork
+from tinyattn.models.products import TILE, USERS, pieces
+from tinyattn.training import Workers
+
+CHECKED = 40  # users whose metrics are held to those from whole rows of scores
+
+
+class Evaluated:
+    """A model, asked for all its metrics."""
+
+    def __init__(self, model: Any, split: Split) -> None:
+        self.model, self.split, self.about = model, split, {"users": len(split.evaluated)}
+
+    def step(self) -> None:
+        self.model.evaluate(self.split)
+
+    def off(self) -> float:
+        few = self.split.sample(CHECKED)
+        lazily, whole = (evaluate(score, few)["full"]["mrr"] for score in (self.model, self.model.score))
+        return abs(lazily - whole) / whole
+
+
+class Product(Evaluated):
+    """What the others are held to."""
+
+    def __init__(self, model: SASRec, split: Split) -> None:
+        super().__init__(model, split)
+        rng, self.E = np.random.default_rng(0), model.parameters["items"]
+        self.h = rng.standard_normal((len(split.evaluated), self.E.shape[1])).astype(self.E.dtype)
+
+    def step(self) -> None:
+        tiles = pieces(1, len(self.E), TILE // USERS)
+
+        def work(block: slice) -> None:
+            for tile in tiles:
+                self.h[block] @ self.E[tile].T
+
+        with Workers(THREADS) as pool:
+            list(pool.map(work, pieces(0, len(self.h), USERS)))
+
+
+def contender_of(name: str, network: SASRecNetwork, weights: Any, split: Split) -> Evaluated:
+    if name in ("popularity", "markov"):
+        return Evaluated({"popularity": Popularity, "markov": Markov}[name]().fit(split), split)
+    model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, workers=THREADS)
+    model.network, model.parameters = network, weights
+    model.items, model.users = split.data.items, split.data.users
+    return {"product": Product, "tinyattn": Evaluated}[name](model, split)
+
+
+class Ranker(child.Child):
+    """Asked like every contender; a step is all users once."""
+
+    def check(self) -> dict[str, Any]:
+        off = self.make(*self._given()).off()
+        return {"worst": "MRR", "off": off, "agrees": off < 1e-9}
+
+    def prepare(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        self.contender = self.make(*self._given())
+        return {"seconds": time.perf_counter() - began}
+
+    def run(self) -> dict[str, Any]:
+        began = time.perf_counter()
+        self.contender.step()
+        return {"seconds": time.perf_counter() - began}
+
+
+def write(folder: Path, network: SASRecNetwork, weights: Any, split: Split) -> None:
+    """All that children need."""
+    (folder / "given.pickle").write_bytes(pickle.dumps((network, weights, split), protocol=5))
+
+
+def load(name: str) -> Any:
+    return lambda *given: contender_of(name, *given)
+
+
+if __name__ == "__main__":
+    child.main(load, Ranker)

@@ -1,0 +1,122 @@
+"""compare, and evaluate's file of users, as people type them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tests.test_cli import refuses
+from tinyattn.cli import main
+from tinyattn.data import by_time, leave_one_out, read
+from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks
+from tinyattn.models import Recommender
+
+
+def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
+    out = tmp_path / "new" / "users.csv"
+    ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10", "--negatives", str(tmp_path)]
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
+    assert main([*ask, "--protocols", "full"]) == 0
+    assert f"60 users: {out}" in capsys.readouterr().out
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["user"] for row in rows] == [str(u) for u in range(1, 61)]
+    assert {row["protocol"] for row in rows} == {"full"}
+    table = json.loads((runs["sasrec"] / "metrics.json").read_text())["model"]["full"]
+    for name in ("hr@10", "ndcg@10"):
+        assert np.mean([float(row[name]) for row in rows]) == pytest.approx(table[name], abs=1e-5)
+    assert np.mean([1 / float(row["rank"]) for row in rows]) == pytest.approx(table["mrr"], abs=1e-5)
+
+
+def test_a_user_has_a_line_for_each_protocol(data, tmp_path, capsys):
+    more, run, out = tmp_path / "more.txt", tmp_path / "run", tmp_path / "users.csv"
+    more.write_text(data.read_text() + "".join(f"99 extra{i}\n" for i in range(150)))
+    assert main(["train", str(more), "--model", "markov", "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["evaluate", str(run), "--per-user", str(out), "--protocols", "uni100,full"]) == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["protocol"] for row in rows] == ["uni100"] * 61 + ["full"] * 61
+    mean = np.mean([float(row["ndcg@10"]) for row in rows if row["protocol"] == "uni100"])
+    assert f"{mean:.4f}" in next(x for x in capsys.readouterr().out.splitlines() if x.startswith("markov    "))
+
+
+def test_compare_prints_metrics_intervals_and_lists(runs, data, names, capsys):
+    folders = [str(runs[name]) for name in ("sasrec", "markov", "popularity")]
+    ask = ["compare", *folders, "--items", "s1e1", "-k", "2", "--names", str(names)]
+    assert main(ask) == 0
+    printed = capsys.readouterr().out
+    split = leave_one_out(read(data))
+    models = [Recommender.load(f"{folder}/model.npz") for folder in folders]
+    gains = [ndcg(target_ranks(model.score, split)["full"], 10) for model in models]
+    lines = [line.split(maxsplit=3) for line in printed.splitlines() if line.startswith("NDCG@10")]
+    assert [line[1] for line in lines] == folders
+    assert [line[2] for line in lines] == [f"{np.mean(g):.4f}" for g in gains]
+    for line, mine in zip(lines[1:], gains[1:], strict=True):
+        found = paired_difference(mine, gains[0])
+        assert line[3] == f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"
+    assert len(lines[0]) == 3  # the first run differs from none
+    beyond = [line.split() for line in printed.split("beyond accuracy")[1].splitlines()[2:5]]
+    assert [row[0] for row in beyond] == folders
+    best = [best_items(model.score, split) for model in models]
+    assert [row[4] for row in beyond] == [f"{overlap(b, best[0]):.3f}" for b in best]
+    side = printed.split("after s1e1 Le Café (1995):")[1].splitlines()[2:]
+    assert [row.split(maxsplit=2)[2].startswith("s1e2 Second, the (1996)") for row in side] == [True, False]
+    assert main(ask) == 0
+    assert capsys.readouterr().out == printed
+    assert main([*ask, "--seed", "1"]) == 0
+    assert capsys.readouterr().out != printed
+
+
+def test_compare_for_a_user_and_for_nobody(runs, data, capsys):
+    ask = ["compare", str(runs["markov"]), str(runs["popularity"])]
+    assert main(ask) == 0
+    assert "after" not in capsys.readouterr().out
+    assert main([*ask, "--user", "5", "-k", "1"]) == 0
+    last = [line.split()[1] for line in data.read_text().splitlines() if line.startswith("5 ")][-1]
+    assert f"{last}:\n" in capsys.readouterr().out
+
+
+def test_what_compare_refuses(runs, data, tmp_path, capsys):
+    two = [runs["markov"], runs["popularity"]]
+    other, run = tmp_path / "other.txt", tmp_path / "run"
+    other.write_text(data.read_text() + "1 s4e4\n")
+    assert main(["train", str(other), "--model", "popularity", "--out", str(run)]) == 0
+    refuses(capsys, ["compare", *two, run], f"{run} was trained on other data than {two[0]}")
+    refuses(capsys, ["compare", two[0]], "takes two runs or more")
+    refuses(capsys, ["compare", two[0], two[0]], "each once")
+    refuses(capsys, ["compare", two[0], tmp_path / "none"], "no such file")
+    assert refuses(capsys, ["compare", *two, "--items", "s9e9"], "unknown item id s9e9") == ""
+    assert refuses(capsys, ["compare", *two, "--user", "99"], "unknown user id 99") == ""
+    assert refuses(capsys, ["compare", *two, "--items", "s1e1", "-k", "16"], "only 15 items are left") == ""
+    other.write_text(data.read_text())
+    refuses(capsys, ["compare", run, two[0]], "is no longer what")
+
+
+def test_a_split_by_time_is_part_of_the_run(data, tmp_path, capsys):
+    timed, run, other = tmp_path / "timed.txt", tmp_path / "run", tmp_path / "other"
+    lines = data.read_text().splitlines()
+    timed.write_text("".join(f"{line} {(i * 37) % 997}\n" for i, line in enumerate(lines)))
+    train = ["train", str(timed), "--model", "markov", "--out"]
+    untimed = ["train", data, "--model", "markov", "--split", "time", "--out", run]
+    refuses(capsys, untimed, "a split by time needs times")
+    assert not run.exists()
+    assert main([*train, str(run), "--split", "time"]) == 0
+    table = [line for line in capsys.readouterr().out.splitlines() if line.startswith("markov    ")]
+    split = by_time(read(timed))
+    expected = np.mean(ndcg(target_ranks(Recommender.load(run / "model.npz").score, split)["full"], 10))
+    assert table[0].split()[2] == f"{expected:.4f}"
+    assert main(["evaluate", str(run)]) == 0
+    assert table[0] in capsys.readouterr().out
+    refuses(capsys, ["evaluate", run, data], "a split by time needs times")
+    refuses(capsys, [*train, run], "made with --split time, not leave-one-out")
+    assert main([*train, str(other)]) == 0
+    refuses(capsys, ["compare", run, other], f"{other} has another --split than {run}")
+    config = json.loads((other / "config.json").read_text())
+    assert config["evaluation"].pop("split") == "leave-one-out"
+    (other / "config.json").write_text(json.dumps(config))  # as versions wrote it that knew no other split
+    capsys.readouterr()
+    assert main([*train, str(other)]) == 0
+    assert "is complete" in capsys.readouterr().out
+    config["evaluation"]["split"] = "random"
+    (other / "config.json").write_text(json.dumps(config))
+    refuses(capsys, ["evaluate", other], "has split 'random', expected one of leave-one-out, time")

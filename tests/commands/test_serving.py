@@ -1,0 +1,149 @@
+"""recommend, similar and show as people type them: names, lists of items, many users."""
+
+import csv
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.test_cli import refuses
+from tinyattn.cli import main, parser
+from tinyattn.models import Recommender, explain
+
+
+def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
+    assert main(["recommend", str(runs["markov"]), "--items", "s2e1,s1e1", "-k", "2", "--names", str(names)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines()[0] == "after s2e1, s1e1 Le Café (1995):"
+    assert out.splitlines()[1].split(maxsplit=3)[1::2] == ["s1e2", "Second, the (1996)"]
+    assert out.splitlines()[2].split()[1:2] == ["s3e1"]
+    assert len(out.splitlines()[2].split()) == 3  # without a name: the id alone
+    assert err == f"note: {names}: 1 of 3 ids are no items of the run, and their names are not used\n"
+    assert main(["similar", str(runs["sasrec"]), "--item", "s1e2", "-k", "15", "--names", str(names)]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[0] == "near s1e2 Second, the (1996):"
+    assert "Le Café" in out
+    picture = tmp_path / "map.png"
+    show = ["show", str(runs["sasrec"]), "--items", "s1e1,s1e2", "--out", str(picture), "--names", str(names)]
+    assert main(show) == 0
+    assert picture.exists()
+
+
+def test_names_of_nothing_known_and_broken_ones_are_refused(runs, tmp_path, capsys):
+    ask = ["recommend", runs["markov"], "--items", "s1e1", "--names"]
+    refuses(capsys, [*ask, tmp_path / "none"], "none: no such file")
+    for text, part in (
+        ("7\tSeven\n", "names no item of the run"),
+        ("s1e1\n", "line 1 has no second column"),
+        ("s1e1\tA\ns1e2\n", "line 2 is 's1e2'"),
+    ):
+        (tmp_path / "names").write_text(text)
+        refuses(capsys, [*ask, tmp_path / "names"], part)
+
+
+def test_only_listed_items_are_given(runs, tmp_path, capsys):
+    some = tmp_path / "some.txt"
+    some.write_text("s4e1\n\ns3e1\ns1e1\n")
+    for ask in (["recommend", "--items", "s1e1"], ["similar", "--item", "s1e1"]):
+        command = [ask[0], str(runs["sasrec"]), *ask[1:], "--only", str(some)]
+        assert main([*command, "-k", "2"]) == 0
+        assert {line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]} == {"s4e1", "s3e1"}
+        refuses(capsys, [*command, "-k", "3"], "k is 3, but only 2 items are left")
+        some.write_text("s4e1\ns9e9\ns3e1\n")
+        refuses(capsys, [*command, "-k", "2"], "unknown item id s9e9")
+        some.write_text("s4e1\ns3e1\ns1e1\n")
+    some.write_text("\n")
+    refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "some.txt: no ids")
+
+
+def test_what_similar_refuses(runs, capsys):
+    refuses(capsys, ["similar", runs["popularity"], "--item", "s1e1"], "knows nothing of pairs of items")
+    refuses(capsys, ["similar", runs["markov"], "--item", "s9e9"], "unknown item id s9e9")
+    refuses(capsys, ["similar", runs["markov"], "--item", "s1e1", "-k", "16"], "k is 16, expected 1 to 15")
+    refuses(capsys, ["similar", runs["markov"]], "--item")
+
+
+@pytest.mark.parametrize("who", ["all", "some"])
+def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, capsys, monkeypatch):
+    import importlib
+
+    monkeypatch.setattr(importlib.import_module("tinyattn.commands.recommend"), "SCORES_AT_ONCE", 7 * 17)
+    out, some = tmp_path / "new" / "best.csv", tmp_path / "some"
+    some.write_text("9\n3\n")
+    users = [str(u) for u in range(1, 61)] if who == "all" else ["9", "3"]
+    ask = ["recommend", str(runs["sasrec"]), "-k", "3", "--users", "all" if who == "all" else str(some)]
+    assert main([*ask, "--out", str(out), "--names", str(names)]) == 0
+    assert capsys.readouterr().out == f"{len(users)} users, 3 items each: {out}\n"
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [(row["user"], row["rank"]) for row in rows] == [(u, str(r)) for u in users for r in (1, 2, 3)]
+    named = {"s1e1": "Le Café (1995)", "s1e2": "Second, the (1996)"}
+    assert all(row["name"] == named.get(row["item"], "") for row in rows)
+    model = Recommender.load(runs["sasrec"] / "model.npz")
+    history = [line.split()[1] for line in data.read_text().splitlines() if line.startswith("9 ")]
+    ids, scores = model.recommend(history, 3)
+    mine = [row for row in rows if row["user"] == "9"]
+    assert [row["item"] for row in mine] == ids.tolist()
+    assert [float(row["score"]) for row in mine] == pytest.approx(scores.tolist(), abs=1e-4)
+
+
+def test_what_many_users_refuse_leaves_no_file(runs, tmp_path, capsys):
+    out, some = tmp_path / "best.csv", tmp_path / "some"
+    some.write_text("3\n99\n")
+    ask = ["recommend", runs["markov"], "--out", out]
+    refuses(capsys, [*ask, "--users", some], "unknown user id 99")
+    refuses(capsys, [*ask, "--users", tmp_path / "none"], "none: no such file")
+    refuses(capsys, [*ask, "--users", "all", "-k", "14"], "k is 14, but only", "items are left for user")
+    refuses(capsys, [*ask, "--users", "all", "-k", "0"], "k is 0")
+    refuses(capsys, [*ask, "--items", "s1e1"], "--users and --out go together")
+    refuses(capsys, ["recommend", runs["markov"], "--users", "all"], "--users and --out go together")
+    refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", tmp_path], "is a directory")
+    assert not out.exists()
+
+
+def test_strangers_among_many_users_have_no_embedding_of_their_own(data, tmp_path):
+    """Users of other data than the run's: those that the model knows keep their own, the others are strangers."""
+    run, out = tmp_path / "run", tmp_path / "best.csv"
+    small = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "3"]
+    assert main(["train", str(data), *small, "--user-embedding", "--out", str(run)]) == 0
+    mine = [line.split()[1] for line in data.read_text().splitlines() if line.startswith("5 ")]
+    other = tmp_path / "other.txt"
+    other.write_text("".join(f"5 {i}\n" for i in mine) + "".join(f"777 {i}\n" for i in mine))
+    assert main(["recommend", str(run), str(other), "--users", "all", "--out", str(out), "-k", "3"]) == 0
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    model = Recommender.load(run / "model.npz")
+    for user, users in (("5", ["5"]), ("777", None)):
+        _, scores = model.recommend([mine], 3, users=users)
+        found = [float(row["score"]) for row in rows if row["user"] == user]
+        assert found == pytest.approx(scores[0].tolist(), abs=1e-4)
+
+
+def test_explain_prints_three_ways_and_whether_they_agree(runs, names, capsys):
+    ask = ["explain", str(runs["sasrec"]), "--items", "s1e1,s2e1,s1e2", "--for", "s3e1", "--names", str(names)]
+    assert main(ask) == 0
+    out = capsys.readouterr().out.splitlines()
+    assert out[0] == "what made s3e1:"
+    assert out[1].split() == ["left", "out", "gradient", "attention"]
+    found = explain(Recommender.load(runs["sasrec"] / "model.npz"), ["s1e1", "s2e1", "s1e2"], "s3e1")
+    assert out[2].startswith("   1  s1e1 Le Café (1995)")
+    for place, line in enumerate(out[2:5]):
+        assert line.split()[-3:] == [f"{effect[place]:.4f}" for effect in found.effects.values()]
+    for line, value in zip(out[5:8], found.agreement().values(), strict=True):
+        assert line.endswith(f": {value:+.2f}")
+    assert any("Attention is no explanation by itself" in line for line in out)
+
+
+def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
+    assert main(["explain", str(runs["markov"]), "--user", "5"]) == 0
+    assert capsys.readouterr().out.splitlines()[1].split() == ["left", "out"]
+    refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
+    refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
+    refuses(capsys, ["explain", runs["markov"]], "required")
+
+
+def test_the_readmes_commands_are_real():
+    readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
+    found = [shlex.split(line, comments=True) for line in re.findall(r"^    tinyattn (.*)", readme, re.M)]
+    assert {words[0] for words in found} >= {"train", "recommend", "similar", "explain", "evaluate", "compare"}
+    for words in found:
+        assert parser(words).parse_args(words).command == words[0]

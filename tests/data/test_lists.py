@@ -1,0 +1,66 @@
+"""Item names and lists of ids: what files people have, and what is wrong with them."""
+
+import gzip
+
+import pytest
+
+from tinyattn.data import DataError, read_ids, read_names
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"7\tSeven, or so\n8\tCaf\xc3\xa9\n",
+        "7::Seven, or so::Drama|Comedy\n8::Café::War\n".encode("latin-1"),
+        b"7|Seven, or so|01-Jan-1995\n8|Caf\xe9|1996\n",
+        b'movieId,title,genres\n7,"Seven, or so",Drama\n8,Caf\xc3\xa9,War\n',
+        b'item_id;name\r\n7;"Seven, or so"\r\n\r\n8;Caf\xc3\xa9\r\n',
+        b"\xef\xbb\xbfitem_id:token\tname:token_seq\n 7 \t Seven, or so \n8\tCaf\xc3\xa9",
+        gzip.compress(b"7\tSeven, or so\n8\tCaf\xc3\xa9\n7\tSeven, or so\n"),
+    ],
+    ids=["tab", "movies.dat", "u.item", "movies.csv", "semicolon, CRLF", "RecBole, BOM", "gzip, twice the same"],
+)
+def test_names_are_read_from_what_people_have(content, tmp_path):
+    path = tmp_path / "names"
+    path.write_bytes(content)
+    names = read_names(path)
+    assert len(names) == 2
+    assert (names.of(7), names.of("7"), names.of(8), names.of(9)) == ("Seven, or so", "Seven, or so", "Café", "")
+    assert (names.label(8), names.label(9)) == ("8 Café", "9")
+    assert names.unknown([7, 9]) == 1
+
+
+def test_names_are_cut_where_there_is_little_room_and_ids_never(tmp_path):
+    path = tmp_path / "names"
+    path.write_text("7\tA name of 20 letters\n8\tA name of 21 letters.\n")
+    names = read_names(path)
+    assert names.short(7) == "A name of 20 letters"
+    assert names.short(8) == "A name of 21 letter…"
+    assert names.short("an-id-that-is-much-longer") == "an-id-that-is-much-longer"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "line 1 has no second column"),
+        (b"7 Seven\n", "line 1 has no second column"),
+        (b"7\tSeven\n8\n", "line 2 is '8': expected an id and a name"),
+        (b"7,A\n7,B\n", "line 2: item 7 is 'B', and was 'A' before"),
+        (b"7\t\0\n", "not text"),
+        (gzip.compress(b"7\tSeven\n" * 99)[:30], "not a whole gzip file"),
+    ],
+)
+def test_bad_names_are_named(content, message, tmp_path):
+    path = tmp_path / "names"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=f"names: {message}"):
+        read_names(path)
+
+
+def test_ids_are_lines(tmp_path):
+    path = tmp_path / "ids"
+    path.write_text(" 7\n\nabc\r\n")
+    assert read_ids(path) == ["7", "abc"]
+    for wrong, message in ((tmp_path, "a directory"), (tmp_path / "none", "no such file")):
+        with pytest.raises(DataError, match=message):
+            read_ids(wrong)

@@ -1,0 +1,120 @@
+"""Which earlier items made a recommendation: each way of asking against what defines it."""
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.models import MODELS, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
+from tinyattn.models.explanation import gradient_times_input, left_out, rank_correlation
+from tinyattn.tree import flatten
+
+SMALL = {"dim": 8, "epochs": 1, "workers": 1}
+NEURAL = [name for name, cls in MODELS.items() if issubclass(cls, NeuralRecommender)]
+HISTORY = ["s1e1", "s2e1", "s1e2", "s3e1"]
+NOBODY = np.array([0])
+
+
+def fitted(cls=SASRec, **options):
+    """A trained model whose parameters are float64, so that differences are exact enough."""
+    model = cls(**SMALL | options).fit(TINY.generate(), progress=False)
+    _, model.parameters = flatten(model.parameters, np.float64, np)
+    return model
+
+
+@pytest.mark.parametrize("name", NEURAL)
+def test_the_gradient_is_that_of_the_score(name):
+    """Scaling an item's embedding by 1 + t: the score's derivative at t = 0. The item comes once, and is not scored."""
+    model = fitted(MODELS[name])
+    history, item, step = model.items.numbers(HISTORY), int(model.items.numbers(["s4e1"])[0]), 1e-5
+    found = gradient_times_input(model, history, item, NOBODY)
+    for j, number in enumerate(history.tolist()):
+        if found is None:
+            np.testing.assert_array_equal(left_out(model, history, item, NOBODY), np.zeros(4))
+            continue
+        row = model.parameters["items"][number].copy()
+        scores = []
+        for sign in (1, -1):
+            model.parameters["items"][number] = row * (1 + sign * step)
+            scores.append(model.score([history])[0, item])
+        model.parameters["items"][number] = row
+        np.testing.assert_allclose(found[j], (scores[0] - scores[1]) / (2 * step), rtol=1e-4, atol=1e-8)
+
+
+def test_the_released_forms_scaled_embeddings_and_users_of_their_own():
+    model = fitted(block_form="sasrec", user_embedding=True, loss="ce")
+    model.parameters["users"][:] = np.random.default_rng(0).normal(size=model.parameters["users"].shape)
+    found = explain(model, HISTORY, "s4e1", user=3)
+    assert list(found.effects) == ["left out", "gradient", "attention"]
+    step, row = 1e-5, model.parameters["items"][model.items.numbers(["s2e1"])[0]]
+    before, own = row.copy(), model.users.numbers([3])
+    scores = []
+    for sign in (1, -1):
+        row[:] = before * (1 + sign * step)
+        scores.append(model.score([model.items.numbers(HISTORY)], own)[0, model.items.numbers(["s4e1"])[0]])
+    row[:] = before
+    assert found.effects["gradient"][1] == pytest.approx((scores[0] - scores[1]) / (2 * step), rel=1e-4)
+    whole, without = (model.recommend([h], 1, only=["s4e1"], users=[3])[1][0, 0] for h in (HISTORY, HISTORY[1:]))
+    assert found.effects["left out"][0] == pytest.approx(whole - without)
+
+
+def test_leaving_out_is_scoring_again_and_the_best_item_is_explained():
+    model = fitted()
+    found = explain(model, HISTORY)
+    best, score = model.recommend(HISTORY, 1)
+    assert found.item == best[0]
+    assert found.history.tolist() == HISTORY
+    for j, effect in enumerate(found.effects["left out"]):
+        rest = HISTORY[:j] + HISTORY[j + 1 :]
+        assert effect == pytest.approx(score[0] - model.recommend(rest, 1, only=best)[1][0])
+    weights = model.attention(HISTORY)[1]
+    np.testing.assert_allclose(found.effects["attention"], np.mean([w[-1] for block in weights for w in block], axis=0))
+    assert np.sum(found.effects["attention"]) == pytest.approx(1)
+
+
+def test_models_that_count_are_asked_by_leaving_out_alone():
+    found = explain(Markov().fit(TINY.generate()), HISTORY, "s3e2")
+    assert list(found.effects) == ["left out"]
+    assert np.all(found.effects["left out"][:3] == 0)  # only the last item is looked at
+    assert found.effects["left out"][3] > 1
+    assert np.all(explain(Popularity().fit(TINY.generate()), HISTORY).effects["left out"] == 0)
+    assert found.agreement() == {}
+
+
+def test_only_the_newest_items_are_looked_at_and_no_older_one_moves_in():
+    model = fitted(maxlen=3)
+    found = explain(model, HISTORY, "s4e1")
+    assert found.history.tolist() == HISTORY[1:]
+    np.testing.assert_array_equal(found.effects["left out"], explain(model, HISTORY[1:], "s4e1").effects["left out"])
+    # what is recommended is not what was had before
+    assert explain(model, TINY.generate().items.ids[:-1].tolist()).item == TINY.generate().items.ids[-1]
+
+
+def test_an_item_that_makes_room_for_the_mask_has_no_gradient():
+    found = explain(fitted(BERT4Rec, maxlen=4), HISTORY, "s4e1").effects
+    assert found["gradient"][0] == found["left out"][0] == 0
+    assert np.all(found["gradient"][1:] != 0)
+
+
+def test_agreement_is_spearmans():
+    assert rank_correlation(np.array([1.0, 2, 9]), np.array([-3.0, 0, 0.1])) == pytest.approx(1)
+    assert rank_correlation(np.array([1.0, 2, 9]), np.array([3.0, 2, 1])) == pytest.approx(-1)
+    # ranks 1, 2.5, 2.5, 4 and 2, 1, 3, 4: deviations -1.5, 0, 0, 1.5 and -.5, -1.5, .5, 1.5
+    assert rank_correlation(np.array([0.0, 5, 5, 7]), np.array([2.0, 1, 3, 4])) == pytest.approx(3 / np.sqrt(4.5 * 5))
+    assert np.isnan(rank_correlation(np.ones(3), np.arange(3.0)))
+    a, b, c = np.array([1.0, 2, 3]), np.array([3.0, 2, 1]), np.array([1.0, 3, 2])
+    agreement = Explanation("x", np.arange(3), {"a": a, "b": b, "c": c}).agreement()
+    assert agreement == pytest.approx({("a", "b"): -1, ("a", "c"): 0.5, ("b", "c"): -0.5})
+
+
+def test_what_explain_refuses():
+    model = Markov().fit(TINY.generate())
+    for call, message in (
+        (lambda: explain(model, ["s1e1"]), "1 items of the history are looked at, expected at least 2"),
+        (lambda: explain(model, ["s1e1", "s9e9"]), "unknown item id s9e9"),
+        (lambda: explain(model, HISTORY, "s9e9"), "unknown item id s9e9"),
+        (lambda: explain(model, HISTORY, user=99), "unknown user id 99"),
+        (lambda: explain(fitted(maxlen=1), HISTORY), "1 items of the history"),
+        (lambda: explain(Markov(), HISTORY), "call fit first"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()

@@ -1,0 +1,121 @@
+"""What every estimator can do: items near an item, lists of candidates, options as scikit-learn has them."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.models import MF, MODELS, GRU4Rec, ItemCosine, Markov, Popularity, SASRec
+from tinyattn.options import options_of
+
+SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
+SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
+
+
+def test_only_some_items_may_be_given():
+    model = Popularity().fit(SEQUENCES)
+    assert model.recommend(["a"], 2)[0].tolist() == ["b", "c"]
+    assert model.recommend(["a"], 2, only=["e", "c", "a"])[0].tolist() == ["c", "e"]
+    assert model.recommend(["a"], 1, only=["e", "c"], exclude=["c"])[0].tolist() == ["e"]
+    for call, message in (
+        (lambda: model.recommend(["a"], 2, only=["e", "zz"]), "unknown item id zz"),
+        (lambda: model.recommend(["a"], 2, only=["e", "a"]), "only 1 items are left"),
+        (lambda: model.recommend(["a"], 1, only=[]), "only 0 items are left"),
+        (lambda: model.similar("a", 2, only=["e", "a"]), "knows nothing of pairs"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            call()
+
+
+@pytest.mark.parametrize("model", [SASRec(**SMALL), GRU4Rec(**SMALL, loss="ce")], ids=["sasrec", "gru4rec"])
+def test_near_items_have_embeddings_of_a_high_cosine(model):
+    data = TINY.generate()
+    model.fit(data, progress=False)
+    table = np.asarray(model.parameters["items"], dtype=np.float64)[1:]
+    ids, scores = model.similar("s2e2", 15)
+    mine = table[data.items.ids.tolist().index("s2e2")]
+    expected = {
+        item: row @ mine / np.sqrt((row @ row) * (mine @ mine))
+        for item, row in zip(data.items.ids.tolist(), table, strict=True)
+        if item != "s2e2"
+    }
+    assert ids.tolist() == sorted(expected, key=lambda item: -expected[item])
+    np.testing.assert_allclose(scores, sorted(expected.values(), reverse=True), rtol=1e-9)
+
+
+def test_a_bias_makes_no_item_near_another():
+    model = MF(dim=8, epochs=1, workers=1).fit(SEQUENCES, progress=False)
+    before = model.similar("a", 4)
+    model.parameters["output"][:, -1] = [0, 9, -9, 9, 9, -9]
+    np.testing.assert_array_equal(model.similar("a", 4)[1], before[1])
+    assert model.network.item_vectors(model.parameters).shape == (6, 8)
+
+
+def test_models_that_count_have_a_relation_between_items_of_their_own():
+    ids, scores = Markov().fit(SEQUENCES).similar("c", 2)
+    assert ids[0] == "d"  # followed twice
+    assert np.floor(scores).tolist() == [2, 0]
+    ids, scores = ItemCosine().fit(SEQUENCES).similar("a", 2)
+    assert sorted(ids.tolist()) == ["b", "c"]
+    np.testing.assert_allclose(scores, [2 / 3, 2 / 3], rtol=1e-6)  # two of three users each have both
+
+
+def clone(estimator):
+    """What scikit-learn's `clone` does with an estimator: the same options, and each of them unchanged."""
+    made = type(estimator)(**copy.deepcopy(estimator.get_params(deep=False)))
+    for name, value in made.get_params(deep=False).items():
+        assert value is estimator.get_params(deep=False)[name], name
+    return made
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_params_are_the_options_and_make_the_same_model(name):
+    model = MODELS[name]()
+    assert list(model.get_params()) == [o.name for o in options_of(model)]
+    assert model.get_params() == {o.name: o.default for o in options_of(model)}
+    for again in (clone(model), pickle.loads(pickle.dumps(model)), copy.copy(model)):
+        assert again.get_params() == model.get_params()
+        assert again.identity() == model.identity()
+
+
+def test_params_that_were_left_to_the_model_stay_so():
+    model = SASRec(block_form="sasrec", mechanism="window")
+    assert model.emb_scale is True
+    assert model.window == 16
+    assert model.get_params()["emb_scale"] is model.get_params()["window"] is None
+    assert model.set_params(block_form="pre", mechanism="full") is model
+    assert model.emb_scale is False
+    assert model.identity() == SASRec().identity()
+    model.set_params(mechanism="window", window=4, lr=np.float32(0.5))
+    assert clone(model).window == 4
+    assert clone(model).lr == 0.5
+    assert Markov(2).get_params() == {"order": 2}
+    model.epochs = 3  # as scikit-learn's, it speaks of the attributes
+    assert clone(model).epochs == 3
+
+
+def test_params_that_cannot_be_are_refused_and_nothing_changes():
+    model = SASRec(heads=2)
+    before = model.get_params()
+    for params, message in (
+        ({"head": 2}, "head is no option of SASRec, expected one of .*heads.*did you mean heads?"),
+        ({"lr": 0.1, "heads": 3}, "dim 50 is not divisible by heads 3"),
+        ({"network": None}, "network is no option"),
+        ({"window": 4}, "an option of mechanism window"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.set_params(**params)
+        assert model.get_params() == before
+
+
+def test_what_was_learned_is_kept_only_where_it_would_be_learned_again():
+    model = SASRec(**SMALL).fit(SEQUENCES, progress=False)
+    ids, scores = model.recommend(["a"], 2)
+    model.set_params(workers=2)
+    np.testing.assert_array_equal(model.recommend(["a"], 2)[0], ids)
+    np.testing.assert_array_equal(clone(model).fit(SEQUENCES, progress=False).recommend(["a"], 2)[1], scores)
+    model.set_params(maxlen=3)
+    with pytest.raises(ValueError, match="call fit first"):
+        model.recommend(["a"], 2)

@@ -1,0 +1,52 @@
+"""`tinyattn explain`: which earlier items made a recommendation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ..models import explain
+from .arguments import add_data, add_history, add_names, add_run
+from .runs import history_of, names_of
+
+NOTES = """\
+left out: how much the item's score falls when this item is taken out of the history and everything is computed again.
+This is what effect means here. gradient: the derivative of the score by the item's embedding, times the embedding: an
+estimate of the effect, by the network's own backward pass. attention: how much the last position looks at the item,
+the mean over blocks and heads. Attention is no explanation by itself: weights may be high where nothing depends on
+them (Jain & Wallace 2019). agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.
+"""
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "explain",
+        help="which earlier items made a recommendation",
+        description="Say which items of a history made the best recommendation, or the item --for: by leaving each of "
+        "them out, by gradient, and by attention, where the model has these.",
+        epilog=NOTES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_run(command)
+    add_data(command)
+    add_history(command)
+    command.add_argument("--for", dest="item", metavar="ID", help="the item to explain (default: the best one)")
+    add_names(command)
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    history, users, model = history_of(options)
+    names = names_of(options, model)
+    found = explain(model, history, options.item, users[0] if users else None)
+    print(f"what made {names.label(found.item)}:")
+    width = max(len(names.label(item)) for item in found.history)
+    print(" " * (width + 6) + "".join(f"{name:>12}" for name in found.effects))
+    for place, item in enumerate(found.history.tolist()):
+        numbers = "".join(f"{row[place]:12.4f}" for row in found.effects.values())
+        print(f"{place + 1:4}  {names.label(item):{width}}{numbers}")
+    for (one, other), agreement in found.agreement().items():
+        said = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
+        print(f"agreement of {one} and {other}: {said}")
+    print(f"\n{NOTES}", end="")

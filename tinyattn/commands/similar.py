@@ -1,0 +1,34 @@
+"""`tinyattn similar`: the items nearest to an item, as a model sees them."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ..models import RunFolder
+from .arguments import add_candidates, add_names, add_run
+from .runs import names_of, only_of
+from .tables import print_items
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "similar",
+        help="the items nearest to an item",
+        description="The items nearest to an item: by the cosine of their embeddings, or, of a model that has none, "
+        "by its own score after that item alone. Popularity knows nothing of pairs, and is refused.",
+    )
+    add_run(command)
+    command.add_argument("--item", required=True, metavar="ID", help="an item, by the data's own id")
+    add_candidates(command)
+    add_names(command)
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    model, _ = RunFolder(options.run_folder).open(device=options.device)
+    names = names_of(options, model)
+    ids, scores = model.similar(options.item, options.k, only=only_of(options))
+    print(f"near {names.label(options.item)}:")
+    print_items(ids, scores, names)

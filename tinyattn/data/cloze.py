@@ -1,0 +1,42 @@
+"""Cloze batches: some items of each history are hidden, and asked for (Taylor 1953; Devlin et al. 2019)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ..random import Stream, generator
+from .batches import Batch, Sampler, pad
+
+
+@dataclass(frozen=True)
+class ClozeSampler(Sampler):
+    """The batches of `Sampler`, in which positions are hidden: their id is n_items + 1, [MASK], and always that.
+
+    Of a history of n items a random max(1, round(rho n)) are hidden, or, in a share `mask_last` of the rows, the last
+    one alone, which is what a recommender is asked (Sun et al. 2019, section 3.6). Which ones is drawn anew at every
+    step; the released code draws ten times, once for all epochs, beside one row that hides the last.
+    Raises ValueError as `Sampler` does.
+    """
+
+    rho: float = field(kw_only=True)
+    mask_last: float = field(kw_only=True)
+
+    def batch(self, step: int) -> Batch:
+        """The batch of `step`; `asked` are the hidden positions, and, to fill up rows, others of weight 0."""
+        users = self._users_of(step)
+        inputs = pad([self.train.sequence(u)[-self.maxlen :] for u in users.tolist()], self.maxlen, users + 1)
+        ids = inputs.ids
+        lengths = np.sum(ids != 0, axis=1)
+        rng = generator(self.seed, Stream.CLOZE, step)
+        only_last = rng.random(len(ids)) < self.mask_last
+        turn = np.where(ids == 0, 1.0, rng.random(ids.shape))             # padding comes last, in its order
+        turn[only_last, lengths[only_last] - 1] = -1.0
+        hidden = np.where(only_last, 1, np.maximum(1, np.rint(self.rho * lengths).astype(np.int64)))
+        asked = np.argsort(turn, axis=1, kind="stable")[:, : int(hidden.max())]
+        is_hidden = np.arange(asked.shape[1]) < hidden[:, None]
+        targets = np.where(is_hidden, np.take_along_axis(ids, asked, axis=1), 0)
+        masked = ids.copy()
+        masked[np.nonzero(is_hidden)[0], asked[is_hidden]] = self.train.n_items + 1
+        return self._with_targets(inputs._replace(ids=masked, asked=asked), targets, users, step)

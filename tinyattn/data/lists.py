@@ -1,0 +1,99 @@
+"""Small files beside the interactions: item names, and lists of ids."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from .formats import DataError
+from .names import ITEM_NAMES
+from .read import pieces
+
+_SEPARATORS = ("::", "\t", "|", ";", ",")      # the first of these that line 1 has; only the last two know quotes
+
+
+class ItemNames:
+    """What people call the items, by id; ids are compared as text, so 7 and "7" are one item."""
+
+    def __init__(self, names: dict[str, str] | None = None) -> None:
+        self._names = names or {}
+
+    def of(self, item: Any) -> str:
+        """The item's name, or "" where it has none."""
+        return self._names.get(str(item), "")
+
+    def label(self, item: Any) -> str:
+        """The id and the name, or the id alone where there is no name."""
+        return f"{item} {self.of(item)}".rstrip()
+
+    def short(self, item: Any) -> str:
+        """For pictures: the name, cut to 20 characters, or the id where there is no name."""
+        name = self.of(item)
+        return (name if len(name) <= 20 else name[:19] + "…") or str(item)
+
+    def unknown(self, items: Iterable[Any]) -> int:
+        """How many named ids are not among `items`."""
+        return len(self._names.keys() - set(map(str, items)))
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def read_names(path: str | Path) -> ItemNames:
+    """The names in a table whose first two columns are an item's id and its name; further columns are not read.
+
+    Columns are separated by `::` (MovieLens' movies.dat), a TAB, `|`, `;` or a comma: by the first of these that is in
+    line 1. The last two follow the rules of CSV, with quotes. A first line whose id is a usual name of an
+    item column (`ITEM_NAMES`) is a header. Text that is not UTF-8 is read as latin-1, MovieLens' encoding.
+    Raises DataError, naming file and line, for a file that is missing or empty, a line without a second column, and
+    an id with two names.
+    """
+    try:
+        lines = _lines(path)
+        separator = next((s for s in _SEPARATORS if s in lines[0]), None)
+        if separator is None:
+            raise DataError("line 1 has no second column: expected an item's id and its name, such as 7<TAB>Seven")
+        names: dict[str, str] = {}
+        for number, line in enumerate(lines, start=1):
+            item, name = _two_fields(line, number, separator) if line.strip() else ("", "")
+            header = number == 1 and item.lower().split(":")[0] in ITEM_NAMES
+            if item and not header and names.setdefault(item, name) != name:
+                raise DataError(f"line {number}: item {item} is {name!r}, and was {names[item]!r} before")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return ItemNames(names)
+
+
+def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
+    """The first two fields of a line. Raises DataError where there are fewer."""
+    fields = next(csv.reader([line], delimiter=separator)) if separator in ";," else line.split(separator)
+    if len(fields) < 2:
+        raise DataError(f"line {number} is {line!r}: expected an id and a name, separated by {separator!r}")
+    return fields[0].strip(), fields[1].strip()
+
+
+def read_ids(path: str | Path) -> list[str]:
+    """The ids in a file, one a line, without blank lines. Raises DataError for a missing file, and one without ids."""
+    try:
+        ids = [line.strip() for line in _lines(path) if line.strip()]
+        if not ids:
+            raise DataError("no ids, expected one a line")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return ids
+
+
+def _lines(path: str | Path) -> list[str]:
+    """The file's lines, unzipped where it is gzipped."""
+    if Path(path).is_dir():
+        raise DataError("a directory, expected a file")
+    content = b"".join(pieces(Path(path)))
+    if b"\0" in content:
+        raise DataError("not text")
+    try:
+        text = content.decode()
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    return text.replace("\r\n", "\n").removesuffix("\n").split("\n")     # splitlines would cut at further characters

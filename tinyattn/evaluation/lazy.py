@@ -1,0 +1,150 @@
+"""Scores that are computed as far as a rank asks for them: how many items score above the target, how many the same.
+
+A row of scores has one for each item, and of all of them a rank takes two counts. What `LazyScores` has to answer is
+that, and the scores of single pairs: of the items a user has had, which are no candidates, and of drawn candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from .ranking import refuse_nan
+
+Score = Callable[[list[np.ndarray], np.ndarray | None], np.ndarray]
+NONE = np.empty((0, 0))
+SCORES_AT_ONCE = 4_000_000       # bounds the memory of whole rows of scores
+
+
+class Counts(NamedTuple):
+    """What `LazyScores.counts` says of B targets and P pairs."""
+
+    own: np.ndarray              # (B,) the score of each row's target
+    above: np.ndarray            # (B,) how many items, 1 to n_items, score higher
+    equal: np.ndarray            # (B,) how many score the same: the target itself, and ties
+    values: np.ndarray           # (P,) the score of each pair
+
+
+class LazyScores:
+    """The scores of all items for B histories. A model whose scores have a structure has a subclass that uses it."""
+
+    def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
+        """Shapes: targets (B,) item numbers; the pairs' rows and items (P,) -> `Counts`.
+
+        All are of the same scores: a pair whose score `whole` gives as equal to the target's is equal here.
+        Raises NaNScoreError for a NaN score.
+        """
+        raise NotImplementedError
+
+    def whole(self) -> np.ndarray:
+        """(B, n_items + 1): all scores; column 0 is padding."""
+        raise NotImplementedError
+
+
+class WholeRows(LazyScores):
+    """Of any function that scores all items: rows are computed whole, for a few histories at once."""
+
+    def __init__(self, score: Score, histories: list[np.ndarray], users: np.ndarray | None, n_items: int) -> None:
+        self._score, self._histories, self._users = score, histories, users
+        self._at_once = max(1, SCORES_AT_ONCE // (n_items + 1))
+
+    def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
+        parts = np.array_split(np.arange(len(targets)), max(1, -(-len(targets) // self._at_once)))
+        order = np.argsort(rows, kind="stable")
+        ends = np.cumsum(np.bincount(rows, minlength=len(targets)))              # of each row's pairs, in this order
+        found = []
+        for part in parts:
+            scores = self._of(part)
+            refuse_nan(scores)
+            own = scores[np.arange(len(part)), targets[part]]
+            above = np.count_nonzero(scores[:, 1:] > own[:, None], axis=1)
+            equal = np.count_nonzero(scores[:, 1:] == own[:, None], axis=1)
+            pairs = order[ends[part[0] - 1] if part[0] else 0 : ends[part[-1]]]
+            found.append((own, above, equal, scores[rows[pairs] - part[0], items[pairs]]))
+        own, above, equal, ordered = map(np.concatenate, zip(*found, strict=True))
+        values = np.empty_like(ordered)
+        values[order] = ordered
+        return Counts(own, above, equal, values)
+
+    def whole(self) -> np.ndarray:
+        return self._of(np.arange(len(self._histories)))
+
+    def _of(self, part: np.ndarray) -> np.ndarray:
+        users = None if self._users is None else self._users[part]
+        return self._score([self._histories[i] for i in part.tolist()], users)
+
+
+class SharedScores(LazyScores):
+    """Scores that are the same for all histories, but for a few items of each: they are ranked without making rows.
+
+    Histories of one group have the same scores: base[i], divided by each of `divisors[:, g]` one after the other, and
+    `values` where `keys` says so. Each comparison is of two scores as `whole` has them: dividing by a positive number
+    never changes which of two numbers is the larger, so one sorted base serves all groups.
+    """
+
+    def __init__(
+        self, base: np.ndarray, groups: np.ndarray, keys: np.ndarray, values: np.ndarray, divisors: np.ndarray
+    ) -> None:
+        """Shapes: base (n_items + 1,), groups (B,) 0 to G - 1; keys (K,), group * (n_items + 1) + item, ascending and
+        distinct; values (K,), divisors (d, G)."""
+        self._base, self._groups, self._keys, self._values, self._divisors = base, groups, keys, values, divisors
+
+    def counts(self, targets: np.ndarray, rows: np.ndarray, items: np.ndarray) -> Counts:
+        refuse_nan(self._base[None])
+        mine, n_items = self._groups, len(self._base) - 1
+        own, values = self._at(mine, targets), self._at(mine[rows], items)
+        everything = np.zeros_like(mine), np.full_like(mine, n_items)
+        least, higher = _bisect(np.sort(self._base[1:]), *everything, own, self._divisors[:, mine])
+        above, equal = n_items - higher, higher - least
+        group, item = np.divmod(self._keys, len(self._base))
+        edges = np.searchsorted(group, np.arange(self._divisors.shape[1] + 1))
+        before = self._scaled(group, item)                       # what the base has in the place of `values`
+        for sign, scores in ((1, self._values), (-1, before)):
+            ordered = scores[np.lexsort((scores, group))]
+            least, higher = _bisect(ordered, edges[mine], edges[mine + 1], own)
+            above += sign * (edges[mine + 1] - higher)
+            equal += sign * (higher - least)
+        return Counts(own, above, equal, values)
+
+    def whole(self) -> np.ndarray:
+        scores = np.tile(self._base, (self._divisors.shape[1], 1))
+        for divisor in self._divisors:
+            scores /= divisor[:, None]
+        scores.reshape(-1)[self._keys] = self._values
+        return scores[self._groups]
+
+    def _scaled(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return _divided(self._base[items], self._divisors[:, groups])
+
+    def _at(self, groups: np.ndarray, items: np.ndarray) -> np.ndarray:
+        scores, keys = self._scaled(groups, items), groups * len(self._base) + items
+        if len(self._keys):
+            place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+            scores = np.where(self._keys[place] == keys, self._values[place], scores)
+        return scores
+
+
+def _divided(scores: np.ndarray, divisors: np.ndarray) -> np.ndarray:
+    for divisor in divisors:
+        scores = scores / divisor
+    return scores
+
+
+def _bisect(
+    ordered: np.ndarray, begin: np.ndarray, end: np.ndarray, own: np.ndarray, divisors: np.ndarray = NONE
+) -> tuple[np.ndarray, np.ndarray]:
+    """The first places in each row's stretch of `ordered`, ascending, whose score is at least, and is above, its own.
+
+    Shapes: begin, end, own (B,), divisors (d, B) of the scores of each row -> (B,), (B,).
+    """
+    found = []
+    for reaches in (np.greater_equal, np.greater):
+        low, high = begin, end
+        while np.any(searching := low < high):
+            middle = np.where(searching, (low + high) // 2, 0)
+            reached = reaches(_divided(ordered[middle], divisors), own)
+            low, high = np.where(searching & ~reached, middle + 1, low), np.where(searching & reached, middle, high)
+        found.append(low)
+    return found[0], found[1]

@@ -1,0 +1,14 @@
+"""Experiments that anybody can repeat: `tinyattn reproduce NAME`. A new one is a file, and a line in EXPERIMENTS."""
+
+from .ablations import ABLATED
+from .density import DENSITY
+from .experiment import Dataset, Experiment, Results, Row
+from .full import FULL
+from .planted import PLANTED
+from .running import carry_out, results_of
+from .sampled import SAMPLED
+from .speed import SPEED
+
+EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPEED)}
+
+__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]

@@ -1,0 +1,9 @@
+"""The files that experiments read, in the folder that --data names: `user item` lines, oldest first."""
+
+from __future__ import annotations
+
+from .experiment import Dataset
+
+ML_1M = Dataset("MovieLens 1M", file="ml-1m.txt.gz")
+GAMES = Dataset("Amazon Games, as SASRec's authors cut it", file="games-kang205.txt.gz")
+BEAUTY = Dataset("Amazon Beauty, 5-core", file="beauty-5core.txt.gz")

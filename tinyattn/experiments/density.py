@@ -1,0 +1,56 @@
+"""How models fare as data thins out: SASRec, a recurrent network and a Markov chain on ever shorter histories."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .datasets import ML_1M
+from .experiment import Experiment, Results, Row
+from .tables import cell, heading, page, values
+
+NDCG = ("full", "ndcg@10")
+KEPT = (5, 10, 20, 50, 1_000_000)                     # of each user's training items; the last: all
+TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 15, "loss": "ce"}
+MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
+    "popularity": ("popularity", "popularity", {}, 0.1),
+    "markov": ("Markov", "markov", {}, 0.1),
+    "fpmc": ("FPMC", "fpmc", {name: value for name, value in TRAINED.items() if name != "loss"}, 2),
+    "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED, 6),
+    "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 6),
+}
+
+
+def _name(kept: int) -> str:
+    return "all" if kept == KEPT[-1] else f"newest-{kept}"
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    lines = heading([experiment.datasets[_name(kept)].title for kept in KEPT])
+    for key, (title, *_) in MODELS.items():
+        cells = [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return page(experiment, results, [["NDCG@10 under full ranking:"], lines])
+
+
+DENSITY = Experiment(
+    name="density",
+    title="As data thins out",
+    question="""
+MovieLens 1M, of which only each user's newest training items are kept; the items that models are validated and
+tested on are the same ones throughout. Kang & McAuley (2018, section IV-G) say that SASRec leans on the last items
+where data is sparse and on long histories where it is dense: it should stay near the Markov chain on the left, and
+lead on the right.
+""",
+    datasets={
+        _name(kept): replace(ML_1M, newest=kept, title="all items" if kept == KEPT[-1] else f"newest {kept}")
+        for kept in KEPT
+    },
+    rows={
+        f"{_name(kept)}-{key}": Row(title, _name(kept), model, options, minutes=minutes,
+                                    seeds=None if options else 1)
+        for kept in KEPT
+        for key, (title, model, options, minutes) in MODELS.items()
+    },
+    page=_page,
+)  # fmt: skip

@@ -1,0 +1,81 @@
+"""Every model among 100 sampled items, beside what its paper or SASRec's published."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .datasets import GAMES, ML_1M
+from .experiment import Experiment, Results, Row
+from .tables import epochs, minutes, page, table
+
+COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
+KANG = "Kang & McAuley 2018, table III"
+BAND = 0.02
+TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "epochs": 200, "patience": 15}
+DATASETS = {"ml-1m": ML_1M, "games": GAMES}
+DROPOUT = {"ml-1m": 0.2, "games": 0.5}
+
+# key: title, model, options, HR@10 and NDCG@10 published for ml-1m and for games, minutes on ml-1m and games
+MODELS: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
+    "popularity": ("popularity", "popularity", {}, (0.4329, 0.2377, 0.4724, 0.2779), (0.1, 0.1)),
+    "markov": ("Markov", "markov", {}, (), (0.1, 0.1)),
+    "cosine": ("item cosine", "cosine", {}, (), (0.1, 0.3)),
+    "ease": ("EASE", "ease", {}, (), (0.3, 2)),
+    "mf": ("MF", "mf", TRAINED, (0.5781, 0.3287, 0.4853, 0.2875), (2, 3)),
+    "fism": ("FISM", "fism", TRAINED, (), (2, 3)),
+    "fpmc": ("FPMC", "fpmc", TRAINED, (0.7599, 0.5176, 0.6802, 0.4680), (3, 4)),
+    "fossil": ("Fossil", "fossil", TRAINED, (), (3, 4)),
+    "gru4rec": ("GRU4Rec, basic form", "gru4rec", TRAINED, (0.5581, 0.3381, 0.2938, 0.1837), (10, 10)),
+    "narm": ("NARM", "narm", TRAINED, (), (12, 12)),
+    "caser": ("Caser", "caser", TRAINED, (0.7886, 0.5538, 0.5282, 0.3214), (12, 12)),
+    "bert4rec": ("BERT4Rec", "bert4rec", TRAINED | {"dim": 64}, (), (25, 25)),
+    "sasrec": ("SASRec, released code's form", "sasrec", TRAINED | {"block_form": "sasrec"},
+               (0.7934, 0.5570, 0.7410, 0.5360), (6, 8)),
+}  # fmt: skip
+
+
+def _row(key: str, data: str, place: int) -> Row:
+    title, model, options, published, minutes = MODELS[key]
+    pair = published[2 * place : 2 * place + 2]
+    source = KANG if key != "sasrec" or place else "Kang & McAuley 2018, n 50; HR@10 from independent reruns"
+    trained = options | {"dropout": DROPOUT[data]} if options else {}
+    return Row(title, data, model, trained, dict(zip(COLUMNS, pair, strict=False)), source, minutes[place],
+               seeds=None if options else 1)  # fmt: skip
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    parts = []
+    for data in DATASETS:
+        keys = [key for key in experiment.rows if experiment.rows[key].data == data]
+        lines = table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes a run": minutes})
+        parts += [[f"## {experiment.datasets[data].title}"], lines, misses(experiment, results, keys)]
+    return page(experiment, results, parts)
+
+
+def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
+    """Which rows lie further from what is published than the band."""
+    lines = []
+    for key in keys:
+        row, runs = experiment.rows[key], results[key]
+        for (protocol, metric), theirs in row.published.items() if runs else ():
+            mine = sum(run["metrics"][protocol][metric] for run in runs) / len(runs)
+            if abs(mine - theirs) > BAND:
+                where = f"{abs(mine - theirs):.3f} {'above' if mine > theirs else 'below'} what is published"
+                lines.append(f"- {row.title}: {protocol} {metric.upper()} {mine:.4f} is {where}")
+    return lines
+
+
+SAMPLED = Experiment(
+    name="sampled",
+    title="Among 100 sampled items",
+    question=f"""
+Each user's last item is ranked among 100 items drawn uniformly from those not in training, the protocol of Kang &
+McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none. n 50 and d 50
+for all, but BERT4Rec's d 64; validation chooses the epoch, with a patience of 15. A published number further away
+than {BAND} is named below its table.
+""",
+    datasets=DATASETS,
+    rows={f"{data}-{key}": _row(key, data, place) for place, data in enumerate(DATASETS) for key in MODELS},
+    page=_page,
+    protocols=("full", "uni100"),
+)

@@ -1,0 +1,109 @@
+"""Which earlier items made a recommendation? Three answers, and whether they agree.
+
+Leaving an item out and scoring again is the definition of an item's effect here. Attention and gradients are looked at
+beside it: attention weights need not say what moves the output (Jain & Wallace 2019, Attention is not Explanation).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import backend
+from ..data import pad
+from ..evaluation import all_ranks
+from .neural import NeuralRecommender
+from .next_item import last_position
+from .recommender import Recommender
+
+LEFT_OUT, GRADIENT, ATTENTION = "left out", "gradient", "attention"
+
+
+class Explanation(NamedTuple):
+    """What made `item` score as it does after `history`; `effects` has a row of numbers for each way of asking."""
+
+    item: Any                          # its id
+    history: np.ndarray                # (n,) ids, oldest first: the newest that the model looks at
+    effects: dict[str, np.ndarray]     # name -> (n,)
+
+    def agreement(self) -> dict[tuple[str, str], float]:
+        """Spearman's rank correlation of each pair of ways; NaN where one finds no difference between items."""
+        names = list(self.effects)
+        pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
+        return {(a, b): rank_correlation(self.effects[a], self.effects[b]) for a, b in pairs}
+
+
+def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = None) -> Explanation:
+    """Which items of a history make the score s of `item`, by default of the best recommendation?
+
+        left out    s(history) - s(history without the j-th item)
+        gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: of neural models that read one
+        attention   the last position's weights, mean over blocks and heads: of models that attend
+
+    The first holds for every model. The second is the first-order estimate of what the score loses when the embedding
+    becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone); its derivatives are
+    the network's own `backward`. The history is cut to the newest items that the model looks at, and no older item
+    takes the place of one that is left out. Raises ValueError for an unknown id (named), and for a history of fewer
+    than two items, which has nothing to leave out.
+    """
+    vocabulary = model._fitted()
+    history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
+    if len(history) < 2:
+        raise ValueError(f"{len(history)} items of the history are looked at, expected at least 2: one is left out")
+    ids = vocabulary.decode(history)
+    users = None if user is None else [user]
+    if item is None:
+        item = model.recommend([ids], 1, exclude=sequence, users=users)[0][0, 0]
+    (number,) = vocabulary.numbers([item]).tolist()
+    owner = model._user_numbers([user])
+    effects = {LEFT_OUT: left_out(model, history, number, owner)}
+    if isinstance(model, NeuralRecommender):
+        gradient = gradient_times_input(model, history, number, owner)
+        if gradient is not None:
+            effects[GRADIENT] = gradient
+    if model.attends:
+        assert isinstance(model, NeuralRecommender)
+        weights = model.attention(ids)[1]                            # (blocks, heads, n, n)
+        effects[ATTENTION] = np.asarray(np.mean(weights[:, :, -1], axis=(0, 1)), dtype=np.float64)
+    return Explanation(vocabulary.decode(np.array([number]))[0], ids, effects)
+
+
+def left_out(model: Recommender, history: np.ndarray, item: int, owner: np.ndarray) -> np.ndarray:
+    """s(history) - s(history without the j-th item), for every j. Shapes: history (n,), owner (1,) -> (n,)."""
+    without = [np.delete(history, j) for j in range(len(history))]
+    scores = np.asarray(model.score([history, *without], np.repeat(owner, len(history) + 1))[:, item], dtype=np.float64)
+    return scores[0] - scores[1:]
+
+
+def gradient_times_input(
+    model: NeuralRecommender, history: np.ndarray, item: int, owner: np.ndarray
+) -> np.ndarray | None:
+    """x_j · ∂s/∂x_j for every j: s = h_last · e_item gives dh_last = e_item, and `backward` takes it to the x_j.
+
+    Shapes: history (n,), owner (1,) -> (n,), 0 for items that are not read. None where the network does not read the
+    items' embeddings.
+    """
+    network, p = model.network, model.parameters
+    xp = backend.get_xp(p[network.scored])
+    batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(xp))
+    h, cache = network.forward(p, batch)
+    dh = xp.zeros_like(h)
+    dh[0, last_position(batch)[0]] = p[network.scored][item]
+    dx, _ = network.backward(p, dh, cache)
+    if dx is None:
+        return None
+    ids = batch.ids[0]
+    read = (ids >= 1) & (ids <= network.n_items)                     # what asks is no item, and padding none
+    found = backend.to_numpy(xp.sum(dx[0][read] * p["items"][ids[read]], axis=-1)).astype(np.float64)
+    return np.concatenate([np.zeros(len(history) - len(found)), found])          # the newest are read
+
+
+def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
+    """ρ = corr(rank(a), rank(b)), equal values having the mean of their ranks (Spearman 1904).
+
+    Shapes: a, b (n,). NaN where all values of one are equal.
+    """
+    first, second = (rank - np.mean(rank) for rank in all_ranks(np.stack([a, b])))
+    size = np.sqrt(np.sum(first**2) * np.sum(second**2))
+    return float(np.sum(first * second) / size) if size else float("nan")

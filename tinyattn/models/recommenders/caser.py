@@ -1,0 +1,179 @@
+"""Caser: convolution over the last items, seen as an image of L rows and d columns (Tang & Wang 2018).
+
+    E_t                  the embeddings of the L items that end at t, (L, d); what is before the first item is 0
+    vertical filters     nv sums over the L rows, with weights of their own: (nv, d)
+    horizontal filters   nh of each height 1 to L, as wide as E; ReLU, and the maximum over the places that a filter
+                         can take in the L rows: (L nh,)
+    z_t                  ReLU of a linear map of all of these: (d,)
+    score of item i      [z_t; user] · w_i + b_i, with a table that is not the items' embeddings
+
+These are the paper's sections 3.2 and 3.3. Windows that end at neighbouring positions share most of their rows, so
+each filter is applied to the whole history once, and the maximum is over a window of its results. Every position is
+trained on the item that follows it: the paper's number of targets T is 1 here. A user of whom nothing is known is the
+zero vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...data import Batch
+from ...layers import dense, dense_backward, dense_init, dropout_mask, glorot
+from ...ops import (
+    conv1d,
+    conv1d_backward,
+    dropout,
+    dropout_backward,
+    embedding,
+    max_pool1d,
+    max_pool1d_backward,
+    relu,
+    relu_backward,
+    sum_rows,
+)
+from ...ops.shapes import column_sum
+from ...options import option
+from ..neural import NeuralRecommender
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
+
+
+@dataclass(kw_only=True)
+class CaserOptions(SequenceOptions):
+    """The paper's L is `window`; the names of the numbers of filters are its code's."""
+
+    window: int = option(5, "L of the paper: last items that a state is made of", at_least=1)
+    nh: int = option(16, "horizontal filters of each height", at_least=1)
+    nv: int = option(4, "vertical filters", at_least=1)
+
+
+class HorizontalCache(NamedTuple):
+    """What the filters of one height remember."""
+
+    responses: Array                # (B, L - 1 + places, nh), before the maximum
+    winners: Array                  # (B, L, nh)
+    u: Array                        # (B, L, nh), before the ReLU
+
+
+class CaserCache(NamedTuple):
+    batch: Batch
+    x: Array                        # (B, window - 1 + L, d): embeddings, and zeros before the first
+    horizontal: list[HorizontalCache]
+    keep: Array | None              # (B, L, window nh + nv d): dropout on what the filters found
+    fc: Any
+    u: Array                        # (B, L, d), before the ReLU
+
+
+@dataclass(kw_only=True)
+class CaserNetwork(CaserOptions, NextItemNetwork):
+    """The pure network: embedding, filters, dropout, a linear map, [z; user; 1]."""
+
+    scored, biased = "outputs", True
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64. A row of "outputs" is w_i, of 2 d numbers, and b_i."""
+        outputs = np.pad(self.init_items(rng, 2 * self.dim), ((0, 0), (0, 1)))
+        filters = [self.window * self.nh, self.nv * self.dim]
+        return {
+            "items": self.init_items(rng, self.dim),
+            "users": np.zeros((self.n_users + 1, self.dim)),        # 0: a user of whom nothing has been learned
+            "outputs": outputs,
+            "horizontal": [_filters(rng, height, self.dim, self.nh) for height in range(1, self.window + 1)],
+            "vertical": glorot(rng, self.window, self.nv)[:, None, :],
+            "fc": dense_init(rng, sum(filters), self.dim),
+        }
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, CaserCache]:
+        """h (B, L, 2 d + 1), and the cache. A window ends where it is asked for, so padding after it is not seen."""
+        x = embedding(batch.ids, p["items"])
+        xp, (B, n, d) = get_xp(x), x.shape
+        x = xp.concatenate([xp.zeros((B, self.window - 1, d), dtype=x.dtype), x], axis=1)
+        found, caches = [], []
+        for height, weights in enumerate(p["horizontal"], start=1):
+            y, cache = _strongest(weights, x, self.window - height + 1)
+            found.append(y)
+            caches.append(cache)
+        found.append(self._vertical(p["vertical"], x).reshape(B, n, d * self.nv))
+        y = xp.concatenate(found, axis=-1)
+        keep = dropout_mask(y, y.shape, self.dropout, rng)
+        u, fc = dense(p["fc"], dropout(y, keep, self.dropout))
+        users = xp.broadcast_to(embedding(batch.users, p["users"])[:, None, :], (B, n, d))
+        h = xp.concatenate([relu(u), users, xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
+        return h, CaserCache(batch, x, caches, keep, fc, u)
+
+    def _vertical(self, W: Array, x: Array) -> Array:
+        """Σ_j x_{t + j} W_j, each feature alone: (B, window - 1 + L, d) -> (B, L, d, nv)."""
+        return conv1d(x.swapaxes(1, 2)[..., None], W, padding="valid").swapaxes(1, 2)
+
+    def backward(self, p: Any, dh: Array, cache: CaserCache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `forward`: -> dx (B, L, d) and grads, which lack "items" and "outputs"."""
+        xp, x, (B, n, _) = get_xp(dh), cache.x, dh.shape
+        d, grads = self.dim, dict[str, Any]()
+        grads["users"] = sum_rows(cache.batch.users, xp.sum(dh[..., d : 2 * d], axis=1), p["users"])
+        du = relu_backward(xp.ascontiguousarray(dh[..., :d]), cache.u)
+        dy, grads["fc"] = dense_backward(p["fc"], du, cache.fc)
+        dy = dropout_backward(dy, cache.keep, self.dropout)
+        dvertical = dy[..., self.window * self.nh :].reshape(B, n, d, self.nv)
+        dx, grads["vertical"] = conv1d_backward(
+            dvertical.swapaxes(1, 2), x.swapaxes(1, 2)[..., None], p["vertical"], padding="valid"
+        )
+        dx, grads["horizontal"] = xp.ascontiguousarray(dx[..., 0].swapaxes(1, 2)), []
+        for i, (weights, remembered) in enumerate(zip(p["horizontal"], cache.horizontal, strict=True)):
+            part = xp.ascontiguousarray(dy[..., i * self.nh : (i + 1) * self.nh])
+            dpart, g = _strongest_backward(weights, part, x, remembered, self.window - i)
+            dx += dpart
+            grads["horizontal"].append(g)
+        return dx[:, self.window - 1 :], grads
+
+    def rows_read(self, batch: Batch) -> dict[str, Array]:
+        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        return super().rows_read(batch) | {"users": batch.users}
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, 2 d + 1): what `forward` gives for the last position of each history, from its last items alone."""
+        xp = get_xp(batch.ids)
+        at = last_position(batch)[:, None] + xp.arange(1 - self.window, 1)   # (B, window), below 0 before the first
+        ids = xp.where(at < 0, 0, xp.take_along_axis(batch.ids, xp.maximum(at, 0), axis=1))
+        return self.forward(p, batch._replace(ids=ids))[0][:, -1]
+
+
+def _filters(rng: np.random.Generator, height: int, width: int, number: int) -> dict[str, Any]:
+    """W (height, width, number) glorot, as a map of all that a filter covers, and b (number,) zeros."""
+    W = glorot(rng, height * width, number).reshape(height, width, number)
+    return {"W": W, "b": np.zeros(number)}
+
+
+def _strongest(p: Any, x: Array, places: int) -> tuple[Array, HorizontalCache]:
+    """Of each filter the largest response among `places` places in a row. Shapes: x (B, m, d) -> (B, L, nh), cache.
+
+    Adding a bias and ReLU keep the order of numbers: the maximum may be taken before them, and they see fewer numbers.
+    """
+    responses = conv1d(x, p["W"], padding="valid")
+    u, winners = max_pool1d(responses, places)
+    u += p["b"]
+    return relu(u), HorizontalCache(responses, winners, u)
+
+
+def _strongest_backward(p: Any, dy: Array, x: Array, cache: HorizontalCache, places: int) -> tuple[Array, Any]:
+    """-> dx (B, m, d), grads shaped like p."""
+    du = relu_backward(dy, cache.u)
+    dresponses = max_pool1d_backward(du, cache.responses, cache.winners, places)
+    dx, dW = conv1d_backward(dresponses, x, p["W"], padding="valid")
+    return dx, {"W": dW, "b": column_sum(du)}
+
+
+@dataclass(eq=False, kw_only=True)
+class Caser(CaserOptions, NeuralRecommender):
+    """A convolutional network over a user's last items, and an embedding of the user.
+
+        model = Caser(window=5).fit(sequences)
+        ids, scores = model.recommend([12, 55, 3], k=10)
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    name = "caser"
+    Network = CaserNetwork

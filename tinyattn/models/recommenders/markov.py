@@ -1,0 +1,151 @@
+"""Markov chains: what followed the last items in training, with back-off to fewer of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from ...data import Interactions, Split
+from ...evaluation import SharedScores
+from ...options import check_options, option
+from ..recommender import Recommender
+from .co_occurrence import ranges
+
+
+class Followers(NamedTuple):
+    """What followed each context of one length: context c was followed by items[begin[c]:begin[c + 1]].
+
+    A context of k items is its oldest item and the context of the k - 1 items after it, as one number: oldest item
+    times the number of shorter contexts, plus the place of the shorter one. Places, not the numbers themselves, go into
+    longer contexts: so no number exceeds items times interactions, whatever the order.
+    """
+
+    contexts: np.ndarray      # (C,) the contexts seen in training, ascending
+    begin: np.ndarray         # (C + 1,)
+    items: np.ndarray         # (N,) in each context ascending
+    counts: np.ndarray        # (N,) how often each followed
+
+
+class Followed(NamedTuple):
+    """What followed the last items of some groups of histories."""
+
+    known: np.ndarray         # (G,) did these items come one after the other in training?
+    keys: np.ndarray          # (N,) group * (n_items + 1) + follower, ascending
+    counts: np.ndarray        # (N,)
+
+
+@dataclass(eq=False)
+class Markov(Recommender):
+    """An item's score is how often it followed the history's last `order` items in training.
+
+    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. Where the last `order`
+    items never came one after the other, the scores are those of the next lower order. A score has 53 bits for all of
+    this: where the counts of many levels fill them, ties of the lowest levels stay.
+    """
+
+    name = "markov"
+
+    order: int = option(1, "last items that are looked at", at_least=1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def _learn(self, train: Interactions, split: Split | None) -> None:
+        size, flat = train.n_items + 1, train.flat.astype(np.int64)
+        behind = np.arange(len(train)) - np.repeat(train.offsets[:-1], train.lengths)  # items before it, of this user
+        place, shorter, tables = np.zeros(len(flat), dtype=np.int64), 1, []
+        for level in range(1, self.order + 1):
+            at = np.flatnonzero(behind >= level)
+            contexts, found = np.unique(flat[at - level] * shorter + place[at], return_inverse=True)
+            pairs, counts = np.unique(found * size + flat[at], return_counts=True)
+            tables.append(_followers(contexts, pairs, counts, size))
+            place[at], shorter = found, len(contexts)
+        self._keep(np.bincount(flat, minlength=size), tables)
+
+    def _keep(self, popularity: np.ndarray, tables: list[Followers]) -> None:
+        """The counts of single items, and a table a level."""
+        self._popularity, self._tables = popularity, tables
+        self._ties = popularity / (np.max(popularity) + 1)                                # below 1, the smallest count
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1)."""
+        return self.lazy_scores(histories).whole()
+
+    def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> SharedScores:
+        """All items score by popularity, but those that followed; each order divides what came before, to break ties.
+
+            level 1    s = ties + counts_1            ties: popularity, below 1
+            level l    s = s / (max(s) + 1) + counts_l, where the last l items are known
+        """
+        newest = np.zeros((len(histories), self.order), dtype=np.int64)
+        for row, history in zip(newest, histories, strict=True):
+            row[max(0, self.order - len(history)) :] = history[-self.order :]
+        newest, groups = np.unique(newest, axis=0, return_inverse=True)     # the same last items, the same scores
+        found = self._followers(newest)
+        keys = np.unique(np.concatenate([level.keys for level in found]))
+        group, item = np.divmod(keys, len(self._popularity))
+        values, divisors = self._ties[item], np.ones((self.order - 1, len(newest)))
+        largest = np.full(len(newest), np.max(self._ties))           # of the items that never followed
+        for number, level in enumerate(found):
+            if number:
+                most = largest.copy()
+                np.maximum.at(most, group, values)
+                divisor = divisors[number - 1]
+                divisor[level.known] += most[level.known]
+                values, largest = values / divisor[group], largest / divisor
+            values[np.searchsorted(keys, level.keys)] += level.counts
+        return SharedScores(self._ties, groups, keys, values, divisors)
+
+    def _followers(self, newest: np.ndarray) -> list[Followed]:
+        """What followed the last items of each group, for one item, two, ... Shapes: newest (G, order), 0 = none."""
+        size, found = len(self._popularity), []
+        known, place, shorter = np.ones(len(newest), dtype=bool), np.zeros(len(newest), dtype=np.int64), 1
+        for table, item in zip(self._tables, newest.T[::-1], strict=True):                  # newest first
+            context = item * shorter + place
+            place, shorter = np.searchsorted(table.contexts, context), len(table.contexts)
+            known = known & (place < shorter)
+            place = np.where(known, place, 0)
+            if shorter:
+                known = known & (table.contexts[place] == context)
+            begin = table.begin[place]
+            end = np.where(known, table.begin[np.minimum(place + 1, shorter)], begin)
+            here = ranges(begin, end)
+            keys = np.repeat(np.arange(len(newest)), end - begin) * size + table.items[here]
+            found.append(Followed(known, keys, table.counts[here]))
+        return found
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        arrays = {"popularity": self._popularity}
+        for level, table in enumerate(self._tables, start=1):
+            arrays |= {f"{name}.{level}": array for name, array in table._asdict().items()}
+        return arrays
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        if "keys.1" in arrays:
+            arrays = _from_keys(arrays, len(arrays["popularity"]))
+        levels = range(1, self.order + 1)
+        tables = [Followers(*(arrays[f"{name}.{level}"] for name in Followers._fields)) for level in levels]
+        self._keep(arrays["popularity"], tables)
+
+
+def _followers(contexts: np.ndarray, pairs: np.ndarray, counts: np.ndarray, size: int) -> Followers:
+    """The table of ascending `pairs`, place of the context times `size` plus follower."""
+    begin = np.searchsorted(pairs, np.arange(len(contexts) + 1) * size)
+    return Followers(contexts, begin, pairs % size, counts)
+
+
+def _from_keys(arrays: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+    """The arrays of a file in which a pair is one number to the base `size`, of orders 1 and 2, as they are now."""
+    found, known = {"popularity": arrays["popularity"]}, np.zeros(1, dtype=np.int64)
+    for level in range(1, 3):
+        if f"keys.{level}" in arrays:
+            keys = arrays[f"keys.{level}"]
+            contexts, place = np.unique(keys // size, return_inverse=True)
+            older, last = contexts // size, contexts % size
+            numbers = contexts if level == 1 else older * len(known) + np.searchsorted(known, last)
+            table = _followers(numbers, place * size + keys % size, arrays[f"counts.{level}"], size)
+            found |= {f"{name}.{level}": array for name, array in table._asdict().items()}
+            known = contexts
+    return found

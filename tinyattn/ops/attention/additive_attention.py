@@ -1,0 +1,83 @@
+"""Additive attention: a small network of query and key makes each weight, and no softmax follows (Li et al. 2017)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...backend import Array, get_xp
+from ..shapes import expect, rows
+
+
+def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> tuple[Array, Array]:
+    """out_i = Σ_j a_ij v_j, with a_ij = w · σ(q_i + k_j), over keys j <= i (not causal: over all).
+
+    The weights need not be positive, nor sum to 1. With q_t = A_1 h_t, k_j = A_2 h_j and values h_j this is the local
+    encoder of NARM (Li et al. 2017, section 3.4). Bahdanau's attention (2015) has tanh for σ, and a softmax.
+    What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in the backward again, so
+    that memory is that of the weights, (..., n, m). Time is n m d evaluations of σ, each way; causal: half of them.
+
+    Shapes: q (..., n, d), k (..., m, d), v (..., m, e), w (d,), causal: m = n -> out (..., n, e), weights (..., n, m).
+    Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
+    """
+    expect("...nd ...nd ...ne d" if causal else "...nd ...md ...me d", q=q, k=k, v=v, w=w)
+    xp, (*lead, n, _), m = get_xp(q), q.shape, k.shape[-2]
+    N = math.prod(lead)
+    weights = xp.zeros((N, n, m), dtype=q.dtype)
+    for i, seen, t in _squashed(q, k, causal):
+        weights[:, i, :seen] = (rows(t) @ w).reshape(N, seen)
+    weights += xp.sum(w)                                        # w · (1 + t) / 2
+    weights *= 0.5
+    weights = _allowed(weights, causal).reshape(*lead, n, m)
+    return weights @ v, weights
+
+
+def additive_attention_backward(
+    dout: Array, q: Array, k: Array, v: Array, w: Array, weights: Array, causal: bool = True
+) -> tuple[Array, Array, Array, Array]:
+    """Gradients of `additive_attention`. Shapes: as there, and dout like out -> dq, dk, dv, dw like q, k, v, w.
+
+    out = weights v gives dv and the gradient of the weights, a_ij. Let t = tanh((q_i + k_j) / 2), so that
+    σ = (1 + t) / 2 and σ' = σ (1 - σ) = (1 - t²) / 4. Then w receives Σ da_ij (1 + t) / 2, and the sum q_i + k_j
+    da_ij w ⊙ (1 - t²) / 4, which goes to both of its parts.
+    """
+    expect("...ne ...nd ...md ...me d ...nm", dout=dout, q=q, k=k, v=v, w=w, weights=weights)
+    xp, (n, d), m = get_xp(dout), q.shape[-2:], k.shape[-2]
+    dv = weights.swapaxes(-1, -2) @ dout                        # out = weights v
+    da = dout @ v.swapaxes(-1, -2)
+    da = _allowed(da.reshape(math.prod(q.shape[:-2]), n, m), causal)
+    dq, dk = xp.empty((len(da), n, d), dtype=q.dtype), xp.zeros((len(da), m, d), dtype=q.dtype)
+    dw = xp.broadcast_to(xp.sum(da), (d,)).copy()               # the 1 of 1 + t
+    for i, seen, t in _squashed(q, k, causal):
+        row = da[:, i, :seen]
+        dw += row.reshape(-1) @ rows(t)
+        t *= t
+        xp.subtract(1, t, out=t)
+        t *= row[..., None]                                     # da (1 - t²)
+        dq[:, i] = xp.sum(t, axis=1)
+        dk[:, :seen] += t
+    dw *= 0.5
+    dq *= w * 0.25
+    dk *= w * 0.25
+    return dq.reshape(q.shape), dk.reshape(k.shape), dv, dw
+
+
+def _squashed(q: Array, k: Array, causal: bool) -> Iterator[tuple[int, int, Array]]:
+    """For each query i: how many keys it sees, and t = tanh((q_i + k_j) / 2), (N, seen, d), which may be written into.
+
+    σ(u) = (1 + tanh(u / 2)) / 2 overflows at neither end.
+    """
+    xp, (n, d), m = get_xp(q), q.shape[-2:], k.shape[-2]
+    N = math.prod(q.shape[:-2])
+    half_q, half_k = 0.5 * q.reshape(N, n, d), 0.5 * k.reshape(N, m, d)
+    for i in range(n):
+        seen = i + 1 if causal else m
+        t = half_q[:, i : i + 1] + half_k[:, :seen]
+        yield i, seen, xp.tanh(t, out=t)
+
+
+def _allowed(x: Array, causal: bool) -> Array:
+    """x (N, n, m), written into: 0 for keys after the query."""
+    if causal:
+        x *= get_xp(x).tri(*x.shape[-2:], dtype=bool)
+    return x
