@@ -6,7 +6,7 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
-from tinyattn.models import EASE, MODELS, GRU4Rec, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
+from tinyattn.models import EASE, MODELS, BERT4Rec, GRU4Rec, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 from tinyattn.models.recommenders import ease
 from tinyattn.options import options_of
 from tinyattn.training import Workers
@@ -423,8 +423,9 @@ def test_negatives_from_the_batch_whatever_the_workers():
     models = [GRU4Rec(**options | {"workers": n}).fit(split, progress=False) for n in (1, 3)]
     np.testing.assert_array_equal(*(flatten(m.parameters, np.float32)[0] for m in models))
     assert models[0].evaluate(split)["ndcg@10"] > 1.3 * Popularity().fit(split).evaluate(split)["ndcg@10"]
-    with pytest.raises(ValueError, match="a batch of one user has no other users to take negatives from"):
-        GRU4Rec(loss="bpr-max", in_batch=1.0, batch_size=1).fit(SEQUENCES)
+    for Model in (GRU4Rec, BERT4Rec):  # whose batches are Cloze's
+        with pytest.raises(ValueError, match="a batch of one user has no other users to take negatives from"):
+            Model(loss="bpr-max", in_batch=1.0, batch_size=1).fit(SEQUENCES)
 
 
 def test_fit_takes_what_people_have():

@@ -67,7 +67,7 @@ def bpr_max(
     """The weighted mean of -log Σⱼ sⱼ σ(r⁺ - rⱼ) + λ Σⱼ sⱼ rⱼ², with s = softmax(r).
 
     r⁺ is the score of what should win, r are the scores of negatives, and s says which of them are near winning: the
-    target has to beat those, and λ = `regularisation` keeps them near 0 (Hidasi & Karatzoglou 2018, equations 10, 11).
+    target has to beat those, and λ = `regularisation` keeps them near 0 (Hidasi & Karatzoglou 2018).
     log Σ sσ is log Σ exp a - log Σ exp r, with a = r + log σ(r⁺ - r): no product of two small numbers is ever formed,
     and no constant has to keep the logarithm from 0. With one negative and λ = 0 it is BPR.
     Shapes: positive (...), negatives (..., k), weights (...) or None for all 1 -> a scalar in nats.

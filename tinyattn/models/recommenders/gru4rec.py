@@ -11,7 +11,7 @@ item by item, a lane whose history ends takes the next one with its state reset,
 negative. Here a step reads B histories from their beginning, as far back as `maxlen`, and shorter ones wait for nobody,
 as slices are cut by length. That is the same objective: a state starts at 0 with its history; each position's target is
 held against targets of other users, which come as often as they are popular. Three things differ. Gradients reach
-`maxlen` items back, where the papers' stop at one, since a lane's state is carried over from step to step as a number.
+`maxlen` items back, where the released code's stop at one: a lane's state goes from step to step without its gradient.
 The batch of a step depends on the step alone, so that a run can be resumed and split among workers. And negatives are
 drawn from the next items of the other users at all places, for all of a user's positions at once, not at the same place
 only; those that the user has had are left out.
