@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import platform
 import subprocess
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from tinyattn import machine
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
@@ -35,18 +33,7 @@ def clean_environment() -> dict[str, str]:
 
 def describe() -> dict[str, Any]:
     """Date, commit, machine and versions."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "unknown"
-    )
-    return {
-        "date": datetime.date.today().isoformat(),
-        "commit": _git("rev-parse", "--short", "HEAD") or "unknown",
-        "cpu": cpu or platform.processor(),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "system": f"{platform.system()} {platform.machine()}",
-    }
+    return machine.describe() | {"commit": _git("rev-parse", "--short", "HEAD") or "unknown"}
 
 
 def describe_code(*paths: str) -> dict[str, Any]:
@@ -57,10 +44,3 @@ def describe_code(*paths: str) -> dict[str, Any]:
 
 def _git(*words: str) -> str:
     return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text().splitlines()
-    except OSError:
-        return []

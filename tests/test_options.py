@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from tinyattn.models import MODELS
-from tinyattn.options import check_options, make_parts, option, options_of, part_options
+from tinyattn.options import check_options, make_parts, option, options_of, part_options, with_default
 
 
 @dataclass(kw_only=True)
@@ -68,6 +68,16 @@ def test_options_are_read_off_the_fields():
 def test_what_cannot_be_is_refused_by_name(values, says):
     with pytest.raises(ValueError, match=says.replace("?", r"\?")):
         check_options(Model(**values))
+
+
+def test_a_subclass_has_another_default_and_the_rest_as_it_was():
+    @dataclass(kw_only=True)
+    class Wider(Wide):
+        width: int = with_default(60, Wide, "width")
+
+    before, after = ({o.name: o for o in options_of(cls)} for cls in (Wide, Wider))
+    assert after["width"] == before["width"]._replace(default=60)
+    assert after["depth"] == before["depth"]
 
 
 def test_parts_get_their_options_and_no_others():

@@ -2,7 +2,7 @@
 
     @dataclass(kw_only=True)
     class Markov(Recommender):
-        order: int = option(1, "items that are looked back at", at_least=1, at_most=2)
+        order: int = option(1, "items that are looked back at", at_least=1)
 
 The constructor, its checks, the flags of the command line, `--help`, config.json and the API page read them from there.
 """
@@ -43,6 +43,12 @@ def option(default: Any, help: str, **rest: Any) -> Any:
     Its type is bool, int, float, or str where there are `choices`; each of them, or None.
     """
     return dataclasses.field(default=default, metadata={_KEY: Option(help, **rest)})
+
+
+def with_default(default: Any, declaring: type, name: str) -> Any:
+    """The option `name` of the dataclass `declaring`, once more for a subclass, with another default."""
+    (declared,) = (f for f in dataclasses.fields(declaring) if f.name == name)
+    return dataclasses.field(default=default, metadata=declared.metadata)
 
 
 class Declared(typing.NamedTuple):

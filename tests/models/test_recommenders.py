@@ -6,21 +6,27 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
-from tinyattn.models import ItemCosine, Markov, Popularity, Recommender, SASRec, neural
+from tinyattn.models import EASE, MODELS, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
+from tinyattn.models.recommenders import ease
+from tinyattn.options import options_of
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
 
 
-def every_model():
-    return [
-        Popularity().fit(SEQUENCES),
-        Markov().fit(SEQUENCES),
-        SASRec(**SMALL).fit(SEQUENCES, progress=False),
-        SASRec(**SMALL, user_embedding=True, block_form="sasrec", loss="ce").fit(SEQUENCES, progress=False),
-        Markov(order=2).fit(SEQUENCES),
-        ItemCosine().fit(SEQUENCES),
-    ]
+CASES = [(name, {}) for name in MODELS]
+CASES += [
+    ("sasrec", {"user_embedding": True, "block_form": "sasrec", "loss": "ce"}),
+    ("markov", {"order": 2}),
+    ("markov", {"order": 5}),
+]
+
+
+def fitted(name, options):
+    """A model, trained on SEQUENCES with those of the small options that it has."""
+    known = {o.name for o in options_of(MODELS[name])}
+    model = MODELS[name](**{n: v for n, v in SMALL.items() if n in known} | options)
+    return model.fit(SEQUENCES, **({"progress": False} if "epochs" in known else {}))
 
 
 def test_popularity_counts_training_items():
@@ -49,8 +55,8 @@ def test_second_order_markov_looks_at_two_items_then_one_then_popularity():
     assert order_of([3, 2])[0] == 5  # never seen: falls back to what follows 2
     assert order_of([2])[0] == 5
     assert order_of([3, 3])[:2].tolist() == [2, 5]  # nothing known: popularity
-    with pytest.raises(ValueError, match="order is 3"):
-        Markov(order=3)
+    with pytest.raises(ValueError, match="order is 0, expected at least 1"):
+        Markov(order=0)
 
 
 def test_cosine_by_hand(rng):
@@ -69,9 +75,92 @@ def test_cosine_by_hand(rng):
         np.testing.assert_allclose(scores[i], expected, rtol=1e-6)
 
 
-@pytest.mark.parametrize("i", range(6))
-def test_recommend_speaks_in_the_datas_ids(i):
-    model = every_model()[i]
+def plain_markov(data, history, order):
+    """Counts in loops: of each order a row, what followed the last items of the history wherever they came."""
+    sequences = [data.sequence(u).tolist() for u in range(data.n_users)]
+    rows = [np.bincount(data.flat, minlength=data.n_items + 1)]
+    for level in range(1, min(order, len(history)) + 1):
+        rows.append(np.zeros(data.n_items + 1))
+        for s in sequences:
+            for t in range(level, len(s)):
+                rows[-1][s[t]] += s[t - level : t] == list(history[-level:])
+    return rows[::-1]
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 6])
+def test_markov_of_any_order_ranks_by_the_longest_context_then_by_shorter_ones(order, rng):
+    """Few items, so that long contexts come again; the order of all of them, compared with the loops' counts."""
+    data = Interactions.from_sequences([rng.integers(1, 4, n) for n in rng.integers(1, 30, 12)])
+    model = Markov(order=order).fit(data)
+    for history in [rng.integers(1, 4, n) for n in (1, 2, 3, 5, 9, 9, 9, 9)]:
+        wanted = np.lexsort([np.arange(4, 0, -1), *plain_markov(data, history, order)[::-1]])[::-1]
+        assert np.argsort(-model.score([history])[0], kind="stable").tolist() == wanted.tolist()
+
+
+def test_contexts_of_many_items_do_not_overflow(rng):
+    """50,000 items to the power of 30 is no number of 64 bits; each item is followed by one other."""
+    cycle = rng.permutation(50_000) + 1
+    data = Interactions.from_sequences([cycle, cycle[25_000:].tolist() + cycle[:25_000].tolist()])
+    model = Markov(order=30).fit(data)
+    for end in (40, 25_000, 49_998):
+        assert np.argmax(model.score([cycle[:end]])[0]) == cycle[end]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_a_markov_file_whose_pairs_are_one_number_is_read(order, tmp_path, rng):
+    """As the version before contexts of any order wrote it: keys to the base of the items, each with its count."""
+    data = Interactions.from_sequences([rng.integers(1, 8, n) for n in rng.integers(1, 30, 12)])
+    model = Markov(order=order).fit(data)
+    size, arrays = data.n_items + 1, {"popularity": np.bincount(data.flat, minlength=data.n_items + 1)}
+    for level in range(1, order + 1):
+        keys = []
+        for u in range(data.n_users):
+            s = data.sequence(u).astype(np.int64)
+            keys += [int(np.polyval(s[t - level : t + 1], size)) for t in range(level, len(s))]
+        arrays[f"keys.{level}"], arrays[f"counts.{level}"] = np.unique(keys, return_counts=True)
+    ids = {"vocabulary.items": data.items.ids, "vocabulary.users": data.users.ids}
+    write_arrays(tmp_path / "old.npz", "model", {"model": "markov", "options": {"order": order}}, ids | arrays)
+    old = Recommender.load(tmp_path / "old.npz")
+    histories = [rng.integers(1, 8, n) for n in (1, 2, 3, 5, 9)]
+    np.testing.assert_array_equal(old.score(histories), model.score(histories))
+
+
+def test_ease_is_where_its_objective_has_no_slope():
+    """|X - X B|² + λ |B|² is least with a zero diagonal where its gradient is 0 everywhere else."""
+    data = uneven(users=9, items=8)
+    model = EASE(l2=2.5).fit(data)
+    X = np.zeros((9, data.n_items))
+    for u in range(9):
+        X[u, data.sequence(u) - 1] = 1
+    weights = model.score([np.array([i]) for i in range(1, data.n_items + 1)])
+    assert not weights[:, 0].any()
+    B = weights[:, 1:]
+    assert not np.diag(B).any()
+    gradient = X.T @ (X @ B - X) + 2.5 * B
+    np.testing.assert_allclose(gradient - np.diag(np.diag(gradient)), 0, atol=1e-5)
+    np.testing.assert_allclose(model.score([np.array([2, 5, 2])])[0, 1:], B[1] + B[4], atol=1e-6)  # a set of items
+
+
+def test_what_ease_refuses(monkeypatch):
+    with pytest.raises(ValueError, match=r"l2 is -1\.0, expected a positive, finite number"):
+        EASE(l2=-1.0)
+    with pytest.raises(ValueError, match=r"l2 is 1e-30, expected at least 1\.2e-09 with this data"):
+        EASE(l2=1e-30).fit([["a", "b", "c", "d"]] * 3)
+    monkeypatch.setattr(ease, "_memory", lambda: 8 * ease.MATRICES * 10**2)
+    EASE().check_data(Interactions.from_sequences([np.arange(1, 11)]))
+    with pytest.raises(ValueError, match=r"ease needs 3 matrices .* for 11 items, expected at most 10 items"):
+        EASE().fit([list(range(11))])
+
+
+@pytest.mark.parametrize("name", ["mf", "fism", "fpmc", "fossil"])
+def test_one_user_who_has_had_everything_leaves_no_pair_to_rank(name):
+    with pytest.raises(ValueError, match="user 1 has had all 3 items: there is no negative to draw"):
+        MODELS[name](workers=1).fit([["a", "b", "c"]], progress=False)
+
+
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_recommend_speaks_in_the_datas_ids(name, options):
+    model = fitted(name, options)
     ids, scores = model.recommend(["a", "b"], k=2)
     assert ids.shape == scores.shape == (2,)
     assert scores[0] >= scores[1]
@@ -84,15 +173,15 @@ def test_recommend_speaks_in_the_datas_ids(i):
     assert set(model.recommend(["a"], k=5, repeats=True)[0]) == set("abcde")
 
 
-@pytest.mark.parametrize("i", range(6))
-def test_saved_and_loaded_it_is_the_same_model(i, tmp_path):
-    model = every_model()[i]
+@pytest.mark.parametrize(("name", "options"), CASES, ids=str)
+def test_saved_and_loaded_it_is_the_same_model(name, options, tmp_path):
+    model = fitted(name, options)
     model.save(tmp_path / "m.npz")
     for loader in (Recommender, type(model)):
         again = loader.load(tmp_path / "m.npz")
         assert type(again) is type(model)
-        histories = [np.array([1, 2]), np.array([3])]
-        np.testing.assert_array_equal(again.score(histories), model.score(histories))
+        asked = [np.array([1, 2]), np.array([3])], np.array([2, 0])
+        np.testing.assert_array_equal(again.score(*asked), model.score(*asked))
         np.testing.assert_array_equal(again.recommend(["a"], 3)[0], model.recommend(["a"], 3)[0])
     again.save(tmp_path / "again.npz")
     assert (tmp_path / "again.npz").read_bytes() == (tmp_path / "m.npz").read_bytes()
@@ -125,7 +214,7 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
 
 
 def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
-    model = every_model()[2]
+    model = fitted("sasrec", {})
     model.save(tmp_path / "m.npz")
     with pytest.raises(FileError, match="is a sasrec model, expected markov"):
         Markov.load(tmp_path / "m.npz")
@@ -146,7 +235,7 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
 
 
 def test_what_recommend_refuses():
-    model = every_model()[2]
+    model = fitted("sasrec", {})
     for call, message in (
         (lambda: model.recommend(["a", "zz"]), "unknown item id zz"),
         (lambda: model.recommend(["a"], k=2, exclude=["yy"]), "unknown item id yy"),
@@ -225,6 +314,20 @@ def test_user_embeddings_are_learned_used_and_follow_the_user():
         model.recommend(["a"], 1, users=[9])
 
 
+@pytest.mark.parametrize("name", ["mf", "fpmc", "fossil"])
+def test_who_asks_matters_where_something_was_learned_of_them(name):
+    sequences = [["a", "b", "c", "d"], ["b", "c", "d", "e"], ["a"]]
+    model = MODELS[name](**SMALL | {"epochs": 30, "lr": 0.05}).fit(sequences, progress=False)
+    known, other, new, unknown = model.score([np.array([1, 2])] * 4, np.array([1, 2, 3, 0]))[:, 1:]
+    assert not np.array_equal(known, other)
+    assert not np.array_equal(known, unknown)
+    np.testing.assert_array_equal(new, unknown)  # one item, nothing to learn from
+    if name == "mf":
+        np.testing.assert_array_equal(unknown, model.parameters["output"][1:, -1])  # the biases alone
+    with pytest.raises(ValueError, match="user numbers 0 to 4, expected 0 to 3"):
+        model.score([np.array([1])] * 2, np.array([0, 4]))
+
+
 def test_only_losses_that_need_negatives_draw_them(monkeypatch):
     from tinyattn.data import Seen
 
@@ -299,7 +402,7 @@ def test_arguments_are_checked_when_the_object_is_made():
         ({"batch_size": 0}, "batch_size is 0"),
         ({"workers": 0}, "workers is 0"),
         ({"device": "tpu"}, "device is 'tpu'"),
-        ({"loss": "mse"}, "loss is 'mse', expected one of bce, ce"),
+        ({"loss": "mse"}, "loss is 'mse', expected one of bce, bpr, ce"),
     ):
         with pytest.raises(ValueError, match=message):
             SASRec(**values)

@@ -5,7 +5,7 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, course, data, evaluate, recommend, show, train
+from . import check, course, data, evaluate, recommend, reproduce, show, train
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -15,6 +15,7 @@ COMMANDS: dict[str, ModuleType] = {
     "show": show,
     "check": check,
     "course": course,
+    "reproduce": reproduce,
 }
 
 __all__ = ["COMMANDS"]

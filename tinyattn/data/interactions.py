@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -75,6 +75,18 @@ class Interactions:
             None if self.times is None else self.times[keep],
             None if self.ratings is None else self.ratings[keep],
         )
+
+    def newest(self, count: int) -> Interactions:
+        """Only the newest `count` items of each user; the catalogue stays."""
+        place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
+        offsets = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, count))])
+        return replace(self, flat=self.flat[place >= -count], offsets=offsets, notes={})
+
+    def first_users(self, count: int) -> Interactions:
+        """Only the first `count` users; the catalogue stays."""
+        offsets = self.offsets[: count + 1]
+        users = Vocabulary(self.users.ids[:count], "user")
+        return Interactions(self.flat[: offsets[-1]], offsets, self.items, users)
 
     def report(self) -> dict[str, Any]:
         """A summary for `tinyattn data`: sizes, density, lengths, ties in time, and what was removed."""

@@ -27,8 +27,8 @@ class NeuralRecommender(Settings, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
-        "bce", "one sampled negative a position (the paper), or cross-entropy over all items", choices=OBJECTIVES,
-        group="training",
+        "bce", "one sampled negative a position, target and negative apart (bce) or their difference (bpr), or "
+        "cross-entropy over all items (ce)", choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
     workers: int | None = option(

@@ -79,6 +79,25 @@ def bce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> 
     return dh, ScoredRows(ids.reshape(-1), rows(dz * h), E)
 
 
+def bpr(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
+    """-log σ(h·E[target] - h·E[negative]), mean over real positions (Rendle et al. 2009, BPR-Opt)."""
+    ids = get_xp(h).stack([batch.targets, batch.negatives])              # (2, B, L)
+    e = embedding(ids, E)                                                # (2, B, L, D)
+    difference = e[0] - e[1]
+    z = row_sum(h * difference)[..., 0]
+    weight = batch.weight.astype(z.dtype)
+    saved = z, get_xp(h).ones_like(z), weight                            # that the target wins is the event
+    return bce_with_logits(*saved), (ids, difference, *saved)
+
+
+def bpr_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
+    """z = h · (e⁺ - e⁻) gives dh = dz (e⁺ - e⁻), de⁺ = dz h and de⁻ = -dz h."""
+    ids, difference, *given = saved
+    dz = bce_with_logits_backward(dloss, *given)[..., None]              # (B, L, 1)
+    de = rows(dz * h)
+    return dz * difference, ScoredRows(ids.reshape(-1), get_xp(h).concatenate([de, -de]), E)
+
+
 def ce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
     """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023)."""
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
@@ -105,5 +124,6 @@ class Objective(NamedTuple):
 
 OBJECTIVES = {
     "bce": Objective(bce, bce_backward, negatives=True),
+    "bpr": Objective(bpr, bpr_backward, negatives=True),
     "ce": Objective(ce, ce_backward, negatives=False),
 }

@@ -1,7 +1,44 @@
 """Recommenders: a network or a count, and its options, a file each."""
 
-from .baselines import BASELINES, ItemCosine, Markov, Popularity
+from collections.abc import Callable
+from functools import partial
+
+from ..recommender import Recommender
+from .cosine import ItemCosine
+from .ease import EASE
+from .fism import FISM, FISMNetwork
+from .fossil import Fossil, FossilNetwork
+from .fpmc import FPMC, FPMCNetwork
 from .gru4rec import GRU4Rec, GRU4RecNetwork
+from .markov import Markov
+from .mf import MF, MFNetwork
+from .popularity import Popularity
 from .sasrec import SASRec, SASRecNetwork
 
-__all__ = ["BASELINES", "GRU4Rec", "GRU4RecNetwork", "ItemCosine", "Markov", "Popularity", "SASRec", "SASRecNetwork"]
+# They learn no parameters. Every table prints some of them, and on some data they win.
+BASELINES: dict[str, Callable[[], Recommender]] = {
+    "popularity": Popularity,
+    "cosine": ItemCosine,
+    "markov": Markov,
+    "markov2": partial(Markov, order=2),
+}
+
+__all__ = [
+    "BASELINES",
+    "EASE",
+    "FISM",
+    "FPMC",
+    "MF",
+    "FISMNetwork",
+    "FPMCNetwork",
+    "Fossil",
+    "FossilNetwork",
+    "GRU4Rec",
+    "GRU4RecNetwork",
+    "ItemCosine",
+    "MFNetwork",
+    "Markov",
+    "Popularity",
+    "SASRec",
+    "SASRecNetwork",
+]

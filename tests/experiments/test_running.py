@@ -1,0 +1,145 @@
+"""Experiments: every run leaves a file, what has finished is not repeated, and pages are made of files alone."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.cli import main
+from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, results_of
+from tinyattn.experiments import running as running_module
+from tinyattn.experiments.tables import page, table
+from tinyattn.files import FileError
+
+COLUMNS = [("full", "ndcg@10"), ("uni100", "hr@10")]
+TRAINED = {"epochs": 2, "dim": 4, "maxlen": 5, "blocks": 1}
+
+
+def make_page(experiment, results):
+    return page(experiment, results, [table(experiment, results, list(experiment.rows), COLUMNS)])
+
+
+SMALL = Experiment(
+    name="small", title="Small", question="Does it run?",
+    datasets={"series": Dataset("series", world=TINY), "absent": Dataset("absent", file="absent.txt.gz")},
+    rows={
+        "popularity": Row("popularity", "series", "popularity", {}, {COLUMNS[1]: 0.4329}, "a paper", seeds=1),
+        "sasrec": Row("SASRec", "series", "sasrec", TRAINED),
+        "other": Row("on absent data", "absent", "popularity"),
+    },
+    page=make_page, protocols=("full", "uni100"),
+)  # fmt: skip
+
+
+def run_here(monkeypatch):
+    """Runs in this process: a spawned one would only cost time."""
+
+    class Here:
+        def __init__(self, *given):
+            pass
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def submit(self, f, *given):
+            future = running_module.Future()
+            future.set_result(f(*given))
+            return future
+
+    monkeypatch.setattr(running_module, "ProcessPoolExecutor", Here)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """The small experiment, carried out by processes of its own."""
+    out, said = tmp_path_factory.mktemp("small") / "out", []
+    carry_out(SMALL, None, out, jobs=2, say=said.append)
+    return out, said
+
+
+def test_every_run_leaves_a_file_and_nothing_else(finished):
+    out, said = finished
+    assert sorted(path.name for path in out.iterdir()) == [
+        "popularity-seed0.json", "sasrec-seed0.json", "sasrec-seed1.json"]  # fmt: skip
+    found = json.loads((out / "sasrec-seed1.json").read_text())
+    assert found["row"] == {"data": "series", "model": "sasrec", "options": TRAINED, "seed": 1}
+    assert found["epochs"] == len(found["valid"]) == 2
+    assert set(found["metrics"]) == {"full", "uni100"}
+    assert found["data"]["fingerprint"] == TINY.generate().fingerprint()
+    assert any("left out: absent, as there is no absent.txt.gz in None" in line for line in said)
+
+
+def test_what_has_finished_is_not_repeated(finished, monkeypatch):
+    out, _ = finished
+    before, said = {path: path.stat().st_mtime_ns for path in out.iterdir()}, []
+    monkeypatch.setattr(running_module, "ProcessPoolExecutor", None)
+    carry_out(SMALL, None, out, say=said.append)
+    assert before == {path: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert "3 runs, 3 of them done" in said[-1]
+
+
+def test_the_page_is_made_of_the_files(finished):
+    found = make_page(SMALL, results_of(SMALL, finished[0]))
+    assert "| *published: a paper* | |  | *0.4329* |" in found
+    assert "| SASRec | 2 | 0." in found
+    assert "| on absent data | to come |" in found
+    assert "3 runs, each with one worker" in found
+
+
+def test_a_file_of_another_grid_is_refused_before_anything_runs(finished, monkeypatch):
+    other = replace(SMALL, rows=SMALL.rows | {"sasrec": replace(SMALL.rows["sasrec"], options=TRAINED | {"dim": 8})})
+    monkeypatch.setattr(running_module, "ProcessPoolExecutor", None)
+    with pytest.raises(FileError, match=r"sasrec-seed0.json is of another grid: remove it, or give another --out"):
+        carry_out(other, None, finished[0])
+
+
+def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    only = replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]}, seeds=1)
+    real = running_module.evaluate
+    monkeypatch.setattr(running_module, "evaluate", lambda *given: (_ for _ in ()).throw(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(only, None, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["sasrec-seed0.work"]
+    monkeypatch.setattr(running_module, "evaluate", real)
+    carry_out(only, None, tmp_path)
+    mine, theirs = (json.loads((folder / "sasrec-seed0.json").read_text()) for folder in (tmp_path, finished[0]))
+    assert mine["metrics"] == theirs["metrics"]
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_makes_its_page_before_any_run_and_knows_its_models(name):
+    experiment = EXPERIMENTS[name]
+    assert experiment.name == name
+    for each in (experiment, experiment.quick()):
+        for key, row in each.rows.items():
+            running_module.make_model(row, 0)
+            assert "/" not in key
+        assert each.title in each.page(each, results_of(each, running_module.Path("nowhere")))
+
+
+def test_rows_on_data_that_an_experiment_lacks_are_refused():
+    with pytest.raises(ValueError, match="experiment small: rows on elsewhere, which it does not have"):
+        replace(SMALL, rows={"x": Row("x", "elsewhere", "popularity")})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["plante"], "experiment is 'plante', expected one of .*; did you mean planted"),
+        (["planted", "--jobs", "0"], "--jobs is 0, expected at least 1"),
+        (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
+    ],
+)
+def test_what_the_command_refuses(arguments, says, capsys):
+    assert main(["reproduce", *arguments]) == 2
+    assert __import__("re").search(says, capsys.readouterr().err)
+
+
+def test_the_command_makes_a_page_of_what_there_is(tmp_path, capsys):
+    assert main(["reproduce", "planted", "--page", "--out", str(tmp_path)]) == 0
+    assert (tmp_path / "README.md").read_text() == capsys.readouterr().out.rstrip("\n") + "\n"

@@ -1,0 +1,56 @@
+"""`tinyattn reproduce`: an experiment, run by run, and the page that is made of it."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..experiments import EXPERIMENTS, carry_out, results_of
+from ..files import write_atomically
+from ..options import one_of
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "reproduce",
+        help="repeat an experiment, and make its page",
+        description="Carry out every run of the experiment NAME, and write its page. What has finished is not "
+        "repeated; started again, an interrupted experiment goes on.",
+        epilog="experiments:\n" + "".join(f"  {name:12}{e.title}\n" for name, e in EXPERIMENTS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    command.add_argument("name", metavar="NAME", help=f"one of {', '.join(EXPERIMENTS)}")
+    text = "the folder that holds the data; rows whose data is not there are left out"
+    command.add_argument("--data", type=Path, metavar="DIR", help=text)
+    text = "the folder for results and page (default: reproduce/NAME)"
+    command.add_argument("--out", type=Path, metavar="OUT", help=text)
+    text = "seeds of each row (default: the experiment's)"
+    command.add_argument("--seeds", type=int, metavar="N", help=text)
+    text = "runs side by side, each on one core (default: 2)"
+    command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
+    text = "few people and two epochs: it shows that all works, and measures nothing"
+    command.add_argument("--quick", action="store_true", help=text)
+    command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    if options.name not in EXPERIMENTS:
+        raise ValueError(f"experiment is {options.name!r}, expected {one_of(EXPERIMENTS, options.name)}")
+    for name in ("jobs", "seeds"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ValueError(f"--{name} is {getattr(options, name)}, expected at least 1")
+    if options.data is not None and not options.data.is_dir():
+        raise ValueError(f"--data is {options.data}, expected a folder")
+    experiment = EXPERIMENTS[options.name]
+    if options.quick:
+        experiment = experiment.quick()
+    out = options.out or Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
+    if not options.page:
+        carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs)
+    page = experiment.page(experiment, results_of(experiment, out, options.seeds))
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(out / "README.md", page.encode())
+    print(page)

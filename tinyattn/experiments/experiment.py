@@ -1,0 +1,106 @@
+"""What an experiment is: data, rows of models and options, and seeds, all written down before the first run.
+
+Each training, one row from one seed, leaves one JSON file; tables and pictures are made from these alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from ..data import Interactions, Truth, read
+from ..data.worlds import World
+
+Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
+QUICK_USERS, QUICK_EPOCHS = 300, 2
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Interactions for an experiment: a file in the folder that the user names, or a generated world.
+
+    With `newest`, only so many of each user's training items are kept: the items that models are tested on stay.
+    """
+
+    title: str
+    file: str | None = None
+    world: World | None = None
+    newest: int | None = None
+    users: int | None = None            # only the first so many, for a quick look
+
+    def path(self, folder: Path | None) -> Path | None:
+        """The file in `folder`, as it is named or without .gz; None where it is not there, or where none is needed."""
+        if self.file is None or folder is None:
+            return None
+        found = (folder / name for name in (self.file, self.file.removesuffix(".gz")))
+        return next((path for path in found if path.exists()), None)
+
+    def load(self, folder: Path | None) -> tuple[Interactions, Truth | None]:
+        """The interactions, and the true distribution where it is known."""
+        if self.world is not None:
+            return self.world.generate(), self.world.next_item
+        path = self.path(folder)
+        assert path is not None
+        data = read(path)
+        if self.users is not None:
+            data = data.first_users(self.users)
+        return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model with options, on a dataset; `published` holds numbers of papers, by (protocol, metric)."""
+
+    title: str
+    data: str                           # a key of the experiment's datasets
+    model: str                          # a key of MODELS
+    options: dict[str, Any] = field(default_factory=dict)
+    published: dict[tuple[str, str], float] = field(default_factory=dict)
+    source: str = ""                    # of what is published
+    minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
+    seeds: int | None = None            # where not the experiment's: 1 for a model without randomness
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Rows to be filled, and the page that is made of them."""
+
+    name: str
+    title: str
+    question: str                       # what it asks, and how it is set up: the page's first paragraph
+    datasets: dict[str, Dataset]
+    rows: dict[str, Row]
+    page: Callable[[Experiment, Results], str]
+    protocols: tuple[str, ...] = ("full",)
+    seeds: int = 2
+
+    def __post_init__(self) -> None:
+        unknown = {row.data for row in self.rows.values()} - self.datasets.keys()
+        if unknown:
+            raise ValueError(f"experiment {self.name}: rows on {', '.join(sorted(unknown))}, which it does not have")
+
+    def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
+        """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed."""
+        wanted = {key: row.seeds or seeds or self.seeds for key, row in self.rows.items()}
+        return [(key, seed) for seed in range(max(wanted.values())) for key in self.rows if seed < wanted[key]]
+
+    def quick(self) -> Experiment:
+        """The same in minutes: few people, two epochs, one seed. It shows that all works, and measures nothing."""
+
+        def smaller(data: Dataset) -> Dataset:
+            world = None if data.world is None else replace(data.world, users=QUICK_USERS)
+            return replace(data, world=world, users=QUICK_USERS)
+
+        def shorter(row: Row) -> Row:
+            options = dict(row.options)
+            if "epochs" in options:
+                options["epochs"] = QUICK_EPOCHS
+            return replace(row, options=options, minutes=0.1, seeds=1)
+
+        return replace(
+            self, title=f"{self.title}, a quick look", seeds=1,
+            datasets={key: smaller(data) for key, data in self.datasets.items()},
+            rows={key: shorter(row) for key, row in self.rows.items()},
+        )  # fmt: skip

@@ -1,0 +1,97 @@
+"""Planted truth: worlds whose best ranking is known, and which model comes near it where."""
+
+from __future__ import annotations
+
+import statistics
+from functools import cache
+from typing import Any
+
+from ..data import leave_one_out
+from ..data.worlds import ChainWorld, SeriesWorld, TasteWorld, World
+from ..evaluation import evaluate
+from .experiment import Dataset, Experiment, Results, Row
+from .tables import heading, page, values
+
+NDCG = ("full", "ndcg@10")
+WORLDS: dict[str, tuple[str, World]] = {
+    "iid": ("no structure", TasteWorld(tastes=1)),
+    "low rank": ("tastes", TasteWorld()),
+    "drift": ("tastes that drift", TasteWorld(drift=0.15)),
+    "order 1": ("the last item", ChainWorld()),
+    "order 2": ("the last two items", ChainWorld(order=2, groups=5)),
+    "series": ("series under way", SeriesWorld()),
+}
+TRAINED = {"epochs": 60, "patience": 8, "maxlen": 30}
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "popularity": ("popularity", "popularity", {}),
+    "markov": ("Markov, order 1", "markov", {}),
+    "markov2": ("Markov, order 2", "markov", {"order": 2}),
+    "cosine": ("item cosine", "cosine", {}),
+    "ease": ("EASE", "ease", {}),
+    "mf": ("MF", "mf", TRAINED),
+    "fism": ("FISM", "fism", TRAINED),
+    "fpmc": ("FPMC", "fpmc", TRAINED),
+    "fossil": ("Fossil", "fossil", TRAINED),
+    "gru4rec": ("GRU4Rec", "gru4rec", TRAINED | {"loss": "ce"}),
+    "narm": ("NARM", "narm", TRAINED | {"loss": "ce"}),
+    "caser": ("Caser", "caser", TRAINED | {"loss": "ce"}),
+    "bert4rec": ("BERT4Rec", "bert4rec", TRAINED),
+    "sasrec": ("SASRec", "sasrec", TRAINED | {"loss": "ce"}),
+}
+FITS = {
+    "iid": ("popularity",),
+    "low rank": ("mf", "fism"),
+    "drift": ("gru4rec", "sasrec"),
+    "order 1": ("markov", "fpmc"),
+    "order 2": ("markov2", "fossil"),
+    "series": ("sasrec",),
+}  # whose assumption holds: these should win there, or tie
+
+
+@cache
+def optimum(world: World) -> float:
+    """NDCG@10 of the best ranking there is, expected under the truth."""
+    def best(histories: Any, users: Any) -> Any:
+        return world.best_ranking(histories)
+
+    return evaluate(best, leave_one_out(world.generate()), truth=world.next_item)["full"]["ndcg@10"]
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    lines = heading([title for title, _ in WORLDS.values()])
+    best = {name: optimum(_world(experiment, name)) for name in WORLDS}
+    lines.append("| *the best there is* | " + " | ".join(f"*{value:.4f}*" for value in best.values()) + " |")
+    for model, (title, _, _) in MODELS.items():
+        cells = []
+        for name in WORLDS:
+            found = values(results[f"{name.replace(' ', '-')}-{model}"], NDCG)
+            share = f"{statistics.mean(found):.4f} ({statistics.mean(found) / best[name]:.0%})" if found else ""
+            cells.append(f"**{share}**" if share and model in FITS[name] else share)
+        lines.append(f"| {title} | " + " | ".join(cells) + " |")
+    return page(experiment, results, [lines])
+
+
+def _world(experiment: Experiment, name: str) -> World:
+    world = experiment.datasets[name].world
+    assert world is not None
+    return world
+
+
+PLANTED = Experiment(
+    name="planted",
+    title="Planted truth",
+    question="""
+Worlds whose next-item distribution is known, and with it the best ranking that there can be. NDCG@10 under full
+ranking, expected under the truth, and its share of the best. In bold stand the models whose assumption holds in a
+world: each should win there, or tie. A world has one structure and no other; in `no structure` all draw from one
+distribution, and whoever beats popularity there has seen the test items.
+""",
+    datasets={name: Dataset(title, world=world) for name, (title, world) in WORLDS.items()},
+    rows={
+        f"{name.replace(' ', '-')}-{key}": Row(title, name, model, options, minutes=0.5 if options else 0.05,
+                                               seeds=None if "epochs" in options else 1)
+        for name in WORLDS
+        for key, (title, model, options) in MODELS.items()
+    },
+    page=_page,
+)  # fmt: skip

@@ -1,0 +1,85 @@
+"""Tables of an experiment's runs, in Markdown."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .experiment import Experiment, Results
+
+Column = tuple[str, str]                    # protocol, metric
+
+
+def values(runs: Sequence[dict[str, Any]], column: Column) -> list[float]:
+    """A metric of each seed's run."""
+    protocol, metric = column
+    return [run["metrics"][protocol][metric] for run in runs]
+
+
+def cell(found: Sequence[float], digits: int = 4) -> str:
+    """The mean over seeds, and with several of them their standard deviation."""
+    if not found:
+        return ""
+    mean = f"{statistics.mean(found):.{digits}f}"
+    return mean if len(found) == 1 else f"{mean} ± {statistics.stdev(found):.{digits}f}"
+
+
+def heading(columns: Sequence[str]) -> list[str]:
+    return [f"| | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+
+
+def table(
+    experiment: Experiment,
+    results: Results,
+    keys: Sequence[str],
+    columns: Sequence[Column],
+    more: dict[str, Callable[[Sequence[dict[str, Any]]], str]] | None = None,
+) -> list[str]:
+    """A line for each row of `keys`, and beneath one in italics of what is published, where something is.
+
+    A row whose runs are still to come says so. `more` are further columns: heading -> cell of a row's runs.
+    """
+    more = more or {}
+    lines = heading(["seeds", *(f"{protocol} {metric.upper()}" for protocol, metric in columns), *more])
+    for key in keys:
+        row, runs = experiment.rows[key], results[key]
+        cells = [cell(values(runs, column)) for column in columns] + [f(runs) if runs else "" for f in more.values()]
+        lines.append(f"| {row.title} | {len(runs) or 'to come'} | {' | '.join(cells)} |")
+        if row.published:
+            theirs = [_as_printed(row.published.get(column)) for column in columns] + [""] * len(more)
+            lines.append(f"| *published: {row.source}* | | {' | '.join(theirs)} |")
+    return lines
+
+
+def _as_printed(value: float | None) -> str:
+    return "" if value is None else f"*{value:.4f}*"
+
+
+def minutes(runs: Sequence[dict[str, Any]]) -> str:
+    """Of a run, with one worker."""
+    return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}"
+
+
+def epochs(runs: Sequence[dict[str, Any]]) -> str:
+    """How many epochs a run took, with those that patience added."""
+    found = [run["epochs"] for run in runs]
+    return str(round(statistics.mean(found))) if any(found) else ""
+
+
+def made(results: Results) -> str:
+    """How many runs stand on a page, and where they were made."""
+    runs = [run for found in results.values() for run in found]
+    machines = dict.fromkeys(
+        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, {m['date']}"
+        for m in (run["machine"] for run in runs)
+    )
+    return f"{len(runs)} runs, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
+
+
+def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
+    """A whole page: title, question, parts, and how it was made."""
+    body = [line for part in parts for line in (*part, "")]
+    lines = [f"# {experiment.title}", "", experiment.question.strip(), "", *body]
+    how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)}"
+    return "\n".join([*lines, f"{how} With several seeds: mean ± standard deviation.", ""])

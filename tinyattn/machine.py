@@ -1,0 +1,36 @@
+"""What a number was measured on."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import __version__
+
+
+def describe() -> dict[str, Any]:
+    """Date, machine and versions."""
+    return {
+        "date": datetime.date.today().isoformat(),
+        "tinyattn": __version__,
+        "cpu": _cpu(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def _cpu() -> str:
+    """The processor's name, as Linux has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, "") or platform.processor() or "unknown"

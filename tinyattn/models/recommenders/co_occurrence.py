@@ -1,0 +1,33 @@
+"""How many users have had two items both: what item cosine and EASE are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ...data import Interactions
+
+
+def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
+    """For each item 0, 1, 2, ... its row of XᵀX, (n_items + 1,): how many users have had it and item j.
+
+    X is binary: a user has an item or not, however often. Entry i of row i is the number of item i's users.
+    """
+    size = train.n_items + 1
+    owner = np.repeat(np.arange(train.n_users), train.lengths)
+    pairs = np.unique(owner * np.int64(size) + train.flat)     # each user's set of items
+    user, item = pairs // size, pairs % size
+    starts = np.searchsorted(user, np.arange(train.n_users + 1))
+    order = np.argsort(item, kind="stable")
+    users_of = user[order]                                     # item i's users: users_of[begins[i]:begins[i + 1]]
+    begins = np.searchsorted(item[order], np.arange(size + 1))
+    for i in range(size):
+        mine = users_of[begins[i] : begins[i + 1]]
+        yield np.bincount(item[ranges(starts[mine], starts[mine + 1])], minlength=size)
+
+
+def ranges(begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """All the numbers of begin[0]:end[0], begin[1]:end[1], ..., one after the other."""
+    length = end - begin
+    return np.repeat(end - np.cumsum(length), length) + np.arange(int(np.sum(length)))

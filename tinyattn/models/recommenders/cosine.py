@@ -1,0 +1,49 @@
+"""Item-based neighbourhoods: items are near that the same users have had (Sarwar et al. 2001)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...data import Interactions, Split
+from ..recommender import Recommender
+from .co_occurrence import co_occurrence, ranges
+
+
+@dataclass(eq=False)
+class ItemCosine(Recommender):
+    """An item's score is the sum of its cosines to the items of the history, as sets of training users.
+
+    cos(i, j) = |users of both| / √(|users of i| |users of j|); the item-based neighbourhood of Sarwar et al. (2001).
+    """
+
+    name = "cosine"
+
+    def _learn(self, train: Interactions, split: Split | None) -> None:
+        rows, values, own = [], [], []
+        for i, counts in enumerate(co_occurrence(train)):
+            own.append(max(counts[i], 1))
+            counts[i] = 0
+            rows.append(np.flatnonzero(counts))
+            values.append(counts[rows[-1]])
+        self._begin = np.concatenate([[0], np.cumsum([len(r) for r in rows])])
+        self._neighbours = np.concatenate(rows).astype(np.int32)
+        norm = np.sqrt(own)
+        norms = np.repeat(norm, np.diff(self._begin)) * norm[self._neighbours]
+        self._cosines = (np.concatenate(values) / norms).astype(np.float32)
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1)."""
+        scores = np.zeros((len(histories), len(self._begin) - 1))
+        for row, history in zip(scores, histories, strict=True):
+            known = np.unique(history)
+            near = ranges(self._begin[known], self._begin[known + 1])
+            row += np.bincount(self._neighbours[near], weights=self._cosines[near], minlength=len(row))
+        return scores
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return {"begin": self._begin, "neighbours": self._neighbours, "cosines": self._cosines}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self._begin, self._neighbours, self._cosines = arrays["begin"], arrays["neighbours"], arrays["cosines"]

@@ -1,0 +1,117 @@
+"""What the factorised recommenders have in common: an item's score is the dot product of two vectors.
+
+What such a network reads of user and history is one vector a position, x (B, L, D); the table "output" has the vector
+that each item answers with. x is linear in each of the tables that it is read from.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...data import Batch
+from ...layers import dropout_mask, gather_rows
+from ...ops import dropout, dropout_backward, embedding, sum_rows
+from ...options import with_default
+from ...training import Settings
+from ..neural import NeuralRecommender
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
+
+
+class FactorCache(NamedTuple):
+    batch: Batch
+    keep: Array | None              # (B, L, D): dropout on x
+
+
+@dataclass(kw_only=True)
+class FactorNetwork(SequenceOptions, NextItemNetwork):
+    """score(i) = <x, q_i>. A subclass has `init`, `read` and `read_backward`."""
+
+    scored = "output"
+
+    def init_output(self, rng: np.random.Generator, dim: int) -> np.ndarray:
+        """The table of the q_i."""
+        return self.init_items(rng, dim)
+
+    def read(self, p: Any, batch: Batch) -> Array:
+        """x (B, L, D)."""
+        raise NotImplementedError
+
+    def read_backward(self, p: Any, dx: Array, batch: Batch) -> tuple[Array | None, dict[str, Any]]:
+        """The mirror of `read`: what `backward` returns."""
+        raise NotImplementedError
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
+        """h (B, L, D): x after dropout; and the cache."""
+        x = self.read(p, batch)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        return dropout(x, keep, self.dropout), FactorCache(batch, keep)
+
+    def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
+        """The mirror of `forward`: -> the gradient of p["items"] as read, or None, and the other grads."""
+        return self.read_backward(p, dropout_backward(dh, cache.keep, self.dropout), cache.batch)
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, D): x at the last position of each history."""
+        return gather_rows(self.read(p, batch), last_position(batch))[:, 0]
+
+
+@dataclass(kw_only=True)
+class BiasedFactorNetwork(FactorNetwork):
+    """score(i) = <x, q_i> + b_i = <[x; 1], [q_i; b_i]>: an item's bias is the last number of its row."""
+
+    def init_output(self, rng: np.random.Generator, dim: int) -> np.ndarray:
+        """The table of the [q_i; b_i], biases 0."""
+        return np.concatenate([super().init_output(rng, dim), np.zeros((self.n_items + 1, 1))], axis=1)
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, FactorCache]:
+        """h (B, L, D + 1): x after dropout, and a 1; and the cache."""
+        x, cache = super().forward(p, batch, rng)
+        return _with_one(x), cache
+
+    def backward(self, p: Any, dh: Array, cache: FactorCache) -> tuple[Array | None, dict[str, Any]]:
+        """The mirror of `forward`: the 1 is a constant."""
+        return super().backward(p, dh[..., :-1], cache)
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, D + 1): x at the last position of each history, and a 1."""
+        return _with_one(super().last_state(p, batch))
+
+
+@dataclass(kw_only=True)
+class UserTable(NextItemNetwork):
+    """What a network with a row for every user in p["users"] adds. Row 0, a user of whom nothing is known, stays 0."""
+
+    def init_users(self, dim: int) -> np.ndarray:
+        """(n_users + 1, dim) zeros: nothing is known of a user before something is learned."""
+        return np.zeros((self.n_users + 1, dim))
+
+    def user_rows(self, p: Any, batch: Batch, length: int) -> Array:
+        """(B, length, d): the user's row at every position, not to be written into."""
+        found = embedding(batch.users, p["users"])
+        return get_xp(found).broadcast_to(found[:, None, :], (len(found), length, found.shape[1]))
+
+    def user_rows_backward(self, p: Any, dy: Array, batch: Batch) -> Any:
+        """The gradient of p["users"]: a row was read at every position. -> Rows, or on a device the table."""
+        return sum_rows(batch.users, get_xp(dy).sum(dy, axis=1), p["users"])
+
+    def rows_read(self, batch: Batch) -> dict[str, Array]:
+        """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
+        return super().rows_read(batch) | {"users": batch.users}
+
+
+@dataclass(eq=False, kw_only=True)
+class FactorRecommender(NeuralRecommender):
+    """Base of the estimators: by default trained with BPR, as in the papers, at a rate that suits linear models."""
+
+    loss: str = with_default("bpr", NeuralRecommender, "loss")
+    lr: float = with_default(5e-3, Settings, "lr")
+
+
+def _with_one(x: Array) -> Array:
+    """(..., D) -> (..., D + 1): a 1 at the end of every vector."""
+    xp = get_xp(x)
+    return xp.concatenate([x, xp.ones((*x.shape[:-1], 1), dtype=x.dtype)], axis=-1)
