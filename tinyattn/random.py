@@ -26,6 +26,7 @@ class Stream(IntEnum):
     CANDIDATES = 5
     FEATURES = 6
     BLOCKS = 7
+    RATINGS = 12
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -6,11 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..data import leave_one_out
-from ..evaluation import candidates_for
 from .arguments import add_data, add_evaluation, add_run
+from .measures import MEASURES
 from .runs import in_the_models_ids, open_run, said
-from .tables import metric_rows, print_table
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -27,7 +25,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     model, source, data, truth = open_run(options)
-    split = leave_one_out(in_the_models_ids(data, model))
+    measure = MEASURES[model.table]
+    split = measure.split(in_the_models_ids(data, model), options)
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data)}")
-    candidates = candidates_for(split, options.protocols, options.negatives)
-    print_table(metric_rows(model, split, options, source, truth, candidates), model.name, truth is not None)
+    prepared = measure.prepare(split, options)
+    measure.print(measure.rows(model, split, options, source, truth, prepared), model.name, truth is not None)

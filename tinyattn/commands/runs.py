@@ -12,17 +12,18 @@ from ..data import Interactions, Source, Truth
 from ..models import Recommender, RunFolder
 
 
-def source_of(options: argparse.Namespace) -> Source:
-    """The data that was named on the command line."""
+def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
+    """The data that was named on the command line, with its ratings where a model asks for them."""
     world = getattr(options, "world", None)                  # of the commands that have the flag
-    return Source.of(options.data, world, format=options.format, columns=options.columns, k_core=options.k_core)
+    reading = {name: getattr(options, name) for name in ("format", "columns", "k_core")}
+    return Source.of(options.data, world, **reading, ratings=ratings or None)
 
 
 def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Truth | None]:
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options)
+        source = source_of(options, config.get("data", {}).get("reading", {}).get("ratings", False))
         return model, source, *source.load()
     try:
         source = Source.from_config(config["data"])

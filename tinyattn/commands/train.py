@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
-from ..data import leave_one_out
-from ..evaluation import candidates_for
-from ..models import MODELS, NeuralRecommender, RunFolder
+from ..models import MODELS, RunFolder
 from ..options import one_of, options_of
-from .arguments import add_data, add_evaluation, add_options, add_world
+from ..training import Settings
+from .arguments import add_data, add_options, add_world
+from .measures import MEASURES
 from .runs import said, sizes, source_of
-from .tables import ROWS, metric_rows, print_table
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -36,7 +36,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT})"
     command.add_argument("--model", default=DEFAULT, metavar="NAME", help=text)
     add_options(command, MODELS[name])
-    add_evaluation(command)
+    MEASURES[MODELS[name].table].add(command)
     return command
 
 
@@ -71,47 +71,41 @@ def run(options: argparse.Namespace) -> None:
     cls = MODELS[options.model]
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model: Any = cls(**given)
-    source = source_of(options)
+    measure = MEASURES[cls.table]
+    source = source_of(options, measure.ratings)
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = leave_one_out(data)
+    split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
-        "evaluation": {"at": list(options.at), "protocols": options.protocols, "baselines": options.baselines},
+        "evaluation": measure.said(options),
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
-    candidates = candidates_for(split, options.protocols, options.negatives)
+    prepared = measure.prepare(split, options)
     folder.claim(config)
     print(f"{options.model} on {source.title}: {said(data)}")
     if folder.finished:
         print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        print_table(folder.metrics(), options.model, truth is not None)
+        measure.print(folder.metrics(), options.model, truth is not None)
         return
 
     if folder.checkpoint.exists():
         print(f"going on from {folder.checkpoint}")
     with folder.unclaimed_on_failure():
-        if isinstance(model, NeuralRecommender):
-            model.fit(split, checkpoint=folder.checkpoint, on_epoch=folder.write_history)
-            folder.write_history(model.history)
+        if issubclass(cls, Settings):                    # trained by gradient steps
+            write = partial(folder.write_history, criterion=model.criterion)
+            model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
+            write(model.history)
         else:
             model.fit(split)
-    rows = metric_rows(model, split, options, source, truth, candidates)
+    rows = measure.rows(model, split, options, source, truth, prepared)
     folder.write_results(model, rows)                    # before anything that could fail to be drawn
-    _draw(folder, model, split, rows, options, source.name)
+    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
     folder.finish()
-    print_table(folder.metrics(), options.model, truth is not None)
+    measure.print(folder.metrics(), options.model, truth is not None)
     print(f"written to {folder.path}: {', '.join(folder.contents())}")
-
-
-def _draw(folder: RunFolder, model: Any, split: Any, rows: Any, options: argparse.Namespace, data: str) -> None:
-    from ..show import draw_run
-
-    protocol = next(iter(rows["model"]))
-    ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
-    draw_run(folder.figures, model, split, ordered, options.at, f"{options.model} on {data}")

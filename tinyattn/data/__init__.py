@@ -3,6 +3,8 @@
 from .batches import Batch, Sampler, pad
 from .formats import FORMATS, DataError
 from .interactions import Interactions
+from .rated import Rated, RatingBatch, RatingSampler
+from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
 from .read import read
 from .seen import Seen
 from .slices import cut
@@ -13,10 +15,15 @@ from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "RATING_SPLITS",
     "WORLDS",
     "Batch",
     "DataError",
     "Interactions",
+    "Rated",
+    "RatingBatch",
+    "RatingSampler",
+    "RatingSplit",
     "Sampler",
     "Seen",
     "SeriesWorld",
@@ -29,4 +36,6 @@ __all__ = [
     "leave_one_out",
     "pad",
     "read",
+    "refuse_unrated",
+    "split_ratings",
 ]

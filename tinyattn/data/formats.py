@@ -203,7 +203,8 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
         if place is not None:
             places[what] = place
     user, item, time, rating = (places.get(what) for what in known)
-    assert user is not None and item is not None
+    assert user is not None
+    assert item is not None
     return Delimited(separator.encode(), len(found), user, item, time, header, rating)
 
 

@@ -151,7 +151,7 @@ class Interactions:
 
         - a list of sequences of item ids, one a user, oldest first
         - an array of two or three columns, one interaction a row: user, item and, if there is a third, time
-        - a DataFrame, or another object with `columns`: the columns with usual names (user_id, item_id, rating, timestamp)
+        - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
         Raises ValueError, saying what was expected, for anything else.
         """

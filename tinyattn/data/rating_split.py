@@ -58,7 +58,7 @@ def by_time(data: Interactions, seed: int = 0) -> np.ndarray:
 
 def at_random(data: Interactions, seed: int = 0) -> np.ndarray:
     """(N,): a random order. A model then knows of each user's future: what is published is mostly measured so."""
-    return _places(generator(seed, Stream.SHUFFLE).permutation(len(data)))
+    return _places(generator(seed, Stream.RATINGS).permutation(len(data)))
 
 
 def _places(order: np.ndarray) -> np.ndarray:
@@ -90,6 +90,6 @@ def refuse_unrated(data: Interactions) -> None:
     lacking = [what for what, column in (("ratings", data.ratings), ("times", data.times)) if column is None]
     if lacking:
         raise ValueError(
-            f"the data has no {' and no '.join(lacking)}, and this model learns from ratings with times: give a file "
-            "that has both, read(path, ratings=True), or a DataFrame with columns of numbers called rating and timestamp"
+            f"the data has no {' and no '.join(lacking)}, and this model learns from ratings with times: give a "
+            "file that has both, read(path, ratings=True), or a DataFrame with numbers in columns rating and timestamp"
         )

@@ -47,9 +47,9 @@ def _refuse_unrated(reader: Any) -> None:
     lacking = [what for what in ("rating", "time") if getattr(reader, what, None) is None]
     if lacking and not isinstance(reader, JsonLines):
         raise DataError(
-            f"no column of {' and none of '.join(f'{what}s' for what in lacking)} is known, and this model learns from "
-            "ratings with times; --columns says which they are: user;item;rating;time as a line, or, where the file has "
-            "a header, user=NAME,item=NAME,rating=NAME,time=NAME"
+            f"no column of {' and none of '.join(f'{what}s' for what in lacking)} is known, and this model learns "
+            "from ratings with times; --columns says which they are: user;item;rating;time as a line, or, where the "
+            "file has a header, user=NAME,item=NAME,rating=NAME,time=NAME"
         )
 
 

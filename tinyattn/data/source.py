@@ -32,7 +32,7 @@ class Source:
         neither: both, an unknown world, or `reading` without a file."""
         reading = {name: value for name, value in reading.items() if value is not None}
         if path is None and reading.get("ratings"):
-            raise ValueError("a generated world has no ratings: expected DATA with a column of ratings and one of times")
+            raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")
         if path is not None and world is not None:
             raise ValueError(f"DATA is {path} and --world {world}, expected one of them")
         if path is None:

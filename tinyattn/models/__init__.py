@@ -21,6 +21,8 @@ from .recommenders import (
     Popularity,
     SASRec,
     SASRecNetwork,
+    TimeSVDpp,
+    TimeSVDppNetwork,
 )
 from .run import RunFolder
 
@@ -35,6 +37,7 @@ MODELS: dict[str, type[Recommender]] = {
     "fism": FISM,
     "fpmc": FPMC,
     "fossil": Fossil,
+    "timesvdpp": TimeSVDpp,
 }
 
 __all__ = [
@@ -61,4 +64,6 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "TimeSVDpp",
+    "TimeSVDppNetwork",
 ]

@@ -73,6 +73,10 @@ class RunFolder:
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         return Recommender.load(self.model, **where), config
 
+    def evaluation(self) -> dict[str, Any]:
+        """How the run was measured, as config.json has it."""
+        return _dict(self._config().get("evaluation"))
+
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""
         found = read_json(self.path / "metrics.json")
@@ -82,11 +86,11 @@ class RunFolder:
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
         return found
 
-    def write_history(self, history: list[dict[str, Any]]) -> None:
-        """training.csv: one row an epoch."""
+    def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
+        """training.csv: one row an epoch; `criterion` is what the epoch is chosen by."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["epoch", "loss", "valid_ndcg@10", "gradient_norm", "tokens_per_second"])
+        writer.writerow(["epoch", "loss", f"valid_{criterion}", "gradient_norm", "tokens_per_second"])
         for row in history:
             valid = "" if row["valid"] is None else f"{row['valid']:.6f}"
             loss, norm = f"{row['loss']:.6f}", f"{row['gradient_norm']:.6f}"

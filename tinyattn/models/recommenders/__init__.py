@@ -14,6 +14,7 @@ from .markov import Markov
 from .mf import MF, MFNetwork
 from .popularity import Popularity
 from .sasrec import SASRec, SASRecNetwork
+from .timesvdpp import TimeSVDpp, TimeSVDppNetwork
 
 # They learn no parameters. Every table prints some of them, and on some data they win.
 BASELINES: dict[str, Callable[[], Recommender]] = {
@@ -41,4 +42,6 @@ __all__ = [
     "Popularity",
     "SASRec",
     "SASRecNetwork",
+    "TimeSVDpp",
+    "TimeSVDppNetwork",
 ]
