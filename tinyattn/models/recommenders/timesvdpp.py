@@ -36,8 +36,9 @@ class TimeSVDppOptions:
     implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
     bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own", at_least=1)
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
-    l2: float = option(0.02, "weight of the squared factors that a rating reads", at_least=0)
+    l2: float = option(0.04, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
+    l2_time: float = option(0.1, "weight of the squares of what changes with time", at_least=0)
 
 
 class TimeSVDppCache(NamedTuple):
@@ -146,7 +147,9 @@ class TimeSVDppNetwork(TimeSVDppOptions):
         }
 
     def _l2(self, name: str) -> float:
-        return self.l2_bias if "bias" in name else self.l2
+        if name in ("user_bias_drift", "item_bias_bins", "users_drift"):
+            return self.l2_time
+        return self.l2_bias if name in ("user_bias", "item_bias") else self.l2
 
     def _weights(self, name: str, batch: RatingBatch) -> Array | None:
         """By how many ratings each row was read, where that is not once: y_j, by every rating of its user."""
@@ -197,7 +200,7 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
         3, "stop after so many epochs without a smaller RMSE in validation; 0 = never", at_least=0, group="training"
     )
     lr: float = with_default(5e-3, Settings, "lr")
-    batch_size: int = option(1024, "ratings a step", at_least=1, group="training")
+    batch_size: int = option(4096, "ratings a step", at_least=1, group="training")
     workers: int | None = option(
         None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
         group="training", identity=False,
