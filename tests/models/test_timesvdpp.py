@@ -103,7 +103,7 @@ def test_slices_add_up_to_the_batch():
 def test_planted_drift_is_found():
     """Ratings of tastes and drift: each part of the model that the data has takes some of the error away."""
     split = split_ratings(DATA, by="random")
-    settings = {"dim": 3, "epochs": 40, "lr": 0.02, "batch_size": 150, "patience": 0, "workers": 1, "bins": 1}
+    settings = {"dim": 2, "epochs": 45, "lr": 0.02, "batch_size": 100, "patience": 0, "workers": 1, "bins": 1, "l2": 0.04}
     found = {
         name: TimeSVDpp(**settings | FORMS[name]).fit(split, progress=False).evaluate(split)["rmse"]
         for name in ("biases", "svd++", "timesvd++")

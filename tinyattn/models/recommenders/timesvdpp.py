@@ -36,7 +36,7 @@ class TimeSVDppOptions:
     implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
     bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own", at_least=1)
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
-    l2: float = option(0.04, "weight of the squared factors that a rating reads", at_least=0)
+    l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
     l2_time: float = option(0.1, "weight of the squares of what changes with time", at_least=0)
 
