@@ -38,7 +38,7 @@ class TimeSVDppOptions:
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
-    l2_time: float = option(0.1, "weight of the squares of what changes with time", at_least=0)
+    l2_time: float = option(20.0, "weight of the squares of what changes with time", at_least=0)
 
 
 class TimeSVDppCache(NamedTuple):
