@@ -21,6 +21,7 @@ from benchmarks import (
     ladder,
     ml_1m,
     ranking,
+    ratings,
     reading,
     roofline,
     tables,
@@ -207,6 +208,10 @@ def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
         module.Tempered(0)
     with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
         layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
+
+
+def test_the_page_of_ratings_is_its_results_file():
+    assert ratings.PAGE.read_text() == ratings.page(json.loads(ratings.RESULT.read_text()))
 
 
 def test_the_zoos_page_is_its_results_file():

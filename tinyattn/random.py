@@ -29,6 +29,7 @@ class Stream(IntEnum):
     CLOZE = 8
     VALIDATION = 9
     BOOTSTRAP = 10
+    RATINGS = 11
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -14,6 +14,7 @@ from tinyattn.tree import flatten
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
+RATED = replace(Interactions.from_sequences(SEQUENCES), times=np.arange(12), ratings=np.arange(12.0) % 5)
 
 
 CASES = [(name, {}) for name in MODELS]
@@ -25,10 +26,10 @@ CASES += [
 
 
 def fitted(name, options):
-    """A model, trained on SEQUENCES with those of the small options that it has."""
+    """A model, trained on SEQUENCES (one asks for ratings and times) with those of the small options that it has."""
     known = {o.name for o in options_of(MODELS[name])}
     model = MODELS[name](**{n: v for n, v in SMALL.items() if n in known} | options)
-    return model.fit(SEQUENCES, **({"progress": False} if "epochs" in known else {}))
+    return model.fit(RATED, **({"progress": False} if "epochs" in known else {}))
 
 
 def test_popularity_counts_training_items():

@@ -39,3 +39,16 @@ def chain(order, users=300, items=20, length=12, noise=0.1):
 def few_negatives(loss):
     """Options with which a small world is not swamped by the negatives that a row of this loss shares."""
     return {"n_negatives": 3} if "n_negatives" in {o.name for o in options_of(OBJECTIVES[loss].options)} else {}
+
+
+def drifting_ratings(users=60, items=30, each=24, noise=0.2):
+    """Ratings of the model's own form: biases, tastes in two dimensions, and users who grow milder or stricter."""
+    rng = np.random.default_rng(0)
+    user, item = np.repeat(np.arange(users), each), np.argsort(rng.random((users, items)))[:, :each].ravel()
+    day = rng.uniform(0, 100, user.size)
+    away = day - np.repeat(day.reshape(users, each).mean(axis=1), each)
+    drift = 0.15 * rng.standard_normal(users)[user] * np.sign(away) * np.abs(away) ** 0.4
+    biases = 0.4 * rng.standard_normal(users)[user] + 0.4 * rng.standard_normal(items)[item]
+    tastes = np.sum(0.8 * rng.standard_normal((users, 2))[user] * rng.standard_normal((items, 2))[item], axis=1)
+    ratings = 3 + biases + drift + tastes + noise * rng.standard_normal(user.size)
+    return Interactions.from_columns(user + 1, item + 1, day * 86400, ratings=ratings)

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 
 from ..data import Split
-from ..evaluation import candidates_for, hit_rate, ndcg, target_ranks
+from ..evaluation import hit_rate, ndcg, target_ranks
 from ..files import write_atomically
-from ..models import RunFolder
 from .arguments import add_data, add_evaluation, add_run
+from .measures import MEASURES
 from .runs import in_the_models_ids, open_run, refuse_directory, said
-from .tables import metric_rows, print_table
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -38,12 +37,15 @@ def run(options: argparse.Namespace) -> None:
     if options.per_user:
         refuse_directory(options.per_user)
     model, source, data, truth = open_run(options)
-    split = RunFolder(options.run_folder).split(in_the_models_ids(data, model))
+    measure = MEASURES[model.table]
+    if options.per_user and measure.ratings:
+        raise ValueError(f"--per-user writes ranks, and model {model.name} predicts ratings")
+    split = measure.split(in_the_models_ids(data, model), options)
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
-    candidates = candidates_for(split, options.protocols, options.negatives)
-    print_table(metric_rows(model, split, options, source, truth, candidates), model, truth is not None)
+    prepared = measure.prepare(split, options)
+    measure.print(measure.rows(model, split, options, source, truth, prepared), model, truth is not None)
     if options.per_user:
-        _write_users(model, split, options, candidates)
+        _write_users(model, split, options, prepared)
 
 
 def _write_users(model: Any, split: Split, options: argparse.Namespace, candidates: dict[str, np.ndarray]) -> None:

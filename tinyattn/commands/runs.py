@@ -11,21 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames, Source, Split, Truth, read_ids, read_names
+from ..data import Interactions, ItemNames, RatingSplit, Source, Split, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
 
 
-def source_of(options: argparse.Namespace) -> Source:
-    """The data that was named on the command line."""
+def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
+    """The data that was named on the command line, with its ratings where a model asks for them."""
     world = getattr(options, "world", None)                  # of the commands that have the flag
-    return Source.of(options.data, world, format=options.format, columns=options.columns, k_core=options.k_core)
+    reading = {name: getattr(options, name) for name in ("format", "columns", "k_core")}
+    return Source.of(options.data, world, **reading, ratings=ratings or None)
 
 
 def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Truth | None]:
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options)
+        source = source_of(options, config.get("data", {}).get("reading", {}).get("ratings", False))
         return model, source, *source.load()
     return model, *_its_own_data(options.run_folder, config)
 
@@ -120,7 +121,7 @@ def sizes(data: Interactions) -> dict[str, int]:
     return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
 
 
-def said(data: Interactions, split: Split) -> str:
-    """The sizes in words, and how many users have a test item."""
+def said(data: Interactions, split: Split | RatingSplit) -> str:
+    """The sizes in words, and what is tested."""
     found = ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
-    return f"{found}; {len(split.evaluated):,} users are tested"
+    return f"{found}; {split.tested} are tested"

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from .. import __version__
-from ..data import SPLITS
-from ..evaluation import candidates_for
-from ..models import MODELS, PRESETS, NeuralRecommender, RunFolder, preset_options
+from ..models import MODELS, PRESETS, RunFolder, preset_options
 from ..options import one_of, options_of
-from .arguments import add_data, add_evaluation, add_options, add_world
+from ..training import Settings
+from .arguments import add_data, add_options, add_world
+from .measures import MEASURES
 from .runs import said, sizes, source_of
-from .tables import ROWS, metric_rows, print_table
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -39,9 +39,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = f"a model with a paper's options, any of which a flag replaces: {presets}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_options(command, MODELS[name])
-    text = "what is tested: each user's last item, or, where DATA has times, each user's first after one moment, up to "
-    text += "which 90 percent of all interactions came (default: leave-one-out)"
-    add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
+    MEASURES[MODELS[name].table].add(command)
     return command
 
 
@@ -79,50 +77,41 @@ def run(options: argparse.Namespace) -> None:
     cls = MODELS[options.model]
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model: Any = cls(**preset_options(options.preset, options.model) | given)
-    source = source_of(options)
+    measure = MEASURES[cls.table]
+    source = source_of(options, measure.ratings)
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = SPLITS[options.split](data)
+    split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
-        "evaluation": {
-            "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
-            "split": options.split,
-        },
+        "evaluation": measure.said(options),
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
-    candidates = candidates_for(split, options.protocols, options.negatives)
+    prepared = measure.prepare(split, options)
     folder.claim(config)
     print(f"{options.model} on {source.title}: {said(data, split)}")
     if folder.finished:
         print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        print_table(folder.metrics(), model, truth is not None)
+        measure.print(folder.metrics(), model, truth is not None)
         return
 
     if folder.checkpoint.exists():
         print(f"going on from {folder.checkpoint}")
     with folder.unclaimed_on_failure():
-        if isinstance(model, NeuralRecommender):
-            model.fit(split, checkpoint=folder.checkpoint, on_epoch=folder.write_history)
-            folder.write_history(model.history)
+        if issubclass(cls, Settings):                    # trained by gradient steps
+            write = partial(folder.write_history, criterion=model.criterion)
+            model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
+            write(model.history)
         else:
             model.fit(split)
-    rows = metric_rows(model, split, options, source, truth, candidates)
+    rows = measure.rows(model, split, options, source, truth, prepared)
     folder.write_results(model, rows)                    # before anything that could fail to be drawn
-    _draw(folder, model, split, rows, options, source.name)
+    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
     folder.finish()
-    print_table(folder.metrics(), model, truth is not None)
+    measure.print(folder.metrics(), model, truth is not None)
     print(f"written to {folder.path}: {', '.join(folder.contents())}")
-
-
-def _draw(folder: RunFolder, model: Any, split: Any, rows: Any, options: argparse.Namespace, data: str) -> None:
-    from ..show import draw_run
-
-    protocol = next(iter(rows["model"]))
-    ordered = {name: rows[name][protocol] for name in ROWS if name in rows}
-    draw_run(folder.figures, model, split, ordered, options.at, f"{options.model} on {data}")

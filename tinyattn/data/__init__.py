@@ -5,6 +5,8 @@ from .cloze import ClozeSampler
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
+from .rated import Rated, RatingBatch, RatingSampler
+from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
 from .read import read
 from .seen import Seen
 from .slices import cut
@@ -15,6 +17,7 @@ from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "RATING_SPLITS",
     "SPLITS",
     "WORLDS",
     "Batch",
@@ -22,6 +25,10 @@ __all__ = [
     "DataError",
     "Interactions",
     "ItemNames",
+    "Rated",
+    "RatingBatch",
+    "RatingSampler",
+    "RatingSplit",
     "Sampler",
     "Seen",
     "SeriesWorld",
@@ -37,4 +44,6 @@ __all__ = [
     "read",
     "read_ids",
     "read_names",
+    "refuse_unrated",
+    "split_ratings",
 ]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .fields import RaggedError, columns, integers, lists
-from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES
+from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 
 
 class DataError(ValueError):
@@ -19,11 +19,15 @@ class DataError(ValueError):
 
 
 class Table(NamedTuple):
-    """The interactions of a file, one a row; `times` is None where the file's order is the order in time."""
+    """The interactions of a file, one a row; `times` is None where the file's order is the order in time.
+
+    `ratings` is None where they were not asked for, or the file has none.
+    """
 
     users: np.ndarray
     items: np.ndarray
     times: np.ndarray | None
+    ratings: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -36,10 +40,12 @@ class Delimited:
     item: int
     time: int | None = None
     header: str = ""                # the first line, if it names the columns
+    rating: int | None = None
 
-    def read(self, chunks: Iterable[bytes]) -> Table:
+    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
         skipped = 1 if self.header else 0
         wanted = [self.user, self.item] + ([] if self.time is None else [self.time])
+        wanted += [self.rating] if ratings and self.rating is not None else []
         try:
             found = columns(_without_first_line(chunks) if skipped else chunks, self.separators, self.width, wanted)
         except RaggedError as error:
@@ -53,13 +59,16 @@ class Delimited:
             again = found[0] == self.header.split(self.separators[:1].decode())[self.user].strip().encode()
             if np.any(again):
                 raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
-        return Table(found[0], found[1], None if self.time is None else _times(found[2], 1 + skipped))
+        times = None if self.time is None else _numbers(found[2], 1 + skipped, "time")
+        if not ratings or self.rating is None:
+            return Table(found[0], found[1], times)
+        return Table(found[0], found[1], times, _numbers(found[-1], 1 + skipped, "rating").astype(np.float64))
 
 
 class Sequences:
     """One user a line, then the user's items, oldest first."""
 
-    def read(self, chunks: Iterable[bytes]) -> Table:
+    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
         users, counts, items = lists(chunks, b" \t")
         if not len(items):
             raise DataError("users and no items: expected `user item item ...` a line")
@@ -74,22 +83,21 @@ class Sequences:
 class JsonLines:
     """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`."""
 
-    def read(self, chunks: Iterable[bytes]) -> Table:
-        users, items, times = [], [], []
+    def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
+        names = [USER_NAMES, ITEM_NAMES, TIME_NAMES] + ([RATING_NAMES] if ratings else [])
+        rows: list[list[str]] = []
         number = 0
         for chunk in chunks:
             for line in chunk.decode().split("\n")[:-1]:
                 number += 1
                 row = _object(line, number)
                 try:
-                    user, item, time = (_pick(row, names) for names in (USER_NAMES, ITEM_NAMES, TIME_NAMES))
+                    rows.append([str(_pick(row, usual)) for usual in names])
                 except KeyError as error:
                     raise DataError(f"line {number}: no {error.args[0]} in {', '.join(map(str, row))}") from None
-                users.append(str(user))
-                items.append(str(item))
-                times.append(str(time))
-        encoded = [np.char.encode(np.array(column), "utf-8") for column in (users, items, times)]
-        return Table(encoded[0], encoded[1], _times(encoded[2], 1))
+        users, items, times, *rest = (np.char.encode(np.array(column), "utf-8") for column in zip(*rows, strict=True))
+        rated = _numbers(rest[0], 1, "rating").astype(np.float64) if rest else None
+        return Table(users, items, _numbers(times, 1, "time"), rated)
 
 
 class Format(NamedTuple):
@@ -109,7 +117,7 @@ def _sniff_inter(head: list[str]) -> Any:
 
 def _sniff_movielens_1m(head: list[str]) -> Any:
     if all(line.count("::") == 3 for line in head):
-        return Delimited(b":", 4, 0, 1, 3)
+        return Delimited(b":", 4, 0, 1, 3, rating=2)
     return None
 
 
@@ -122,15 +130,16 @@ def _sniff_header(separator: str, *, users: tuple[str, ...]) -> Callable[[list[s
 
 
 def _sniff_fields(separators: str, width: int, time: int | None) -> Callable[[list[str]], Any]:
-    """A table without a header, of `width` fields in the first line; user, item, ..., time."""
+    """A table without a header, of `width` fields in the first line: user, item, a rating if there are four, time."""
+    rating = 2 if width == 4 else None
 
     def sniff(head: list[str]) -> Any:
         if separators == ",":
-            return Delimited(b",", width, 0, 1, time) if head[0].count(",") == width - 1 else None
+            return Delimited(b",", width, 0, 1, time, rating=rating) if head[0].count(",") == width - 1 else None
         if "," in head[0] and separators == "\t":
             return None
         fields = head[0].split() if separators == " \t" else head[0].split(separators)
-        return Delimited(separators.encode(), width, 0, 1, time) if len(fields) == width else None
+        return Delimited(separators.encode(), width, 0, 1, time, rating=rating) if len(fields) == width else None
 
     return sniff
 
@@ -175,7 +184,7 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
-    """The columns that a header names; `names` maps user, item and time to their names, where these are unusual.
+    """The columns that a header names; `names` maps user, item, time and rating to unusual names.
 
     Raises DataError where a column is missing or named twice.
     """
@@ -185,14 +194,18 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
         twice = next(name for name in lowered if lowered.count(name) > 1)
         raise DataError(f"line 1: the header names {twice} twice")
     places = {}
-    for what, usual in (("user", USER_NAMES), ("item", ITEM_NAMES), ("time", TIME_NAMES)):
+    known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
+    for what, usual in known.items():
         wanted = (names[what].lower(),) if names and what in names else usual
         place = next((lowered.index(name) for name in wanted if name in lowered), None)
-        if place is None and (what != "time" or (names and what in names)):
+        if place is None and (what in ("user", "item") or (names and what in names)):
             raise DataError(f"line 1: the header {header.strip()!r} has no column {wanted[0]}")
         if place is not None:
             places[what] = place
-    return Delimited(separator.encode(), len(found), places["user"], places["item"], places.get("time"), header)
+    user, item, time, rating = (places.get(what) for what in known)
+    assert user is not None
+    assert item is not None
+    return Delimited(separator.encode(), len(found), user, item, time, header, rating)
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited:
@@ -204,31 +217,34 @@ def described(columns_spec: str, head: list[str]) -> Delimited:
     if "=" in columns_spec:
         names = dict(pair.split("=", 1) for pair in columns_spec.split(",") if "=" in pair)
         separator = next((s for s in ("\t", ";", "|", ",", " ") if s in head[0]), ",")
-        if not {"user", "item"} <= set(names) <= {"user", "item", "time"}:
-            raise DataError(f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME")
+        if not {"user", "item"} <= set(names) <= {"user", "item", "time", "rating"}:
+            raise DataError(
+                f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME, rating=NAME"
+            )
         return named(head[0], separator, names)
     separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
     fields = [name for name in columns_spec.split(separator) if name] if separator else [columns_spec]
     if fields.count("user") != 1 or fields.count("item") != 1 or fields.count("time") > 1 or not separator.isascii():
         raise DataError(f"--columns {columns_spec!r}: expected a line such as user;item;-;time, or user=NAME,item=NAME")
-    time = fields.index("time") if "time" in fields else None
-    return Delimited(separator.encode(), len(fields), fields.index("user"), fields.index("item"), time)
+    time, rating = (fields.index(what) if fields.count(what) == 1 else None for what in ("time", "rating"))
+    user, item = fields.index("user"), fields.index("item")
+    return Delimited(separator.encode(), len(fields), user, item, time, rating=rating)
 
 
-def _times(column: np.ndarray, first_line: int) -> np.ndarray:
+def _numbers(column: np.ndarray, first_line: int, what: str) -> np.ndarray:
     """int64, or float64 where there are fractions. In float32, different seconds since 1970 would be equal."""
     whole = integers(column)
     if whole is not None:
         return whole
     try:
-        times = column.astype(np.float64)
+        values = column.astype(np.float64)
     except ValueError:
-        times = np.array([_float_or_nan(field) for field in column.tolist()])
-    if not np.all(np.isfinite(times)):
-        at = int(np.argmin(np.isfinite(times)))
+        values = np.array([_float_or_nan(field) for field in column.tolist()])
+    if not np.all(np.isfinite(values)):
+        at = int(np.argmin(np.isfinite(values)))
         field = column[at].decode(errors="replace")
-        raise DataError(f"line {at + first_line}: time {field!r} is not a finite number")
-    return times
+        raise DataError(f"line {at + first_line}: {what} {field!r} is not a finite number")
+    return values
 
 
 def _float_or_nan(field: bytes) -> float:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .fields import integers
-from .names import ITEM_NAMES, TIME_NAMES, USER_NAMES
+from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 from .vocabulary import Vocabulary
 
 
@@ -24,6 +24,7 @@ class Interactions:
     users: Vocabulary
     notes: dict[str, Any] = field(default_factory=dict)      # format, ties, k_core: for `report`, not data
     times: np.ndarray | None = None      # (N,) when each took place, where that is known; never falls within a user
+    ratings: np.ndarray | None = None    # (N,) float64: what the user thought of the item, where that was asked for
 
     @property
     def n_items(self) -> int:
@@ -72,6 +73,7 @@ class Interactions:
             Vocabulary(self.users.decode(users + 1), "user"),
             notes,
             None if self.times is None else self.times[keep],
+            None if self.ratings is None else self.ratings[keep],
         )
 
     def newest(self, count: int) -> Interactions:
@@ -107,17 +109,25 @@ class Interactions:
     def fingerprint(self) -> str:
         """A digest of sequences and ids: the same for the same data, in whatever file format it was stored.
 
-        Of the times, only the order that they gave to each user's items is in it.
+        Of the times, only the order that they gave to each user's items is in it; with ratings, they are in it whole.
         """
         digest = hashlib.sha256()
-        for part in (self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids):
+        parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]
+        if self.ratings is not None:
+            parts += [part.astype(np.float64) for part in (self.ratings, self.times) if part is not None]
+        for part in parts:
             digest.update(str(part.dtype.kind).encode())
             digest.update("\n".join(map(str, part.tolist())).encode() if part.dtype.kind == "U" else part.tobytes())
         return digest.hexdigest()[:16]
 
     @classmethod
     def from_columns(
-        cls, users: np.ndarray, items: np.ndarray, times: np.ndarray | None = None, format: str = "columns"
+        cls,
+        users: np.ndarray,
+        items: np.ndarray,
+        times: np.ndarray | None = None,
+        format: str = "columns",
+        ratings: np.ndarray | None = None,
     ) -> Interactions:
         """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
 
@@ -132,7 +142,8 @@ class Interactions:
         if times is not None:
             times = times[order]
             notes["ties"] = _tie_rate(times, offsets)
-        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes, times)
+        ratings = None if ratings is None else ratings[order]
+        return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes, times, ratings)
 
     @classmethod
     def of(cls, data: Any) -> Interactions:
@@ -140,7 +151,7 @@ class Interactions:
 
         - a list of sequences of item ids, one a user, oldest first
         - an array of two or three columns, one interaction a row: user, item and, if there is a third, time
-        - a DataFrame, or another object with `columns`: the columns with usual names (user_id, item_id, timestamp, ...)
+        - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
         Raises ValueError, saying what was expected, for anything else.
         """
@@ -158,17 +169,19 @@ class Interactions:
     @classmethod
     def _from_frame(cls, frame: Any) -> Interactions:
         places = {}
-        for what, usual in (("user", USER_NAMES), ("item", ITEM_NAMES), ("time", TIME_NAMES)):
+        columns = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
+        for what, usual in columns.items():
             lowered = {str(name).lower(): name for name in frame.columns}
             name = next((lowered[name] for name in usual if name in lowered), None)
             if name is not None:
                 places[what] = np.asarray(frame[name])
-            elif what != "time":
+            elif what in ("user", "item"):
                 raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
         times = places.get("time")
         if times is not None:
             times = _finite(times.astype(np.int64 if times.dtype.kind in "iuM" else np.float64))
-        return cls.from_columns(_ids(places["user"], "user"), _ids(places["item"], "item"), times)
+        user, item = (_ids(places[what], what) for what in ("user", "item"))
+        return cls.from_columns(user, item, times, ratings=_numbers_or_none(places.get("rating")))
 
     @classmethod
     def from_sequences(cls, sequences: Iterable[Sequence[Any]]) -> Interactions:
@@ -220,6 +233,13 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
     return column
+
+
+def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
+    """A frame's ratings; None where they are not all numbers: only a model of ratings has to complain of that."""
+    if ratings is None or ratings.dtype.kind not in "iuf" or not np.all(np.isfinite(ratings)):
+        return None
+    return ratings.astype(np.float64)
 
 
 def _finite(times: np.ndarray) -> np.ndarray:

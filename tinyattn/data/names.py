@@ -2,4 +2,5 @@
 
 USER_NAMES = ("user_id", "userid", "user", "reviewerid", "sessionid", "session_id")
 ITEM_NAMES = ("item_id", "itemid", "item", "parent_asin", "asin", "movieid", "movie_id")
+RATING_NAMES = ("rating", "overall", "stars")
 TIME_NAMES = ("timestamp", "time", "unixreviewtime")

@@ -6,24 +6,27 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from .fields import chunks_of_lines
-from .formats import FORMATS, DataError, described, detect
+from .formats import FORMATS, DataError, JsonLines, described, detect
 from .interactions import Interactions
 
 _PIECE = 1 << 22          # bytes read at a time
 
 
-def read(path: str | Path, format: str | None = None, columns: str | None = None) -> Interactions:
+def read(
+    path: str | Path, format: str | None = None, columns: str | None = None, ratings: bool = False
+) -> Interactions:
     """The interactions in the file at `path`, each user's in the order of time.
 
     The format is detected from the first lines (see `FORMATS`), unless `format` names it. `columns` describes any other
     table: a template of a line that shows the separator, such as `user;item;-;time`, or the names in its header,
     such as `user=client,item=sku,time=when`. Rows with a time are sorted by it, stably; otherwise the file's order is
-    kept. Ids stay as they are, integers or strings.
+    kept. Ids stay as they are, integers or strings. With `ratings`, these are read as well, and times are asked for.
 
     Raises DataError, naming the file and the line, for a file that is missing, empty, truncated, ragged, not text, or
-    of no known format.
+    of no known format; with `ratings`, for one without a column of ratings or of times, or a rating that is no number.
     """
     path = Path(path)
     if format is not None and format not in FORMATS:
@@ -31,10 +34,23 @@ def read(path: str | Path, format: str | None = None, columns: str | None = None
     try:
         head = _head(path)
         name, reader = ("columns", described(columns, head)) if columns else detect(head, format)
-        table = reader.read(_checked(chunks_of_lines(pieces(path))))
+        if ratings:
+            _refuse_unrated(reader)
+        table = reader.read(_checked(chunks_of_lines(pieces(path))), ratings)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return Interactions.from_columns(table.users, table.items, table.times, format=name)
+    return Interactions.from_columns(table.users, table.items, table.times, name, table.ratings)
+
+
+def _refuse_unrated(reader: Any) -> None:
+    """JSON lines are asked one by one; a table has its columns in one place; sequences have neither."""
+    lacking = [what for what in ("rating", "time") if getattr(reader, what, None) is None]
+    if lacking and not isinstance(reader, JsonLines):
+        raise DataError(
+            f"no column of {' and none of '.join(f'{what}s' for what in lacking)} is known, and this model learns "
+            "from ratings with times; --columns says which they are: user;item;rating;time as a line, or, where the "
+            "file has a header, user=NAME,item=NAME,rating=NAME,time=NAME"
+        )
 
 
 def _head(path: Path) -> list[str]:

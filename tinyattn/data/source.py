@@ -20,7 +20,7 @@ Truth = Callable[[list[np.ndarray]], np.ndarray]      # P(next item | history), 
 
 @dataclass(frozen=True)
 class Source:
-    """A file, or a world; `reading` holds format, columns and k_core, where they were given."""
+    """A file, or a world; `reading` holds format, columns, ratings and k_core, where they were given."""
 
     path: Path | None
     world: World | None
@@ -31,6 +31,8 @@ class Source:
         """The file at `path`, or the world of this name, by default `series`. Raises ValueError for what goes with
         neither: both, an unknown world, or `reading` without a file."""
         reading = {name: value for name, value in reading.items() if value is not None}
+        if path is None and reading.get("ratings"):
+            raise ValueError("a generated world has no ratings: expected DATA with columns of ratings and of times")
         if path is not None and world is not None:
             raise ValueError(f"DATA is {path} and --world {world}, expected one of them")
         if path is None:
@@ -48,7 +50,7 @@ class Source:
             settings = dict(data["world"])                   # older files have no name: there was one world
             return cls(None, WORLDS[settings.pop("name", DEFAULT)](**settings))
         reading = dict(data.get("reading", {}))
-        unknown = reading.keys() - {"format", "columns", "k_core"}
+        unknown = reading.keys() - {"format", "columns", "k_core", "ratings"}
         if unknown or not isinstance(reading.get("k_core", 1), int):
             raise TypeError(f"reading is {reading}")
         return cls(Path(data["path"]), None, reading)

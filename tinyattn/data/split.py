@@ -30,6 +30,11 @@ class Split:
         """The users, counted from 0, that have targets."""
         return np.flatnonzero(self.test)
 
+    @property
+    def tested(self) -> str:
+        """What is tested, in words."""
+        return f"{len(self.evaluated):,} users"
+
     def histories(self, users: np.ndarray, stage: str) -> list[np.ndarray]:
         """Each user's items before the target of `stage` ("valid" or "test")."""
         drop = {"valid": 2, "test": 1}[stage]

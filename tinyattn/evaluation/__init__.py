@@ -1,4 +1,4 @@
-"""Ranking metrics and protocols."""
+"""Ranking metrics and protocols; the errors of predicted ratings."""
 
 from .beyond import best_items, coverage, novelty, overlap, popularity_lift, popularity_of
 from .bootstrap import Difference, paired_difference
@@ -14,9 +14,11 @@ from .protocol import (
     target_ranks,
 )
 from .ranking import NaNScoreError, all_ranks, hit_rate, metrics, ndcg, ranks, reciprocal_rank, top
+from .ratings import RATING_BASELINES, damped_biases, mean_rating, rating_errors
 
 __all__ = [
     "PROTOCOLS",
+    "RATING_BASELINES",
     "Difference",
     "LazyScores",
     "NaNScoreError",
@@ -26,10 +28,12 @@ __all__ = [
     "best_items",
     "candidates_for",
     "coverage",
+    "damped_biases",
     "draw_candidates",
     "evaluate",
     "full_ranking",
     "hit_rate",
+    "mean_rating",
     "metrics",
     "ndcg",
     "novelty",
@@ -38,6 +42,7 @@ __all__ = [
     "popularity_lift",
     "popularity_of",
     "ranks",
+    "rating_errors",
     "read_candidates",
     "reciprocal_rank",
     "save_candidates",

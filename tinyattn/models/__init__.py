@@ -29,6 +29,8 @@ from .recommenders import (
     Popularity,
     SASRec,
     SASRecNetwork,
+    TimeSVDpp,
+    TimeSVDppNetwork,
 )
 from .run import RunFolder
 
@@ -46,6 +48,7 @@ MODELS: dict[str, type[Recommender]] = {
     "fism": FISM,
     "fpmc": FPMC,
     "fossil": Fossil,
+    "timesvdpp": TimeSVDpp,
 }
 
 __all__ = [
@@ -81,6 +84,8 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "SequenceOptions",
+    "TimeSVDpp",
+    "TimeSVDppNetwork",
     "explain",
     "preset_options",
 ]

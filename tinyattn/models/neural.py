@@ -15,11 +15,10 @@ from .. import backend
 from ..data import Interactions, Sampler, Split, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..options import check_options, make_parts, option
-from ..random import Stream, generator
 from ..training import SLICE_TOKENS, Settings, Workers, train
-from ..tree import flatten, leaves
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
+from .parameters import named, restored
 from .products import Products
 from .recommender import Recommender
 
@@ -195,19 +194,10 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
         return vocabulary.decode(history), np.array(weights).reshape(len(weights), -1, len(history), len(history))
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return {f"parameters.{name}": backend.to_numpy(leaf) for name, leaf in leaves(self.parameters)}
+        return named(self.parameters)
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         assert self.items is not None
         assert self.users is not None
         self.network = self.make_network(len(self.items), len(self.users))
-        fresh = self.network.init(generator(self.seed, Stream.INIT))
-        _, self.parameters = flatten(fresh, np.float32, backend.module_for(self.device))
-        wanted = {f"parameters.{name}": leaf for name, leaf in leaves(self.parameters)}
-        if set(wanted) != set(arrays):
-            raise ValueError(f"{min(set(wanted) ^ set(arrays))} is missing, or not a parameter of this configuration")
-        for name, leaf in wanted.items():
-            found = arrays[name]
-            if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
-                raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
-            leaf[...] = backend.asarray(found, like=leaf)
+        self.parameters = restored(self.network, arrays, self.seed, self.device)

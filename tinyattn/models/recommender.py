@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..backend import module_for
-from ..data import Interactions, Split, Truth, Vocabulary
+from ..data import Interactions, RatingSplit, Split, Truth, Vocabulary
 from ..evaluation import LazyScores, WholeRows, full_ranking, top
 from ..files import FileError, read_arrays, write_arrays
 from ..options import one_of, options_of
@@ -25,6 +25,8 @@ class Recommender:
     """
 
     name: ClassVar[str]
+    table: ClassVar[str] = "ranking"         # what it is measured by: a key of MEASURES in commands/measures.py
+    criterion: ClassVar[str] = "ndcg@10"     # what chooses the epoch, if anything does
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
     attends: bool = False                 # is there attention to show?
@@ -72,7 +74,7 @@ class Recommender:
         Of a `Split`, its training part is learned from, and models that can validate do so on its validation part.
         Further arguments are the model's own. Raises ValueError for data that cannot be learned from.
         """
-        if isinstance(data, Split):
+        if isinstance(data, Split | RatingSplit):
             train, split = data.train, data
         else:
             train, split = Interactions.of(data), None

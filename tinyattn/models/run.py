@@ -74,9 +74,13 @@ class RunFolder:
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
         return Recommender.load(self.model, **where), config
 
+    def evaluation(self) -> dict[str, Any]:
+        """How the run was measured, as config.json has it."""
+        return _evaluation(self._config())
+
     def split(self, data: Interactions) -> Split:
         """Some data split as this run's was. Raises ValueError for data that cannot be."""
-        name = _evaluation(self._config())["split"]
+        name = self.evaluation()["split"]
         if name not in SPLITS:
             raise FileError(f"{self.path / 'config.json'} has split {name!r}, expected one of {', '.join(SPLITS)}")
         return SPLITS[name](data)
@@ -90,11 +94,11 @@ class RunFolder:
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
         return found
 
-    def write_history(self, history: list[dict[str, Any]]) -> None:
-        """training.csv: one row an epoch."""
+    def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:
+        """training.csv: one row an epoch; `criterion` is what the epoch is chosen by."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["epoch", "loss", "valid_ndcg@10", "gradient_norm", "tokens_per_second"])
+        writer.writerow(["epoch", "loss", f"valid_{criterion}", "gradient_norm", "tokens_per_second"])
         for row in history:
             valid = "" if row["valid"] is None else f"{row['valid']:.6f}"
             loss, norm = f"{row['loss']:.6f}", f"{row['gradient_norm']:.6f}"

@@ -8,21 +8,27 @@ from .style import BLUE, GREEN, GREY, ORANGE, figure, in_style
 
 
 @in_style
-def training_curves(history: list[dict[str, Any]], title: str = "") -> Any:
-    """Loss and validation NDCG@10 by epoch, from the rows of training.csv. -> matplotlib figure."""
+def training_curves(
+    history: list[dict[str, Any]],
+    title: str = "",
+    unit: str = "nats",
+    criterion: str = "NDCG@10",
+    of: str = "validation, on the items drawn",
+) -> Any:
+    """Loss and validation score by epoch, from the rows of training.csv. -> matplotlib figure."""
     epochs = [row["epoch"] for row in history]
     validated = [(row["epoch"], row["valid"]) for row in history if row["valid"] is not None]
     fig, axes = figure(1, 2 if validated else 1, size=(8.4 if validated else 4.6, 3.0), squeeze=False)
     left = axes[0, 0]
     left.plot(epochs, [row["loss"] for row in history], color=BLUE)
-    left.set(xlabel="epoch", ylabel="nats", title="training loss")
+    left.set(xlabel="epoch", ylabel=unit, title="training loss")
     if validated:
         right = axes[0, 1]
         right.plot(*zip(*validated, strict=True), color=ORANGE)
         best = max(validated, key=lambda pair: pair[1])
         right.plot(*best, "o", color=ORANGE)
         right.annotate(f"best: epoch {best[0]}", best, xytext=(-6, -14), textcoords="offset points", ha="right")
-        right.set(xlabel="epoch", ylabel="NDCG@10", title="validation, on the items drawn")
+        right.set(xlabel="epoch", ylabel=criterion, title=of)
     if title:
         fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig

@@ -17,6 +17,7 @@ from .mf import MF, MFNetwork
 from .narm import NARM, NARMNetwork
 from .popularity import Popularity
 from .sasrec import SASRec, SASRecNetwork
+from .timesvdpp import TimeSVDpp, TimeSVDppNetwork
 
 # They learn no parameters. Every table prints some of them, and on some data they win.
 BASELINES: dict[str, Callable[[], Recommender]] = {
@@ -50,4 +51,6 @@ __all__ = [
     "Popularity",
     "SASRec",
     "SASRecNetwork",
+    "TimeSVDpp",
+    "TimeSVDppNetwork",
 ]

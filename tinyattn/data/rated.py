@@ -1,0 +1,145 @@
+"""Ratings as a model reads them: who, what, when, and what else the user has rated; training batches of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import Array, transfer
+from ..random import Stream, generator
+from .interactions import Interactions
+
+
+class RatingBatch(NamedTuple):
+    """Row b is one rating. `seen` has the items that each distinct user has rated, one user after another."""
+
+    users: Array              # (B,) user numbers, 0 = unknown
+    items: Array              # (B,) item numbers
+    bins: Array               # (B,) item number · bins + the number of the rating's period
+    dev: Array                # (B,) sign(t - t̄) |t - t̄|^β, with the time t in days and its mean t̄ of the user
+    ratings: Array            # (B,) the ratings; 0 where they are to be predicted
+    place: Array              # (B,) which of the U distinct users, from 0
+    begins: Array             # (U,) where each distinct user's items begin in `seen`
+    seen: Array               # (M,) item numbers
+
+    @property
+    def rows(self) -> Array:
+        """(B,): whose each row is."""
+        return self.users
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over: the number of ratings."""
+        return float(len(self.users))
+
+    def slices(self, tokens: int) -> list[RatingBatch]:
+        """Slices of about `tokens` ratings, the users of each together, so that few users are in two slices."""
+        order = np.argsort(self.place, kind="stable")
+        return [self._take(rows) for rows in np.array_split(order, -(-len(order) // tokens))]
+
+    def _take(self, rows: np.ndarray) -> RatingBatch:
+        distinct, place = np.unique(self.place[rows], return_inverse=True)
+        ends = np.append(self.begins[1:], len(self.seen))
+        begins, seen = lists(self.seen, self.begins[distinct], ends[distinct])
+        users, items, bins, dev, ratings = (x[rows] for x in self[:5])
+        return RatingBatch(users, items, bins, dev, ratings, place, begins, seen)
+
+    def to(self, xp: Any) -> RatingBatch:
+        """The batch as arrays of the module `xp`, sent in one transfer."""
+        return RatingBatch(*transfer(list(self), xp))
+
+
+def lists(flat: np.ndarray, begin: np.ndarray, end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """flat[begin[0]:end[0]], flat[begin[1]:end[1]], ... joined: -> where each begins in it, and all of it."""
+    length = end - begin
+    begins = np.cumsum(length) - length
+    return begins, flat[np.repeat(begin - begins, length) + np.arange(int(np.sum(length)))]
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What a model keeps of its training ratings beside its parameters.
+
+    Times are in the data's own unit, of which a day has `day`. N(u), the items that user u has rated, holds an item
+    twice that was rated twice; for a user without ratings it holds 0, padding.
+    """
+
+    scale: np.ndarray         # (3,) mean, least and greatest rating
+    span: np.ndarray          # (2,) first and last time
+    means: np.ndarray         # (n_users + 1,) mean time of each user's ratings; 0 where there are none
+    offsets: np.ndarray       # (n_users + 2,): user u, 0 = unknown, has rated seen[offsets[u]:offsets[u + 1]]
+    seen: np.ndarray          # (M,) item numbers
+
+    @classmethod
+    def of(cls, data: Interactions) -> Rated:
+        """Of interactions with ratings and times."""
+        assert data.ratings is not None
+        assert data.times is not None
+        counts = np.concatenate([[0], data.lengths])
+        kept = np.maximum(counts, 1)
+        seen = np.zeros(int(np.sum(kept)), dtype=np.int64)
+        seen[np.repeat(counts > 0, kept)] = data.flat
+        times, scale = data.times.astype(np.float64), (np.mean(data.ratings), *np.percentile(data.ratings, [0, 100]))
+        owner = np.repeat(np.arange(1, data.n_users + 1), data.lengths)
+        origin = float(np.min(times))          # means of small numbers: seconds since 1970, summed, would lose digits
+        means = np.bincount(owner, times - origin, minlength=len(counts)) / kept + origin * (counts > 0)
+        span = np.array([origin, np.max(times)])
+        return cls(np.array(scale), span, means, np.concatenate([[0], np.cumsum(kept)]), seen)
+
+    def batch(
+        self,
+        users: np.ndarray,
+        items: np.ndarray,
+        times: np.ndarray,
+        ratings: np.ndarray | None = None,
+        *,
+        bins: int,
+        beta: float,
+        day: float,
+    ) -> RatingBatch:
+        """The batch of these ratings, or of ratings to predict. A time outside of the span is in its first or last bin.
+
+        Shapes: all (B,), user and item numbers, times.
+        """
+        distinct, place = np.unique(users, return_inverse=True)
+        begins, seen = lists(self.seen, self.offsets[distinct], self.offsets[distinct + 1])
+        away = (times - self.means[users]) / day
+        dev = np.sign(away) * np.abs(away) ** beta
+        first, last = self.span.tolist()
+        period = np.clip((times - first) / max(last - first, 1e-9) * bins, 0, bins - 1).astype(np.int64)
+        given = np.zeros(len(users)) if ratings is None else ratings
+        real = (dev.astype(np.float32), given.astype(np.float32))
+        return RatingBatch(users, items, items * bins + period, *real, place, begins, seen)
+
+
+@dataclass(frozen=True)
+class RatingSampler:
+    """The training batches of a run, a function of the step. In an epoch each rating comes once, in a new order."""
+
+    data: Interactions
+    rated: Rated
+    batch_size: int
+    seed: int
+    how: dict[str, Any]       # bins, beta and day, for `Rated.batch`
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return max(1, len(self.data) // self.batch_size)
+
+    def batch(self, step: int) -> RatingBatch:
+        """The batch of `step`; steps are counted from 0, through all epochs."""
+        epoch, part = divmod(step, self.steps)
+        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(len(self.data))
+        return self.of(np.array_split(order, self.steps)[part])
+
+    def of(self, rows: np.ndarray) -> RatingBatch:
+        """The batch of these ratings, counted from 0 in the order of the data."""
+        data = self.data
+        assert data.ratings is not None
+        assert data.times is not None
+        users = np.searchsorted(data.offsets, rows, side="right")        # the first user that begins after the row
+        items = data.flat[rows].astype(np.int64)
+        return self.rated.batch(users, items, data.times[rows], data.ratings[rows], **self.how)

@@ -1,0 +1,327 @@
+"""TimeSVD++: predicts a rating from biases and factors that change with time (Koren 2009; 2010).
+
+    r̂_ui(t) = μ + b_u + α_u dev_u(t) + b_i + b_i,Bin(t) + <q_i, p_u + a_u dev_u(t) + |N(u)|^(-1/2) Σ_{j in N(u)} y_j>,
+    dev_u(t) = sign(t - t̄_u) |t - t̄_u|^β
+
+t is in days, t̄_u the mean time of the user's ratings, N(u) the items that the user has rated, Bin(t) one of a few
+periods of equal length. Left out of the paper's final model: biases of single days, and the user's scale of ratings.
+Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation, without factors as well two biases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import Interactions, Rated, RatingBatch, RatingSampler, RatingSplit, refuse_unrated
+from ...evaluation import rating_errors
+from ...ops import embedding, embedding_backward, sum_rows
+from ...options import check_options, option, with_default
+from ...training import Settings, train
+from ..parameters import named, restored
+from ..recommender import Recommender
+
+AT_ONCE = 4096           # ratings that are predicted at once
+
+
+@dataclass(kw_only=True)
+class TimeSVDppOptions:
+    dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0)
+    time: bool = option(True, "do biases and users' factors change with time?")
+    implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
+    bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own", at_least=1)
+    beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
+    l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
+    l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
+    l2_time: float = option(20.0, "weight of the squares of what changes with time", at_least=0)
+
+
+class TimeSVDppCache(NamedTuple):
+    batch: RatingBatch
+    drating: Array            # (B,) r̂ - r
+    read: dict[str, Array]    # the rows that were read, by table
+    z: Array | None           # (B, d): what q_i is multiplied with
+    root: Array | None        # (U,) |N(u)|^(-1/2)
+
+
+@dataclass(kw_only=True)
+class TimeSVDppNetwork(TimeSVDppOptions):
+    """The pure network: ratings in, predictions and gradients out. `mean` is μ."""
+
+    n_items: int
+    n_users: int
+    mean: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64: 0, but for q. A user of whom nothing is learned then adds nothing."""
+        p = {"user_bias": np.zeros((self.n_users + 1, 1)), "item_bias": np.zeros((self.n_items + 1, 1))}
+        if self.time:
+            p["user_bias_drift"] = np.zeros((self.n_users + 1, 1))
+            p["item_bias_bins"] = np.zeros(((self.n_items + 1) * self.bins, 1))
+        if self.dim:
+            p["items"] = 0.1 * rng.standard_normal((self.n_items + 1, self.dim))
+            p["items"][0] = 0
+            p["users"] = np.zeros((self.n_users + 1, self.dim))
+            if self.time:
+                p["users_drift"] = np.zeros((self.n_users + 1, self.dim))
+            if self.implicit:
+                p["implicit"] = np.zeros((self.n_items + 1, self.dim))
+        return p
+
+    def rows_read(self, batch: RatingBatch) -> dict[str, Array]:
+        """The rows of each table that `loss` reads: name -> ids."""
+        ids = {"user_bias": batch.users, "item_bias": batch.items}
+        if self.time:
+            ids |= {"user_bias_drift": batch.users, "item_bias_bins": batch.bins}
+        if self.dim:
+            ids |= {"items": batch.items, "users": batch.users}
+            ids |= {"users_drift": batch.users} if self.time else {}
+            ids |= {"implicit": batch.seen} if self.implicit else {}
+        return ids
+
+    def forward(self, p: Any, batch: RatingBatch) -> tuple[Array, TimeSVDppCache]:
+        """r̂ (B,), and the cache."""
+        xp = get_xp(batch.users)
+        read = {name: embedding(ids, p[name]) for name, ids in self.rows_read(batch).items()}
+        rating = self.mean + read["user_bias"][:, 0] + read["item_bias"][:, 0]
+        if self.time:
+            rating = rating + read["user_bias_drift"][:, 0] * batch.dev + read["item_bias_bins"][:, 0]
+        z = root = None
+        if self.dim:
+            z = read["users"]
+            if self.time:
+                z = z + read["users_drift"] * batch.dev[:, None]
+            if self.implicit:
+                root = 1 / xp.sqrt(_lengths(batch).astype(z.dtype))
+                summed = xp.add.reduceat(read["implicit"], batch.begins, axis=0) * root[:, None]     # (U, d)
+                z = z + embedding(batch.place, summed)
+            rating = rating + xp.sum(read["items"] * z, axis=1)
+        return rating, TimeSVDppCache(batch, rating - batch.ratings, read, z, root)
+
+    def backward(self, p: Any, drating: Array, cache: TimeSVDppCache) -> dict[str, Array]:
+        """drating (B,) -> the gradient of each row as it was read, by table."""
+        batch, dr = cache.batch, drating[:, None]
+        rows = {"user_bias": dr, "item_bias": dr}
+        if self.time:
+            rows |= {"user_bias_drift": dr * batch.dev[:, None], "item_bias_bins": dr}
+        if self.dim:
+            dz = dr * cache.read["items"]
+            rows |= {"items": dr * cache.z, "users": dz}
+            if self.time:
+                rows["users_drift"] = dz * batch.dev[:, None]
+            if self.implicit:
+                assert cache.root is not None
+                xp = get_xp(dz)
+                dsummed = embedding_backward(dz, batch.place, xp.zeros((len(batch.begins), self.dim), dtype=dz.dtype))
+                rows["implicit"] = embedding(_owners(batch), dsummed * cache.root[:, None])
+        return rows
+
+    def loss(self, p: Any, batch: RatingBatch, rng: Any = None) -> tuple[Any, TimeSVDppCache]:
+        """½ mean((r̂ - r)² + λ (squares of all that the rating reads)), as Koren sums it, and the cache."""
+        xp = get_xp(batch.users)
+        _, cache = self.forward(p, batch)
+        value = xp.sum(cache.drating**2)
+        for name, rows in cache.read.items():
+            value = value + self._l2(name) * xp.sum(_times(self._weights(name, batch), rows * rows))
+        return value / (2 * len(batch.users)), cache
+
+    def loss_backward(self, p: Any, dloss: float, cache: TimeSVDppCache) -> dict[str, Any]:
+        """Gradients shaped like p, tables as `Rows`."""
+        share, ids = dloss / len(cache.batch.users), self.rows_read(cache.batch)
+        rows = self.backward(p, share * cache.drating, cache)
+        return {
+            name: sum_rows(
+                ids[name],
+                rows[name] + _times(self._weights(name, cache.batch), share * self._l2(name) * cache.read[name]),
+                p[name],
+            )
+            for name in p
+        }
+
+    def _l2(self, name: str) -> float:
+        if name in ("user_bias_drift", "item_bias_bins", "users_drift"):
+            return self.l2_time
+        return self.l2_bias if name in ("user_bias", "item_bias") else self.l2
+
+    def _weights(self, name: str, batch: RatingBatch) -> Array | None:
+        """By how many ratings each row was read, where that is not once: y_j, by every rating of its user."""
+        if name != "implicit":
+            return None
+        xp = get_xp(batch.place)
+        return xp.take(xp.bincount(batch.place, minlength=len(batch.begins)), _owners(batch))[:, None]
+
+
+def _times(weights: Array | None, rows: Array) -> Array:
+    return rows if weights is None else weights.astype(rows.dtype) * rows
+
+
+def _lengths(batch: RatingBatch) -> Array:
+    """(U,): |N(u)| of each distinct user."""
+    xp = get_xp(batch.begins)
+    return xp.diff(xp.concatenate([batch.begins, xp.full(1, len(batch.seen), dtype=batch.begins.dtype)]))
+
+
+def _owners(batch: RatingBatch) -> Array:
+    """(M,): which distinct user each entry of `seen` belongs to."""
+    xp = get_xp(batch.begins)
+    starts = xp.zeros(len(batch.seen), dtype=xp.int64)
+    starts[batch.begins] = 1
+    return xp.cumsum(starts) - 1
+
+
+@dataclass(eq=False, kw_only=True)
+class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
+    """Predicts ratings; learns from interactions with ratings and times.
+
+        split = split_ratings(read("ml-100k.inter", ratings=True), by="time")
+        model = TimeSVDpp().fit(split)
+        model.evaluate(split)                               # {"rmse": .., "mae": ..}
+        model.predict([196], [242], [881250949])            # user, item, time
+
+    To recommend is possible, by the rating expected at the newest time of training, and poor: the model learns from
+    items that people chose to rate, and never that most items are not chosen. Items with few, high ratings stand first.
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    name = "timesvdpp"
+    table = "ratings"
+    criterion = "-rmse"
+
+    epochs: int = with_default(40, Settings, "epochs")
+    patience: int = option(
+        3, "stop after so many epochs without a smaller RMSE in validation; 0 = never", at_least=0, group="training"
+    )
+    lr: float = with_default(5e-3, Settings, "lr")
+    batch_size: int = option(4096, "ratings a step", at_least=1, group="training")
+    workers: int | None = option(
+        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
+        group="training", identity=False,
+    )  # fmt: skip
+    day: float = option(86400.0, "a day in the unit of the data's times; 86400 where they are in seconds", above=0)
+
+    network: Any = field(init=False, repr=False)                         # set by fit and load, as are
+    parameters: Any = field(init=False, repr=False)                      # the tree of its parameters,
+    rated: Any = field(init=False, repr=False)                           # what is kept of the training ratings and
+    history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        backend.module_for(self.device)
+
+    def check_data(self, data: Interactions) -> None:
+        refuse_unrated(data)
+
+    def _learn(
+        self,
+        data: Interactions,
+        split: RatingSplit | None,
+        *,
+        checkpoint: Path | None = None,
+        on_epoch: Any = None,
+        progress: bool = True,
+    ) -> None:
+        """The arguments are those of `tinyattn.training.train`; validation is by RMSE."""
+        refuse_unrated(data)
+        self.rated = Rated.of(data)
+        self.network = self._network(data.n_items, data.n_users)
+
+        def validate(p: Any) -> float:
+            assert split is not None
+            return -self._errors(p, split.valid, np.arange(1, data.n_users + 1))["rmse"]
+
+        self.parameters, self.history = train(
+            self.network,
+            RatingSampler(data, self.rated, self.batch_size, self.seed, self._how()),
+            Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)}),
+            workers=self.workers,
+            validate=validate if split else None,
+            identity={"model": self.identity(), "data": data.fingerprint()},
+            identity_today=lambda found: found | {"model": self.identity_today(found["model"])},
+            checkpoint=checkpoint,
+            on_epoch=on_epoch,
+            progress=progress,
+        )
+
+    def predict(self, users: Any, items: Any, times: Any) -> np.ndarray:
+        """(B,): the rating that each user would give to the item at that time, on the scale of the training ratings.
+
+        Ids of the data, and times in its unit, three sequences of one length. Raises ValueError for an unknown id, or
+        a time that is no finite number.
+        """
+        vocabulary = self._fitted()
+        assert self.users is not None
+        when = np.asarray(times, dtype=np.float64)
+        if not np.all(np.isfinite(when)):
+            raise ValueError(f"time {when[~np.isfinite(when)][0]} is not a finite number")
+        if not len(users) == len(items) == len(when):
+            raise ValueError(f"{len(users)} users, {len(items)} items and {len(when)} times, expected as many of each")
+        return self._predict(self.parameters, self.users.numbers(users), vocabulary.numbers(items), when)
+
+    def evaluate(self, split: RatingSplit, stage: str = "test") -> dict[str, float]:  # type: ignore[override]
+        """RMSE and MAE of the predictions for a part of the split, "valid" or "test"."""
+        self._fitted()
+        assert self.users is not None
+        numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
+        return self._errors(self.parameters, getattr(split, stage), numbers)
+
+    def _errors(self, p: Any, data: Interactions, numbers: np.ndarray) -> dict[str, float]:
+        assert data.times is not None
+        assert data.ratings is not None
+        users = np.repeat(numbers, data.lengths)
+        return rating_errors(self._predict(p, users, data.flat.astype(np.int64), data.times), data.ratings)
+
+    def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
+        xp, found = backend.get_xp(p["item_bias"]), np.empty(len(users))
+        order = np.argsort(users, kind="stable")                 # a user's ratings together: N(u) is summed once
+        for rows in np.array_split(order, max(1, -(-len(order) // AT_ONCE))):
+            batch = self.rated.batch(users[rows], items[rows], times[rows], **self._how())
+            with np.errstate(over="ignore", invalid="ignore"):   # NaN stays NaN, and the loop says at which step
+                found[rows] = backend.to_numpy(self.network.forward(p, batch.to(xp))[0])
+        _, least, most = self.rated.scale.tolist()
+        return np.clip(found, least, most)
+
+    def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
+        """(len(histories), n_items + 1): the rating of every item at the newest time of training; column 0 is -inf.
+
+        N(u) is the history given, so that an unknown user has factors, too.
+        """
+        if not hasattr(self, "network"):
+            self._fitted()                                       # which says so
+        p, network, zeros = self.parameters, self.network, np.zeros(len(histories), dtype=np.int64)
+        xp, newest = backend.get_xp(p["item_bias"]), np.full(len(histories), self.rated.span[1])
+        batch = self.rated.batch(zeros if users is None else users, zeros, newest, **self._how())
+        lengths = np.array([len(history) for history in histories], dtype=np.int64)
+        seen = np.concatenate([*histories, zeros[:0]])
+        batch = batch._replace(place=np.arange(len(histories)), begins=np.cumsum(lengths) - lengths, seen=seen).to(xp)
+        own, cache = network.forward(p, batch)                   # item 0 adds nothing: this is the user's part
+        items = p["item_bias"][:, 0]
+        if self.time:
+            items = items + p["item_bias_bins"].reshape(-1, self.bins)[:, -1]
+        scores = own[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
+        scores[:, 0] = -np.inf
+        return backend.to_numpy(scores)
+
+    def _how(self) -> dict[str, Any]:
+        return {"bins": self.bins, "beta": self.beta, "day": self.day}
+
+    def _network(self, n_items: int, n_users: int) -> TimeSVDppNetwork:
+        shared = {f.name: getattr(self, f.name) for f in fields(TimeSVDppOptions)}
+        return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **shared)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return named(self.parameters) | {f"rated.{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        assert self.items is not None
+        assert self.users is not None
+        self.rated = Rated(**{f.name: arrays.pop(f"rated.{f.name}") for f in fields(Rated)})
+        self.network = self._network(len(self.items), len(self.users))
+        self.parameters = restored(self.network, arrays, self.seed, self.device)
