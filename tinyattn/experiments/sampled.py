@@ -26,6 +26,8 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float
     "fpmc": ("FPMC", "fpmc", TRAINED, (0.7599, 0.5176, 0.6802, 0.4680), (3, 4)),
     "fossil": ("Fossil", "fossil", TRAINED, (), (3, 4)),
     "gru4rec": ("GRU4Rec, basic form", "gru4rec", TRAINED, (0.5581, 0.3381, 0.2938, 0.1837), (10, 10)),
+    "gru4rec-plus": ("GRU4Rec, BPR-max on the batch's items", "gru4rec", TRAINED | {"loss": "bpr-max", "in_batch": 1.0},
+                     (0.7501, 0.5513, 0.6599, 0.4759), (15, 15)),
     "narm": ("NARM", "narm", TRAINED, (), (12, 12)),
     "caser": ("Caser", "caser", TRAINED, (0.7886, 0.5538, 0.5282, 0.3214), (12, 12)),
     "bert4rec": ("BERT4Rec", "bert4rec", TRAINED | {"dim": 64}, (), (25, 25)),
