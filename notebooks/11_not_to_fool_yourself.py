@@ -382,7 +382,7 @@ with style():
     fig, ax = figure(size=(6.0, 3.0))
     reach = 1.96 * values.std(axis=1) / math.sqrt(500)
     ax.errorbar(
-        range(1, 9),
+        np.arange(8) - 0.08,
         values.mean(axis=1),
         reach,
         fmt="o",
@@ -390,8 +390,8 @@ with style():
         capsize=3,
         label="on 500 test items, with the 95 % interval",
     )
-    ax.plot(range(1, 9), expected, "s", color=ORANGE, label="expected")
-    ax.set(xlabel="seed", ylabel="NDCG@10", ylim=(0.43, 0.6))
+    ax.plot(np.arange(8) + 0.08, expected, "s", color=ORANGE, label="expected")
+    ax.set(xlabel="seed", ylabel="NDCG@10", ylim=(0.43, 0.6), xticks=range(8))
     ax.legend(loc="upper left")
 show_figure(
     fig,
