@@ -180,7 +180,7 @@ def follows(counts):
 print(f"HR@10 {hr10(follows(buggy_counts(sequences, 120))):.3f}")
 
 # %% [markdown]
-# Above. Chance alone does not do that: for 2,000 people the standard error of such a share is $\sqrt{.6 \cdot .4 / 2000} = .011$, and this is four of them. **A number
+# Above. Chance alone does not do that: for 2,000 people the standard error of such a share is $\sqrt{.6 \cdot .4 / 2000} = .011$, and this is four of them above the optimum. **A number
 # above the optimum is a bug**: we know it before we have read a line of the code.
 #
 # ### Exercise `repaired_counts` (find the bug, ★☆☆, 5 min)
@@ -223,9 +223,9 @@ for name, model in rivals.items():
 table("model | on the test items | expected", rows)
 
 # %% [markdown]
-# Three items are nearly a name: who took these three was there once, and what followed was the test item. The number says 1, and the next person gets
-# worse advice than from popularity. Popularity leaks, too: each test item has a vote in its own count, one of hundreds. That leak is too small to be seen, which is why
-# it goes unnoticed: the more a model remembers, the more a leak is worth.
+# The last three items identify nearly everybody: whoever took these three is in the data once, and what followed was the test item. So the measured HR@10 is 1, and for the next
+# person the model is worse than popularity. Popularity leaks, too: each test item adds 1 to its own count of several hundred. That is too little to be seen. The
+# more a model can remember, the more a leak is worth.
 #
 # A wrong mask leaks differently ([chapter 05](05_masks.ipynb)). If a query sees one key too many, it sees its own target, and what training finds is
 # to copy. Let us count what such a model learns: which target goes with which *peeked* item.
@@ -265,8 +265,8 @@ rows += [["optimum", hr10(lambda histories, users: chain.best_ranking(histories)
 table("model | HR@10", rows)
 
 # %% [markdown]
-# The table was not wrong, it was short. [Ferrari Dacrema et al. (2019)](https://arxiv.org/abs/1907.06902) tried to reproduce 18 neural recommenders; most of the 7 that they
-# could run lost to a simple method that had been left out or not tuned. Each table of this project prints popularity and Markov
+# Nothing in the table was wrong; a row was missing. [Ferrari Dacrema et al. (2019)](https://arxiv.org/abs/1907.06902) tried to reproduce 18 neural recommenders; most of the 7 that they
+# could run lost to a simple method that had been left out or not tuned. The tables of this project on real data print popularity and Markov
 # ([MovieLens](../benchmarks/results/ml-1m.md)). The optimum we know in generated worlds only; a good rival is the next best thing.
 #
 # ## Four: among a hundred
@@ -331,7 +331,7 @@ with style():
     fig, (top, bottom) = figure(2, 1, size=(6.2, 5.4), sharex=True)
     top.plot(places, places <= 10, "--", drawstyle="steps-mid", color=ORANGE, label="among all")
     top.plot(places, sampled_hit(places, 593, 100, 10), color=BLUE, label="among 100")
-    top.set(ylabel="credit for the rank", title="what HR@10 pays for")
+    top.set(ylabel="credit for the rank", title="credit that HR@10 gives")
     top.legend()
     for (name, r), line, colour in zip(ranks.items(), ("-", ":"), (BLUE, "black"), strict=True):
         share = [np.mean(r["full"] <= place) for place in places]
@@ -344,13 +344,13 @@ with style():
 show_figure(
     fig,
     "transformation",
-    "Above: among all, ranks up to 10 are paid in full and others nothing; among 100 the credit falls slowly, "
+    "Above: among all, ranks up to 10 have the credit 1 and others 0; among 100 the credit falls slowly, "
     "from 1 to a half at about rank 58 and to 0 near 120. Below: the counts have more hidden items up to rank 10, "
     "popularity has more from about rank 30 on",
 )
 
 # %% [markdown]
-# Among 100 you are paid about the same for rank 2 and rank 30, which nobody scrolls to. The counts win where the step is, popularity where the curve is. That is the finding of
+# Among 100, rank 30 has nearly the credit of rank 2, and nobody scrolls to rank 30. The counts have more people up to the step at 10, popularity more under the whole curve. That is the finding of
 # [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226): sampled metrics can put models in another order, and more people do not mend it.
 # The .79 and the .21 of the beginning are SASRec's, among 100 and among all. A first-order Markov chain has .64 there, and .21: far behind by one protocol,
 # level by the other.
@@ -486,7 +486,7 @@ print(f"better than the mean seed, where it was chosen: {np.mean(chosen):.3f}")
 print(f"better than the mean seed, on other people:     {np.mean(fresh):.3f}")
 
 # %% [markdown]
-# Part of the lead is real, and most of it stays behind. That is what the validation item is for: choose epochs, options and seeds by it, as often as you like, and look at the
+# A third of the lead is real; the rest was chance, and is gone on other people. That is what the validation item is for: choose epochs, options and seeds by it, as often as you like, and look at the
 # test item once.
 #
 # | what is often said | what the cells above show |
@@ -498,9 +498,9 @@ print(f"better than the mean seed, on other people:     {np.mean(fresh):.3f}")
 #
 # ## In five lines
 #
-# - Ties get mean ranks; otherwise collapse pays.
+# - Ties get mean ranks; otherwise a model that scores all items alike can look perfect.
 # - Try the pipeline on a world whose optimum is known: what is above it is a bug.
-# - Rank among all items: a sample pays for rank 30 nearly what it pays for rank 1.
+# - Rank among all items: a sample gives rank 30 nearly the credit of rank 1.
 # - Print popularity, Markov and another seed in every table; an interval over people says nothing of seeds.
 # - Choose on validation and look at the test once: the best of 20 equals is 1.87 standard errors too good.
 #
