@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...check.cases import CaseDrawer
-from ...check.property import Property, close, stating
-from ...check.spec import Spec
-from ...check.subject import Subject
 from ..exercise import Exercise
 from ..graders import Function, Number
+from ..plain import plain_spec
 
 CHAPTER = 0
 EPISODES, SEEN, OFFERED = 54, 12, 10         # of chance_hit_rate
@@ -49,29 +46,8 @@ def _scores_and_target(draw: CaseDrawer) -> dict[str, Any]:
     return {"scores": scores, "target": int(draw.rng.integers(items))}
 
 
-def _spec(name: str, says: str, case: Any, ours: Any, output: str) -> Spec:
-    """One whose only property is that the answer gives what `ours` gives."""
-    properties: list[Property] = []
-    states = stating(name, properties)
-
-    @states("rounding", says, "oracle", hint="Do the example above on paper.")
-    def by_hand(op: Subject, **case: Any) -> None:
-        close(op(**case), ours(**case), 1e-6, output)
-
-    return Spec(
-        name=name,
-        says=says,
-        function=name,
-        case=case,
-        ours=lambda: SimpleNamespace(**{name: ours}),
-        properties=properties,
-        outputs=(output,),
-        common=False,
-    )
-
-
-HIT_RATE = _spec("hit_rate", "the share of ranks that are at most k", _ranks_and_k, _hit_rate, "hit_rate")
-RANK = _spec("rank", "1 + how many items score higher than the target", _scores_and_target, _rank, "rank")
+HIT_RATE = plain_spec("hit_rate", "the share of ranks that are at most k", _ranks_and_k, _hit_rate, "hit_rate")
+RANK = plain_spec("rank", "1 + how many items score higher than the target", _scores_and_target, _rank, "rank")
 
 WRONG_HIT_RATE = (
     (lambda ranks, k: np.mean(ranks < k), "Is the k-th offer one of the first k?"),
