@@ -49,7 +49,7 @@ FITS = {
 
 
 REMARKS = """
-Where a model whose assumption holds does not win. **Tastes**: MF has to find a vector for each person from a dozen
+Where a model whose assumption holds does not win. **Tastes**: MF has to find a vector for each person from eighteen
 items, by gradient steps; FISM, EASE and the networks add up what the items themselves have learned from everybody.
 **The last two items**: the next item depends on the groups of two items together. A Markov chain over items sees each
 of some 3,500 pairs about a dozen times, and knows no groups; networks learn the groups and share what they learn.
