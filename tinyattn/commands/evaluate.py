@@ -35,7 +35,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
-        refuse_directory(options.per_user)
+        refuse_directory(options.per_user, "--per-user")
     model, source, data, truth = open_run(options)
     measure = MEASURES[model.table]
     if options.per_user and measure.ratings:

@@ -106,10 +106,10 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
     return names
 
 
-def refuse_directory(out: str) -> None:
+def refuse_directory(out: str, flag: str = "--out") -> None:
     """Raise ValueError where a directory stands where a file is to be written."""
     if Path(out).is_dir():
-        raise ValueError(f"--out {out} is a directory, expected a file to write to")
+        raise ValueError(f"{flag} {out} is a directory, expected a file to write to")
 
 
 def only_of(options: argparse.Namespace) -> list[str] | None:
