@@ -198,7 +198,7 @@ table("trained and tested on noise | loss", [[name, f"{x:.2f}"] for name, x in p
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The 80/10/10 form, by a tenth: a small leak, on purpose. With [MASK] alone nothing can be read, and the model pays $\ln 8$ and a little for having
+# The 80/10/10 form, and it may come down to 1.97: a small leak, on purpose. With [MASK] alone nothing can be read, and the model pays $\ln 8$ and a little for having
 # fitted the noise that it was trained on.
 #
 # </details>
@@ -413,7 +413,7 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# 0.36, less than half. So a Cloze loss far below the entropy of the next item is no leak: it answers an easier question. It cannot be compared with SASRec's
+# 0.37, less than half. So a Cloze loss far below the entropy of the next item is no leak: it answers an easier question. It cannot be compared with SASRec's
 # loss, and only on noise, where all questions are equally hopeless, does it tell a leak.
 #
 # </details>

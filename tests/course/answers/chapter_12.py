@@ -261,10 +261,7 @@ def with_isin(inputs, targets):
 
 
 def asked_one_by_one(inputs, targets):
-    for b, t in np.argwhere(targets):
-        if targets[b, t] in inputs[b]:
-            return False
-    return True
+    return all(targets[b, t] not in inputs[b] for b, t in np.argwhere(targets))
 
 
 def with_minus_one(inputs, targets):
