@@ -27,7 +27,7 @@ from tinyattn.data.worlds import ChainWorld
 from tinyattn.models import BERT4Rec, SASRec
 from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.show import figure, style
-from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.style import BLUE, ORANGE
 
 road(12)
 
@@ -342,17 +342,16 @@ table("ρ | mask-last rows | questions a row | of these, the last item | rows as
 # people.) A fair comparison changes one thing at a time. SASRec's paper has a loss with one sampled negative, BERT4Rec's the cross-entropy over all items: here
 # **both get the cross-entropy**, the same width, rate, batches and epochs.
 #
-# **Predict:** which of the four is first after 25 epochs? Which last?
+# **Predict:** which of the three is first after 30 epochs? Which last?
 
 # %% tags=["hide-output"]
-world = ChainWorld(items=20, groups=20, followers=3, users=400, shortest=6, longest=10)
+world = ChainWorld(items=20, groups=20, followers=3, users=500, shortest=6, longest=10)
 split = leave_one_out(world.generate())
-SMALL = TINY | {"maxlen": 10, "batch_size": 40, "loss": "ce", "epochs": 25}
+SMALL = TINY | {"maxlen": 10, "batch_size": 50, "loss": "ce", "epochs": 30}
 MODELS = {
     "SASRec": (SASRec, {}),
     "BERT4Rec, ρ .2, mask-last .3": (BERT4Rec, {"rho": 0.2, "mask_last": 0.3}),
     "BERT4Rec, ρ .2, no mask-last": (BERT4Rec, {"rho": 0.2, "mask_last": 0.0}),
-    "BERT4Rec, ρ .8, no mask-last": (BERT4Rec, {"rho": 0.8, "mask_last": 0.0}),
 }
 fitted, rows = {}, []
 for name, (kind, how) in MODELS.items():
@@ -371,7 +370,7 @@ table("model | NDCG@10, seed 1 | seed 2", rows)
 # %% tags=["hide-input"]
 with style():
     fig, ax = figure(size=(6.4, 3.6))
-    looks = ((BLUE, "-", "o"), (ORANGE, "-", "s"), (ORANGE, "--", "^"), (GREY, ":", "D"))
+    looks = ((BLUE, "-", "o"), (ORANGE, "-", "s"), (ORANGE, "--", "^"))
     for (name, models), (colour, line, marker) in zip(fitted.items(), looks, strict=True):
         curve = np.mean([[epoch["valid"] for epoch in model.history] for model in models], axis=0)
         look = {"color": colour, "linestyle": line, "marker": marker, "markevery": 4}
@@ -381,19 +380,19 @@ with style():
 show_figure(
     fig,
     "epochs",
-    "NDCG@10 by epoch: SASRec rises fastest; BERT4Rec with rows that hide the last item follows, without them it is lower",
+    "NDCG@10 by epoch: SASRec rises fastest; BERT4Rec with rows that hide the last item comes near it late, without them it stays lower",
 )
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# SASRec is first, and gets there in a fraction of the epochs: it learns from every position of a row, BERT4Rec from the few that are hidden.
-# Rows that hide the last item bring BERT4Rec nearer. $\rho = 0.8$ asks four times as many questions as $\rho = 0.2$, and ends where that one does without
-# such rows: little is left to answer from.
+# SASRec is first by a hair, and gets there in a fraction of the epochs: it learns from every position of a row, BERT4Rec from the few that are hidden.
+# With rows that hide the last item BERT4Rec comes as far as two seeds can tell apart; without them it falls behind: it is asked in use what it was never asked in
+# training.
 #
 # </details>
 #
-# One world, 400 people, two seeds: this shows that the ranking of the two *can* be this, not that it always is. In a chain the last item says
+# One world, 500 people, two seeds: this shows that the ranking of the two *can* be this, not that it always is. In a chain the last item says
 # all, and looking both ways gains nothing at the end. What does it gain inside?
 #
 # ## An easier question
@@ -422,7 +421,7 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 #
 # | what is often said | what the cells above show |
 # |---|---|
-# | looking both ways is better than looking back ([Sun et al. 2019](https://arxiv.org/abs/1904.06690)) | inside a history; at its end nothing follows, and with the same loss SASRec is ahead here, as on real data in [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602) |
+# | looking both ways is better than looking back ([Sun et al. 2019](https://arxiv.org/abs/1904.06690)) | inside a history, yes; at its end nothing follows, and with the same loss SASRec is not behind here, and faster; on real data [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602) found it ahead |
 # | BERT4Rec beats SASRec by so many percent | with how many epochs? [Petrov & Macdonald (2022)](https://arxiv.org/abs/2207.07483) found that published results of BERT4Rec differ widely, and that some need far longer training; its curve above is the slower one |
 # | 80/10/10 is part of the Cloze task | it is BERT's remedy for use without [MASK]; on noise it leaks a tenth of a nat |
 # | a loss below the entropy of the next item is a leak | of the *next item*; a gap with both neighbours may cost less |
