@@ -1,0 +1,221 @@
+"""Answers to the exercises of chapter 10."""
+
+import itertools
+
+import numpy as np
+
+from tinyattn.course.exercises.chapter_10 import WRONG_BATCH, WRONG_PAIR, WRONG_SCORES
+from tinyattn.data import pad
+
+# --- my_shifted_batch -----------------------------------------------------------------------------------------------
+
+
+def row_by_row(sequences, maxlen):
+    newest = [s[-(maxlen + 1) :] for s in sequences]
+    width = max(len(s) for s in newest) - 1
+    ids = np.zeros((len(newest), width), int)
+    targets = np.zeros((len(newest), width), int)
+    for b, s in enumerate(newest):
+        ids[b, : len(s) - 1] = s[:-1]
+        targets[b, : len(s) - 1] = s[1:]
+    return ids, targets
+
+
+def pairs_of_items(sequences, maxlen):
+    """In whole lists, and lists come back."""
+    rows = [list(itertools.pairwise(s))[-maxlen:] for s in sequences]
+    width = max(map(len, rows))
+    filled = [row + [(0, 0)] * (width - len(row)) for row in rows]
+    return [[a for a, _ in row] for row in filled], [[b for _, b in row] for row in filled]
+
+
+def pads_first(sequences, maxlen):
+    """float64, and cut afterwards."""
+    newest = [s[-maxlen - 1 :] for s in sequences]
+    width = max(map(len, newest))
+    whole = np.stack([np.concatenate([s, np.zeros(width - len(s))]) for s in newest])
+    targets = whole[:, 1:]
+    return whole[:, :-1] * (targets > 0), targets
+
+
+def with_the_library(sequences, maxlen):
+    return pad([s[:-1] for s in sequences], maxlen).ids, pad([s[1:] for s in sequences], maxlen).ids
+
+
+def by_position(sequences, maxlen):
+    counts = [min(len(s) - 1, maxlen) for s in sequences]
+    ids, targets = np.zeros((2, len(sequences), max(counts)), np.int32)
+    for b, n in enumerate(counts):
+        for t in range(n):
+            at = len(sequences[b]) - 1 - n + t
+            ids[b, t], targets[b, t] = sequences[b][at], sequences[b][at + 1]
+    return ids, targets
+
+
+def by_a_mask(sequences, maxlen):
+    lengths = np.array([min(len(s) - 1, maxlen) for s in sequences])
+    real = np.arange(lengths.max()) < lengths[:, None]
+    ids, targets = np.zeros_like(real, int), np.zeros_like(real, int)
+    ids[real] = np.concatenate([s[-n - 1 : -1] for s, n in zip(sequences, lengths, strict=True)])
+    targets[real] = np.concatenate([s[-n:] for s, n in zip(sequences, lengths, strict=True)])
+    return ids, targets
+
+
+def nothing_returned(sequences, maxlen):
+    row_by_row(sequences, maxlen)
+
+
+def cut_by_columns(sequences, maxlen):
+    ids, targets = row_by_row(sequences, 100)
+    return ids[:, -maxlen:], targets[:, -maxlen:]
+
+
+# --- my_pair_loss_backward ------------------------------------------------------------------------------------------
+
+
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def directly(dloss, h, good, bad):
+    up = dloss * (sigmoid((h * good).sum(-1)) - 1)
+    down = dloss * sigmoid((h * bad).sum(-1))
+    return up[..., None] * good + down[..., None] * bad, up[..., None] * h, down[..., None] * h
+
+
+def with_einsum(dloss, h, good, bad):
+    up = -dloss * sigmoid(-np.einsum("...d,...d->...", h, good))
+    down = dloss * sigmoid(np.einsum("...d,...d->...", h, bad))
+    return (
+        np.einsum("...,...d->...d", up, good) + np.einsum("...,...d->...d", down, bad),
+        np.einsum("...,...d->...d", up, h),
+        np.einsum("...,...d->...d", down, h),
+    )
+
+
+def one_position_at_a_time(dloss, h, good, bad):
+    dh, dgood, dbad = np.zeros(h.shape), np.zeros(h.shape), np.zeros(h.shape)
+    dloss = np.asarray(dloss)
+    for at in np.ndindex(h.shape[:-1]):
+        up = dloss[at] * (sigmoid(h[at] @ good[at]) - 1)
+        down = dloss[at] * sigmoid(h[at] @ bad[at])
+        dh[at], dgood[at], dbad[at] = up * good[at] + down * bad[at], up * h[at], down * h[at]
+    return dh, dgood, dbad
+
+
+def both_items_stacked(dloss, h, good, bad):
+    e = np.stack([good, bad])
+    truth = np.array([1, 0]).reshape(2, *[1] * (h.ndim - 1))
+    dz = (dloss * (sigmoid((h * e).sum(-1)) - truth))[..., None]
+    return (dz * e).sum(0), *(dz * h)
+
+
+def with_tanh(dloss, h, good, bad):
+    """σ(z) = (1 + tanh(z / 2)) / 2."""
+    up = np.expand_dims(dloss * (np.tanh((h * good).sum(-1) / 2) - 1) / 2, -1)
+    down = np.expand_dims(dloss * (np.tanh((h * bad).sum(-1) / 2) + 1) / 2, -1)
+    return [up * good + down * bad, up * h, down * h]
+
+
+def through_sigma(dloss, h, good, bad):
+    """Divides by a σ that may have been rounded to 0."""
+    p, q = sigmoid((h * good).sum(-1, keepdims=True)), sigmoid((h * bad).sum(-1, keepdims=True))
+    dp, dq = -np.expand_dims(dloss, -1) / p, np.expand_dims(dloss, -1) / (1 - q)
+    dz, dy = dp * p * (1 - p), dq * q * (1 - q)
+    return dz * good + dy * bad, dz * h, dy * h
+
+
+def dh_alone(dloss, h, good, bad):
+    return directly(dloss, h, good, bad)[0]
+
+
+def dh_last(dloss, h, good, bad):
+    dh, dgood, dbad = directly(dloss, h, good, bad)
+    return dgood, dbad, dh
+
+
+def margin(dloss, h, good, bad):
+    """The gradient of -log σ(h·good - h·bad)."""
+    dz = (dloss * (sigmoid((h * (good - bad)).sum(-1)) - 1))[..., None]
+    return dz * (good - bad), dz * h, -dz * h
+
+
+# --- repaired_scores ------------------------------------------------------------------------------------------------
+
+
+def fancy(h, ids, table):
+    n = (ids > 0).sum(axis=1)
+    scores = h[np.arange(len(h)), n - 1] @ table.T
+    scores[np.arange(len(h))[:, None], ids] = -np.inf
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def person_by_person(h, ids, table):
+    rows = []
+    for states, history in zip(h, ids, strict=True):
+        seen = [int(i) for i in history if i]
+        rows.append([-np.inf if i in (0, *seen) else states[len(seen) - 1] @ row for i, row in enumerate(table)])
+    return rows
+
+
+def along_an_axis(h, ids, table):
+    at = np.count_nonzero(ids, axis=1) - 1
+    last = np.take_along_axis(h, at[:, None, None], axis=1)[:, 0]
+    scores = last @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def all_positions_first(h, ids, table):
+    scores = h @ table.T
+    at = [len(row[row > 0]) - 1 for row in ids]
+    scores = np.array([s[t] for s, t in zip(scores, at, strict=True)])
+    for row, history in zip(scores, ids, strict=True):
+        row[history] = row[0] = -np.inf
+    return scores
+
+
+def from_the_end(h, ids, table):
+    """The first real item, counted from the right."""
+    at = ids.shape[1] - 1 - np.argmax(ids[:, ::-1] != 0, axis=1)
+    one_hot = (np.arange(ids.shape[1]) == at[:, None])[..., None]
+    scores = (h * one_hot).sum(axis=1) @ table.T
+    hidden = (ids[:, :, None] == np.arange(len(table))).any(axis=1)
+    hidden[:, 0] = True
+    return np.where(hidden, -np.inf, scores)
+
+
+def sum_of_states(h, ids, table):
+    scores = (h * (ids != 0)[..., None]).sum(axis=1) @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def shows_only_seen(h, ids, table):
+    scores = np.full((len(h), len(table)), -np.inf)
+    right = h[np.arange(len(h)), (ids > 0).sum(1) - 1] @ table.T
+    for b, row in enumerate(ids):
+        scores[b, row] = right[b, row]
+    return scores
+
+
+def unnamed(*answers):
+    return tuple((answer, "") for answer in answers)
+
+
+RIGHT = {
+    "my_shifted_batch": (row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask),
+    "my_pair_loss_backward": (
+        directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh,
+    ),
+    "repaired_scores": (fancy, person_by_person, along_an_axis, all_positions_first, from_the_end),
+}  # fmt: skip
+WRONG = {
+    "my_shifted_batch": unnamed(*(wrong for wrong, *_ in WRONG_BATCH), nothing_returned, cut_by_columns),
+    "my_pair_loss_backward": unnamed(*(wrong for wrong, *_ in WRONG_PAIR), dh_alone, dh_last, margin,
+                                     through_sigma),
+    "repaired_scores": unnamed(*(wrong for wrong, *_ in WRONG_SCORES), sum_of_states, shows_only_seen),
+}

@@ -1,0 +1,406 @@
+"""Exercises of chapter 10, SASRec from data to a ranked list."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from ...check.cases import CaseDrawer
+from ...check.property import Property, close, stating
+from ...check.spec import Spec
+from ...check.subject import Subject
+from ..exercise import Exercise
+from ..graders import Function, Number
+
+CHAPTER = 10
+TRUE, NEGATIVES = 0.25, 20           # of bce_belief: the item's probability, and among how many one negative is drawn
+
+
+def _belief() -> float:
+    """Where a small change of z no longer lowers p · -log σ(z) + 1/n · -log(1 - σ(z)): by bisection."""
+    low, high = -20.0, 20.0
+    for _ in range(60):
+        z = np.array((low + high) / 2)
+        targets, weights = np.array([1.0, 0.0]), np.array([TRUE, 1 / NEGATIVES])
+        slope = ops.bce_with_logits_backward(1.0, np.array([z, z]), targets, weights).sum()
+        low, high = (low, float(z)) if slope > 0 else (float(z), high)
+    return float(ops.sigmoid(np.array(low)))
+
+
+# --- my_shifted_batch -----------------------------------------------------------------------------------------------
+
+
+def _histories(draw: CaseDrawer) -> dict[str, Any]:
+    """One to three sequences, of two items or more, and a maxlen that cuts some of them."""
+    lengths = [draw.size(2, 7) for _ in range(draw.size(1, 3))]
+    return {"sequences": [draw.rng.integers(1, 10, n) for n in lengths], "maxlen": draw.size(1, 6)}
+
+
+def _padded(rows: list[Any]) -> np.ndarray:
+    made = np.zeros((len(rows), max(map(len, rows))), dtype=np.int64)
+    for row, items in zip(made, rows, strict=True):
+        row[: len(items)] = items
+    return made
+
+
+def _shifted_batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """ids, targets (B, L): the newest maxlen inputs of each sequence, and the item after each; 0 on the right."""
+    newest = [sequence[-maxlen - 1 :] for sequence in sequences]
+    return _padded([items[:-1] for items in newest]), _padded([items[1:] for items in newest])
+
+
+_OF_BATCH: list[Property] = []
+states = stating("shifted_batch", _OF_BATCH)
+
+
+@states("exact", "targets[b, t] is the item that follows ids[b, t]; the newest maxlen inputs, and 0 on the right",
+        "oracle", hint="Do the example above on paper.")  # fmt: skip
+def _as_on_paper(op: Subject, **case: Any) -> None:
+    for name, got, expected in zip(BATCH.outputs, op.outputs(**case), _shifted_batch(**case), strict=True):
+        close(got, expected, 0, name)
+
+
+BATCH = Spec(
+    name="shifted_batch",
+    says="targets[b, t] is the item that follows ids[b, t] in sequence b",
+    function="shifted_batch",
+    case=_histories,
+    ours=lambda: SimpleNamespace(shifted_batch=_shifted_batch),
+    properties=_OF_BATCH,
+    outputs=("ids", "targets"),
+    common=False,
+)
+
+
+def _cut(first: Any, second: Any) -> Any:
+    """A batch whose inputs and targets are cut from a sequence otherwise."""
+
+    def batch(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+        return _padded([first(s, maxlen) for s in sequences]), _padded([second(s, maxlen) for s in sequences])
+
+    return batch
+
+
+def _on_the_left(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, targets = _shifted_batch(sequences, maxlen)
+    for part in (ids, targets):
+        for row in part:
+            row[:] = np.roll(row, np.sum(row == 0))
+    return ids, targets
+
+
+def _rolled(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first item comes round as the target of the last."""
+    ids = _padded([s[-maxlen:] for s in sequences])
+    return ids, np.roll(ids, -1, axis=1)
+
+
+def _always_maxlen(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    ids, targets = _shifted_batch(sequences, maxlen)
+    wider = ((0, 0), (0, maxlen - ids.shape[1]))
+    return np.pad(ids, wider), np.pad(targets, wider)
+
+
+WRONG_BATCH = (
+    (_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
+     "At position t, is the right answer already among the inputs?",
+     "Targets are the inputs themselves: nothing is to be predicted. They begin one item later."),
+    (_cut(lambda s, n: s[-n - 1 :][1:], lambda s, n: s[-n - 1 :][:-1]), "Which of the two is the future?",
+     "Inputs and targets are exchanged: targets are the later ones."),
+    (_cut(lambda s, n: s[: n + 1][:-1], lambda s, n: s[: n + 1][1:]),
+     "Of a long sequence, which items say most about tomorrow?",
+     "The oldest items are kept. The newest are wanted: count from the end."),
+    (_cut(lambda s, n: s[-n:][:-1], lambda s, n: s[-n:][1:]), "How many items give maxlen pairs of input and target?",
+     "maxlen inputs and their targets are maxlen + 1 items."),
+    (_cut(lambda s, n: s[:-1], lambda s, n: s[1:]), "What does maxlen do in yours?", "Long sequences are not cut."),
+    (_cut(lambda s, n: s[-n:], lambda s, n: s[-n:][1:]), "What follows the last item of a sequence?",
+     "The last item has no target in the data, so it is no input."),
+    (_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][2:]),
+     "How far from an input does its target stand in the sequence?", "The targets are two items ahead, not one."),
+    (_cut(lambda s, n: s[:-1][:n], lambda s, n: s[1:][-n:]), "Are both cut at the same end?",
+     "The two are cut at different ends, so that targets do not follow their inputs."),
+    (_on_the_left, "On which side of a row does a causal mask hide padding by itself?",
+     "Padding belongs on the right here: a row begins with an item."),
+    (_rolled, "What is the target of the last item of a row in yours?",
+     "np.roll brings the first item round to the end. Nothing is known to follow the last item."),
+    (_always_maxlen, "How wide must the batch be, if all sequences are short?",
+     "The batch is as wide as its longest row of inputs; maxlen is only the limit."),
+    (lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0], "How many arrays are asked for?",
+     "It returns the inputs only."),
+    (lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[::-1], "Which of the two is the future?",
+     "Inputs and targets are exchanged."),
+)  # fmt: skip
+
+
+# --- my_pair_loss_backward ------------------------------------------------------------------------------------------
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return (a * b).sum(axis=-1)
+
+
+def _pair_loss(h: Any, good: Any, bad: Any) -> Any:
+    """loss = log(1 + e^(-h·good)) + log(1 + e^(h·bad)). Shapes: h, good, bad (..., d) -> loss (...)."""
+    zero = h.dtype.type(0)
+    return np.logaddexp(zero, -_dot(h, good)) + np.logaddexp(zero, _dot(h, bad))
+
+
+def _pair_loss_backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """dz of the good item is σ - 1, of the bad one σ. Shapes: dloss (...), h, good, bad (..., d) -> three (..., d)."""
+    dgood = (np.asarray(dloss) * (ops.sigmoid(_dot(h, good)) - 1))[..., None]
+    dbad = (np.asarray(dloss) * ops.sigmoid(_dot(h, bad)))[..., None]
+    return dgood * good + dbad * bad, dgood * h, dbad * h
+
+
+def _pair(draw: CaseDrawer) -> dict[str, Any]:
+    shape = (*draw.lead, draw.size())
+    return {name: draw.array(*shape, size=0.7) for name in ("h", "good", "bad")}
+
+
+def _pair_by_loops(h: Any, good: Any, bad: Any) -> np.ndarray:
+    loss = np.zeros(h.shape[:-1])
+    for at in np.ndindex(loss.shape):
+        up = sum(float(a) * float(b) for a, b in zip(h[at], good[at], strict=True))
+        down = sum(float(a) * float(b) for a, b in zip(h[at], bad[at], strict=True))
+        loss[at] = np.log1p(np.exp(-up)) + np.log1p(np.exp(down))
+    return loss
+
+
+PAIR = Spec(
+    name="pair_loss",
+    says="loss = -log σ(h·good) - log(1 - σ(h·bad))",
+    function="pair_loss",
+    case=_pair,
+    ours=lambda: SimpleNamespace(pair_loss=_pair_loss, pair_loss_backward=_pair_loss_backward),
+    properties=[],
+    outputs=("loss",),
+    oracle=_pair_by_loops,
+    wrt=("h", "good", "bad"),
+)
+
+
+def _by(of_good: Any, of_bad: Any, assemble: Any = None) -> Any:
+    """A backward with other slopes of the two logits, or with gradients put together otherwise."""
+
+    def backward(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+        up = (np.asarray(dloss) * of_good(ops.sigmoid(_dot(h, good))))[..., None]
+        down = (np.asarray(dloss) * of_bad(ops.sigmoid(_dot(h, bad))))[..., None]
+        if assemble:
+            return assemble(up, down, h, good, bad)
+        return up * good + down * bad, up * h, down * h
+
+    return backward
+
+
+def _less(s: Any) -> Any:
+    return s - 1
+
+
+def _same(s: Any) -> Any:
+    return s
+
+
+_FORGOTTEN = "How many terms of the loss does h take part in?"
+WRONG_PAIR = (
+    (_by(_same, _same), "The loss of a good item that scores very high is 0. Is your slope there?",
+     "The good item's slope is σ - 1: what was predicted, minus 1, which is true."),
+    (_by(_less, _less), "The loss of a bad item that scores very low is 0. Is your slope there?",
+     "The bad item's slope is σ: what was predicted, minus 0, which is true."),
+    (_by(lambda s: 1 - s, lambda s: -s), "If the good item's score rises, does the loss rise or fall?",
+     "Every gradient is right but for its sign."),
+    (_by(lambda s: 1 - s, _same), "If the good item's score rises, does the loss rise or fall?",
+     "The good item's slope has the wrong sign: σ - 1 is negative."),
+    (_by(_same, _less), "Which of the two should go up?", "The slopes of the good and the bad item are exchanged."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good, up * h, down * h)), _FORGOTTEN,
+     "dh has a term of the bad item, too: the two are added."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (down * bad, up * h, down * h)), _FORGOTTEN,
+     "dh has a term of the good item, too: the two are added."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good + down * bad, up * good, down * bad)),
+     "z = h · good: what is its derivative by good?", "The gradient of an item is a multiple of h, not of the item."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * h + down * h, up * h, down * h)),
+     "z = h · good: what is its derivative by h?", "dh is made of the two items, not of h."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good + down * bad, down * h, up * h)),
+     "Which gradient belongs to which item?", "The gradients of good and bad are exchanged."),
+    (_by(lambda s: -s * (1 - s), lambda s: s * (1 - s)), "Is there a logarithm around the σ?",
+     "s (1 - s) is the slope of σ itself; that of -log σ is σ - 1."),
+    (_by(lambda s: -1 / s, lambda s: 1 / (1 - s)), "-1/σ is the derivative of -log σ by σ. And by z?",
+     "The slope of σ, σ (1 - σ), is missing."),
+    (_by(_less, _same, lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
+     "Is the loss a sum of two terms, or their mean?", "Everything is halved: the loss is a sum."),
+    (lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
+     "What becomes of your gradients if the loss is counted twice?", "dloss is not used."),
+)  # fmt: skip
+
+
+# --- repaired_scores ------------------------------------------------------------------------------------------------
+
+
+def _states(draw: CaseDrawer) -> dict[str, Any]:
+    """States and right-padded histories; at least one item of each, some shorter than the batch is wide."""
+    people, length, d, items = draw.size(1, 3), draw.size(1, 4), draw.size(1, 3), draw.size(2, 6)
+    ids = draw.rng.integers(1, items + 1, (people, length))
+    for row in ids:
+        row[draw.size(1, length) :] = 0
+    return {"h": draw.array(people, length, d), "ids": ids, "table": draw.array(items + 1, d)}
+
+
+def _scores(h: Any, ids: Any, table: Any) -> Any:
+    """Scores of all items by the last real state, -inf for padding and what was seen. -> (B, items + 1)."""
+    last = (ids != 0).sum(axis=1) - 1
+    scores = h[np.arange(len(h)), last] @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+_OF_SCORES: list[Property] = []
+of_scores = stating("scores", _OF_SCORES)
+
+
+@of_scores("rounding", "the score of an unseen item is its row times the state of the last real item; others: -inf",
+           "oracle", hint="Do the example above on paper.")  # fmt: skip
+def _by_the_last(op: Subject, **case: Any) -> None:
+    (got,), expected = op.outputs(**case), _scores(**case)
+    if np.shape(got) == expected.shape:
+        both = np.isneginf(got) & np.isneginf(expected)                  # -∞ less -∞ is no number
+        got, expected = np.where(both, 0, got), np.where(both, 0, expected)
+    close(got, expected, 1e-5, "scores")
+
+
+SCORES = Spec(
+    name="scores",
+    says="scores of all items by the state of the last real item; -inf for padding and for what was seen",
+    function="scores",
+    case=_states,
+    ours=lambda: SimpleNamespace(scores=_scores),
+    properties=_OF_SCORES,
+    outputs=("scores",),
+    common=False,
+)
+
+
+def _scored(at: Any, hide_seen: bool = True, hide_padding: bool = True, table_of: Any = lambda t: t) -> Any:
+    """Scores that ask another position, or leave another set of items out."""
+
+    def scores(h: Any, ids: Any, table: Any) -> Any:
+        made = h[np.arange(len(h)), at(ids)] @ table_of(table).T
+        before = made[:, 0].copy()
+        if hide_seen:
+            np.put_along_axis(made, ids, -np.inf, axis=1)
+        made[:, 0] = -np.inf if hide_padding else before
+        return made
+
+    return scores
+
+
+def _last_real(ids: Any) -> Any:
+    return (ids != 0).sum(axis=1) - 1
+
+
+def _of_mean(h: Any, ids: Any, table: Any) -> Any:
+    real = (ids != 0)[..., None]
+    mean = (h * real).sum(axis=1, keepdims=True) / real.sum(axis=1, keepdims=True)
+    return _scores(mean.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
+
+
+WRONG_SCORES = (
+    (_scored(lambda ids: -1), "What stands at position -1 of a history that is shorter than the longest?",
+     "h[:, -1] is the state of padding, where a history is short. Count the real items of each row."),
+    (_scored(lambda ids: 0), "What has the state at position 0 seen?", "That is the state after the first item only."),
+    (_scored(lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
+     "With n real items, which number has the last one?", "It is one position too late: the last of n items is n - 1."),
+    (_scored(lambda ids: np.maximum(_last_real(ids) - 1, 0)), "Does your state know of the newest item?",
+     "It is one position too early."),
+    (_scored(lambda ids: np.full(len(ids), _last_real(ids).max())), "Is the last position the same for every row?",
+     "Each row has a last position of its own."),
+    (_scored(lambda ids: np.full(len(ids), _last_real(ids).min())), "Is the last position the same for every row?",
+     "Each row has a last position of its own."),
+    (_scored(_last_real, hide_seen=False), "May something be offered that was seen?",
+     "Items of the history are still there: they need -inf, as in buggy_scores."),
+    (_scored(_last_real, hide_padding=False), "May item 0 be offered?", "Column 0 is padding, and needs -inf."),
+    (_of_mean, "Which state was trained to predict the item after the last one?",
+     "The mean of all states predicts nothing that was trained: take the last real one."),
+    (lambda h, ids, table: _scores(h, ids, table)[:, 1:], "Which column is item 1?",
+     "Column 0 is gone, so that columns are no longer item numbers."),
+)  # fmt: skip
+
+
+EXERCISES = (
+    Exercise(
+        "my_shifted_batch",
+        "write the op",
+        difficulty=2,
+        minutes=12,
+        task="my_shifted_batch(sequences, maxlen) -> ids, targets: the newest maxlen inputs, and what follows each",
+        grader=Function(BATCH, tempting=WRONG_BATCH),
+        hints=(
+            "A sequence of n items has how many pairs (input, target)? And which items give the newest maxlen pairs?",
+            "Keep the newest maxlen + 1 items. All but the last are inputs, all but the first are targets; write both "
+            "into the left part of a row of zeros.",
+        ),
+        why="maxlen pairs are made of maxlen + 1 items. Inputs and targets are the same items, one place apart, so "
+        "that every position is asked for what it cannot see yet.",
+    ),
+    Exercise(
+        "my_pair_loss_backward",
+        "derive the backward",
+        difficulty=2,
+        minutes=12,
+        task="my_pair_loss_backward(dloss, h, good, bad) -> dh, dgood, dbad",
+        grader=Function(PAIR, part="backward", tempting=WRONG_PAIR),
+        hints=(
+            "What is the derivative of log(1 + e^(-z)) by z, written with σ(z)? And which three gradients does "
+            "z = h · good hand on?",
+            "The slopes are σ(h·good) - 1 and σ(h·bad), each times dloss. dh is slope · good + slope · bad; dgood and "
+            "dbad are their slopes times h. The slopes need [..., None] to meet vectors.",
+        ),
+        why="Predicted minus true probability, once with truth 1 and once with truth 0. A dot product hands each of "
+        "its two factors the other one, and h is a factor of both, so its two gradients are added.",
+    ),
+    Exercise(
+        "bce_belief",
+        "predict the number",
+        difficulty=2,
+        minutes=5,
+        task=f"σ(z) at the optimum, for an item that is next with probability {TRUE} and one of {NEGATIVES} equally "
+        "likely negatives",
+        grader=Number(
+            _belief,
+            tolerance=0.005,
+            tempting=(
+                (lambda: TRUE, "How often is the item a target, and how often a negative? σ sees these two only.",
+                 "σ is not the probability among all items. It is the share of targets among the item's appearances."),
+                (lambda: 1 / (1 + TRUE * NEGATIVES), "Is that the share of targets, or of negatives?"),
+                (lambda: TRUE + 1 / NEGATIVES, "That is how often it appears at all. As a target, what share of it?"),
+                (lambda: TRUE * NEGATIVES, "That is targets for each negative. What share of all is that?",
+                 "5 to 1 is a share of 5 / 6."),
+                (lambda: TRUE / (TRUE + NEGATIVES), "How often is one of 20 items drawn?",
+                 "The negative is this item in one of 20 draws: 1 / 20, not 20."),
+                (lambda: 0.5, "That is so where an item is a target as often as a negative. Is it?"),
+            ),
+        ),
+        hints=(
+            "In 100 positions like this one, how often does the item appear as a target, and how often as a negative?",
+            "25 times as a target and 5 times as a negative. The best σ is the share of targets among these 30.",
+        ),
+        why="p · (σ - 1) + q · σ = 0 gives σ = p / (p + q). With p = 1/4 and q = 1/20 that is 5/6.",
+    ),
+    Exercise(
+        "repaired_scores",
+        "find the bug",
+        difficulty=1,
+        minutes=6,
+        task="buggy_scores with its one wrong line put right",
+        grader=Function(SCORES, tempting=WRONG_SCORES),
+        hints=(
+            "The histories of the test are equally long. What if one is shorter?",
+            "h[:, -1] is a state at padding where a history is short. The last real item of row b stands at "
+            "(ids[b] != 0).sum() - 1.",
+        ),
+        why="With padding on the right the newest item stands where the padding begins, minus one: another place in "
+        "each row.",
+    ),
+)
