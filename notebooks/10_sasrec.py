@@ -281,7 +281,12 @@ with style():
             ax.plot(range(1, 19), curve, line, color=colour, label=f"seed {seed}")
         ax.axhline(start, color=GREY, ls=":")
         ax.text(18, start, "all scores equal", ha="right", va="bottom", fontsize=9)
-        ax.set(title=f"{loss.upper()}: training loss", xlabel="epoch", ylim=(0, start * 1.15))
+        ax.set(
+            title=f"{loss.upper()}: training loss",
+            xlabel="epoch",
+            ylim=(0, start * 1.15),
+            xticks=(1, 6, 12, 18),
+        )
     axes[1].axhline(floor, color=GREY, ls="-.")
     axes[1].text(18, floor - 0.06, "the truth", ha="right", va="top", fontsize=9)
     axes[0].legend(loc="lower left")
