@@ -434,5 +434,5 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # - Hidden items get their gradient as candidates, never as inputs.
 # - Compare models with the same loss, and look at the epochs: BERT4Rec learns from fewer positions, and needs more of them.
 #
-# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), four pages on a fair comparison. Next: chapter 13, STOSA, where an item is no
+# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: chapter 13, STOSA, where an item is no
 # longer a point.

@@ -368,21 +368,6 @@ EXERCISES = (
         "with 1/16: 1.54 nats, not 2.08. So 0.8 · 2.08 + 0.2 · 1.54 = 1.97: a leak, though a small one.",
     ),
     Exercise(
-        "my_cloze_backward",
-        "derive the backward",
-        difficulty=2,
-        minutes=12,
-        task="dh and dE from dloss, h, E and targets",
-        grader=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
-        hints=(
-            "What is the gradient of the logits at a position that is asked, and at one that is not?",
-            "ds = dloss (softmax(s) - onehot) / number asked, and 0 where the target is 0. Then dh = ds E[1:], and "
-            "dE[1:] sums ds ⊗ h over all positions; dE[0] is 0.",
-        ),
-        why="The loss reads h at asked positions only, so dh is 0 elsewhere and the number of asked positions is what "
-        "the mean divides by. Every item was a candidate there, so every row of E but padding's has a gradient.",
-    ),
-    Exercise(
         "no_target_is_read",
         "write the property that kills this bug",
         difficulty=2,
@@ -396,5 +381,20 @@ EXERCISES = (
         ),
         why="Attention reaches every position of a row and none of another row. So the comparison is all with all, a "
         "row at a time, and 0, which asks nothing, is left out.",
+    ),
+    Exercise(
+        "my_cloze_backward",
+        "derive the backward",
+        difficulty=2,
+        minutes=12,
+        task="dh and dE from dloss, h, E and targets",
+        grader=Function(CLOZE_LOSS, part="backward", tempting=WRONG_LOSS),
+        hints=(
+            "What is the gradient of the logits at a position that is asked, and at one that is not?",
+            "ds = dloss (softmax(s) - onehot) / number asked, and 0 where the target is 0. Then dh = ds E[1:], and "
+            "dE[1:] sums ds ⊗ h over all positions; dE[0] is 0.",
+        ),
+        why="The loss reads h at asked positions only, so dh is 0 elsewhere and the number of asked positions is what "
+        "the mean divides by. Every item was a candidate there, so every row of E but padding's has a gradient.",
     ),
 )
