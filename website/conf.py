@@ -26,6 +26,7 @@ include_patterns = [
     "notebooks/README.md",
     "notebooks/[0-9]*.ipynb",
     "benchmarks/results/*.md",
+    "benchmarks/results/reproduce/*/README.md",
     "CONTRIBUTING.md",
     "CHANGELOG.md",
 ]
