@@ -166,8 +166,8 @@ def test_what_the_patterns_promise():
     both = NearOrResidues(True, 7).layout(n).mask
     np.testing.assert_array_equal(both, near | far)
     for causal, every in ((True, np.tri(n, dtype=bool)), (False, np.ones((n, n), bool))):
-        for whole in (BigBird(causal, 8, 7), BigBird(causal, 8, 1, 7), BigBird(causal, 8, 1, 0, 7), Near(causal, n),
-                      Residues(causal, 1), NearOrResidues(causal, n)):  # fmt: skip
+        for whole in (BigBird(causal, 8, 7, 0, 0), BigBird(causal, 8, 1, 7, 0), BigBird(causal, 8, 1, 0, 7),
+                      Near(causal, n), Residues(causal, 1), NearOrResidues(causal, n)):  # fmt: skip
             np.testing.assert_array_equal(whole.layout(n).mask, every)
     for pattern in patterns(True):
         assert not np.triu(pattern.sees(i[:, None], i, n), 1).any()  # nobody looks ahead, global or not
@@ -208,7 +208,7 @@ def test_blocks_of_nothing(n, m, rng):
 def test_what_is_refused(rng):
     q, k, v, dout = drawn(rng, (), 5, 4)
     _, weights = ops.block_sparse_attention(q, k, v, UNEVEN)
-    for layout, given in ((Near().layout(5), {}), (Layout(4, 4, ()), {}), (UNEVEN, {"bias": np.zeros((1, 1))})):
+    for layout, given in ((Near(True, 1).layout(5), {}), (Layout(4, 4, ()), {}), (UNEVEN, {"bias": np.zeros((1, 1))})):
         says = "needs a layout of one group, this has 2" if given else r"\(n, m\) is \(5, 4\), and the layout is for"
         with pytest.raises(ValueError, match=says):
             ops.block_sparse_attention(q, k, v, layout, **given)
@@ -219,10 +219,13 @@ def test_what_is_refused(rng):
     with pytest.raises(TypeError, match="keys has dtype int64, expected bool"):
         ops.block_sparse_attention(q, k, v, UNEVEN, np.ones(4, np.int64))
     for make, says in ((lambda: Near(True, 0), "Near: window is 0, expected at least 1"),
-                       (lambda: BigBird(size=0), "size is 0"), (lambda: BigBird(random=-1), "random is -1"),
-                       (lambda: Residues(stride=0), "stride is 0"),
-                       (lambda: NearAndGlobal(tokens=-1), "tokens is -1, expected at least 0")):  # fmt: skip
+                       (lambda: BigBird(True, 0, 1, 0, 0), "size is 0"),
+                       (lambda: BigBird(True, 1, 0, 0, 0), "near is 0"),
+                       (lambda: BigBird(True, 1, 1, 0, -1), "random is -1"),
+                       (lambda: Residues(True, 0), "stride is 0"),
+                       (lambda: NearAndGlobal(True, 0, 1), "window is 0"),
+                       (lambda: NearAndGlobal(True, 1, -1), "tokens is -1, expected at least 0")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             make()
     with pytest.raises(NotImplementedError):
-        Pattern().layout(3)
+        Pattern(True).layout(3)
