@@ -159,6 +159,40 @@ def test_the_work_is_counted():
         assert layout.mask.sum() / layout.pairs > 0.45  # of what is computed, half is looked at
 
 
+@pytest.mark.host  # integers, and no array of a device
+@pytest.mark.parametrize(
+    ("pattern", "n", "pairs"),
+    [
+        (Near(True, 3), 1, 1),
+        (Near(True, 3), 5, 5 * 5),  # one chunk, which has no neighbours
+        (Near(True, 60), 5, 5 * 5),
+        (Near(True, 3), 64, 4 * 16 * (2 + 16)),  # chunks of 16, with the window - 1 keys before, and after
+        (Near(False, 3), 64, 4 * 16 * (2 + 16 + 2)),
+        (NearAndGlobal(True, 3, 5), 10, 5 * (5 + 5)),
+        (NearAndGlobal(True, 3, 5), 3, 0),
+        (Residues(True, 5), 3, 3 * 1),
+        (Residues(True, 5), 11, 5 * 3 * 3),
+        (NearOrResidues(True, 3), 1, 1 + 1),
+        (NearOrResidues(True, 3), 10, 10 * (3 + 4)),
+        (NearOrResidues(False, 3), 10, 10 * (5 + 4)),
+        (NearOrResidues(True, 60), 5, 5 * (5 + 1)),
+        (BigBird(True, 4, 2, 0, 0), 10, 4 * (4 + 8 + 8)),
+        (BigBird(False, 4, 2, 0, 0), 10, 4 * (8 + 12 + 8)),
+        (BigBird(False, 4, 1, 1, 0), 16, 4 * 16 + 3 * 4 * 8),
+        (BigBird(False, 4, 1, 2, 0), 4, 4 * 4),
+        (BigBird(False, 8, 1, 0, 0), 5, 5 * 5),
+        (BigBird(True, 4, 1, 0, 1), 12, 4 * (4 + 8 + 8)),
+        (BigBird(True, 4, 1, 0, 1), 0, 0),
+    ],
+)
+def test_no_block_is_larger_than_it_has_to_be(pattern, n, pairs):
+    """Queries times keys of the blocks; and of keys that come one by one all are looked at."""
+    layout = pattern.layout(n)
+    assert layout.pairs == pairs
+    if isinstance(pattern, NearOrResidues):
+        assert sum(int((of.keys >= 0).sum()) for of in layout.groups) == layout.mask.sum()
+
+
 def test_what_the_patterns_promise():
     n, i = 50, np.arange(50)
     near, far = Near(True, 7).layout(n).mask, Residues(True, 7).layout(n).mask

@@ -193,7 +193,7 @@ class BigBird(Pattern):
         looks: list[set[int]] = []
         for i in range(count):
             low, high = max(i - self.near + 1, 0), min(i + self.near, count)
-            looks.append(set(range(count if i < self.first else min(self.first, count))) | set(range(low, high)))
+            looks.append(set(range(count if i < self.first else self.first)) | set(range(low, high)))
         for i, r in np.argwhere(drawn >= 0).tolist():
             looks[i].add(int(drawn[i, r]))
             looks[int(drawn[i, r])].add(i)
