@@ -159,6 +159,40 @@ def test_the_work_is_counted():
         assert layout.mask.sum() / layout.pairs > 0.45  # of what is computed, half is looked at
 
 
+@pytest.mark.host  # integers, and no array of a device
+@pytest.mark.parametrize(
+    ("pattern", "n", "pairs"),
+    [
+        (Near(True, 3), 1, 1),
+        (Near(True, 3), 5, 5 * 5),  # one chunk, which has no neighbours
+        (Near(True, 60), 5, 5 * 5),
+        (Near(True, 3), 64, 4 * 16 * (2 + 16)),  # chunks of 16, with the window - 1 keys before, and after
+        (Near(False, 3), 64, 4 * 16 * (2 + 16 + 2)),
+        (NearAndGlobal(True, 3, 5), 10, 5 * (5 + 5)),
+        (NearAndGlobal(True, 3, 5), 3, 0),
+        (Residues(True, 5), 3, 3 * 1),
+        (Residues(True, 5), 11, 5 * 3 * 3),
+        (NearOrResidues(True, 3), 1, 1 + 1),
+        (NearOrResidues(True, 3), 10, 10 * (3 + 4)),
+        (NearOrResidues(False, 3), 10, 10 * (5 + 4)),
+        (NearOrResidues(True, 60), 5, 5 * (5 + 1)),
+        (BigBird(True, 4, 2, 0, 0), 10, 4 * (4 + 8 + 8)),
+        (BigBird(False, 4, 2, 0, 0), 10, 4 * (8 + 12 + 8)),
+        (BigBird(False, 4, 1, 1, 0), 16, 4 * 16 + 3 * 4 * 8),
+        (BigBird(False, 4, 1, 2, 0), 4, 4 * 4),
+        (BigBird(False, 8, 1, 0, 0), 5, 5 * 5),
+        (BigBird(True, 4, 1, 0, 1), 12, 4 * (4 + 8 + 8)),
+        (BigBird(True, 4, 1, 0, 1), 0, 0),
+    ],
+)
+def test_no_block_is_larger_than_it_has_to_be(pattern, n, pairs):
+    """Queries times keys of the blocks; and of keys that come one by one all are looked at."""
+    layout = pattern.layout(n)
+    assert layout.pairs == pairs
+    if isinstance(pattern, NearOrResidues):
+        assert sum(int((of.keys >= 0).sum()) for of in layout.groups) == layout.mask.sum()
+
+
 def test_what_the_patterns_promise():
     n, i = 50, np.arange(50)
     near, far = Near(True, 7).layout(n).mask, Residues(True, 7).layout(n).mask
@@ -166,8 +200,8 @@ def test_what_the_patterns_promise():
     both = NearOrResidues(True, 7).layout(n).mask
     np.testing.assert_array_equal(both, near | far)
     for causal, every in ((True, np.tri(n, dtype=bool)), (False, np.ones((n, n), bool))):
-        for whole in (BigBird(causal, 8, 7), BigBird(causal, 8, 1, 7), BigBird(causal, 8, 1, 0, 7), Near(causal, n),
-                      Residues(causal, 1), NearOrResidues(causal, n)):  # fmt: skip
+        for whole in (BigBird(causal, 8, 7, 0, 0), BigBird(causal, 8, 1, 7, 0), BigBird(causal, 8, 1, 0, 7),
+                      Near(causal, n), Residues(causal, 1), NearOrResidues(causal, n)):  # fmt: skip
             np.testing.assert_array_equal(whole.layout(n).mask, every)
     for pattern in patterns(True):
         assert not np.triu(pattern.sees(i[:, None], i, n), 1).any()  # nobody looks ahead, global or not
@@ -208,7 +242,7 @@ def test_blocks_of_nothing(n, m, rng):
 def test_what_is_refused(rng):
     q, k, v, dout = drawn(rng, (), 5, 4)
     _, weights = ops.block_sparse_attention(q, k, v, UNEVEN)
-    for layout, given in ((Near().layout(5), {}), (Layout(4, 4, ()), {}), (UNEVEN, {"bias": np.zeros((1, 1))})):
+    for layout, given in ((Near(True, 1).layout(5), {}), (Layout(4, 4, ()), {}), (UNEVEN, {"bias": np.zeros((1, 1))})):
         says = "needs a layout of one group, this has 2" if given else r"\(n, m\) is \(5, 4\), and the layout is for"
         with pytest.raises(ValueError, match=says):
             ops.block_sparse_attention(q, k, v, layout, **given)
@@ -219,10 +253,13 @@ def test_what_is_refused(rng):
     with pytest.raises(TypeError, match="keys has dtype int64, expected bool"):
         ops.block_sparse_attention(q, k, v, UNEVEN, np.ones(4, np.int64))
     for make, says in ((lambda: Near(True, 0), "Near: window is 0, expected at least 1"),
-                       (lambda: BigBird(size=0), "size is 0"), (lambda: BigBird(random=-1), "random is -1"),
-                       (lambda: Residues(stride=0), "stride is 0"),
-                       (lambda: NearAndGlobal(tokens=-1), "tokens is -1, expected at least 0")):  # fmt: skip
+                       (lambda: BigBird(True, 0, 1, 0, 0), "size is 0"),
+                       (lambda: BigBird(True, 1, 0, 0, 0), "near is 0"),
+                       (lambda: BigBird(True, 1, 1, 0, -1), "random is -1"),
+                       (lambda: Residues(True, 0), "stride is 0"),
+                       (lambda: NearAndGlobal(True, 0, 1), "window is 0"),
+                       (lambda: NearAndGlobal(True, 1, -1), "tokens is -1, expected at least 0")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             make()
     with pytest.raises(NotImplementedError):
-        Pattern().layout(3)
+        Pattern(True).layout(3)

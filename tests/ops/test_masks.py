@@ -1,5 +1,7 @@
 """A mask is what it says, as an array and row by row."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -94,3 +96,24 @@ def test_a_tile_is_a_part_of_the_mask(rng):
             reach = mask.reach(queries, 9)
             beyond = np.delete(whole[..., queries, :], np.r_[reach], axis=-1)
             assert not beyond.any()
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("n", "m"), [(4, 6), (6, 4)])
+def test_a_tile_says_that_all_of_it_is_allowed_and_reach_holds_no_key_too_many(n, m):
+    """Every tile of every order of tokens: True where all is, and no array is made; `reach` ends at keys that count."""
+    cuts = [[slice(a, b) for a in range(size) for b in range(a + 1, size + 1)] for size in (n, m)]
+    like = np.zeros(1)
+    for causal, window in itertools.product((False, True), (None, 1, 2, 3, 9)):
+        mask = Mask(causal, window)
+        whole = by_pairs(mask, n, m, 0)
+        for queries, keys in itertools.product(*cuts):
+            part, expected = mask.tile(queries, keys, (n, m), like), whole[queries, keys]
+            assert (part is True) == expected.all()
+            assert np.array_equal(np.broadcast_to(part, expected.shape), expected)
+        for queries in cuts[0]:
+            seen = np.flatnonzero(whole[queries].any(axis=0)).tolist()
+            assert list(range(m))[mask.reach(queries, m)] == (list(range(seen[0], seen[-1] + 1)) if seen else [])
+    for keys, length in itertools.product(cuts[1], range(m + 1)):
+        part = Mask(lengths=np.array([length])).tile(slice(0, n), keys, (1, 1, n, m), like, (0, 0))
+        assert (part is True, part is False) == (keys.stop <= length, keys.start >= length)

@@ -92,6 +92,7 @@ def test_what_is_refused():
     for size, says in (
         ((6, 9, 4), "window is 4, expected a divisor of the height, which is 6"),
         ((8, 9, 4), "window is 4, expected a divisor of the width, which is 9"),
+        ((8, -4, 2), "window is 2, expected a divisor of the width, which is -4"),
         ((8, 8, 0), "window is 0, expected a divisor of the height"),
         ((8, 8, 4, 4), "shift is 4, expected 0 to 3"),
         ((8, 8, 4, -1), "shift is -1, expected 0 to 3"),

@@ -81,7 +81,7 @@ class Mask:
             first, stop = queries.start - self.window + 1, queries.stop + self.window - 1
         if self.causal:
             stop = queries.stop
-        return slice(min(max(first, 0), m), min(max(stop, 0), m))
+        return slice(max(first, 0), min(stop, m))
 
     def tile(
         self, queries: slice, keys: slice, shape: tuple[int, ...], like: Array, at: tuple[int, ...] = ()

@@ -137,7 +137,7 @@ class _Plan:
     def keys_of(self, at: tuple[int, ...], some: slice) -> Iterator[tuple[slice, Array | bool]]:
         """The tiles of keys that some of these queries may look at, and which pairs of each are allowed."""
         reach = self.mask.reach(some, self.shape[-1])
-        bend = min(max(some.start, reach.start), reach.stop) if self.mask.causal else reach.stop  # before: all see it
+        bend = min(some.start, reach.stop) if self.mask.causal else reach.stop           # the keys before: all see them
         for seen in (*_cut(reach.start, bend, self.tile[1]), *_cut(bend, reach.stop, self.tile[1])):
             allowed = self.mask.tile(some, seen, self.shape, self.like, at)
             if allowed is not False:

@@ -24,7 +24,7 @@ CHUNK = 16      # at least so many queries a block: products of smaller matrices
 class Pattern:
     """Which keys j a query i may look at. Raises ValueError for sizes that cannot be."""
 
-    causal: bool = True
+    causal: bool
 
     def __post_init__(self) -> None:
         for name, least in self.bounds().items():
@@ -52,23 +52,24 @@ class Pattern:
         raise NotImplementedError
 
     def group(self, queries: np.ndarray, keys: np.ndarray, n: int) -> Blocks:
-        """Blocks of these places, of which those outside of 0 to n - 1 are empty. Shapes: (z, a), (z, b)."""
+        """Blocks of these places, of which those outside of 0 to n - 1 are empty. Shapes: (z, a), (z, b).
+
+        What `sees` says of an empty place is not read: `Blocks.looks` leaves it out.
+        """
         queries, keys = (np.where((x >= 0) & (x < n), x, -1) for x in (queries, keys))
-        seen = self.sees(np.maximum(queries, 0)[:, :, None], np.maximum(keys, 0)[:, None, :], n)
-        return Blocks(queries, keys, seen & (queries >= 0)[:, :, None] & (keys >= 0)[:, None, :])
+        return Blocks(queries, keys, self.sees(queries[:, :, None], keys[:, None, :], n))
 
 
 @lru_cache(1024)
 def _made(pattern: Pattern, n: int) -> Layout:
-    none = np.zeros((0, 1), int)
-    return Layout(n, n, tuple(pattern.blocks(n)) or (Blocks(none, none),))
+    return Layout(n, n, tuple(pattern.blocks(n)))
 
 
 @dataclass(frozen=True)
 class Near(Pattern):
     """|i - j| < W: a query, and the W - 1 tokens before it; not causal: on either side."""
 
-    window: int = 1
+    window: int
 
     def bounds(self) -> dict[str, int]:
         return {"window": 1}
@@ -81,10 +82,9 @@ class Near(Pattern):
 
     def _chunks(self, first: int, n: int) -> Blocks:
         """Queries from `first` on, in chunks, with all keys of theirs from `first` on."""
-        window = min(self.window, max(n, 1))
-        c = max(min(n - first, max(window, CHUNK)), 1)
+        c = max(min(n - first, max(self.window, CHUNK)), 1)
         starts = np.arange(first, n, c)[:, None]
-        around = window - 1 if len(starts) > 1 else 0                        # a single chunk has no neighbours
+        around = self.window - 1 if len(starts) > 1 else 0                   # a single chunk has no neighbours
         keys = starts + np.arange(-around, c if self.causal else c + around)
         return self.group(starts + np.arange(c), np.where(keys >= first, keys, -1), n)
 
@@ -96,7 +96,7 @@ class Residues(Pattern):
     The tokens of one residue are a block, in which everybody looks at everybody.
     """
 
-    stride: int = 1
+    stride: int
 
     def bounds(self) -> dict[str, int]:
         return {"stride": 1}
@@ -123,7 +123,7 @@ class NearOrResidues(Residues):
         i, stride = np.arange(n)[:, None], min(self.stride, max(n, 1))
         near = i + np.arange(1 - stride, 1 if self.causal else stride)
         far = i % stride + np.arange(0, n, stride)
-        far = np.where((abs(i - far) < stride) | (self.causal & (far > i)), -1, far)
+        far = np.where((i - far >= stride) | ((not self.causal) & (far - i >= stride)), far, -1)
         return [self.group(i, np.concatenate([near, far], axis=1), n)]
 
 
@@ -134,7 +134,7 @@ class NearAndGlobal(Near):
     `layout` has the queries from G on, and `of_globals` the first G, for which Longformer has other projections.
     """
 
-    tokens: int = 0
+    tokens: int
 
     def bounds(self) -> dict[str, int]:
         return {"window": 1, "tokens": 0}
@@ -143,9 +143,8 @@ class NearAndGlobal(Near):
         return (abs(i - j) < self.window) | (j < self.tokens) | (i < self.tokens)
 
     def blocks(self, n: int) -> list[Blocks]:
-        first = min(self.tokens, n)
-        near = self._chunks(first, n)
-        shared = np.broadcast_to(np.arange(first), (len(near.keys), first))
+        near = self._chunks(self.tokens, n)
+        shared = np.broadcast_to(np.arange(self.tokens), (len(near.keys), self.tokens))
         return [self.group(near.queries, np.concatenate([shared, near.keys], axis=1), n)]
 
     def of_globals(self, n: int) -> Layout:
@@ -173,10 +172,10 @@ class BigBird(Pattern):
     global, so that none is counted twice.
     """
 
-    size: int = 1
-    near: int = 1
-    first: int = 0
-    random: int = 0
+    size: int
+    near: int
+    first: int
+    random: int
 
     def bounds(self) -> dict[str, int]:
         return {"size": 1, "near": 1, "first": 0, "random": 0}
@@ -184,17 +183,17 @@ class BigBird(Pattern):
     def pattern(self, i: Array, j: Array, n: int) -> Array:
         xp, i, j = get_xp(i, j), i // self.size, j // self.size
         seen = (abs(i - j) < self.near) | (i < self.first) | (j < self.first)
-        for drawn in _columns(self, -(-n // self.size), xp):
+        for drawn in _columns(self, self._count(n), xp):
             seen = seen | (xp.take(drawn, i) == j) | (xp.take(drawn, j) == i)
         return seen
 
     def blocks(self, n: int) -> list[Blocks]:
-        count = -(-n // self.size)
+        count = self._count(n)
         drawn = _drawn(self, count)
         looks: list[set[int]] = []
         for i in range(count):
             low, high = max(i - self.near + 1, 0), min(i + self.near, count)
-            looks.append(set(range(count if i < self.first else min(self.first, count))) | set(range(low, high)))
+            looks.append(set(range(count if i < self.first else self.first)) | set(range(low, high)))
         for i, r in np.argwhere(drawn >= 0).tolist():
             looks[i].add(int(drawn[i, r]))
             looks[int(drawn[i, r])].add(i)
@@ -208,6 +207,10 @@ class BigBird(Pattern):
             groups.append(self.group(self._tokens(queries, n), self._tokens(keys, n), n))
         return groups
 
+    def _count(self, n: int) -> int:
+        """How many blocks n tokens fill, the last one maybe in part."""
+        return -(-n // self.size)
+
     def _tokens(self, blocks: np.ndarray, n: int) -> np.ndarray:
         """The tokens of these blocks. Shapes: (z, a) -> (z, a · size); of a block larger than n, (z, n)."""
         return (blocks[:, :, None] * self.size + np.arange(min(self.size, n))).reshape(len(blocks), -1)
@@ -216,17 +219,15 @@ class BigBird(Pattern):
 @lru_cache(64)
 def _columns(pattern: BigBird, count: int, xp: Any) -> list[Array]:
     """The first that each block draws, the second, .., in the module of the arrays: R of (count,)."""
-    return [xp.asarray(column) for column in _drawn(pattern, count).T.copy()]
+    return [xp.asarray(column) for column in _drawn(pattern, count).T]
 
 
 @lru_cache(64)
 def _drawn(pattern: BigBird, count: int) -> np.ndarray:
-    """What each of `count` blocks draws, -1 where there are too few: (count, R), R at most count."""
-    found = np.full((count, min(pattern.random, count)), -1)
-    for i in range(count):
-        distant = max(i - pattern.near + 1 - pattern.first, 0)               # blocks before, neither near nor global
+    """What each of `count` blocks draws, -1 where there are too few: (count, R)."""
+    found = np.full((count, pattern.random), -1)
+    for i in range(pattern.first + pattern.near, count):
+        distant = i - pattern.near + 1 - pattern.first                       # blocks before, neither near nor global
         few = min(distant, pattern.random)
-        if i >= pattern.first and few:
-            rng = generator(0, Stream.BLOCKS, i)
-            found[i, :few] = pattern.first + rng.choice(distant, few, replace=False)
+        found[i, :few] = pattern.first + generator(0, Stream.BLOCKS, i).choice(distant, few, replace=False)
     return found
