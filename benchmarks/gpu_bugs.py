@@ -125,7 +125,7 @@ BUGS = [
         "return network.score_items(p, states)", "the host's ranking gets device arrays"),
     Bug("best_compared_there", "training/loop.py", "if not np.all(np.isfinite(backend.to_numpy(state.best))):",
         "if not np.all(np.isfinite(state.best)):", "an implicit copy fails"),
-    Bug("loaded_on_the_host", "models/neural.py", "flatten(fresh, np.float32, backend.module_for(self.device))", "flatten(fresh, np.float32)",
+    Bug("loaded_on_the_host", "models/parameters.py", "np.float32, backend.module_for(device))", "np.float32)",
         "a loaded model computes on the host, whatever was asked for"),
     Bug("rows_counted_in_16_bits", "ops/embedding.py", "    dE = xp.zeros(E.shape, dtype=xp.float64)\n",
         "    read = xp.zeros(len(E), dtype=xp.int16)\n    xp.add.at(read, ids.reshape(-1), 1)\n    dE = xp.zeros(E.shape, dtype=xp.float64)\n",
