@@ -180,6 +180,8 @@ class Mutant:
 def mutants_of(source: str, file: str) -> list[Mutant]:
     """All mutants of a file's source, in the order of its lines. Signatures' types, texts and errors are left alone."""
     tree = ast.parse(source)
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    called = {id(inner) for function in functions for inner in ast.walk(function)}
     found: list[Mutant] = []
     names: Counter[str] = Counter()
     for slot, node, function, statement in _sites(tree, "", tree):
@@ -195,7 +197,7 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
                 names[name] += 1
                 name += f" ({names[name]})" if names[name] > 1 else ""
                 new = ast.copy_location(new, node)
-                found.append(Mutant(file, function, name, _lines(statement, tree), slot, new, tree))
+                found.append(Mutant(file, function, name, _lines(statement, tree, called), slot, new, tree))
     return found
 
 
@@ -227,12 +229,11 @@ def _left_alone(node: ast.AST) -> bool:
     return isinstance(node, ast.Import | ast.ImportFrom | ast.Raise | ast.JoinedStr)
 
 
-def _lines(statement: Any, tree: ast.Module) -> range:
+def _lines(statement: Any, tree: ast.Module, called: set[int]) -> range:
     """The lines of which one runs where the change matters: the statement's or its head's; of a default all of the
-    function, and of what is computed when the file is imported all.
+    function, and of what is computed when the file is imported all. `called` are the ids of nodes within functions.
     """
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    if not any(statement is inner for f in functions for inner in ast.walk(f)):
+    if id(statement) not in called:
         return range(1, tree.body[-1].end_lineno + 1)
     head = {ast.If: "test", ast.While: "test", ast.For: "iter"}.get(type(statement))
     return range(statement.lineno, (getattr(statement, head) if head else statement).end_lineno + 1)

@@ -250,7 +250,7 @@ def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
 
 
 @pytest.mark.host  # a device has one worker
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [case for case in CASES if case.values[0] in ENTRIES or len(case.values[0]) == 1])
 def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
     network, _ = make(case)
     monkeypatch.setattr(learner, "SLICE_TOKENS", 9)  # several slices a step
