@@ -218,8 +218,10 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
     ("options", "pictures"),
     [
         (["--mechanism", "window", "--window", "2"], ["attention.png", "metrics.png", "training.png"]),
-        (["--norm", "rms", "--feed-forward", "swiglu"], ["attention.png", "metrics.png", "training.png"]),
-        (["--heads", "2", "--kv-heads", "1"], ["attention.png", "metrics.png", "training.png"]),
+        (
+            ["--norm", "rms", "--feed-forward", "swiglu", "--heads", "2", "--kv-heads", "1"],
+            ["attention.png", "metrics.png", "training.png"],
+        ),
         (["--mechanism", "linear", "--position", "none"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "gru4rec", "--layers", "2"], ["metrics.png", "training.png"]),
         (["--model", "mf"], ["metrics.png", "training.png"]),
