@@ -21,7 +21,7 @@ ROOT = Path(__file__).parent.parent
 FRONT = (ROOT / "website/index.md").read_text()
 PACKAGES = [f"tinyattn.{path.parent.name}" for path in sorted(ROOT.glob("tinyattn/*/__init__.py"))]
 PACKAGES.remove("tinyattn.commands")  # for the command line alone
-ALIASES = {"data.Truth"}  # other names of types
+ALIASES = {"data.Truth", "experiments.Results"}  # other names of types
 NAMES = [f"{package}.{name}" for package in PACKAGES for name in importlib.import_module(package).__all__]
 
 
