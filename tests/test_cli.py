@@ -12,7 +12,7 @@ import time
 import numpy as np
 import pytest
 
-from tests.models.worlds import TINY
+from tests.models.worlds import write_tiny
 from tinyattn.cli import main
 from tinyattn.models import MODELS, PRESETS
 from tinyattn.options import options_of
@@ -23,11 +23,7 @@ SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """A file of `user item` lines, from a small generated world."""
-    path = tmp_path_factory.mktemp("data") / "tiny.txt"
-    world = TINY.generate()
-    rows = ((u + 1, item) for u in range(world.n_users) for item in world.items.decode(world.sequence(u)))
-    path.write_text("".join(f"{user} {item}\n" for user, item in rows))
-    return path
+    return write_tiny(tmp_path_factory.mktemp("data") / "tiny.txt")
 
 
 @pytest.fixture(scope="module")

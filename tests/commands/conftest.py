@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.models.worlds import TINY
+from tests.models.worlds import write_tiny
 from tinyattn.cli import main
 
 MODELS = {
@@ -15,11 +15,7 @@ MODELS = {
 @pytest.fixture(scope="package")
 def data(tmp_path_factory):
     """A file of `user item` lines."""
-    path = tmp_path_factory.mktemp("data") / "tiny.txt"
-    world = TINY.generate()
-    rows = ((u + 1, item) for u in range(world.n_users) for item in world.items.decode(world.sequence(u)))
-    path.write_text("".join(f"{user} {item}\n" for user, item in rows))
-    return path
+    return write_tiny(tmp_path_factory.mktemp("data") / "tiny.txt")
 
 
 @pytest.fixture(scope="package")

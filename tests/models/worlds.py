@@ -52,3 +52,11 @@ def drifting_ratings(users=60, items=30, each=24, noise=0.2):
     tastes = np.sum(0.8 * rng.standard_normal((users, 2))[user] * rng.standard_normal((items, 2))[item], axis=1)
     ratings = 3 + biases + drift + tastes + noise * rng.standard_normal(user.size)
     return Interactions.from_columns(user + 1, item + 1, day * 86400, ratings=ratings)
+
+
+def write_tiny(path):
+    """TINY as a file of `user item` lines."""
+    world = TINY.generate()
+    rows = ((u + 1, item) for u in range(world.n_users) for item in world.items.decode(world.sequence(u)))
+    path.write_text("".join(f"{user} {item}\n" for user, item in rows))
+    return path

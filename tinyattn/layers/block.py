@@ -25,6 +25,7 @@ import numpy as np
 from ..backend import Array
 from ..ops import Mask, dropout, dropout_backward
 from ..options import one_of
+from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
 from .ligr import gates_init, ligr_block, ligr_block_backward
@@ -34,17 +35,6 @@ from .pairs import Pair, paired
 from .plain import plain_block, plain_block_backward
 from .readable import is_readable
 from .rows import gather_rows
-
-
-class BlockCache(NamedTuple):
-    """What one call remembers; with attention, `cache.attention.weights` is a picture waiting to be drawn."""
-
-    norm_1: Any
-    attention: Any                   # the mixer's
-    keep_1: Array | None             # (..., n, D): dropout on the mixer's output
-    norm_2: Any
-    feed_forward: Any
-    keep_2: Array | None             # (..., n, D): dropout on the feed-forward's output
 
 
 def pre_block(

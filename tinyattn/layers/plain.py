@@ -5,30 +5,20 @@ It is here to be compared with `pre` (Kang & McAuley 2018, section IV-F, ablatio
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ..backend import Array
 from ..ops import dropout, dropout_backward
+from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 
 if TYPE_CHECKING:
     from .block import Block
 
 
-class PlainCache(NamedTuple):
-    """What one call remembers, as `BlockCache`."""
-
-    norm_1: Any
-    attention: Any                   # the mixer's
-    keep_1: Array | None             # (..., n, D): dropout on the mixer's output
-    norm_2: Any
-    feed_forward: Any
-    keep_2: Array | None             # (..., n, D): dropout on the feed-forward's output
-
-
 def plain_block(
     block: Block, p: Any, x: Array, *, at: Array | None = None, rng: Any = None, **context: Any
-) -> tuple[Array, PlainCache]:
+) -> tuple[Array, BlockCache]:
     """u = dropout(attention(LN(x))), then y = dropout(ffn(LN(u))). Shapes: x (..., n, D) -> y (..., n, D), cache."""
     if at is None:
         a, norm_1, attention = block.normed_mixer.forward(p["norm_1"], p["attention"], x, **context)
@@ -38,10 +28,10 @@ def plain_block(
     u = dropout(a, keep_1, block.rate)
     f, norm_2, ffn = block.normed_feed_forward.forward(p["norm_2"], p["feed_forward"], u)
     keep_2 = dropout_mask(f, f.shape, block.rate, rng)
-    return dropout(f, keep_2, block.rate), PlainCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
+    return dropout(f, keep_2, block.rate), BlockCache(norm_1, attention, keep_1, norm_2, ffn, keep_2)
 
 
-def plain_block_backward(block: Block, p: Any, dy: Array, cache: PlainCache) -> tuple[Array, dict[str, Any]]:
+def plain_block_backward(block: Block, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
     """The mirror of `plain_block`: there is one path, and the gradient passes everything on it. -> dx, grads."""
     df = dropout_backward(dy, cache.keep_2, block.rate)
     du, norm_2, ffn = block.normed_feed_forward.of(cache.feed_forward).backward(

@@ -1,0 +1,18 @@
+"""What a block remembers of a forward, whatever its form."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..backend import Array
+
+
+class BlockCache(NamedTuple):
+    """What one call remembers; with attention, `cache.attention.weights` is a picture waiting to be drawn."""
+
+    norm_1: Any
+    attention: Any                   # the mixer's
+    keep_1: Array | None             # (..., n, D): dropout on the mixer's output
+    norm_2: Any
+    feed_forward: Any
+    keep_2: Array | None             # (..., n, D): dropout on the feed-forward's output
