@@ -11,7 +11,7 @@ from .tables import cell, heading, page, values
 
 NDCG = ("full", "ndcg@10")
 KEPT = (5, 10, 20, 50, 1_000_000)                     # of each user's training items; the last: all
-TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 15, "loss": "ce"}
+TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 10, "loss": "ce"}
 MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "popularity": ("popularity", "popularity", {}, 0.1),
     "markov": ("Markov", "markov", {}, 0.1),
