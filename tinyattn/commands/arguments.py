@@ -88,15 +88,22 @@ def add_candidates(command: Any, k: int = 10) -> None:
     command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
 
 
+# What an evaluation of ranked items is given where nothing is said. The parser sets none of these, so that what was
+# said of a model that does not rank can be refused.
+RANKING: dict[str, Any] = {
+    "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
+}  # fmt: skip
+
+
 def add_protocols(command: Any) -> Any:
     """-> the group of flags, for what else belongs to an evaluation."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
-    group.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
+    group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
     text = f"of {', '.join(PROTOCOLS)} (default: full)"
-    group.add_argument("--protocols", type=_names(PROTOCOLS), default=["full"], metavar="P,P", help=text)
+    group.add_argument("--protocols", type=_names(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
     text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
-    group.add_argument("--negatives", metavar="DIR", help=text)
+    group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
     return group
 
 
@@ -104,8 +111,9 @@ def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
-    default = ["popularity", "markov"]
-    group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
+    group.add_argument(
+        "--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text
+    )
     return group
 
 

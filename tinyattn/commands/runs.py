@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..data import Interactions, ItemNames, RatingSplit, Source, Split, Truth, read_ids, read_names
+from ..files import FileError
 from ..models import Recommender, RunFolder
+from .measures import MEASURES
 
 
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
@@ -31,20 +33,34 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     return model, *_its_own_data(options.run_folder, config)
 
 
-def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Split]:
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Any]:
     """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
 
-    Raises FileError or ValueError where one is no finished run, or has other data or another split than the first.
+    Raises FileError or ValueError where one is no finished run, is of another kind than the first, or has other data or
+    another split.
     """
     opened = [RunFolder(folder).open(device=device) for folder in folders]
+    first = opened[0][0]
+    for folder, (model, _) in zip(folders, opened, strict=True):
+        if model.table != first.table:
+            kinds = " and ".join(f"model {m.name} {MEASURES[m.table].does}" for m in (first, model))
+            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = _its_own_data(folders[0], opened[0][1])
-    split = RunFolder(folders[0]).split(data)
+    split = split_of(folders[0], first, data)
     for folder, (_, config) in zip(folders, opened, strict=True):
         if config["data"].get("fingerprint") != data.fingerprint():
             raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
-        if RunFolder(folder).split(data).train.fingerprint() != split.train.fingerprint():
+        if split_of(folder, first, data).train.fingerprint() != split.train.fingerprint():
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
     return [model for model, _ in opened], source, data, split
+
+
+def split_of(folder: str, model: Recommender, data: Interactions) -> Any:
+    """Some data split as this model's run was. Raises FileError for a run whose split is unknown."""
+    name, splits = RunFolder(folder).evaluation()["split"], MEASURES[model.table].splits
+    if name not in splits:
+        raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(splits)}")
+    return splits[name](data)
 
 
 def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:
