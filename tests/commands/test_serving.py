@@ -130,12 +130,17 @@ def test_explain_prints_three_ways_and_whether_they_agree(runs, names, capsys):
         assert line.split()[-3:] == [f"{effect[place]:.4f}" for effect in found.effects.values()]
     for line, value in zip(out[5:8], found.agreement().values(), strict=True):
         assert line.endswith(f": {value:+.2f}")
-    assert any("Attention is no explanation by itself" in line for line in out)
+    explained = ("left out", "gradient", "attention", "agreement")
+    assert tuple(name for line in out[9:] for name in explained if line.startswith(f"{name}: ")) == explained
 
 
 def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     assert main(["explain", str(runs["markov"]), "--user", "5"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["left", "out"]
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].split() == ["left", "out"]
+    legend = " ".join(out[out.index("") :])
+    assert "left out: how much" in legend
+    assert not [word for word in ("gradient", "ttention", "agreement") if word in legend]  # what is not shown
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")

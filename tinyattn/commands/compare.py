@@ -28,7 +28,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         description="Measure the models of several runs on the same data, and with --items or --user recommend by each "
         "of them. Every user's own test item is ranked, on generated data, too. Models of ratings are compared by the "
         "errors of their predictions; they and models that rank have no measure in common.",
-        epilog="\n".join([NOTES, *(f"Where a model {measure.does}:\n{measure.notes}" for measure in MEASURES.values())]),
+        epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in MEASURES.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
