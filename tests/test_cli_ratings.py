@@ -61,6 +61,17 @@ def test_it_recommends_from_a_run(finished, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_items_are_near_by_their_factors(data, finished, tmp_path, capsys):
+    assert main(["similar", str(finished), "--item", "3", "-k", "29"]) == 0
+    found = {int(line.split()[1]): float(line.split()[2]) for line in capsys.readouterr().out.splitlines()[1:]}
+    table = Recommender.load(finished / "model.npz").parameters["items"].astype(np.float64)
+    cosine = table @ table[3] / np.linalg.norm(table, axis=1).clip(1e-30) / np.linalg.norm(table[3])
+    assert set(found) == set(range(1, 31)) - {3}
+    assert all(near == pytest.approx(cosine[item], abs=1e-3) for item, near in found.items())
+    assert main(["train", str(data), *SMALL, "--dim", "0", "--out", str(tmp_path / "run")]) == 0
+    refuses(capsys, ["similar", tmp_path / "run", "--item", "3"], "biases alone knows nothing of pairs of items")
+
+
 def test_flags_of_ranking_are_refused_by_name(finished, capsys):
     said = "for a model that ranks items, and model timesvdpp predicts ratings"
     refuses(capsys, ["evaluate", finished, "--at", "10"], f"--at: {said}")  # the default, given

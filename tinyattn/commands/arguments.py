@@ -49,7 +49,8 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header"
+    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header; "
+    text += "rating, where a model learns from them"
     group.add_argument("--columns", metavar="SPEC", help=text)
     text = "only users and items with at least K interactions among themselves"
     group.add_argument("--k-core", type=int, metavar="K", help=text)
@@ -122,8 +123,8 @@ def _cutoffs(text: str) -> tuple[int, ...]:
         ks = tuple(int(k) for k in text.split(","))
     except ValueError:
         ks = ()
-    if not ks or min(ks) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10")
+    if not ks or min(ks) < 1 or len(set(ks)) < len(ks):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10, each once")
     return ks
 
 
@@ -134,7 +135,7 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None or not names or len(set(names)) < len(names):
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}, each once")
         return names
 
     return convert

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,16 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "of the users that the bootstrap draws (default: 0)"
     command.add_argument("--seed", type=int, default=0, metavar="S", help=text)
     add_history(command, required=False)
-    command.add_argument("-k", "--k", type=int, default=10, help="how many to recommend (default: 10)")
+    command.add_argument("-k", "--k", type=int, help="how many to recommend (default: 10)")
     add_names(command)
     return command
 
 
 def run(options: argparse.Namespace) -> None:
-    if len(options.run_folders) < 2 or len(set(options.run_folders)) < len(options.run_folders):
+    if len(options.run_folders) < 2 or len({Path(f).resolve() for f in options.run_folders}) < len(options.run_folders):
         raise ValueError(f"compare takes two runs or more, each once; given: {', '.join(options.run_folders)}")
+    if options.items is None and options.user is None and (options.k is not None or options.names is not None):
+        raise ValueError("-k and --names go with --items or --user, whose recommendations they are about")
     models, source, data, split = open_runs(options.run_folders, options.device)
     measure = MEASURES[models[0].table]
     measure.settle(options, models[0].name)
@@ -53,8 +56,9 @@ def run(options: argparse.Namespace) -> None:
     prepared = measure.prepare(split, options)
     print(f"{len(models)} runs on {source.title}: {said(data, split)}")
     measure.compare(options.run_folders, models, split, options, prepared)
-    print(f"\n{NOTES}{measure.notes}")
+    print(f"\n{NOTES}{measure.notes}", end="")
     if best:
+        print()
         print_history(history, names)
         _print_side_by_side(options.run_folders, best, names)
 
@@ -71,7 +75,8 @@ def _recommended(
         history = listed(options.items)
     else:
         return [], []
-    return history, [model.recommend([history], options.k, users=users)[0][0] for model in models]
+    k = 10 if options.k is None else options.k
+    return history, [model.recommend([history], k, users=users)[0][0] for model in models]
 
 
 def _print_side_by_side(folders: Sequence[str], best: list[np.ndarray], names: ItemNames) -> None:

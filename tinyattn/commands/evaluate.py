@@ -16,7 +16,7 @@ from ..evaluation import hit_rate, ndcg, target_ranks
 from ..files import write_atomically
 from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
-from .runs import in_the_models_ids, open_run, refuse_directory, said, split_of
+from .runs import in_the_models_ids, open_run, refuse_unwritable, said, split_of
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -35,7 +35,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
-        refuse_directory(options.per_user, "--per-user")
+        refuse_unwritable(options.per_user, "--per-user")
     model, source, data, truth = open_run(options)
     measure = MEASURES[model.table]
     measure.settle(options, model.name)

@@ -24,7 +24,7 @@ from ...ops import embedding, embedding_backward, sum_rows
 from ...options import check_options, option, with_default
 from ...training import Settings, train
 from ..parameters import named, restored
-from ..recommender import Recommender
+from ..recommender import Recommender, cosines
 
 AT_ONCE = 4096           # ratings that are predicted at once
 
@@ -313,6 +313,12 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
         scores = own[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
         scores[:, 0] = -np.inf
         return backend.to_numpy(scores)
+
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): the cosine of every q_i to this item's. Raises ValueError where there are biases alone."""
+        if not self.dim:
+            raise ValueError("a model of biases alone knows nothing of pairs of items: no item is near another")
+        return cosines(backend.to_numpy(self.parameters["items"]), item)
 
     def _how(self) -> dict[str, Any]:
         return {"bins": self.bins, "beta": self.beta, "day": self.day}
