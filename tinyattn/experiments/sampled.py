@@ -66,7 +66,8 @@ def _page(experiment: Experiment, results: Results) -> str:
         keys = [f"{data}-{key}" for key in MODELS if f"{data}-{key}" in experiment.rows]
         parts += [[f"## {experiment.datasets[data].title}"], _table(experiment, results, keys)]
         parts += [misses(experiment, results, keys)]
-    parts += [["## Why rows lie outside the band"], _table(experiment, results, [f"ml-1m-{key}" for key in DIAGNOSTICS])]
+    beside = [f"ml-1m-{key}" for key in DIAGNOSTICS]
+    parts += [["## Why rows lie outside the band"], _table(experiment, results, beside)]
     return page(experiment, results, [*parts, [REMARKS.strip()]])
 
 
