@@ -48,7 +48,7 @@ def read_json(path: Path) -> Any:
     """The value in a JSON file. Raises FileError where the file is missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable JSON: {error}") from None

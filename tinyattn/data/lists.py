@@ -75,9 +75,12 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
 
 
 def read_ids(path: str | Path) -> list[str]:
-    """The ids in a file, one a line, without blank lines. Raises DataError for a missing file, and one without ids."""
+    """The ids in a file, one a line, in its order; one that is listed again counts once, and blank lines are skipped.
+
+    Raises DataError for a missing file, and one without ids.
+    """
     try:
-        ids = [line.strip() for line in _lines(path) if line.strip()]
+        ids = list(dict.fromkeys(line.strip() for line in _lines(path) if line.strip()))
         if not ids:
             raise DataError("no ids, expected one a line")
     except DataError as error:

@@ -59,4 +59,5 @@ class Vocabulary:
 
     def _unknown(self, value: Any) -> str:
         some = ", ".join(map(str, self.ids[:3])) + (", ..." if len(self.ids) > 3 else "")
-        return f"unknown {self.what} id {value!s}: the {len(self.ids):,} known ids are {some}"
+        said = str(value) or "''"
+        return f"unknown {self.what} id {said}: the {len(self.ids):,} known ids are {some}"

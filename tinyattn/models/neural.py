@@ -20,7 +20,7 @@ from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .parameters import named, restored
 from .products import Products
-from .recommender import Recommender
+from .recommender import Recommender, cosines
 
 
 @dataclass(eq=False, kw_only=True)
@@ -166,10 +166,7 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def item_scores(self, item: int) -> np.ndarray:
         """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
-        table = backend.to_numpy(self.network.item_vectors(self.parameters)).astype(np.float64)
-        norms = np.linalg.norm(table, axis=1)
-        norms[norms == 0] = 1                                # padding is all 0: near none
-        return table @ table[item] / (norms * norms[item])
+        return cosines(backend.to_numpy(self.network.item_vectors(self.parameters)), item)
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

@@ -231,6 +231,14 @@ class Recommender:
         raise NotImplementedError
 
 
+def cosines(table: np.ndarray, row: int) -> np.ndarray:
+    """(n,): cos(t_i, t_row) of every row of a table (n, D); 0 where one of them is 0."""
+    table = table.astype(np.float64)
+    norms = np.linalg.norm(table, axis=1)
+    norms[norms == 0] = 1
+    return table @ table[row] / (norms * norms[row])
+
+
 def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
     """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
 

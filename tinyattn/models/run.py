@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..data import SPLITS, Interactions, Split
 from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
 from .recommender import Recommender
 
@@ -77,13 +76,6 @@ class RunFolder:
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
         return _evaluation(self._config())
-
-    def split(self, data: Interactions) -> Split:
-        """Some data split as this run's was. Raises ValueError for data that cannot be."""
-        name = self.evaluation()["split"]
-        if name not in SPLITS:
-            raise FileError(f"{self.path / 'config.json'} has split {name!r}, expected one of {', '.join(SPLITS)}")
-        return SPLITS[name](data)
 
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""

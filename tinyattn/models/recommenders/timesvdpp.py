@@ -24,7 +24,7 @@ from ...ops import embedding, embedding_backward, sum_rows
 from ...options import check_options, option, with_default
 from ...training import Settings, train
 from ..parameters import named, restored
-from ..recommender import Recommender
+from ..recommender import Recommender, cosines
 
 AT_ONCE = 4096           # ratings that are predicted at once
 
@@ -235,7 +235,9 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
 
         def validate(p: Any) -> float:
             assert split is not None
-            return -self._errors(p, split.valid, np.arange(1, data.n_users + 1))["rmse"]
+            valid = split.valid
+            assert valid.ratings is not None
+            return -rating_errors(self._predict_all(p, valid, np.arange(1, data.n_users + 1)), valid.ratings)["rmse"]
 
         self.parameters, self.history = train(
             self.network,
@@ -267,16 +269,19 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
 
     def evaluate(self, split: RatingSplit, stage: str = "test") -> dict[str, float]:  # type: ignore[override]
         """RMSE and MAE of the predictions for a part of the split, "valid" or "test"."""
+        return rating_errors(self.predictions(split, stage), getattr(split, stage).ratings)
+
+    def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
+        """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order."""
         self._fitted()
         assert self.users is not None
         numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
-        return self._errors(self.parameters, getattr(split, stage), numbers)
+        return self._predict_all(self.parameters, getattr(split, stage), numbers)
 
-    def _errors(self, p: Any, data: Interactions, numbers: np.ndarray) -> dict[str, float]:
+    def _predict_all(self, p: Any, data: Interactions, numbers: np.ndarray) -> np.ndarray:
+        """(N,): r̂ of every rating; `numbers` (n_users,) are the model's for the data's users."""
         assert data.times is not None
-        assert data.ratings is not None
-        users = np.repeat(numbers, data.lengths)
-        return rating_errors(self._predict(p, users, data.flat.astype(np.int64), data.times), data.ratings)
+        return self._predict(p, np.repeat(numbers, data.lengths), data.flat.astype(np.int64), data.times)
 
     def _predict(self, p: Any, users: np.ndarray, items: np.ndarray, times: np.ndarray) -> np.ndarray:
         xp, found = backend.get_xp(p["item_bias"]), np.empty(len(users))
@@ -308,6 +313,12 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
         scores = own[:, None] + items + (cache.z @ p["items"].T if self.dim else 0)
         scores[:, 0] = -np.inf
         return backend.to_numpy(scores)
+
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): the cosine of every q_i to this item's. Raises ValueError where there are biases alone."""
+        if not self.dim:
+            raise ValueError("a model of biases alone knows nothing of pairs of items: no item is near another")
+        return cosines(backend.to_numpy(self.parameters["items"]), item)
 
     def _how(self) -> dict[str, Any]:
         return {"bins": self.bins, "beta": self.beta, "day": self.day}
