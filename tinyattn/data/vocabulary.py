@@ -27,9 +27,9 @@ class Vocabulary:
         wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
         if wanted is None or wanted.dtype.kind != "i":                 # other types, and whole numbers beyond 64 bits
             wanted = np.array([self._convert(i) for i in ids])
-        place = np.searchsorted(self.ids, wanted)
+        place = self.ids.searchsorted(wanted)
         known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
-        if not np.all(known):
+        if not known.all():
             raise ValueError(self._unknown(ids[int(np.argmin(known))]))
         return place + 1
 

@@ -13,6 +13,7 @@ from ..layers import glorot
 from ..ops import sum_rows
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
+from .one_history import OneHistory
 
 
 @dataclass(kw_only=True)
@@ -79,6 +80,10 @@ class NextItemNetwork(LossOptions):
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
+
+    def for_one(self, p: Any) -> OneHistory | None:
+        """What gives the last state of a single history on the host sooner; None where nothing does."""
+        return None
 
     def asking(self, batch: Batch) -> Batch:
         """The histories in the form in which their last position says what comes next."""
