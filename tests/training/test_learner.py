@@ -39,7 +39,7 @@ def run(model, loss="bce", **how):
 )
 def test_which_tables_are_kept_lazily(loss, users, beta2, lazy):
     """Those of which a step reads a tenth of the rows or less, where rows without a gradient stop soon enough."""
-    found = Learner(network(loss, users), Settings(beta2=beta2), sampler(loss).batch(0))
+    found = Learner(network(loss, users), Settings(beta2=beta2), [sampler(loss).batch(0)], steps=1)
     assert list(found.lazy) == lazy
     dense = sum(piece.stop - piece.start for piece in found._dense)
     assert dense + sum(x.table.size for x in found.lazy.values()) == found.vector.size
