@@ -61,7 +61,7 @@ def test_in_float32_it_is_as_close_to_the_truth_as_dense_adam(size, spread):
 
 @pytest.mark.parametrize("decay", [0.0, 5.0])
 @pytest.mark.parametrize(
-    ("schedule", "warmup", "known"), [("constant", 0, 1), *((name, 50, 400) for name in SCHEDULES), ("constant", 50, 100)]
+    ("schedule", "warmup", "known"), [("constant", 0, 1), ("constant", 50, 100), *((s, 50, 400) for s in SCHEDULES)]
 )
 def test_decay_and_schedule_are_made_up_for(schedule, warmup, known, decay, rng):
     """Against dense AdamW in float64; the last factor of a schedule holds for steps beyond those that are known."""

@@ -1,4 +1,4 @@
-"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, and maybe rows_read."""
+"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, maybe rows_read, undecayed."""
 
 from .adam import Moments, adam
 from .adamw import adamw

@@ -1,7 +1,7 @@
 """The training loop: steps, epochs, validation, early stopping, and checkpoints to resume from.
 
-Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where there is one,
-`rows_read(batch)`.
+Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where they are there,
+`rows_read(batch)` and `undecayed(tree)`.
 """
 
 from __future__ import annotations
