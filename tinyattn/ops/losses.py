@@ -76,7 +76,8 @@ def smoothed_cross_entropy_backward(
     dlogits = softmax(rows(logits))                     # (N, V)
     dlogits -= eps / logits.shape[-1]
     dlogits[xp.arange(len(dlogits)), targets.reshape(-1)] -= 1 - eps
-    dlogits *= _shares(dloss, targets, logits, weights).reshape(-1, 1)
+    shares = _shares(dloss, targets, logits, weights)
+    dlogits *= shares.reshape(-1, 1)
     return dlogits.reshape(logits.shape)
 
 
