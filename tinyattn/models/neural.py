@@ -15,7 +15,7 @@ from .. import backend
 from ..data import Interactions, Sampler, Split, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..layers.readable import is_readable
-from ..options import check_options, make_parts, option
+from ..options import make_parts, option
 from ..training import SLICE_TOKENS, Settings, Workers, train
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
@@ -56,7 +56,7 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     dim: ClassVar[int]
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()     # of Settings: options that cannot be
         make_parts(self, loss=LOSS_OPTIONS)
         self.make_network(1, 1)     # refuses options that do not go together
         backend.module_for(self.device)

@@ -104,6 +104,10 @@ class NextItemNetwork(LossOptions):
             return {"items": xp.concatenate(ids)}
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
 
+    def undecayed(self, p: Any) -> list[Array]:
+        """Of a tree shaped like the parameters, views of biases that stand in a table: weight decay spares them."""
+        return [p[self.scored][:, -1]] if self.biased else []
+
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)

@@ -22,6 +22,8 @@ from ..ops import (
     cross_entropy,
     cross_entropy_backward,
     embedding,
+    smoothed_cross_entropy,
+    smoothed_cross_entropy_backward,
     sum_rows,
 )
 from ..ops.shapes import row_sum, rows
@@ -103,17 +105,21 @@ def bpr_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> 
     return dz * difference, ScoredRows(ids.reshape(-1), get_xp(h).concatenate([de, -de]), E)
 
 
-def ce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
-    """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023)."""
+def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tuple[Any, Any]:
+    """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023).
+
+    With `label_smoothing` ε the target has probability 1 - ε, and ε is spread over all items.
+    """
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
     targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
     weight = batch.weight.reshape(-1).astype(h.dtype)
-    return cross_entropy(logits, targets, weight), (logits, targets, weight)
+    given = logits, targets, weight, label_smoothing
+    return smoothed_cross_entropy(*given), given
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
     """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
-    dlogits = cross_entropy_backward(dloss, *saved)                      # (N, items)
+    dlogits = smoothed_cross_entropy_backward(dloss, *saved)             # (N, items)
     dE = get_xp(h).zeros_like(E)
     dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
     return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
@@ -221,6 +227,16 @@ class Plain:
 
 
 @dataclass(kw_only=True)
+class Smoothed:
+    """Options of `ce`."""
+
+    label_smoothing: float = option(
+        0.0, "the part of the target's probability that is spread over all items", at_least=0, below=1,
+        group="training",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
 class Sampled:
     """Options of objectives on a row's shared negatives."""
 
@@ -279,7 +295,7 @@ class Objective(NamedTuple):
 OBJECTIVES = {
     "bce": Objective(bce, bce_backward, negatives=True),
     "bpr": Objective(bpr, bpr_backward, negatives=True),
-    "ce": Objective(ce, ce_backward, negatives=False),
+    "ce": Objective(ce, ce_backward, negatives=False, options=Smoothed),
     "gbce": Objective(gbce, gbce_backward, negatives=True, options=Calibrated),
     "sampled-softmax": Objective(sampled_softmax, sampled_softmax_backward, negatives=True, options=Drawn),
     "bpr-max": Objective(bpr_max_of_sample, bpr_max_of_sample_backward, negatives=True, options=Regularised),

@@ -50,6 +50,8 @@ from .losses import (
     cross_entropy,
     cross_entropy_backward,
     sigmoid,
+    smoothed_cross_entropy,
+    smoothed_cross_entropy_backward,
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
@@ -156,6 +158,8 @@ __all__ = [
     "silu",
     "silu_backward",
     "sinusoids",
+    "smoothed_cross_entropy",
+    "smoothed_cross_entropy_backward",
     "softmax",
     "softmax_backward",
     "sum_rows",
