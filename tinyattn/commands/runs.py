@@ -13,6 +13,7 @@ import numpy as np
 
 from ..data import Interactions, ItemNames, RatingSplit, Source, Split, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
+from .measures import MEASURES
 
 
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
@@ -26,7 +27,7 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options, config.get("data", {}).get("reading", {}).get("ratings", False))
+        source = source_of(options, MEASURES[model.table].ratings)
         return model, source, *source.load()
     return model, *_its_own_data(options.run_folder, config)
 
