@@ -126,7 +126,8 @@ def test_options_of_a_loss_are_its_own():
         ({"n_negatives": 4}, "n_negatives is 4, an option of loss gbce or sampled-softmax or bpr-max; loss is bce"),
         ({"loss": "gbce", "in_batch": 0.5}, "in_batch is 0.5, an option of loss sampled-softmax or bpr-max; loss is"),
         ({"loss": "bpr-max", "in_batch": 1.5}, "in_batch is 1.5, expected 0 to 1"),
-        ({"loss": "bpr-max", "popularity_power": -1}, "popularity_power is -1, expected at least 0"),
+        ({"loss": "bpr-max", "popularity_power": -1}, "popularity_power is -1, expected 0 to 1"),
+        ({"loss": "bpr-max", "popularity_power": 1000}, "popularity_power is 1000, expected 0 to 1"),
         ({"loss": "bpr-max", "regularisation": -1}, "regularisation is -1, expected at least 0"),
         ({"loss": "sampled"}, "did you mean sampled-softmax?"),
     ):

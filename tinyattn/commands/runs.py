@@ -40,7 +40,7 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options, config.get("data", {}).get("reading", {}).get("ratings", False))
+        source = source_of(options, MEASURES[model.table].ratings)
         return model, source, *source.load()
     return model, *_its_own_data(options.run_folder, config)
 

@@ -58,6 +58,11 @@ class Vocabulary:
         return number
 
     def _unknown(self, value: Any) -> str:
-        some = ", ".join(map(str, self.ids[:3])) + (", ..." if len(self.ids) > 3 else "")
-        said = str(value) or "''"
-        return f"unknown {self.what} id {said}: the {len(self.ids):,} known ids are {some}"
+        some = ", ".join(map(_shown, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
+        return f"unknown {self.what} id {_shown(value)}: the {len(self.ids):,} known ids are {some}"
+
+
+def _shown(value: Any) -> str:
+    """In quotes where a reader could not see what it is: with blanks at its ends, unprintable, empty."""
+    text = str(value)
+    return text if text and text == text.strip() and text.isprintable() else repr(text)

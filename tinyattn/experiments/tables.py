@@ -60,15 +60,17 @@ def _as_printed(value: float | None) -> str:
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
-    """A line for each row that has been run: coverage, novelty, popularity, and what its lists share with `first`'s."""
+    """A line for each row that has been run: coverage, novelty, popularity, and what its lists share with `first`'s.
+
+    Runs of older versions say nothing of it, and are left out.
+    """
+    known = {key: [run["beyond"] for run in results[key] if "beyond" in run] for key in (first, *keys)}
     names = ("coverage@10", "novelty", "popularity")
     lines = heading([*names, f"overlap with {titles[first]}"])
     for key in keys:
-        found = [run["beyond"] for run in results[key]]
-        if found:
+        if found := known[key]:
             cells = [f"{statistics.mean(run[name] for run in found):.3f}" for name in names]
-            theirs = [run["beyond"]["best"] for run in results[first]]
-            shared = [overlap(np.array(a["best"]), np.array(b)) for a, b in zip(found, theirs, strict=False)]
+            shared = [overlap(np.array(run["best"]), np.array(other["best"])) for run in found for other in known[first]]
             cells.append(f"{statistics.mean(shared):.2f}" if shared else "")
             lines.append(f"| {titles[key]} | {' | '.join(cells)} |")
     return lines

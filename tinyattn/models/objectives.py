@@ -269,8 +269,8 @@ class Drawn(Sampled):
         "come from the catalogue", at_least=0, at_most=1, group="training",
     )  # fmt: skip
     popularity_power: float = option(
-        0.0, "from the catalogue items are drawn in proportion to popularity to this power: 0 is uniform", at_least=0,
-        group="training",
+        0.0, "from the catalogue items are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
+        at_least=0, at_most=1, group="training",         # much more, and nothing but the first item would ever be drawn
     )  # fmt: skip
 
 

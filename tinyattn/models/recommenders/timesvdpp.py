@@ -23,10 +23,11 @@ from ...evaluation import rating_errors
 from ...ops import embedding, embedding_backward, sum_rows
 from ...options import check_options, option, with_default
 from ...training import Settings, train
-from ..parameters import named, restored
+from ..parameters import checked, checked_cuts, named, restored
 from ..recommender import Recommender, cosines
 
 AT_ONCE = 4096           # ratings that are predicted at once
+RATED = "rated."         # begins the names of what a file has of `Rated`
 
 
 @dataclass(kw_only=True)
@@ -328,11 +329,19 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
         return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **shared)
 
     def _arrays(self) -> dict[str, np.ndarray]:
-        return named(self.parameters) | {f"rated.{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
+        return named(self.parameters) | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         assert self.items is not None
         assert self.users is not None
-        self.rated = Rated(**{f.name: arrays.pop(f"rated.{f.name}") for f in fields(Rated)})
+        n_users, of_rated = len(self.users), {name: arrays.pop(name) for name in list(arrays) if name.startswith(RATED)}
+        seen = checked(of_rated, f"{RATED}seen", (None,), np.int64, len(self.items))
+        self.rated = Rated(
+            checked(of_rated, f"{RATED}scale", (3,), np.float64),
+            checked(of_rated, f"{RATED}span", (2,), np.float64),
+            checked(of_rated, f"{RATED}means", (n_users + 1,), np.float64),
+            checked_cuts(of_rated, f"{RATED}offsets", n_users + 1, len(seen)),
+            seen,
+        )
         self.network = self._network(len(self.items), len(self.users))
         self.parameters = restored(self.network, arrays, self.seed, self.device)
