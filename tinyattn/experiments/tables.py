@@ -70,7 +70,8 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
     for key in keys:
         if found := known[key]:
             cells = [f"{statistics.mean(run[name] for run in found):.3f}" for name in names]
-            shared = [overlap(np.array(run["best"]), np.array(other["best"])) for run in found for other in known[first]]
+            lists, others = ([np.array(run["best"]) for run in runs] for runs in (found, known[first]))
+            shared = [overlap(mine, theirs) for mine in lists for theirs in others]
             cells.append(f"{statistics.mean(shared):.2f}" if shared else "")
             lines.append(f"| {titles[key]} | {' | '.join(cells)} |")
     return lines
