@@ -35,7 +35,7 @@ def gaussian_attention_backward(
     mean = p v_mean gives dv_mean = pᵀ dmean; cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov, and p, which stands in
     it twice, the second term. No mask is needed: where nobody looked p is 0, and so is ds.
     """
-    e, f = v_mean.shape[-1], v_cov.shape[-1]
+    e = v_mean.shape[-1]
     dmean, dcov = dout[..., :e], dout[..., e:]
     expect("...ne ...nf ...me ...mf ...nm", dmean=dmean, dcov=dcov, v_mean=v_mean, v_cov=v_cov, weights=weights)
     dv_mean = transpose_last(weights) @ dmean

@@ -52,7 +52,7 @@ def wasserstein_scores_backward(
         g = xp.where(apart, ds, 0) / xp.where(apart, 2 * d * s, 1)
     else:
         g = ds * (-1 / math.sqrt(d))
-    q, k = _points(q_mean, q_dev, k_mean, k_dev)                # the gradient has differences alone, from wherever taken
+    q, k = _points(q_mean, q_dev, k_mean, k_dev)           # only their differences have a gradient
     dq, dk = _pulled(g, q, k), _pulled(transpose_last(g), k, q)
     return dq[..., :d], dq[..., d:], dk[..., :d], dk[..., d:]
 
