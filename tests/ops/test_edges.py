@@ -148,6 +148,12 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          r"additive_attention: w has shape \(2,\), expected \(d\) with d = 4"),
         (lambda: ops.additive_attention(normal(3, 4), normal(2, 4), normal(2, 2), normal(4)), ValueError,
          "additive_attention: k has shape"),
+        (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), np.ones((2, 3))), ValueError,
+         r"wasserstein_scores: k_dev has shape \(2, 3\)"),
+        (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), -0.5 * np.ones((2, 4))), ValueError,
+         r"wasserstein_scores: k_dev has an entry of -0\.5, expected none below 0"),
+        (lambda: ops.gaussian_attention(normal(3, 4), normal(4, 2), np.array([[1.0], [0], [-2], [-1]])), ValueError,
+         "gaussian_attention: v_cov has an entry of -2, expected none below 0"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):
