@@ -214,8 +214,8 @@ table("read as | rows with a gradient | norm of it", rows)
 #
 # Suppose that training went as well as it can. Is $\sigma(z)$ then the probability that the item comes next?
 #
-# At positions of the same history, let item $i$ be the target with probability $p$, and the negative with probability $q$. Its score $z$ is then asked for
-# a mean loss of
+# Take many positions with the same history, where item $i$ is the target with probability $p$, and the negative with probability $q$. What its score $z$ adds
+# to the loss of such a position is, on average,
 #
 # $$p \cdot [-\log \sigma(z)] + q \cdot [-\log (1 - \sigma(z))] .$$
 #
@@ -233,7 +233,7 @@ bce_belief = 0.25 / (0.25 + 1 / 20)
 check("bce_belief", bce_belief)
 
 # %% [markdown]
-# So a model trained with BCE is *meant* to be surer than the truth. Solved for the score, the optimum is $z = \log (p / q)$. If $q$ is the same for all items, a larger
+# So a model trained with BCE is *meant* to give a larger number than the true probability. Solved for the score, the optimum is $z = \log (p / q)$. If $q$ is the same for all items, a larger
 # $p$ still means a larger score: **the order is right, the probability is not.** [Petrov & Macdonald (2023)](https://arxiv.org/abs/2308.07192) measured this overconfidence and corrected it.
 #
 # *Full cross-entropy* (CE) needs no negative: softmax over the scores of all items, and $-\log$ of the target's share. Its slope is $softmax(z) - 1$ at the target and
@@ -241,7 +241,7 @@ check("bce_belief", bce_belief)
 #
 # ## Train
 #
-# Two seeds with each loss, eighteen times through the data. The optimiser takes small steps against the gradient (Adam: steps whose size adapts to each parameter).
+# Two seeds with each loss, eighteen times through the data (18 *epochs*). The optimiser takes small steps against the gradient (Adam: steps whose size adapts to each parameter).
 
 # %%
 models = {
@@ -261,7 +261,7 @@ models = {
 }
 
 # %% [markdown]
-# How low can CE get? No model can beat the truth: it pays the *entropy* of the true distribution, $-\sum_i p_i \log p_i$, on average over all positions. The world
+# How low can CE get? No model can beat the truth, which pays the *entropy* of the true distribution, $-\sum_i p_i \log p_i$, on average over all positions. The world
 # can be asked for it.
 
 # %%
@@ -288,12 +288,12 @@ with style():
             xticks=(1, 6, 12, 18),
         )
     axes[1].axhline(floor, color=GREY, ls="-.")
-    axes[1].text(18, floor - 0.06, "the truth", ha="right", va="top", fontsize=9)
+    axes[1].text(18, floor - 0.06, "entropy of the truth", ha="right", va="top", fontsize=9)
     axes[0].legend(loc="lower left")
 show_figure(
     fig,
     "training",
-    "Two losses by epoch: both fall quickly at first and then slowly; cross-entropy stays above the truth's line",
+    "Two losses by epoch: both fall quickly at first and then slowly; cross-entropy stays above the entropy of the truth",
 )
 
 # %% [markdown]
@@ -438,13 +438,13 @@ for (loss, seed), z in raw.items():
         ]
     )
 rows.append(["optimum", "-", f"{expected_hits(world.best_ranking(histories)):.2f}", "0.00"])
-table("loss | seed | expected HR@3 | softmax on what was seen", rows)
+table("loss | seed | expected HR@3 | share of softmax(z) on seen items", rows)
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
 # BCE. The last column offers a reason: nobody here watches an episode twice, and CE has learned that, too. BCE need not: a negative is never an item that
-# the person has had, and what was seen is left out of the list anyway. That is this world at this length of training.
+# the person has had, and what was seen is left out of the list anyway. This holds for this world, and for this many epochs.
 # On real catalogues [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602) found full cross-entropy ahead of BCE with one negative.
 #
 # </details>
@@ -480,7 +480,7 @@ show_figure(
 )
 
 # %% [markdown]
-# CE's softmax is nearly a probability; it lies a little low, because some of it stands on what was seen. BCE's $\sigma$ is none, and was never meant to be. It
+# CE's softmax is nearly a probability; it lies a little low, because some of it stands on what was seen. BCE's $\sigma$ is no probability, and was never meant to be one. It
 # follows its optimum, but not closely: training was short, and $q$ is not quite the same for all items. Negatives are drawn from what a person
 # *never* had in training, so an episode that they watched later is never drawn before it either.
 #
@@ -494,8 +494,8 @@ show_figure(
 # ## On your own data
 #
 # Everything above is one command: `tinyattn train FILE`. With MovieLens (`tinyattn train ratings.dat`) it finds the format by itself, trains the model
-# of the paper, and writes a folder with the metrics; `tinyattn recommend RUN --items 1,2,3` is the ranked list. How much to believe of such
-# metrics is the next chapter's matter.
+# of the paper, and writes a folder with the metrics; `tinyattn recommend RUN --items 1,2,3` is the ranked list. How much of such
+# metrics to believe is the question of [chapter 11](11_not_to_fool_yourself.ipynb).
 #
 # ## In five lines
 #
@@ -505,4 +505,4 @@ show_figure(
 # - At its optimum BCE with one negative gives $z = \log(p / q)$: the order of the truth, not its probabilities; full cross-entropy gives both.
 # - With padding on the right, the state to ask is that of the last real item, which stands elsewhere in every row.
 #
-# To read: sections III and IV of [Kang & McAuley (2018)](https://arxiv.org/abs/1808.09781). Next: chapter 11, how not to fool yourself.
+# To read: sections III and IV of [Kang & McAuley (2018)](https://arxiv.org/abs/1808.09781). Next: [11, how not to fool yourself](11_not_to_fool_yourself.ipynb).

@@ -8,7 +8,7 @@
 # number that any model could have. Whatever is above it is a mistake.
 #
 # **You need**: leave-one-out, HR@10 and a rank ([00](00_first_look.ipynb)), masks and leaks ([05](05_masks.ipynb)), a recommender
-# (chapter 10). NDCG@10 gives a hit at rank $r$ the credit $1 / \log_2(r + 1)$: 1 at the top, .29 at the tenth place.
+# ([10](10_sasrec.ipynb)). NDCG@10 gives a hit at rank $r$ the credit $1 / \log_2(r + 1)$: 1 at the top, .29 at the tenth place.
 #
 # **You will be able to**:
 #
@@ -111,7 +111,7 @@ compared((sorted_first, sorted_last, counted))
 
 # %% [markdown]
 # The model that knows nothing is perfect, or hopeless, by the column in which the answer stands. Counting what is above is no better: nothing is
-# above. Nobody writes a collapsed model on purpose. But a ReLU that died, a sigmoid, half precision or an early epoch has ties, and the
+# above. Nobody writes a collapsed model on purpose. But a ReLU that gives 0 for every input, a sigmoid, half precision or an early epoch makes ties, and the
 # metric rewards them.
 #
 # The way out is to give tied items the mean of the ranks that they share,
@@ -150,7 +150,7 @@ def by_mean(scores):
 compared((by_mean,))
 
 # %% [markdown]
-# With ties nothing is won any more. (Guessing would be worth 10/101, about .1; a mean rank of 51 counts as a miss: hard on the collapsed, and unfair to nobody else.)
+# Ties are no advantage any more. (Guessing would be worth 10/101, about .1, and here the collapsed model has 0: a mean rank of 51 is a miss.)
 # Popularity has a few ties as well, and lies between its two sorted numbers.
 #
 # ## Two: leaks
@@ -241,8 +241,8 @@ print(f"right while it may peek: {np.mean(best == peeked.reshape(-1)):.2f}")
 print(f"HR@10 at the end, where nothing follows: {hr10(follows(copier)):.2f}")
 
 # %% [markdown]
-# Perfect within the sequence, worthless at its end. So score the place that you will use, on items that training never saw, and try your pipeline on a world like this:
-# it costs seconds.
+# Perfect within the sequence, worthless at its end. So measure at the place that you will use, on items that training never saw, and try your pipeline on a world like this:
+# it takes seconds.
 #
 # ## Three: the rival that was left out
 #
@@ -272,7 +272,7 @@ table("model | HR@10", rows)
 # ## Four: among a hundred
 #
 # Scoring all items once was slow, so it became usual to rank the hidden item among 100 drawn ones. Here are two honest models in a world of 600 items where
-# three quarters of all choices follow popularity, and a quarter the last item. `counts` knows only what followed; all else ties. `popularity` knows
+# three quarters of all choices follow popularity, and a quarter the last item. `counts` knows only what followed, and gives all other items the score 0. `popularity` knows
 # nothing of the last item.
 #
 # **Predict:** which of the two is better among all 600? Among 100?
@@ -351,7 +351,7 @@ show_figure(
 
 # %% [markdown]
 # Among 100, rank 30 has nearly the credit of rank 2, and nobody scrolls to rank 30. The counts have more people up to the step at 10, popularity more under the whole curve. That is the finding of
-# [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226): sampled metrics can put models in another order, and more people do not mend it.
+# [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226): sampled metrics can put models in another order, however many people are measured.
 # The .79 and the .21 of the beginning are SASRec's, among 100 and among all. A first-order Markov chain has .64 there, and .21: far behind by one protocol,
 # level by the other.
 #
@@ -421,7 +421,7 @@ share = np.mean([d.low > 0 or d.high < 0 for d in every])
 print(f"share of the {len(every)} intervals that leave out 0: {share:.1f}")
 
 # %% [markdown]
-# More than one in ten, where one in twenty would be chance. The interval is not to blame. It says what *other people* would have shown of these two runs, and the runs do differ. That the *method* is better is another claim, about
+# About one in ten, where one in twenty would be chance. The interval is not to blame. It says what *other people* would have shown of these two runs, and the runs do differ. That the *method* is better is another claim, about
 # other seeds, and needs several of each. Report the mean and the spread of seeds, and the interval over people, and say which is which.
 #
 # ## Six: the best of many
@@ -502,7 +502,7 @@ print(f"better than the mean seed, on other people:     {np.mean(fresh):.3f}")
 # - Try the pipeline on a world whose optimum is known: what is above it is a bug.
 # - Rank among all items: a sample gives rank 30 nearly the credit of rank 1.
 # - Print popularity, Markov and another seed in every table; an interval over people says nothing of seeds.
-# - Choose on validation and look at the test once: the best of 20 equals is 1.87 standard errors too good.
+# - Choose on validation and look at the test once: the best of 20 equally good models looks 1.87 standard errors better than it is.
 #
-# To read: [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226), sections 1 to 4. Next: chapter 12, BERT4Rec, a model that may look both ways, and must not see
+# To read: [Krichene and Rendle (2020)](https://doi.org/10.1145/3394486.3403226), sections 1 to 4. Next: [12, BERT4Rec](12_bert4rec.ipynb), a model that may look both ways, and must not see
 # its target all the same.

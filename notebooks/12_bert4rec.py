@@ -32,7 +32,7 @@ from tinyattn.show.style import BLUE, ORANGE
 road(12)
 
 # %% [markdown]
-# ## The answer stands next door
+# ## The answer stands at the next position
 #
 # BERT4Rec ([Sun et al. 2019](https://arxiv.org/abs/1904.06690)) is a stack of blocks *without* a causal mask: every position looks at every
 # real one. Let us train it as SASRec is trained: at each position, predict the item that follows. The sampler of training batches is the
@@ -74,7 +74,7 @@ print(f"ln 8 = {math.log(8):.2f}, ln 8 / 8 = {math.log(8) / 8:.2f}, the model pa
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# About $\ln(8) / 8 = 0.26$: it reads seven answers of eight next door, and guesses the last. In use there is no next door.
+# About $\ln(8) / 8 = 0.26$: it reads seven of eight answers at the next position, and guesses the last. In use there is no next item to read.
 #
 # </details>
 #
@@ -124,7 +124,8 @@ check("my_cloze", my_cloze)
 # %%
 cloze = yours("my_cloze")
 ids = np.array([[3, 1, 4, 5, 2], [2, 6, 5, 0, 0]])
-inputs, targets = cloze(ids, np.random.default_rng(2).permutation(10).reshape(2, 5), 0.4, 9)
+turn = np.random.default_rng(2).permutation(10).reshape(2, 5)
+inputs, targets = cloze(ids, turn, 0.4, 9)  # a share of 0.4, and [MASK] is 9
 show_arrays(ids=ids, inputs=inputs, targets=targets)
 
 # %% [markdown]
@@ -325,7 +326,9 @@ for rho in (0.1, 0.2, 0.4, 0.8):
         alone = last.any(axis=1) & (real.sum(axis=1) == 1)
         count = real.sum(axis=1).mean()
         shares = last.sum() / real.sum(), alone.mean()
-        rows.append([rho, mask_last, f"{count:.1f}", *(f"{share:.0%}" for share in shares)])
+        rows.append(
+            [f"{rho}", f"{mask_last}", f"{count:.1f}", *(f"{share:.0%}" for share in shares)]
+        )
 table("ρ | mask-last rows | questions a row | of these, the last item | rows as in use", rows)
 
 # %% [markdown]
@@ -434,5 +437,5 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # - Hidden items get their gradient as candidates, never as inputs.
 # - Compare models with the same loss, and look at the epochs: BERT4Rec learns from fewer positions, and needs more of them.
 #
-# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: chapter 13, STOSA, where an item is no
-# longer a point.
+# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: 13, STOSA (to come), where an item is no
+# longer a point; until then, [15, before attention](15_before_attention.ipynb).

@@ -462,13 +462,19 @@ def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path,
         refuses(capsys, [*train, folder], f"has a {name} and no config.json")
     copied = tmp_path / "copied"
     shutil.copytree(finished, copied)
-    for broken in ("null", "[]", '{"model": 3}', '{"model": {"full": {"mrr": "x"}}}'):
+    table = '{"full": {"mrr": 1.0}}'
+    others = (f'{{"model": {table}, "markov": {{"full": {{}}}}}}', f'{{"model": {table.replace("1.0", "NaN")}}}')
+    for broken in ("null", "[]", '{"model": 3}', '{"model": {"full": {"mrr": "x"}}}', *others):
         (copied / "metrics.json").write_text(broken)
         refuses(capsys, [*train, copied], "metrics.json was not written by tinyattn")
     config = json.loads((copied / "config.json").read_text())
     for broken in ({}, {"path": 3}, {"world": 3}, {"fingerprint": 1}):
         (copied / "config.json").write_text(json.dumps(config | {"data": broken}))
         refuses(capsys, ["evaluate", copied], "does not say what data it is about")
+    (copied / "config.json").write_text(json.dumps(config | {"evaluation": {"split": ["time"]}}))
+    refuses(capsys, ["evaluate", copied], "config.json has split ['time'], expected a name")
+    (copied / "config.json").write_text(json.dumps(config | {"data": config["data"] | {"reading": [1]}}))
+    assert main(["recommend", str(copied), str(data), "--user", "1", "-k", "1"]) == 0         # DATA says how it is read
 
 
 def test_data_that_changed_after_training_is_noticed(data, tmp_path, capsys):

@@ -269,11 +269,11 @@ def test_a_batch_larger_than_a_slice_is_one_piece_there(where, monkeypatch):
     for name in ("cpu", where):
         sizes.clear()
         COUNTS.clear()
-        learning = Learner(network, Settings(device=name), batch)
+        learning = Learner(network, Settings(device=name), [batch], steps=1)
         seen = learning.xp.zeros(2)
         before = COUNTS["transfers"]
         with learning.pool(1) as pool:
-            learning.differentiate(batch, 0, seen, pool)
+            learning.differentiate([batch], 0, seen, pool)
         assert (sizes == [len(batch.ids)]) == (name != "cpu")
         assert sum(sizes) == len(batch.ids)
         assert name != "strict" or COUNTS["transfers"] - before == 1

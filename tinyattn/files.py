@@ -7,12 +7,19 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import __version__
+
+try:
+    import fcntl
+except ImportError:               # Windows
+    fcntl = None  # type: ignore[assignment]
 
 FORMAT = 2        # of the files written here; 1, which tinyattn 0.1 wrote, had no number
 
@@ -48,7 +55,7 @@ def read_json(path: Path) -> Any:
     """The value in a JSON file. Raises FileError where the file is missing or not JSON."""
     try:
         return json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable JSON: {error}") from None
@@ -84,6 +91,29 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.nda
         pickled = "pickle" in str(error).lower()
         reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"
         raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """A lock on a folder that exists. It ends with this process, however that ends, and leaves no file.
+
+    Raises FileError where another process has it. Where the system cannot lock a folder, everybody is let in: on
+    Windows, and on some network disks.
+    """
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FileError(f"another process is at work in {folder}") from None
+        except OSError:           # a disk that knows no locks
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def refuse_unknown_format(path: Path, head: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ class TinyAttn:
 
     def __init__(self, network: SASRecNetwork, weights: Any, batches: list[Batch], workers: int = THREADS) -> None:
         self.batches = batches
-        self.learner = Learner(network, Settings(lr=ADAM["lr"], beta2=ADAM["betas"][1]), batches[0])
+        self.learner = Learner(network, Settings(lr=ADAM["lr"], beta2=ADAM["betas"][1]), batches[:1], steps=1)
         self.learner.vector[...] = flatten(weights, np.float32)[0]
         self.seen = np.zeros(2)
         self.steps = 0
@@ -29,7 +29,7 @@ class TinyAttn:
         }
 
     def step(self, i: int) -> None:
-        self.learner.differentiate(self.batches[i], self.steps, self.seen, self.pool)
+        self.learner.differentiate([self.batches[i]], self.steps, self.seen, self.pool)
         self.steps += 1
         self.learner.update(self.steps)
 
@@ -40,7 +40,7 @@ class TinyAttn:
         self.pool.__exit__()
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
-        self.learner.differentiate(self.batches[0], self.steps, self.seen, self.pool)
+        self.learner.differentiate(self.batches[:1], self.steps, self.seen, self.pool)
         return float(self.seen[0]), dict(leaves(self.learner.grads))
 
 

@@ -108,7 +108,7 @@ def test_what_cannot_be_run_is_said_in_a_line(text, target, says, write, capsys)
     ("arguments", "says"),
     [
         (["nowhere.py", "--as", "softmax"], None),
-        (["x.py", "--as", "nonsense"], "'nonsense' is no kind of implementation; known: adam, additive_attention"),
+        (["x.py", "--as", "nonsense"], "'nonsense' is no kind of implementation; known: adam, adamw, addi"),
         (["x.py"], "say what to check and as what"),
         (["x.py", "--as", "softmax", "--examples", "0"], "examples is 0, expected more than 0"),
     ],

@@ -17,6 +17,8 @@ def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
     out = tmp_path / "new" / "users.csv"
     ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10", "--negatives", str(tmp_path)]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
+    refuses(capsys, ["evaluate", runs["sasrec"], "--at", "5,10,5"], "'5,10,5' is no list of cut-offs", "each once")
+    refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz/config.json: no such file")
     assert main([*ask, "--protocols", "full"]) == 0
     assert f"60 users: {out}" in capsys.readouterr().out
     rows = list(csv.DictReader(out.read_text().splitlines()))
@@ -84,6 +86,9 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
     refuses(capsys, ["compare", *two, run], f"{run} was trained on other data than {two[0]}")
     refuses(capsys, ["compare", two[0]], "takes two runs or more")
     refuses(capsys, ["compare", two[0], two[0]], "each once")
+    refuses(capsys, ["compare", two[0], two[0] / "."  / ".." / two[0].name], "each once")
+    refuses(capsys, ["compare", *two, "-k", "3"], "go with --items or --user")
+    refuses(capsys, ["compare", *two, "--names", "x"], "go with --items or --user")
     refuses(capsys, ["compare", two[0], tmp_path / "none"], "no such file")
     assert refuses(capsys, ["compare", *two, "--items", "s9e9"], "unknown item id s9e9") == ""
     assert refuses(capsys, ["compare", *two, "--user", "99"], "unknown user id 99") == ""
@@ -93,7 +98,7 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
 
 
 def test_a_split_by_time_is_part_of_the_run(data, tmp_path, capsys):
-    timed, run, other = tmp_path / "timed.txt", tmp_path / "run", tmp_path / "other"
+    timed, run, other, plain = (tmp_path / name for name in ("timed.txt", "run", "other", "plain"))
     lines = data.read_text().splitlines()
     timed.write_text("".join(f"{line} {(i * 37) % 997}\n" for i, line in enumerate(lines)))
     train = ["train", str(timed), "--model", "markov", "--out"]
@@ -111,6 +116,11 @@ def test_a_split_by_time_is_part_of_the_run(data, tmp_path, capsys):
     refuses(capsys, [*train, run], "made with --split time, not leave-one-out")
     assert main([*train, str(other)]) == 0
     refuses(capsys, ["compare", run, other], f"{other} has another --split than {run}")
+    ordered, untimed = read(timed), tmp_path / "untimed.txt"
+    pairs = zip(np.repeat(ordered.users.ids, ordered.lengths), ordered.items.decode(ordered.flat), strict=True)
+    untimed.write_text("".join(f"{user} {item}\n" for user, item in pairs))
+    assert main(["train", str(untimed), "--model", "markov", "--out", str(plain)]) == 0  # the same, without times
+    refuses(capsys, ["compare", plain, run], f"{run} has another --split than {plain}")
     config = json.loads((other / "config.json").read_text())
     assert config["evaluation"].pop("split") == "leave-one-out"
     (other / "config.json").write_text(json.dumps(config))  # as versions wrote it that knew no other split

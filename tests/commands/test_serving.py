@@ -51,7 +51,7 @@ def test_only_listed_items_are_given(runs, tmp_path, capsys):
         assert {line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]} == {"s4e1", "s3e1"}
         refuses(capsys, [*command, "-k", "3"], "k is 3, but only 2 items are left")
         some.write_text("s4e1\ns9e9\ns3e1\n")
-        refuses(capsys, [*command, "-k", "2"], "unknown item id s9e9")
+        refuses(capsys, [*command, "-k", "2"], f"{some}: unknown item id s9e9")
         some.write_text("s4e1\ns3e1\ns1e1\n")
     some.write_text("\n")
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "some.txt: no ids")
@@ -60,6 +60,7 @@ def test_only_listed_items_are_given(runs, tmp_path, capsys):
 def test_what_similar_refuses(runs, capsys):
     refuses(capsys, ["similar", runs["popularity"], "--item", "s1e1"], "knows nothing of pairs of items")
     refuses(capsys, ["similar", runs["markov"], "--item", "s9e9"], "unknown item id s9e9")
+    refuses(capsys, ["similar", runs["markov"], "--item", ""], "unknown item id '': the 16 known ids")
     refuses(capsys, ["similar", runs["markov"], "--item", "s1e1", "-k", "16"], "k is 16, expected 1 to 15")
     refuses(capsys, ["similar", runs["markov"]], "--item")
 
@@ -70,7 +71,7 @@ def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, c
 
     monkeypatch.setattr(importlib.import_module("tinyattn.commands.recommend"), "SCORES_AT_ONCE", 7 * 17)
     out, some = tmp_path / "new" / "best.csv", tmp_path / "some"
-    some.write_text("9\n3\n")
+    some.write_text("9\n3\n9\n")  # who is listed twice has one list
     users = [str(u) for u in range(1, 61)] if who == "all" else ["9", "3"]
     ask = ["recommend", str(runs["sasrec"]), "-k", "3", "--users", "all" if who == "all" else str(some)]
     assert main([*ask, "--out", str(out), "--names", str(names)]) == 0
@@ -91,13 +92,15 @@ def test_what_many_users_refuse_leaves_no_file(runs, tmp_path, capsys):
     out, some = tmp_path / "best.csv", tmp_path / "some"
     some.write_text("3\n99\n")
     ask = ["recommend", runs["markov"], "--out", out]
-    refuses(capsys, [*ask, "--users", some], "unknown user id 99")
+    refuses(capsys, [*ask, "--users", some], f"{some}: unknown user id 99")
     refuses(capsys, [*ask, "--users", tmp_path / "none"], "none: no such file")
     refuses(capsys, [*ask, "--users", "all", "-k", "14"], "k is 14, but only", "items are left for user")
     refuses(capsys, [*ask, "--users", "all", "-k", "0"], "k is 0")
     refuses(capsys, [*ask, "--items", "s1e1"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", tmp_path], "is a directory")
+    inside = some / "new" / "best.csv"
+    refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", inside], f"{some} is no directory")
     assert not out.exists()
 
 
@@ -130,12 +133,17 @@ def test_explain_prints_three_ways_and_whether_they_agree(runs, names, capsys):
         assert line.split()[-3:] == [f"{effect[place]:.4f}" for effect in found.effects.values()]
     for line, value in zip(out[5:8], found.agreement().values(), strict=True):
         assert line.endswith(f": {value:+.2f}")
-    assert any("Attention is no explanation by itself" in line for line in out)
+    explained = ("left out", "gradient", "attention", "agreement")
+    assert tuple(name for line in out[9:] for name in explained if line.startswith(f"{name}: ")) == explained
 
 
 def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     assert main(["explain", str(runs["markov"]), "--user", "5"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split() == ["left", "out"]
+    out = capsys.readouterr().out.splitlines()
+    assert out[1].split() == ["left", "out"]
+    legend = " ".join(out[out.index("") :])
+    assert "left out: how much" in legend
+    assert not [word for word in ("gradient", "ttention", "agreement") if word in legend]  # what is not shown
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")

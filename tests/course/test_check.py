@@ -95,6 +95,7 @@ def test_long_sentences_are_broken_and_arrays_are_not():
         (np.mean, "the function `mean` is no answer here"),
         (True, "True (bool) is no answer here"),
         ([16, 16], "wrong shape: (2,), expected a number"),
+        ([20], "20 is too large."),
         ([[1, 2], [3]], "rows of different lengths"),
         (np.nan, "is not finite"),
         (np.array([True]), "an array of shape (1,) and dtype bool is no answer here, expected a number"),
@@ -331,6 +332,70 @@ def test_an_answer_returns_all_that_the_chapter_asks_for():
     assert "✗ my_attention: right as far as it goes, but it returns no `p`.\n  expected out, p" in alone
     text = told("my_attention", lambda q, k, v: (None, None))
     assert "out is None, expected an array of numbers" in text
+
+
+def shifted(sequences, maxlen):
+    """The two results as rows of one array, padded to the batch's width."""
+    width = min(maxlen, max(map(len, sequences)) - 1)
+    both = np.zeros((2, len(sequences), width), int)
+    for b, items in enumerate(sequences):
+        items = items[-width - 1 :]
+        both[:, b, : len(items) - 1] = items[:-1], items[1:]
+    return both
+
+
+def test_results_may_be_packed_otherwise():
+    """One array of both results, a list of them, a tuple of one number a person; but not the first result alone."""
+    for pack in (np.array, list):
+        assert check("my_shifted_batch", lambda s, n, pack=pack: pack(shifted(s, n)))
+    assert not check("my_shifted_batch", lambda s, n: shifted(s, n)[0])
+    counted = find("my_mean_ranks").grader.reference()
+    assert check("my_mean_ranks", lambda scores, targets: tuple(counted(scores, targets).tolist()))
+    assert check("my_mean_ranks", lambda scores, targets: (counted(scores, targets),))
+    assert not check("my_mean_ranks", lambda scores, targets: (counted(scores, targets)[:, None],))
+    softmax_backward = find("my_softmax_backward").grader.reference()
+    assert check("my_softmax_backward", lambda dp, p: (softmax_backward(dp, p),))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "got"),
+    [
+        ("my_shifted_batch", lambda s, n: [x[np.newaxis, : len(x) - 1][0] for x in s], "wrong shape."),
+        ("my_shifted_batch", lambda s, n: ([x[-n - 1 : -1] for x in s], [x[-n:] for x in s]), "wrong shape."),
+        ("my_cloze", lambda ids, turn, rho, mask: (ids, [row[: 1 + b] for b, row in enumerate(ids)]), "wrong"),
+        ("no_target_is_read", lambda inputs, targets: "True", "got       holds = 'True'"),
+    ],
+)
+def test_what_is_no_array_of_numbers_is_wrong(name, answer, got):
+    """Rows of different lengths, and strings, are compared with tempting answers without a traceback."""
+    assert got in told(name, answer, hint=2)
+
+
+def test_a_tempting_answer_is_named_only_where_it_gives_the_counterexample():
+    """An answer that is nearly another's is not told what is wrong with the other."""
+    marked = told("my_shifted_batch", lambda s, n: tuple(np.where(x, x, -2) for x in shifted(s, n)), hint=2)
+    assert "Padding belongs on the right" not in marked
+    own_place = told("no_target_is_read", lambda x, t: not (x == t).any(), hint=2)
+    assert "take two zeros, which are padding, for a leak" in own_place
+    asked_once = told("no_target_is_read", lambda x, t: not np.array_equal(x, t), hint=2)
+    assert "Could the item stand at the asked position itself?" not in asked_once
+
+
+def test_large_logits_are_part_of_the_task():
+    def overflows(dloss, h, good, bad):
+        up, down = np.exp((h * good).sum(-1)), np.exp((h * bad).sum(-1))
+        up, down = ((dloss * slope)[..., None] for slope in (up / (1 + up) - 1, down / (1 + down)))
+        return up * good + down * bad, up * h, down * h
+
+    text = told("my_pair_loss_backward", overflows, hint=1)
+    assert "right in ordinary cases, wrong in an extreme one." in text
+    assert "what is inf / inf?" in text
+
+
+def test_a_property_that_compares_with_other_peoples_rows_is_refused(monkeypatch):
+    monkeypatch.setattr("tinyattn.course.graders.function.EXAMPLES", 15)
+    text = told("no_target_is_read", lambda x, t: not np.isin(t[t != 0], x).any(), hint=1)
+    assert "May another person have had the same item?" in text
 
 
 def test_what_an_answer_must_take():

@@ -47,6 +47,9 @@ def test_names_are_cut_where_there_is_little_room_and_ids_never(tmp_path):
         (b"7\tSeven\n8\n", "line 2 is '8': expected an id and a name"),
         (b"7,A\n7,B\n", "line 2: item 7 is 'B', and was 'A' before"),
         (b"7\t\0\n", "not text"),
+        (b"7,A\r8,B\r", "line 1 is no line of CSV: new-line character"),
+        (b"7," + b"x" * 200_000, "line 1 is no line of CSV: field larger than"),
+        (b"7\tA\n" + b"x" * 200, r"line 2 is 'x{57}\.\.\.'"),
         (gzip.compress(b"7\tSeven\n" * 99, mtime=0)[:30], "not a whole gzip file"),
     ],
 )

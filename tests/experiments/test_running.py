@@ -1,7 +1,15 @@
 """Experiments: every run leaves a file, what has finished is not repeated, and pages are made of files alone."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +18,8 @@ from tinyattn.cli import main
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
 from tinyattn.experiments.tables import page, table
-from tinyattn.files import FileError
+from tinyattn.files import FileError, alone_in
+from tinyattn.training import WorkerKilledError
 
 COLUMNS = [("full", "ndcg@10"), ("uni100", "hr@10")]
 TRAINED = {"epochs": 2, "dim": 4, "maxlen": 5, "blocks": 1}
@@ -46,9 +55,12 @@ def run_here(monkeypatch):
             pass
 
         def submit(self, f, *given):
-            future = running_module.Future()
+            future = Future()
             future.set_result(f(*given))
             return future
+
+        def shutdown(self, **how):
+            pass
 
     monkeypatch.setattr(running_module, "ProcessPoolExecutor", Here)
 
@@ -111,6 +123,102 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp
     assert mine["metrics"] == theirs["metrics"]
 
 
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"metrics": {"full": {}}}, "popularity-seed0.json is damaged, or was made under other protocols"),
+        ({"metrics": []}, "is damaged"),
+        ({"seconds": float("nan")}, "is damaged"),
+        ({"epochs": "x"}, "is damaged"),
+        ({"machine": None}, "is damaged"),
+        ({"data": {"fingerprint": "another"}}, "sasrec-seed0.json was made on other data than .*popularity-seed0.json"),
+        ("{", "is not readable JSON"),
+    ],
+)
+def test_damaged_results_and_those_of_other_data_are_refused_before_anything_runs(finished, change, says, tmp_path):
+    for path in finished[0].iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    path = tmp_path / "popularity-seed0.json"
+    found = change if isinstance(change, str) else json.dumps(json.loads(path.read_text()) | change)
+    path.write_text(found)
+    (tmp_path / "sasrec-seed1.json").unlink()
+    with pytest.raises(FileError, match=says):
+        carry_out(SMALL, None, tmp_path)
+    assert path.read_text() == found
+
+
+def test_a_run_on_data_that_changed_since_the_others_is_refused(finished, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    (tmp_path / "popularity-seed0.json").write_bytes((finished[0] / "popularity-seed0.json").read_bytes())
+    other = replace(SMALL, datasets=SMALL.datasets | {"series": Dataset("series", world=replace(TINY, seed=5))})
+    with pytest.raises(FileError, match=r"series is no longer what the finished runs in .* were made on"):
+        carry_out(other, None, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["popularity-seed0.json"]
+
+
+def test_a_folder_takes_one_process_at_a_time_and_has_to_be_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(running_module, "ProcessPoolExecutor", None)
+    with alone_in(tmp_path), pytest.raises(FileError, match=f"another process is at work in {tmp_path}"):
+        carry_out(SMALL, None, tmp_path)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileError, match=f"cannot write to {tmp_path / 'file'}: "):
+        carry_out(SMALL, None, tmp_path / "file")
+
+
+def test_a_killed_run_is_named(tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    pool = running_module.ProcessPoolExecutor
+    monkeypatch.setattr(pool, "submit", lambda self, *given: Future(), raising=False)
+    monkeypatch.setattr(Future, "result", lambda self: (_ for _ in ()).throw(BrokenProcessPool()))
+    monkeypatch.setattr(running_module, "wait", lambda futures, **how: type("", (), {"done": list(futures)[:1]}))
+    with pytest.raises(WorkerKilledError, match="popularity, seed 0: the run was killed"):
+        carry_out(SMALL, None, tmp_path)
+
+
+def test_no_more_runs_are_begun_than_go_on_side_by_side(monkeypatch):
+    begun = []
+
+    class Pool:
+        def submit(self, f, *given):
+            begun.append(given)
+            return Future()
+
+    monkeypatch.setattr(running_module, "wait", lambda futures, **how: type("", (), {"done": list(futures)[:1]}))
+    names = []
+    for name, _ in running_module._side_by_side(Pool(), 2, [(str(i), (i,)) for i in range(5)]):
+        names.append(name)
+        assert len(begun) == min(5, len(names) + 1)
+    assert names == ["0", "1", "2", "3", "4"]
+
+
+LONG = """
+from tests.experiments.test_running import SMALL, TRAINED, Path
+from dataclasses import replace
+from tinyattn.experiments import carry_out
+row = replace(SMALL.rows["sasrec"], options=TRAINED | {"epochs": 100000, "patience": 0})
+carry_out(replace(SMALL, rows={"sasrec": row}), None, Path("OUT"))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_nothing_goes_on_after_the_command_was_stopped(sent, tmp_path):
+    script = LONG.replace("OUT", str(tmp_path / "out"))
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script], stderr=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": os.getcwd()}
+    )
+    ends = time.monotonic() + 60
+    while len(checkpoints := list(tmp_path.glob("out/*.work/checkpoint.npz"))) < 2 and time.monotonic() < ends:
+        time.sleep(0.1)
+    parent.send_signal(sent)
+    assert parent.wait(30) != 0
+    time.sleep(2)
+    before = [path.stat().st_mtime_ns for path in checkpoints]
+    time.sleep(3)
+    assert len(before) == 2
+    assert before == [path.stat().st_mtime_ns for path in checkpoints]
+
+
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_makes_its_page_before_any_run_and_knows_its_models(name, monkeypatch):
     monkeypatch.setattr(planted, "optimum", lambda world: 0.5)  # which takes a while
@@ -120,7 +228,7 @@ def test_every_experiment_makes_its_page_before_any_run_and_knows_its_models(nam
         for key, row in each.rows.items():
             running_module.make_model(row, 0)
             assert "/" not in key
-        assert each.title in each.page(each, results_of(each, running_module.Path("nowhere")))
+        assert each.title in each.page(each, results_of(each, Path("nowhere")))
 
 
 def test_rows_on_data_that_an_experiment_lacks_are_refused():
@@ -132,7 +240,8 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
     ("arguments", "says"),
     [
         (["plante"], "experiment is 'plante', expected one of .*; did you mean planted"),
-        (["planted", "--jobs", "0"], "--jobs is 0, expected at least 1"),
+        (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
+        (["planted", "--seeds", "1000000000"], "--seeds is 1000000000, expected 1 to 1000"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
     ],
 )

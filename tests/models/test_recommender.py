@@ -6,8 +6,20 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.models.worlds import TINY
-from tinyattn.models import MF, MODELS, GRU4Rec, ItemCosine, Markov, Popularity, SASRec
+from tests.models.worlds import TINY, drifting_ratings
+from tinyattn.files import FileError, read_arrays, write_arrays
+from tinyattn.models import (
+    MF,
+    MODELS,
+    GRU4Rec,
+    ItemCosine,
+    Markov,
+    NeuralRecommender,
+    Popularity,
+    Recommender,
+    SASRec,
+    TimeSVDpp,
+)
 from tinyattn.options import options_of
 
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -21,6 +33,7 @@ def test_only_some_items_may_be_given():
     assert model.recommend(["a"], 1, only=["e", "c"], exclude=["c"])[0].tolist() == ["e"]
     for call, message in (
         (lambda: model.recommend(["a"], 2, only=["e", "zz"]), "unknown item id zz"),
+        (lambda: model.recommend(["a "], 1), "unknown item id 'a ': the 5 known ids are a, b"),
         (lambda: model.recommend(["a"], 2, only=["e", "a"]), "only 1 items are left"),
         (lambda: model.recommend(["a"], 1, only=[]), "only 0 items are left"),
         (lambda: model.similar("a", 2, only=["e", "a"]), "knows nothing of pairs"),
@@ -60,6 +73,24 @@ def test_models_that_count_have_a_relation_between_items_of_their_own():
     ids, scores = ItemCosine().fit(SEQUENCES).similar("a", 2)
     assert sorted(ids.tolist()) == ["b", "c"]
     np.testing.assert_allclose(scores, [2 / 3, 2 / 3], rtol=1e-6)  # two of three users each have both
+
+
+@pytest.mark.parametrize("name", [name for name, cls in MODELS.items() if not issubclass(cls, NeuralRecommender)])
+def test_every_array_of_a_file_is_checked(name, tmp_path):
+    """Networks' parameters are checked in one place; models that count have arrays of their own."""
+    path, rated = tmp_path / "model.npz", name == "timesvdpp"
+    model = TimeSVDpp(epochs=1, workers=1) if rated else MODELS[name]()
+    model.fit(drifting_ratings(users=9) if rated else SEQUENCES).save(path)
+    meta, arrays = read_arrays(path, "model")
+    for array in arrays.keys() - {"vocabulary.items", "vocabulary.users"}:
+        found = arrays[array]
+        damaged = [found[:-1], found[None], found.astype(np.complex64)]
+        if array.startswith(("items", "neighbours", "begin", "rated.offsets", "rated.seen")):
+            damaged.append(found - 1000)                              # they say where something stands
+        for other in damaged:
+            write_arrays(path, "model", meta, arrays | {array: other})
+            with pytest.raises(FileError, match=f"not a whole {name} model"):
+                Recommender.load(path)
 
 
 def clone(estimator):

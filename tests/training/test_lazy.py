@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from tinyattn.training import Moments, adam
+from tinyattn.training import SCHEDULES, Moments, adam, adamw
 from tinyattn.training.lazy import LazyAdam
+from tinyattn.training.schedules import rate_at, rate_factors
 
 pytestmark = pytest.mark.host  # a device sweeps its one vector
 
@@ -56,6 +57,30 @@ def test_in_float32_it_is_as_close_to_the_truth_as_dense_adam(size, spread):
     """Also where the root of v is at eps or below, where a series in eps / root v has been seen to diverge."""
     table, exact, dense, _ = both(size, np.float32, spread=spread)
     assert np.max(np.abs(table - exact)) <= 1.25 * np.max(np.abs(dense - exact))
+
+
+@pytest.mark.parametrize("decay", [0.0, 5.0])
+@pytest.mark.parametrize(
+    ("schedule", "warmup", "known"), [("constant", 0, 1), ("constant", 50, 100), *((s, 50, 400) for s in SCHEDULES)]
+)
+def test_decay_and_schedule_are_made_up_for(schedule, warmup, known, decay, rng):
+    """Against dense AdamW in float64; the last factor of a schedule holds for steps beyond those that are known."""
+    rows, lr, factors = 100, 1e-2, rate_factors(schedule, warmup, known)
+    mine = rng.standard_normal((rows, 4))
+    start, exact, moments = mine.copy(), mine.copy(), zeros(mine)
+    lazy = LazyAdam(mine, zeros(mine), lr=lr, weight_decay=decay, factors=factors)
+    for step in range(1, 401):
+        ids = np.flatnonzero(rng.random(rows - 1) < 0.02)  # never the last row
+        whole = np.zeros_like(exact)
+        whole[ids] = rng.standard_normal((len(ids), 4))
+        lazy.catch_up(ids, step - 1)
+        lazy.update(ids, whole[ids], step)
+        adamw(exact, whole, moments, step, lr=rate_at(lr, factors, step), weight_decay=decay)
+    lazy.catch_up(np.arange(rows), 400)
+    moved = np.abs(exact - start).mean()
+    np.testing.assert_allclose(mine, exact, rtol=0, atol=1e-6 * moved)
+    np.testing.assert_allclose(mine[-1], exact[-1], rtol=1e-10)  # nothing but decay
+    assert decay == 0 or np.all(np.abs(mine[-1]) < np.abs(start[-1]))
 
 
 def test_a_row_left_alone_for_thousands_of_steps(rng):

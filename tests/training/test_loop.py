@@ -192,11 +192,11 @@ def test_two_steps_of_one_batch_draw_different_masks(device):
     """The step is a part of the masks' key; asked again, a step draws its own ones."""
     network = SASRecNetwork(n_items=DATA.n_items, maxlen=6, dim=8, dropout=0.5)
     batch = sampler().batch(0)
-    learner = Learner(getattr(network, "itself", network), Settings(device=device), batch)
+    learner = Learner(getattr(network, "itself", network), Settings(device=device), [batch], steps=1)
     seen = learner.xp.zeros((3, 2))
     with learner.pool(1) as pool:
         for i, step in enumerate((4, 4, 5)):
-            learner.differentiate(batch, step, seen[i], pool)
+            learner.differentiate([batch], step, seen[i], pool)
     first, again, other = backend.to_numpy(seen)
     np.testing.assert_allclose(again, first, rtol=1e-6)
     assert np.all(np.abs(other - first) > 1e-3 * first)

@@ -17,13 +17,14 @@ import numpy as np
 from .. import layers, ops
 from ..backend import Array
 from ..evaluation import ranking
-from ..training import adam
+from ..training import adam, adamw
 
 __all__ = [
     "CachedAttention",
     "PaddedBlock",
     "SASRecTokens",
     "adam",
+    "adamw",
     "biased_multi_head_attention",
     "biased_multi_head_attention_backward",
     "block",

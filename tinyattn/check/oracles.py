@@ -171,6 +171,16 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
     return loss / total if total else 0.0
 
 
+def smoothed_cross_entropy(
+    logits: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.1
+) -> float:
+    """The cross-entropies of all classes, each by the probability that it is given."""
+    V = logits.shape[-1]
+    return sum(
+        (smoothing / V) * cross_entropy(logits, np.full(targets.shape, j), weights) for j in range(V)
+    ) + (1 - smoothing) * cross_entropy(logits, targets, weights)
+
+
 def bpr_max(positive: Array, negatives: Array, weights: Array | None = None, regularisation: float = 1.0) -> float:
     """log σ alone is computed around 0; -log Σ sσ is then a sum of exponentials."""
     total = loss = 0.0
@@ -293,6 +303,16 @@ def adam(
         m_hat, v_hat = m_i / (1 - beta1**step), v_i / (1 - beta2**step)
         results[:, i] = vector[i] - lr * m_hat / (math.sqrt(v_hat) + eps), m_i, v_i
     return tuple(results)
+
+
+def adamw(
+    vector: Array, gradient: Array, m: Array, v: Array, step: int, lr: float = 1e-3, beta1: float = 0.9,
+    beta2: float = 0.98, eps: float = 1e-8, weight_decay: float | Array = 0.01,
+) -> tuple[Array, ...]:  # fmt: skip
+    """-> new vector, m, v, entry by entry."""
+    new, m_new, v_new = adam(vector, gradient, m, v, step, lr, beta1, beta2, eps)
+    decay = np.broadcast_to(weight_decay, vector.shape)
+    return np.array([new[i] - lr * decay[i] * vector[i] for i in range(len(vector))]), m_new, v_new
 
 
 def window_attention(

@@ -49,7 +49,8 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
     group.add_argument("--format", choices=FORMATS, metavar="NAME", help="its format, where the first lines mislead")
-    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header"
+    text = "any other table: user;item;-;time as a line of it, or user=NAME,item=NAME,time=NAME in its header; "
+    text += "rating, where a model learns from them"
     group.add_argument("--columns", metavar="SPEC", help=text)
     text = "only users and items with at least K interactions among themselves"
     group.add_argument("--k-core", type=int, metavar="K", help=text)
@@ -88,15 +89,22 @@ def add_candidates(command: Any, k: int = 10) -> None:
     command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
 
 
+# What an evaluation of ranked items is given where nothing is said. The parser sets none of these, so that what was
+# said of a model that does not rank can be refused.
+RANKING: dict[str, Any] = {
+    "at": (10,), "protocols": ["full"], "negatives": None, "baselines": ["popularity", "markov"],
+}  # fmt: skip
+
+
 def add_protocols(command: Any) -> Any:
     """-> the group of flags, for what else belongs to an evaluation."""
     group = command.add_argument_group("evaluation")
     text = "cut-offs of HR and NDCG (default: 10)"
-    group.add_argument("--at", type=_cutoffs, default=(10,), metavar="K,K", help=text)
+    group.add_argument("--at", type=_cutoffs, default=argparse.SUPPRESS, metavar="K,K", help=text)
     text = f"of {', '.join(PROTOCOLS)} (default: full)"
-    group.add_argument("--protocols", type=_names(PROTOCOLS), default=["full"], metavar="P,P", help=text)
+    group.add_argument("--protocols", type=_names(PROTOCOLS), default=argparse.SUPPRESS, metavar="P,P", help=text)
     text = "a folder to read the candidates of sampled protocols from, or to write them to where it has none"
-    group.add_argument("--negatives", metavar="DIR", help=text)
+    group.add_argument("--negatives", default=argparse.SUPPRESS, metavar="DIR", help=text)
     return group
 
 
@@ -104,8 +112,9 @@ def add_evaluation(command: Any) -> Any:
     """-> the group of flags, as `add_protocols`."""
     group = add_protocols(command)
     text = f"rows beside the model, of {', '.join(BASELINES)} (default: popularity,markov)"
-    default = ["popularity", "markov"]
-    group.add_argument("--baselines", type=_names(BASELINES), default=default, metavar="B,B", help=text)
+    group.add_argument(
+        "--baselines", type=_names(BASELINES), default=argparse.SUPPRESS, metavar="B,B", help=text
+    )
     return group
 
 
@@ -114,8 +123,8 @@ def _cutoffs(text: str) -> tuple[int, ...]:
         ks = tuple(int(k) for k in text.split(","))
     except ValueError:
         ks = ()
-    if not ks or min(ks) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10")
+    if not ks or min(ks) < 1 or len(set(ks)) < len(ks):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10, each once")
     return ks
 
 
@@ -126,7 +135,7 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = next((name for name in names if name not in known), None)
         if unknown is not None or not names or len(set(names)) < len(names):
-            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}")
+            raise argparse.ArgumentTypeError(f"{text!r} is no list of {', '.join(known)}, each once")
         return names
 
     return convert

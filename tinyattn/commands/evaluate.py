@@ -16,7 +16,7 @@ from ..evaluation import hit_rate, ndcg, target_ranks
 from ..files import write_atomically
 from .arguments import add_data, add_evaluation, add_run
 from .measures import MEASURES
-from .runs import in_the_models_ids, open_run, refuse_directory, said
+from .runs import in_the_models_ids, open_run, refuse_unwritable, said, split_of
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -35,12 +35,13 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
-        refuse_directory(options.per_user, "--per-user")
+        refuse_unwritable(options.per_user, "--per-user")
     model, source, data, truth = open_run(options)
     measure = MEASURES[model.table]
+    measure.settle(options, model.name)
     if options.per_user and measure.ratings:
         raise ValueError(f"--per-user writes ranks, and model {model.name} predicts ratings")
-    split = measure.split(in_the_models_ids(data, model), options)
+    split = split_of(options.run_folder, model, in_the_models_ids(data, model))
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
     prepared = measure.prepare(split, options)
     measure.print(measure.rows(model, split, options, source, truth, prepared), model, truth is not None)

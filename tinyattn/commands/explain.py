@@ -7,16 +7,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..models import explain
+from ..models.explanation import ATTENTION, GRADIENT, LEFT_OUT
 from .arguments import add_data, add_history, add_names, add_run
 from .runs import history_of, names_of
 
-NOTES = """\
+NOTES = {
+    LEFT_OUT: """\
 left out: how much the item's score falls when this item is taken out of the history and everything is computed again.
-This is what effect means here. gradient: the derivative of the score by the item's embedding, times the embedding: an
-estimate of the effect, by the network's own backward pass. attention: how much the last position looks at the item,
-the mean over blocks and heads. Attention is no explanation by itself: weights may be high where nothing depends on
-them (Jain & Wallace 2019). agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.
-"""
+This is what effect means here.
+""",
+    GRADIENT: """\
+gradient: the derivative of the score by the item's embedding, times the embedding: an estimate of the effect, by the
+network's own backward pass.
+""",
+    ATTENTION: """\
+attention: how much the last position looks at the item, the mean over blocks and heads. Attention is no explanation by
+itself: weights may be high where nothing depends on them (Jain & Wallace 2019).
+""",
+}
+AGREEMENT = "agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.\n"
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -25,7 +34,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         help="which earlier items made a recommendation",
         description="Say which items of a history made the best recommendation, or the item --for: by leaving each of "
         "them out, by gradient, and by attention, where the model has these.",
-        epilog=NOTES,
+        epilog="".join(NOTES.values()) + AGREEMENT,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_run(command)
@@ -46,7 +55,9 @@ def run(options: argparse.Namespace) -> None:
     for place, item in enumerate(found.history.tolist()):
         numbers = "".join(f"{row[place]:12.4f}" for row in found.effects.values())
         print(f"{place + 1:4}  {names.label(item):{width}}{numbers}")
-    for (one, other), agreement in found.agreement().items():
+    agreements = found.agreement()
+    for (one, other), agreement in agreements.items():
         said = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {said}")
-    print(f"\n{NOTES}", end="")
+    shown = "".join(NOTES[name] for name in found.effects) + (AGREEMENT if agreements else "")
+    print(f"\n{shown}", end="")

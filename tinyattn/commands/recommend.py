@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from ..data import Interactions, read_ids
+from ..data import Interactions
 from ..files import write_atomically
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
-from .runs import history_of, in_the_models_ids, names_of, only_of, open_run, refuse_directory
+from .runs import history_of, in_the_models_ids, known_ids, names_of, only_of, open_run, refuse_unwritable
 from .tables import print_history, print_items
 
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
@@ -46,19 +46,19 @@ def run(options: argparse.Namespace) -> None:
         return
     history, user, model = history_of(options)
     names = names_of(options, model)
-    ids, scores = model.recommend([history], options.k, only=only_of(options), users=user)
+    ids, scores = model.recommend([history], options.k, only=only_of(options, model), users=user)
     print_history(history, names)
     print_items(ids[0], scores[0], names)
 
 
 def _write_many(options: argparse.Namespace) -> None:
     """The file, whole or not at all; what would be refused of any user is refused before the first is worked on."""
-    refuse_directory(options.out)
+    refuse_unwritable(options.out)
     model, _, data, _ = open_run(options)
     data = in_the_models_ids(data, model)
-    names, only = names_of(options, model), only_of(options)
+    names, only = names_of(options, model), only_of(options, model)
     everyone = options.users == "all"
-    rows = np.arange(data.n_users) if everyone else data.users.numbers(read_ids(options.users)) - 1
+    rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users)) - 1
     _refuse_too_few(model, data, rows, options.k, only)
     known = model.users.numbers_or_zero(data.users.ids[rows]) > 0
     text = io.StringIO()

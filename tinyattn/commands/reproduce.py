@@ -11,6 +11,7 @@ from ..experiments import EXPERIMENTS, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
 
+MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
@@ -40,8 +41,8 @@ def run(options: argparse.Namespace) -> None:
     if options.name not in EXPERIMENTS:
         raise ValueError(f"experiment is {options.name!r}, expected {one_of(EXPERIMENTS, options.name)}")
     for name in ("jobs", "seeds"):
-        if getattr(options, name) is not None and getattr(options, name) < 1:
-            raise ValueError(f"--{name} is {getattr(options, name)}, expected at least 1")
+        if getattr(options, name) is not None and not 1 <= getattr(options, name) <= MOST:
+            raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
     if options.data is not None and not options.data.is_dir():
         raise ValueError(f"--data is {options.data}, expected a folder")
     experiment = EXPERIMENTS[options.name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,8 +12,21 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames, RatingSplit, Source, Split, Truth, read_ids, read_names
+from ..data import (
+    DataError,
+    Interactions,
+    ItemNames,
+    RatingSplit,
+    Source,
+    Split,
+    Truth,
+    Vocabulary,
+    read_ids,
+    read_names,
+)
+from ..files import FileError
 from ..models import Recommender, RunFolder
+from .measures import MEASURES
 
 
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
@@ -26,25 +40,39 @@ def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Tr
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options, config.get("data", {}).get("reading", {}).get("ratings", False))
+        source = source_of(options, MEASURES[model.table].ratings)
         return model, source, *source.load()
     return model, *_its_own_data(options.run_folder, config)
 
 
-def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Split]:
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Any]:
     """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
 
-    Raises FileError or ValueError where one is no finished run, or has other data or another split than the first.
+    Raises FileError or ValueError where one is no finished run, is of another kind than the first, or has other data or
+    another split.
     """
     opened = [RunFolder(folder).open(device=device) for folder in folders]
+    first = opened[0][0]
+    for folder, (model, _) in zip(folders, opened, strict=True):
+        if model.table != first.table:
+            kinds = " and ".join(f"model {m.name} {MEASURES[m.table].does}" for m in (first, model))
+            raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = _its_own_data(folders[0], opened[0][1])
-    split = RunFolder(folders[0]).split(data)
+    by = RunFolder(folders[0]).evaluation()["split"]
     for folder, (_, config) in zip(folders, opened, strict=True):
         if config["data"].get("fingerprint") != data.fingerprint():
             raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
-        if RunFolder(folder).split(data).train.fingerprint() != split.train.fingerprint():
+        if RunFolder(folder).evaluation()["split"] != by:
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
-    return [model for model, _ in opened], source, data, split
+    return [model for model, _ in opened], source, data, split_of(folders[0], first, data)
+
+
+def split_of(folder: str, model: Recommender, data: Interactions) -> Any:
+    """Some data split as this model's run was. Raises FileError for a run whose split is unknown."""
+    name, splits = RunFolder(folder).evaluation()["split"], MEASURES[model.table].splits
+    if name not in splits:
+        raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(splits)}")
+    return splits[name](data)
 
 
 def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:
@@ -106,15 +134,29 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
     return names
 
 
-def refuse_directory(out: str, flag: str = "--out") -> None:
-    """Raise ValueError where a directory stands where a file is to be written."""
+def refuse_unwritable(out: str, flag: str = "--out") -> None:
+    """Raise ValueError where a file cannot be written: a directory, or in what is none or may not be written to."""
     if Path(out).is_dir():
         raise ValueError(f"{flag} {out} is a directory, expected a file to write to")
+    folder = next(parent for parent in Path(out).absolute().parents if parent.exists())
+    if not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
 
 
-def only_of(options: argparse.Namespace) -> list[str] | None:
-    """The ids that --only lists, or None where it is not given."""
-    return None if options.only is None else read_ids(options.only)
+def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None:
+    """The ids that --only lists, or None where it is not given. Raises DataError for one the model does not know."""
+    return None if options.only is None else known_ids(options.only, model.items)
+
+
+def known_ids(path: str, known: Vocabulary | None) -> list[str]:
+    """The ids that a file lists. Raises DataError naming the file and the first that is not known."""
+    assert known is not None
+    ids = read_ids(path)
+    try:
+        known.numbers(ids)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}") from None
+    return ids
 
 
 def sizes(data: Interactions) -> dict[str, int]:

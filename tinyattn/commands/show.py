@@ -9,7 +9,7 @@ from typing import Any
 
 from ..models import RunFolder
 from .arguments import add_data, add_history, add_names, add_run
-from .runs import history_of, names_of, refuse_directory
+from .runs import history_of, names_of, refuse_unwritable
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -38,6 +38,6 @@ def run(options: argparse.Namespace) -> None:
     labels = [names.short(item) for item in ids]
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
     if options.out:
-        refuse_directory(options.out)
+        refuse_unwritable(options.out)
     name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
     print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))

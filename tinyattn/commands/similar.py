@@ -29,6 +29,6 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     model, _ = RunFolder(options.run_folder).open(device=options.device)
     names = names_of(options, model)
-    ids, scores = model.similar(options.item, options.k, only=only_of(options))
+    ids, scores = model.similar(options.item, options.k, only=only_of(options, model))
     print(f"near {names.label(options.item)}:")
     print_items(ids, scores, names)

@@ -17,6 +17,7 @@ SAID = {
     "uni100": "among 100 items drawn uniformly from those not in training",
     "pop100": "among 100 unseen items drawn by popularity",
 }
+RATED = "ratings of the test part, predicted; lower is better"
 
 
 def metric_rows(

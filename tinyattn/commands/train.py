@@ -78,11 +78,12 @@ def run(options: argparse.Namespace) -> None:
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model: Any = cls(**preset_options(options.preset, options.model) | given)
     measure = MEASURES[cls.table]
+    measure.settle(options, options.model)
     source = source_of(options, measure.ratings)
     data, truth = source.load()
     if data.n_users < 2:
         raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = measure.split(data, options)
+    split = measure.splits[options.split](data)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,

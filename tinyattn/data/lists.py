@@ -68,16 +68,26 @@ def read_names(path: str | Path) -> ItemNames:
 
 def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
     """The first two fields of a line. Raises DataError where there are fewer."""
-    fields = next(csv.reader([line], delimiter=separator)) if separator in ";," else line.split(separator)
+    try:
+        fields = next(csv.reader([line], delimiter=separator)) if separator in ";," else line.split(separator)
+    except csv.Error as error:
+        raise DataError(f"line {number} is no line of CSV: {error}") from None
     if len(fields) < 2:
-        raise DataError(f"line {number} is {line!r}: expected an id and a name, separated by {separator!r}")
+        raise DataError(f"line {number} is {_cut(line)!r}: expected an id and a name, separated by {separator!r}")
     return fields[0].strip(), fields[1].strip()
 
 
+def _cut(line: str) -> str:
+    return line if len(line) <= 60 else line[:57] + "..."
+
+
 def read_ids(path: str | Path) -> list[str]:
-    """The ids in a file, one a line, without blank lines. Raises DataError for a missing file, and one without ids."""
+    """The ids in a file, one a line, in its order; one that is listed again counts once, and blank lines are skipped.
+
+    Raises DataError for a missing file, and one without ids.
+    """
     try:
-        ids = [line.strip() for line in _lines(path) if line.strip()]
+        ids = list(dict.fromkeys(line.strip() for line in _lines(path) if line.strip()))
         if not ids:
             raise DataError("no ids, expected one a line")
     except DataError as error:

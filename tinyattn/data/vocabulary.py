@@ -27,9 +27,9 @@ class Vocabulary:
         wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
         if wanted is None or wanted.dtype.kind != "i":                 # other types, and whole numbers beyond 64 bits
             wanted = np.array([self._convert(i) for i in ids])
-        place = np.searchsorted(self.ids, wanted)
+        place = self.ids.searchsorted(wanted)
         known = self.ids[np.minimum(place, len(self.ids) - 1)] == wanted
-        if not np.all(known):
+        if not known.all():
             raise ValueError(self._unknown(ids[int(np.argmin(known))]))
         return place + 1
 
@@ -58,5 +58,11 @@ class Vocabulary:
         return number
 
     def _unknown(self, value: Any) -> str:
-        some = ", ".join(map(str, self.ids[:3])) + (", ..." if len(self.ids) > 3 else "")
-        return f"unknown {self.what} id {value!s}: the {len(self.ids):,} known ids are {some}"
+        some = ", ".join(map(_shown, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
+        return f"unknown {self.what} id {_shown(value)}: the {len(self.ids):,} known ids are {some}"
+
+
+def _shown(value: Any) -> str:
+    """In quotes where a reader could not see what it is: with blanks at its ends, unprintable, empty."""
+    text = str(value)
+    return text if text and text == text.strip() and text.isprintable() else repr(text)

@@ -1,7 +1,7 @@
 """Ranking metrics and protocols; the errors of predicted ratings."""
 
 from .beyond import best_items, coverage, novelty, overlap, popularity_lift, popularity_of
-from .bootstrap import Difference, paired_difference
+from .bootstrap import Difference, paired_difference, paired_error_difference
 from .lazy import LazyScores, SharedScores, WholeRows
 from .protocol import (
     PROTOCOLS,
@@ -39,6 +39,7 @@ __all__ = [
     "novelty",
     "overlap",
     "paired_difference",
+    "paired_error_difference",
     "popularity_lift",
     "popularity_of",
     "ranks",

@@ -46,8 +46,8 @@ def top(scores: np.ndarray, k: int) -> np.ndarray:
     """
     found = np.empty((len(scores), k), dtype=np.int64)
     for row, out in zip(scores, found, strict=True):
-        high = np.flatnonzero(row >= np.partition(row, len(row) - k)[len(row) - k])
-        out[:] = high[np.argsort(-row[high], kind="stable")[:k]]
+        (high,) = (row >= np.partition(row, len(row) - k)[len(row) - k]).nonzero()
+        out[:] = high[(-row[high]).argsort(kind="stable")[:k]]
     return found
 
 

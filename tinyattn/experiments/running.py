@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import math
 import multiprocessing
+import os
 import shutil
 import signal
+import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from functools import cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,23 +24,37 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ..data import Split, Truth, leave_one_out
-from ..evaluation import candidates_for, evaluate
-from ..files import FileError, read_json, write_json
+from ..data import SPLITS, Split, Truth
+from ..evaluation import best_items, candidates_for, coverage, evaluate, novelty, popularity_lift, popularity_of
+from ..files import FileError, alone_in, read_json, write_json
 from ..machine import describe
 from ..models import MODELS, NeuralRecommender, Recommender
+from ..training import WorkerKilledError
 from .experiment import Dataset, Experiment, Results, Row
 
 KS = (5, 10)
+K = 10                   # length of the lists that are looked at beyond accuracy
+COMPARED = 200           # users whose lists are written down, so that models can be compared
+MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
+METRICS = (*(f"{name}@{k}" for k in KS for name in ("hr", "ndcg")), "mrr")
 
 
 def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> Results:
-    """What the finished runs found, in the order of the rows. Raises FileError for a file of another grid."""
+    """What the finished runs found, in the order of the rows.
+
+    Raises FileError for a file of another grid, a damaged one, and where two runs were made on different data.
+    """
     found: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
+    first: dict[str, tuple[str, Path]] = {}                 # of each dataset: its fingerprint, and in which file
     for key, seed in experiment.runs(seeds):
-        path = file_of(out, key, seed)
-        if path.exists():
-            found[key].append(_expected(path, experiment.rows[key], seed))
+        path, data = file_of(out, key, seed), experiment.rows[key].data
+        if not path.exists():
+            continue
+        run = _expected(path, experiment, key, seed)
+        fingerprint, other = first.setdefault(data, (run["data"]["fingerprint"], path))
+        if run["data"]["fingerprint"] != fingerprint:
+            raise FileError(f"{path} was made on other data than {other}: remove one of them, or give another --out")
+        found[key].append(run)
     return found
 
 
@@ -50,51 +71,120 @@ def carry_out(
     jobs: int = 2,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Every run that has no file yet. Raises FileError for a file of another grid, before anything is run.
+    """Every run that has no file yet.
 
-    Rows whose data is not in `folder` are left out, and named. Each run has a process of its own and one thread. One
-    that is interrupted goes on from its checkpoint, which stands beside the files until the run has finished.
+    Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread. One that is
+    interrupted goes on from its checkpoint, which stands beside the files until the run has finished.
+    Raises FileError before anything is run for files that `results_of` refuses, and where `out` cannot be written to
+    or another process is at work in it; WorkerKilledError where a run is killed, and what a run raises.
     """
-    results_of(experiment, out, seeds)                       # which refuses files that are not this experiment's
+    results = results_of(experiment, out, seeds)
     here = {key: data for key, data in experiment.datasets.items() if data.world or data.path(folder)}
     for key in experiment.datasets.keys() - here.keys():
         say(f"left out: {experiment.datasets[key].title}, as there is no {experiment.datasets[key].file} in {folder}")
     runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
-    jobs = 1 if experiment.alone else jobs
+    jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))
     minutes = sum(experiment.rows[key].minutes for key, _ in to_do) / jobs
     done = len(runs) - len(to_do)
     say(f"{experiment.name}: {len(runs)} runs, {done} of them done; the others take about {_said(minutes)}")
     if not to_do:
         return
-    out.mkdir(parents=True, exist_ok=True)
-    context = multiprocessing.get_context("spawn")
-    with tqdm(total=len(to_do), unit="run") as bar, ProcessPoolExecutor(jobs, context, _prepare) as pool:
-        waiting: dict[Future[None], str] = {}
-        for key, seed in to_do:
-            row = experiment.rows[key]
-            given = (row, here[row.data], folder, seed, experiment.protocols, file_of(out, key, seed))
-            waiting[pool.submit(_run, *given)] = key
+    _refuse_unwritable(out)
+    known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, found in results.items() for run in found}
+    tasks = []
+    for key, seed in to_do:
+        row = experiment.rows[key]
+        given = row, here[row.data], folder, seed, experiment.protocols, known.get(row.data), file_of(out, key, seed)
+        tasks.append((f"{key}, seed {seed}", given))
+    with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs) as pool:
+        for name, future in _side_by_side(pool, jobs, tasks):
+            bar.set_postfix_str(name)
+            try:
+                future.result()                              # raises what the run raised
+            except BrokenProcessPool:
+                raise WorkerKilledError(f"{name}: the run was killed, perhaps for want of memory") from None
+            except Exception:
+                say(f"{name}: failed")
+                raise
+            bar.update()
+
+
+def _refuse_unwritable(out: Path) -> None:
+    """Make the folder. Raises FileError where that, or a file in it, cannot be made."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise FileError(f"cannot write to {out}: {error.strerror}") from None
+
+
+@contextmanager
+def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
+    """A pool of processes. Where the body raises, as by Ctrl-C, training saves its step and ends, and all are waited
+    for; at a second Ctrl-C they are killed."""
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn"), _prepare) as pool:
         try:
-            while waiting:
-                finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in finished:
-                    bar.set_postfix_str(waiting.pop(future))
-                    future.result()                          # raises what the run raised
-                    bar.update()
+            yield pool
         except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
+            ours = set(multiprocessing.active_children()) - others
+            try:
+                for process in ours:
+                    os.kill(process.pid or 0, signal.SIGINT)
+                pool.shutdown(wait=True, cancel_futures=True)
+            except KeyboardInterrupt:
+                for process in ours:
+                    process.kill()
             raise
 
 
 def _prepare() -> None:
+    """Of each process: one thread; Ctrl-C ends training alone, which saves its step; and no life after the parent's."""
     threadpool_limits(1)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tuple[str, ...], path: Path) -> None:
-    """Train, measure, write the file."""
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _side_by_side(
+    pool: ProcessPoolExecutor, jobs: int, tasks: Iterable[tuple[str, tuple[Any, ...]]]
+) -> Iterator[tuple[str, Future[None]]]:
+    """Name and future of each task, (name, arguments of `_run`), as they end; the pool never has more than `jobs`.
+
+    One that is given all of them would begin with further ones after it was told to stop.
+    """
+    waiting: dict[Future[None], str] = {}
+    coming = iter(tasks)
+    while True:
+        for name, given in islice(coming, jobs - len(waiting)):
+            waiting[pool.submit(_run, *given)] = name
+        if not waiting:
+            return
+        for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+            yield waiting.pop(future), future
+
+
+def _run(
+    row: Row,
+    data: Dataset,
+    folder: Path | None,
+    seed: int,
+    protocols: tuple[str, ...],
+    fingerprint: str | None,
+    path: Path,
+) -> None:
+    """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
     split, truth, candidates = _loaded(data, folder, protocols)
+    if fingerprint not in (None, split.data.fingerprint()):
+        raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed), path.with_suffix(".work")
     began, history = time.monotonic(), []
     if isinstance(model, NeuralRecommender):
@@ -110,6 +200,7 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
         "data": {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,
                  "interactions": len(split.data)},
         "metrics": {p: {name: round(value, 5) for name, value in found[p].items()} for p in protocols},
+        "beyond": _beyond(model, split),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
@@ -117,6 +208,17 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
         "machine": describe(),
     })  # fmt: skip
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
+    """What accuracy does not show, of each user's `K` best; and the lists of some users, evenly spaced."""
+    best, counts = best_items(model.score, split, K), popularity_of(split)
+    lift = popularity_lift(best, split.histories(split.evaluated, "test"), counts)
+    some = np.linspace(0, len(best) - 1, min(COMPARED, len(best))).astype(int)
+    return {
+        f"coverage@{K}": round(coverage(best, split.data.n_items), 4), "novelty": round(novelty(best, counts), 3),
+        "popularity": round(lift, 3), "best": best[some].tolist(),
+    }  # fmt: skip
 
 
 def make_model(row: Row, seed: int) -> Recommender:
@@ -131,7 +233,7 @@ def _loaded(
 ) -> tuple[Split, Truth | None, dict[str, np.ndarray]]:
     """Read once by each process, for all runs on the same data."""
     interactions, truth = data.load(folder)
-    split = leave_one_out(interactions)
+    split = SPLITS[data.split](interactions)
     return split, truth, candidates_for(split, protocols)
 
 
@@ -140,10 +242,20 @@ def _identity(row: Row, seed: int) -> dict[str, Any]:
     return json.loads(json.dumps({"data": row.data, "model": row.model, "options": row.options, "seed": seed}))
 
 
-def _expected(path: Path, row: Row, seed: int) -> dict[str, Any]:
+def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[str, Any]:
+    """The file of one run. Raises FileError where it is of another grid, or not all there."""
     found = read_json(path)
-    if not isinstance(found, dict) or found.get("row") != _identity(row, seed):
+    if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
         raise FileError(f"{path} is of another grid: remove it, or give another --out")
+    try:
+        numbers = [found["metrics"][protocol][name] for protocol in experiment.protocols for name in METRICS]
+        numbers += [found["seconds"], found["epochs"], *([found["epoch_seconds"]] if found["epochs"] else [])]
+        whole = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
+        whole = whole and type(found["data"]["fingerprint"]) is str and set(MACHINE) <= found["machine"].keys()
+    except (KeyError, TypeError, AttributeError):
+        whole = False
+    if not whole:
+        raise FileError(f"{path} is damaged, or was made under other protocols: remove it, and it is run again")
     return found
 
 

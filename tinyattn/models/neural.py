@@ -14,13 +14,15 @@ import numpy as np
 from .. import backend
 from ..data import Interactions, Sampler, Split, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
-from ..options import check_options, make_parts, option
+from ..layers.readable import is_readable
+from ..options import make_parts, option
 from ..training import SLICE_TOKENS, Settings, Workers, train
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
+from .one_history import OneHistory
 from .parameters import named, restored
 from .products import Products
-from .recommender import Recommender
+from .recommender import Recommender, cosines
 
 
 @dataclass(eq=False, kw_only=True)
@@ -47,12 +49,14 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
     history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
 
+    _one: OneHistory | None = field(init=False, repr=False, default=None)      # for one history, made when first asked
+
     Network: ClassVar[type[NextItemNetwork]]
     maxlen: ClassVar[int]           # options of the subclass
     dim: ClassVar[int]
 
     def __post_init__(self) -> None:
-        check_options(self)
+        super().__post_init__()     # of Settings: options that cannot be
         make_parts(self, loss=LOSS_OPTIONS)
         self.make_network(1, 1)     # refuses options that do not go together
         backend.module_for(self.device)
@@ -142,6 +146,9 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def _states(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> Any:
         """(len(histories), D): the state after each history, where the parameters are."""
+        state = self._state_of_one(network, p, histories[0]) if len(histories) == 1 else None
+        if state is not None:
+            return state[None]
         users = np.zeros(len(histories), dtype=np.int64) if users is None else users
         if "users" in p and np.any((users < 0) | (users > network.n_users)):
             raise ValueError(f"user numbers {np.min(users)} to {np.max(users)}, expected 0 to {network.n_users}")
@@ -165,12 +172,22 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
                 states[xp.asarray(rows)] = found
         return states
 
+    def _state_of_one(self, network: Any, p: Any, history: np.ndarray) -> np.ndarray | None:
+        """(D,) where there is a shorter way to it than `last_state`, and the history is one that `pad` takes."""
+        if is_readable() or not backend.is_numpy(backend.get_xp(p[network.scored])):
+            return None
+        one = self._one
+        if one is None or not one.is_of(network, p):
+            one = self._one = network.for_one(p)
+        history = history[-self.maxlen :]
+        if one is None or not 0 < len(history) <= one.longest or history.min() < 1 or history.max() > network.n_items:
+            return None
+        with np.errstate(over="ignore", invalid="ignore"):           # as in `_states`
+            return one.state(history)
+
     def item_scores(self, item: int) -> np.ndarray:
         """(n_items + 1,): the cosine of every item's vector, as it makes the scores, to this item's."""
-        table = backend.to_numpy(self.network.item_vectors(self.parameters)).astype(np.float64)
-        norms = np.linalg.norm(table, axis=1)
-        norms[norms == 0] = 1                                # padding is all 0: near none
-        return table @ table[item] / (norms * norms[item])
+        return cosines(backend.to_numpy(self.network.item_vectors(self.parameters)), item)
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

@@ -13,6 +13,7 @@ from ..layers import glorot
 from ..ops import sum_rows
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
+from .one_history import OneHistory
 
 
 @dataclass(kw_only=True)
@@ -82,6 +83,10 @@ class NextItemNetwork(LossOptions):
         """(B, D): what `forward` gives for the last position of each history, as `asking` has it."""
         raise NotImplementedError
 
+    def for_one(self, p: Any) -> OneHistory | None:
+        """What gives the last state of a single history on the host sooner; None where nothing does."""
+        return None
+
     def asking(self, batch: Batch) -> Batch:
         """The histories in the form in which their last position says what comes next."""
         return batch
@@ -100,6 +105,10 @@ class NextItemNetwork(LossOptions):
         if self.scored == "items":
             return {"items": xp.concatenate(ids)}
         return {"items": ids[0], self.scored: xp.concatenate(ids[1:])}
+
+    def undecayed(self, p: Any) -> list[Array]:
+        """Of a tree shaped like the parameters, views of biases that stand in a table: weight decay spares them."""
+        return [p[self.scored][:, -1]] if self.biased else []
 
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""

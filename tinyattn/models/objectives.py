@@ -7,6 +7,7 @@ scored`. The table may also be read as input, and its gradient is only complete 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -21,6 +22,8 @@ from ..ops import (
     cross_entropy,
     cross_entropy_backward,
     embedding,
+    smoothed_cross_entropy,
+    smoothed_cross_entropy_backward,
     sum_rows,
 )
 from ..ops.shapes import row_sum, rows
@@ -102,17 +105,21 @@ def bpr_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> 
     return dz * difference, ScoredRows(ids.reshape(-1), get_xp(h).concatenate([de, -de]), E)
 
 
-def ce(h: Array, E: Array, batch: Batch) -> tuple[Any, Any]:
-    """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023)."""
+def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tuple[Any, Any]:
+    """-log softmax(h Eᵀ)[target] over the items 1.., mean over real positions (Klenitskiy & Vasilev 2023).
+
+    With `label_smoothing` ε the target has probability 1 - ε, and ε is spread over all items.
+    """
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
     targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
     weight = batch.weight.reshape(-1).astype(h.dtype)
-    return cross_entropy(logits, targets, weight), (logits, targets, weight)
+    given = logits, targets, weight, label_smoothing
+    return smoothed_cross_entropy(*given), given
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
     """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
-    dlogits = cross_entropy_backward(dloss, *saved)                      # (N, items)
+    dlogits = smoothed_cross_entropy_backward(dloss, *saved)             # (N, items)
     dE = get_xp(h).zeros_like(E)
     dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
     return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
@@ -139,16 +146,26 @@ def _sampled_scores_backward(dz: Array, h: Array, E: Array, batch: Batch, read: 
     return dh, ScoredRows(ids, values, E)
 
 
-def gbce(h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float) -> tuple[Any, Any]:
-    """-β log σ(h·E[target]) - Σ log(1 - σ(h·E[negative])) over the k negatives of the row, mean over real positions.
+def gbce(
+    h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float, base_rate: bool = True
+) -> tuple[Any, Any]:
+    """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the k negatives of the row, a mean of positions.
 
     β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = k / (items - 1), the part of the negatives that is drawn, 1 at
     most, and t = `calibration`. At t = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted upwards
     by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided by
     k + 1 as well, which Adam does not notice.
+
+    b = log k where `base_rate` says so, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k,
+    so that at b = 0 every score first has to fall by log k. A model without biases can do that only by turning all
+    embeddings to one direction, and ranks like popularity meanwhile: on MovieLens 1M for some fifteen epochs. With b,
+    scores begin at the base rate (the prior of Lin et al. 2017, section 3.3); ranks do not notice a constant.
+
     The published code raises σ to β and takes the logit of that, in float64; log σ^β is β log σ, which needs neither.
     """
     z, read = _sampled_scores(h, E, batch)
+    if base_rate:
+        z -= math.log(n_negatives)
     xp = get_xp(h)
     beta = 1 - calibration * (1 - min(1.0, n_negatives / max(len(E) - 2, 1)))
     targets, share = xp.zeros_like(z), xp.ones(1 + n_negatives, dtype=z.dtype)
@@ -210,6 +227,16 @@ class Plain:
 
 
 @dataclass(kw_only=True)
+class Smoothed:
+    """Options of `ce`."""
+
+    label_smoothing: float = option(
+        0.0, "the part of the target's probability that is spread over all items", at_least=0, below=1,
+        group="training",
+    )  # fmt: skip
+
+
+@dataclass(kw_only=True)
 class Sampled:
     """Options of objectives on a row's shared negatives."""
 
@@ -227,6 +254,10 @@ class Calibrated(Sampled):
         0.75, "t: 0 is bce with more negatives, 1 undoes what sampling does to probabilities", at_least=0, at_most=1,
         group="training",
     )  # fmt: skip
+    base_rate: bool = option(
+        True, "take log k, the log odds of a negative, off every score; without it, as published, training spends its "
+        "first epochs on lowering all scores", group="training",
+    )  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -238,8 +269,8 @@ class Drawn(Sampled):
         "come from the catalogue", at_least=0, at_most=1, group="training",
     )  # fmt: skip
     popularity_power: float = option(
-        0.0, "from the catalogue items are drawn in proportion to popularity to this power: 0 is uniform", at_least=0,
-        group="training",
+        0.0, "from the catalogue items are drawn in proportion to popularity to this power, 0 to 1: 0 is uniform",
+        at_least=0, at_most=1, group="training",         # much more, and nothing but the first item would ever be drawn
     )  # fmt: skip
 
 
@@ -264,7 +295,7 @@ class Objective(NamedTuple):
 OBJECTIVES = {
     "bce": Objective(bce, bce_backward, negatives=True),
     "bpr": Objective(bpr, bpr_backward, negatives=True),
-    "ce": Objective(ce, ce_backward, negatives=False),
+    "ce": Objective(ce, ce_backward, negatives=False, options=Smoothed),
     "gbce": Objective(gbce, gbce_backward, negatives=True, options=Calibrated),
     "sampled-softmax": Objective(sampled_softmax, sampled_softmax_backward, negatives=True, options=Drawn),
     "bpr-max": Objective(bpr_max_of_sample, bpr_max_of_sample_backward, negatives=True, options=Regularised),

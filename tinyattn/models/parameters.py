@@ -1,4 +1,4 @@
-"""Parameters by name, for files, and back."""
+"""Parameters and other arrays by name, for files, and back."""
 
 from __future__ import annotations
 
@@ -30,3 +30,30 @@ def restored(network: Any, arrays: dict[str, np.ndarray], seed: int, device: str
             raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
         leaf[...] = backend.asarray(found, like=leaf)
     return p
+
+
+def checked(
+    arrays: dict[str, np.ndarray], name: str, shape: tuple[int | None, ...], dtype: Any, most: int | None = None
+) -> np.ndarray:
+    """The array `name` of a file: of this shape (None is any length) and dtype, finite, and between 0 and `most`.
+
+    Raises KeyError where it is missing, ValueError where it is something else.
+    """
+    found = arrays[name]
+    fits = len(found.shape) == len(shape) and all(n in (None, m) for n, m in zip(shape, found.shape, strict=True))
+    if not fits or found.dtype != dtype or not np.all(np.isfinite(found)):
+        raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {shape} finite {np.dtype(dtype)}")
+    if most is not None and found.size and not 0 <= np.min(found) <= np.max(found) <= most:
+        raise ValueError(f"{name} has numbers from {np.min(found)} to {np.max(found)}, expected 0 to {most}")
+    return found
+
+
+def checked_cuts(arrays: dict[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
+    """The array `name`, (count + 1,): where each of `count` pieces of 0:length begins, one after the other, and length.
+
+    Raises as `checked`.
+    """
+    found = checked(arrays, name, (count + 1,), np.int64, length)
+    if found[0] != 0 or found[-1] != length or np.any(found[1:] < found[:-1]):
+        raise ValueError(f"{name} does not cut 0 to {length} into {count} pieces")
+    return found

@@ -127,7 +127,7 @@ class Recommender:
         an empty sequence, or a k that leaves fewer candidates.
         """
         vocabulary = self._fitted()
-        many = len(sequences) > 0 and not isinstance(sequences[0], str) and np.ndim(sequences[0]) == 1
+        many = len(sequences) > 0 and (isinstance(sequences[0], list) or np.ndim(sequences[0]) == 1)
         histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
         if not histories or not all(len(h) for h in histories):
             raise ValueError("a history is empty: expected at least one item id")
@@ -231,12 +231,20 @@ class Recommender:
         raise NotImplementedError
 
 
+def cosines(table: np.ndarray, row: int) -> np.ndarray:
+    """(n,): cos(t_i, t_row) of every row of a table (n, D); 0 where one of them is 0."""
+    table = table.astype(np.float64)
+    norms = np.linalg.norm(table, axis=1)
+    norms[norms == 0] = 1
+    return table @ table[row] / (norms * norms[row])
+
+
 def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
     """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
 
     Raises ValueError where a score is NaN.
     """
-    if np.isnan(np.max(scores)):                                       # a maximum is NaN where any score is
+    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
     scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
     if only is not None:
@@ -248,7 +256,7 @@ def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any
 def _best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
     """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
     best = top(scores, k)
-    values = np.take_along_axis(scores, best, axis=1).astype(np.float64)
+    values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
     if values.min() == -np.inf:
         fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
         raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..data import SPLITS, Interactions, Split
 from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
 from .recommender import Recommender
 
@@ -76,21 +76,16 @@ class RunFolder:
 
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
-        return _evaluation(self._config())
-
-    def split(self, data: Interactions) -> Split:
-        """Some data split as this run's was. Raises ValueError for data that cannot be."""
-        name = self.evaluation()["split"]
-        if name not in SPLITS:
-            raise FileError(f"{self.path / 'config.json'} has split {name!r}, expected one of {', '.join(SPLITS)}")
-        return SPLITS[name](data)
+        found = _evaluation(self._config())
+        if not isinstance(found["split"], str):
+            raise FileError(f"{self.path / 'config.json'} has split {found['split']!r}, expected a name")
+        return found
 
     def metrics(self) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""
         found = read_json(self.path / "metrics.json")
-        rows = found.values() if isinstance(found, dict) and "model" in found else [None]
-        tables = [t for row in rows for t in (row.values() if isinstance(row, dict) and row else [None])]
-        if not all(isinstance(t, dict) and all(isinstance(v, float) for v in t.values()) for t in tables):
+        rows = list(found.values()) if isinstance(found, dict) and "model" in found else [None]
+        if any(_columns(row) is None or _columns(row) != _columns(found["model"]) for row in rows):
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
         return found
 
@@ -146,6 +141,16 @@ def _evaluation(config: dict[str, Any]) -> dict[str, Any]:
     """How the run is measured. Runs of versions that knew one split do not name it."""
     said = config.get("evaluation")
     return {"split": "leave-one-out"} | (said if isinstance(said, dict) else {})
+
+
+def _columns(row: Any) -> list[tuple[str, list[str]]] | None:
+    """Protocols and metrics of one row of metrics.json, in their order; None where it is no such row."""
+    if not isinstance(row, dict) or not row or not all(isinstance(table, dict) for table in row.values()):
+        return None
+    values = [value for table in row.values() for value in table.values()]
+    if not all(isinstance(value, float) and math.isfinite(value) for value in values):
+        return None
+    return [(protocol, list(table)) for protocol, table in row.items()]
 
 
 def _told(value: Any) -> str:

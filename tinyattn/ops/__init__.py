@@ -56,6 +56,8 @@ from .losses import (
     distance_bpr,
     distance_bpr_backward,
     sigmoid,
+    smoothed_cross_entropy,
+    smoothed_cross_entropy_backward,
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
@@ -169,6 +171,8 @@ __all__ = [
     "silu",
     "silu_backward",
     "sinusoids",
+    "smoothed_cross_entropy",
+    "smoothed_cross_entropy_backward",
     "softmax",
     "softmax_backward",
     "sum_rows",

@@ -39,6 +39,48 @@ def cross_entropy_backward(dloss: float, logits: Array, targets: Array, weights:
     return dlogits.reshape(logits.shape)
 
 
+def smoothed_cross_entropy(
+    logits: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.1
+) -> Array:
+    """The weighted mean of -Σⱼ qⱼ log softmax(logits)ⱼ, with q = (1 - ε) onehot(target) + ε / V: label smoothing.
+
+    ε = `smoothing` of the probability is spread over all V classes, the target among them (Szegedy et al. 2016, section
+    7). As log Σ exp z - (1 - ε) z[target] - ε mean(z), which sums nothing but logits. Its least value is the entropy of
+    q, which is not 0. With ε = 0 it is `cross_entropy`, to the bit.
+    Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1 -> a scalar in nats.
+    Raises ValueError for shapes that do not fit and ε outside of 0..1, TypeError for dtypes.
+    """
+    if not 0 <= smoothing <= 1:
+        raise ValueError(f"smoothing is {smoothing}, expected 0 to 1")
+    if not smoothing:
+        return cross_entropy(logits, targets, weights)   # without a mean over all logits
+    expect("...v #... ...", logits=logits, targets=targets, weights=weights)
+    xp, eps = get_xp(logits), float(smoothing)
+    chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
+    each = _log_sum_exp(xp, logits) - (1 - eps) * chosen - eps * xp.mean(logits, axis=-1)
+    return _weighted_mean(xp, each, weights)
+
+
+def smoothed_cross_entropy_backward(
+    dloss: float, logits: Array, targets: Array, weights: Array | None = None, smoothing: float = 0.1
+) -> Array:
+    """dlogits = dloss · w / Σw · (softmax(logits) - q), with q = (1 - ε) onehot(target) + ε / V.
+
+    log Σ exp has the gradient softmax(logits), logits[target] the one-hot vector, the mean of the logits 1 / V.
+    Shapes: dloss a number, the rest as in the forward -> dlogits (..., V).
+    """
+    if not smoothing:
+        return cross_entropy_backward(dloss, logits, targets, weights)
+    expect("...v #... ...", logits=logits, targets=targets, weights=weights)
+    xp, eps = get_xp(logits), float(smoothing)
+    dlogits = softmax(rows(logits))                     # (N, V)
+    dlogits -= eps / logits.shape[-1]
+    dlogits[xp.arange(len(dlogits)), targets.reshape(-1)] -= 1 - eps
+    shares = _shares(dloss, targets, logits, weights)
+    dlogits *= shares.reshape(-1, 1)
+    return dlogits.reshape(logits.shape)
+
+
 def bce_with_logits(z: Array, targets: Array, weights: Array | None = None) -> Array:
     """The weighted mean of -t log σ(z) - (1 - t) log(1 - σ(z)), a scalar in nats.
 

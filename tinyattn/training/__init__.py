@@ -1,13 +1,16 @@
-"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, and maybe rows_read."""
+"""Worker processes, Adam and the training loop. A model gives init, loss, loss_backward, maybe rows_read, undecayed."""
 
 from .adam import Moments, adam
+from .adamw import adamw
 from .batch import SLICE_TOKENS, Batch, Batches
 from .learner import Learner
 from .loop import DivergedError, InterruptedRunError, Settings, train
 from .processes import ProcessPool, WorkerKilledError
+from .schedules import SCHEDULES
 from .workers import Workers
 
 __all__ = [
+    "SCHEDULES",
     "SLICE_TOKENS",
     "Batch",
     "Batches",
@@ -20,5 +23,6 @@ __all__ = [
     "WorkerKilledError",
     "Workers",
     "adam",
+    "adamw",
     "train",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from ..backend import Array
 
@@ -14,7 +14,10 @@ class Batch(Protocol):
 
     @property
     def rows(self) -> Array:
-        """(B,) integers: whose each row is. A row's dropout masks depend on it, however the batch is cut."""
+        """(B,) integers: whose each row is. A row's dropout masks depend on it, however the batch is cut.
+
+        Rows of the same number have the same masks, also in different batches of one step.
+        """
 
     @property
     def total(self) -> float:
@@ -36,3 +39,21 @@ class Batches(Protocol):
 
     def batch(self, step: int) -> Any:
         """The `Batch` of `step`, counted from 0 over all epochs."""
+
+
+class Grouped(NamedTuple):
+    """Batches in groups of `accumulate`, one a step; the last group of an epoch has those that are left."""
+
+    batches: Batches
+    accumulate: int
+
+    @property
+    def steps(self) -> int:
+        """Groups an epoch."""
+        return -(-self.batches.steps // self.accumulate)
+
+    def batch(self, step: int) -> list[Any]:
+        """The batches of `step`, counted from 0 over all epochs."""
+        epoch, here = divmod(step, self.steps)
+        first, end = here * self.accumulate, min((here + 1) * self.accumulate, self.batches.steps)
+        return [self.batches.batch(epoch * self.batches.steps + i) for i in range(first, end)]

@@ -1,5 +1,7 @@
 """Adam for a large table of which a step reads few rows: a row's missed updates are applied when it is next read.
 
+Weight decay and a schedule of the learning rate are part of what is made up for.
+
 Adam updates every parameter at every step: without a gradient m and v decay, and the parameter keeps moving a little,
 for about a hundred steps. With 57,000 items, of which a batch reads a thousand, these updates take nearly all the time.
 """
@@ -7,11 +9,14 @@ for about a hundred steps. With 57,000 items, of which a batch reads a thousand,
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from .adam import Moments, adam
+from .adamw import adamw
+from .schedules import rate_at
 
 NODES = 8            # interpolation nodes among the missed steps
 STOPPED = 1e-7       # missed steps that move a row by less than this part of the first are ignored
@@ -22,15 +27,18 @@ class LazyAdam:
 
     `last` (V,) is the step up to which each row is up to date, equal to dense Adam's. Steps are counted from 1.
     Use: `catch_up(ids, step - 1)` before rows are read, `update(ids, g, step)` after.
+    `factors` (T + 1,) is what lr is multiplied with at each step; the last one holds from there on, None is always 1.
+    `weight_decay` is AdamW's, of the whole table.
     Raises ValueError for beta2 not well above beta1²: a row without gradients would then move for too long.
     """
 
     def __init__(
         self, table: np.ndarray, moments: Moments, *, lr: float, beta1: float = 0.9, beta2: float = 0.98,
-        eps: float = 1e-8,
+        eps: float = 1e-8, weight_decay: float = 0.0, factors: np.ndarray | None = None,
     ) -> None:  # fmt: skip
         self.table, self.moments, self.last = table, moments, np.zeros(len(table), dtype=np.int64)
-        self.lr, self.beta1, self.beta2, self.eps = lr, beta1, beta2, eps
+        self.lr, self.beta1, self.beta2, self.eps, self.weight_decay = lr, beta1, beta2, eps, weight_decay
+        self.factors = np.ones(1) if factors is None else factors
         if not self.suits(beta2, beta1):
             raise ValueError(f"beta2 is {beta2}, expected well above beta1² = {beta1**2:.4g}")
         ratio = beta1 / math.sqrt(beta2)             # of two successive missed updates, if eps were 0
@@ -38,8 +46,11 @@ class LazyAdam:
         self._j = np.arange(1, reach + 1)
         self._ratios = ratio**self._j
         corrected = math.ceil(math.log(1e-17) / math.log(beta2))       # from this step on bias correction is 1
-        t = np.arange(1, corrected + 1)
-        self._correction = np.concatenate([[0.0], np.sqrt(1 - beta2**t) / (1 - beta1**t)])
+        t = np.arange(1, max(corrected, len(self.factors) - 1) + 1)
+        factors = self.factors[np.minimum(t, len(self.factors) - 1)]
+        self._scale = np.concatenate([[0.0], np.sqrt(1 - beta2**t) / (1 - beta1**t) * factors])
+        self._log_decay = np.concatenate([[0.0], np.log1p(-lr * weight_decay * factors)])            # of each step
+        self._log_kept = np.cumsum(self._log_decay)                                                  # of all up to it
         nodes = (1 - np.cos(np.pi * (np.arange(NODES) + 0.5) / NODES)) / 2                           # in 0..1
         self._at = 1 + (reach - 1) * nodes**2                                # steps; denser where rows move most
         self._basis = _lagrange(nodes, np.sqrt((self._j - 1) / (reach - 1)))                         # (reach, NODES)
@@ -59,7 +70,8 @@ class LazyAdam:
         with eⱼ = β₂^(-j/2) √(1 - β₂ᵗ) and wⱼ = β₁ʲ eⱼ / (1 - β₁ᵗ). The weights wⱼ are the same for all rows with the
         same `last`. The factor m / (√v + eps eⱼ) is smooth in j, so it is computed at eight Chebyshev nodes and
         interpolated. The sum over j is then a sum of eight terms, whose weights are the sums of wⱼ times the
-        Lagrange polynomials.
+        Lagrange polynomials. A schedule multiplies wⱼ with its factor of step t. Weight decay multiplies the row with
+        the product of 1 - lr λ over all missed steps, and wⱼ with that over the steps after j.
 
         The error is a millionth of the missed movement; two thousandths in the first hundred steps, where √v is at
         eps or below. In float32 that is less than dense Adam's own rounding (tests/training/test_lazy.py).
@@ -70,8 +82,11 @@ class LazyAdam:
         last = self.last[behind]
         since, which = np.unique(last, return_inverse=True)              # rows of the same last share all but m and v
         missed = (step - since)[:, None]                                 # (U, 1)
-        t = np.minimum(since[:, None] + self._j, len(self._correction) - 1)
-        w = np.where(self._j <= missed, self._ratios * self._correction[t], 0.0)                     # (U, reach)
+        t = np.minimum(since[:, None] + self._j, len(self._scale) - 1)
+        w = np.where(self._j <= missed, self._ratios * self._scale[t], 0.0)                          # (U, reach)
+        if self.weight_decay:
+            w *= self._kept(np.minimum(since[:, None] + self._j, step), step)
+            self.table[behind] *= np.take(self._kept(since, step), which)[:, None].astype(self.table.dtype)
         weights = self.lr * (w @ self._basis)                            # (U, NODES)
         e = self.beta2 ** (-self._at / 2) * np.sqrt(1 - self.beta2 ** (since[:, None] + self._at))
         m, v = (np.take(moment, behind, axis=0) for moment in self.moments)
@@ -84,11 +99,21 @@ class LazyAdam:
             moment[behind] = found * np.take(beta**missed, which)[:, None].astype(m.dtype)
         self.last[behind] = step
 
+    def _kept(self, since: np.ndarray, step: int) -> np.ndarray:
+        """What decay leaves of 1 in the steps after `since`, up to `step`: the product of 1 - lr λ."""
+        known = len(self._log_kept) - 1
+        beyond = np.maximum(step - known, 0) - np.maximum(since - known, 0)
+        logs = self._log_kept[min(step, known)] - self._log_kept[np.minimum(since, known)]
+        kept: np.ndarray = np.exp(logs + beyond * self._log_decay[-1])
+        return kept
+
     def update(self, ids: np.ndarray, gradient: np.ndarray, step: int) -> None:
         """A step of Adam on the rows of distinct `ids`, which are up to date to `step - 1`; gradient (u, d)."""
         rows = np.take(self.table, ids, axis=0)
         moments = Moments(*(np.take(moment, ids, axis=0) for moment in self.moments))
-        adam(rows, gradient, moments, step, lr=self.lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps)
+        take_step = partial(adamw, weight_decay=self.weight_decay) if self.weight_decay else adam
+        lr = rate_at(self.lr, self.factors, step)
+        take_step(rows, gradient, moments, step, lr=lr, beta1=self.beta1, beta2=self.beta2, eps=self.eps)
         self.table[ids], self.moments.m[ids], self.moments.v[ids] = rows, *moments
         self.last[ids] = step
 

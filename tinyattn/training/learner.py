@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,9 +12,12 @@ from .. import backend
 from ..random import MaskKeys, Stream, generator
 from ..tree import add_to, flatten, leaves, views
 from .adam import Moments, adam
+from .adamw import adamw, decay_of
 from .batch import SLICE_TOKENS, Batch
+from .clipping import clip_by_global_norm
 from .lazy import LazyAdam
 from .processes import ProcessPool, shared
+from .schedules import rate_at, rate_factors
 
 LAZY_FROM = 10       # tables with more than so many times the rows that a step reads get LazyAdam
 
@@ -22,9 +27,11 @@ class Learner:
 
     A model may have `rows_read(batch)`: a dict from the dotted names of tables to the ids of the rows that the batch
     reads. On the host, tables much larger than that are updated by `LazyAdam`: a row is up to date whenever it is read.
+    It may have `undecayed(tree)`: see `decay_of`.
     """
 
-    def __init__(self, model: Any, settings: Any, first: Batch) -> None:
+    def __init__(self, model: Any, settings: Any, first: Sequence[Batch], steps: int) -> None:
+        """`first` are the batches of the first step, `steps` is the number of steps that schedules run over."""
         self.model, self.seed = model, settings.seed
         self.xp = backend.module_for(settings.device)
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
@@ -34,7 +41,11 @@ class Learner:
         self.gradient = self.xp.zeros_like(self.vector)
         self.grads = views(self.gradient, self.p)
         self.moments = Moments(self.xp.zeros_like(self.vector), self.xp.zeros_like(self.vector))
-        self.adam_options = {"lr": settings.lr, "beta2": settings.beta2}
+        self.lr, self.beta2, self.clip_norm = settings.lr, settings.beta2, settings.clip_norm
+        self.factors = rate_factors(settings.schedule, settings.warmup, steps)
+        self.decay: Any = None                          # of each parameter, where any decays
+        if settings.weight_decay:
+            self.decay = self.xp.asarray(decay_of(model, self.p, settings.weight_decay))
         self.lazy: dict[str, LazyAdam] = {}
         self._dense = [slice(0, self.vector.size)]      # pieces of the vector that Adam updates at every step
         self._rows: dict[str, np.ndarray] = {}          # rows of lazy tables that the current step reads
@@ -42,21 +53,32 @@ class Learner:
         if backend.is_numpy(self.xp) and LazyAdam.suits(settings.beta2):
             self._keep_lazily(self._rows_read(first))
 
-    def _rows_read(self, batch: Batch) -> dict[str, np.ndarray]:
-        return self.model.rows_read(batch) if hasattr(self.model, "rows_read") else {}
+    def _rows_read(self, batches: Sequence[Batch]) -> dict[str, np.ndarray]:
+        if not hasattr(self.model, "rows_read"):
+            return {}
+        first, *others = [self.model.rows_read(batch) for batch in batches]
+        if not others:
+            return first
+        return {name: np.concatenate([ids, *(read[name] for read in others)]) for name, ids in first.items()}
 
     def _keep_lazily(self, rows_read: dict[str, np.ndarray]) -> None:
         m, v = (dict(leaves(views(moment, self.p))) for moment in self.moments)
+        decays = {} if self.decay is None else dict(leaves(views(self.decay, self.p)))
         begin, self._dense = 0, []
         end = 0
         for name, table in leaves(self.p):
-            if name in rows_read and len(table) > LAZY_FROM * len(np.unique(rows_read[name])):
-                self.lazy[name] = LazyAdam(table, Moments(m[name], v[name]), **self.adam_options)
+            large = name in rows_read and len(table) > LAZY_FROM * len(np.unique(rows_read[name]))
+            if large and (name not in decays or np.ptp(decays[name]) == 0):       # LazyAdam knows one decay a table
+                self.lazy[name] = self._lazy_adam(name, table, Moments(m[name], v[name]))
                 self._dense.append(slice(begin, end))
                 begin = end + table.size
             end += table.size
         self._dense.append(slice(begin, end))
         self._dense = [piece for piece in self._dense if piece.start < piece.stop]
+
+    def _lazy_adam(self, name: str, table: np.ndarray, moments: Moments) -> LazyAdam:
+        decay = 0.0 if self.decay is None else dict(leaves(views(self.decay, self.p)))[name].flat[0].item()
+        return LazyAdam(table, moments, lr=self.lr, beta2=self.beta2, weight_decay=decay, factors=self.factors)
 
     def arrays(self) -> dict[str, Any]:
         """What a checkpoint saves of the learner."""
@@ -74,10 +96,10 @@ class Learner:
         if elsewhere:
             found |= {name: np.array(found[name]) for name in ("vector", "m", "v")}
             trees = [dict(leaves(views(found[name], self.p))) for name in ("vector", "m", "v")]
-            for name in elsewhere:
-                table, m, v = (tree[name.removeprefix("last.")] for tree in trees)
-                kept = LazyAdam(table, Moments(m, v), **self.adam_options)
-                kept.last[...] = found.pop(name)
+            for name in (last.removeprefix("last.") for last in elsewhere):
+                table, m, v = (tree[name] for tree in trees)
+                kept = self._lazy_adam(name, table, Moments(m, v))
+                kept.last[...] = found.pop(f"last.{name}")
                 kept.catch_up(np.arange(len(table)), step)
         for name, kept in self.lazy.items():
             found.setdefault(f"last.{name}", np.full_like(kept.last, step))
@@ -87,14 +109,17 @@ class Learner:
         """The processes that `differentiate` uses, as a context. With a device it is this process alone."""
         return ProcessPool(workers if backend.is_numpy(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
 
-    def differentiate(self, batch: Batch, step: int, seen: Any, pool: ProcessPool) -> None:
-        """Compute the gradient of `batch` at the parameters after `step` steps; write loss and squared norm to `seen`.
+    def differentiate(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> None:
+        """Compute the gradient of `batches` at the parameters of `step` steps; write loss and squared norm to `seen`.
 
-        Slices are added in their order, whichever is ready first. A device computes the batch in one piece.
+        They are those of one batch with all rows: a batch counts by its weight. Slices are added in their order,
+        whichever is ready first. A device computes a batch in one piece.
         """
-        self._begin(batch, step)
-        slices = batch.slices(SLICE_TOKENS) if backend.is_numpy(self.xp) else [batch]
-        total = batch.total
+        self._begin(batches, step)
+        slices: list[Batch] = []
+        for batch in batches:
+            slices += batch.slices(SLICE_TOKENS) if backend.is_numpy(self.xp) else [batch]
+        total = sum(batch.total for batch in batches)
         tasks = [(step, part.total / total, part) for part in slices]
         seen[...] = 0
         for loss, grads in pool.map(tasks):
@@ -103,6 +128,7 @@ class Learner:
         with np.errstate(over="ignore"):
             for part in self._gradients():
                 seen[1] += self.xp.sum(part * part, dtype=np.float64)
+        self._seen = seen
 
     def _work(self, task: tuple[int, float, Batch]) -> tuple[Any, Any]:
         """A task is (step, share of the batch's positions, slice) -> the slice's part of the loss, its gradients."""
@@ -113,13 +139,13 @@ class Learner:
             loss, cache = self.model.loss(self.p, part, rng)
             return share * loss, self.model.loss_backward(self.p, share, cache)
 
-    def _begin(self, batch: Batch, step: int) -> None:
-        """Zero the last gradient, and bring the rows that `batch` reads up to date."""
+    def _begin(self, batches: Sequence[Batch], step: int) -> None:
+        """Zero the last gradient, and bring the rows that `batches` read up to date."""
         for piece in self._dense:
             self.gradient[piece] = 0
         for name, ids in self._rows.items():
             self._tables[name][ids] = 0
-        rows_read = self._rows_read(batch) if self.lazy else {}
+        rows_read = self._rows_read(batches) if self.lazy else {}
         self._rows = {name: _distinct(rows_read[name], len(lazy.table)) for name, lazy in self.lazy.items()}
         for name, lazy in self.lazy.items():
             lazy.catch_up(self._rows[name], step)
@@ -130,13 +156,17 @@ class Learner:
         return [self.gradient[piece] for piece in self._dense] + rows
 
     def update(self, step: int) -> None:
-        """Adam's step number `step`, counted from 1, with the gradient of the last `differentiate`."""
+        """Adam's step number `step`, counted from 1, with the gradient of the last `differentiate`, clipped."""
+        lr = rate_at(self.lr, self.factors, step)
         with np.errstate(over="ignore", invalid="ignore"):
-            dense = self._gradients()
-            for piece, gradient in zip(self._dense, dense, strict=False):
+            gradients = self._gradients()
+            if self.clip_norm is not None:
+                clip_by_global_norm(gradients, self._seen[1], self.clip_norm, self.xp)
+            for piece, gradient in zip(self._dense, gradients, strict=False):
                 moments = Moments(*(moment[piece] for moment in self.moments))
-                adam(self.vector[piece], gradient, moments, step, **self.adam_options)
-            for (name, lazy), gradient in zip(self.lazy.items(), dense[len(self._dense) :], strict=True):
+                take_step = adam if self.decay is None else partial(adamw, weight_decay=self.decay[piece])
+                take_step(self.vector[piece], gradient, moments, step, lr=lr, beta2=self.beta2)
+            for (name, lazy), gradient in zip(self.lazy.items(), gradients[len(self._dense) :], strict=True):
                 lazy.update(self._rows[name], gradient, step)
 
     def flush(self, step: int) -> None:

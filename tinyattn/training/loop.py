@@ -1,7 +1,7 @@
 """The training loop: steps, epochs, validation, early stopping, and checkpoints to resume from.
 
-Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where there is one,
-`rows_read(batch)`.
+Of a model it uses `init(rng)`, `loss(p, batch, rng)`, `loss_backward(p, dloss, cache)` and, where they are there,
+`rows_read(batch)` and `undecayed(tree)`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from .. import backend
 from ..backend import DEVICES
 from ..files import FileError, read_arrays, write_arrays
 from ..options import check_options, option
-from .batch import Batch, Batches
+from .batch import Batch, Batches, Grouped
 from .learner import Learner
+from .schedules import SCHEDULES
 
 LOOK_EVERY = 50          # on a device, losses are fetched and checked every so many steps
 
@@ -40,6 +41,19 @@ class Settings:
     )
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
     beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")
+    schedule: str = option(
+        "constant", "how the learning rate goes on after the warm-up: in a line or half a cosine to 0 at the end "
+        "of all epochs, or as 1 / √step (noam)", choices=SCHEDULES, group="training",
+    )  # fmt: skip
+    warmup: int = option(0, "steps over which the learning rate grows to its value", at_least=0, group="training")
+    weight_decay: float = option(
+        0.0, "AdamW's decay of matrices and embeddings, not of biases and norms", at_least=0, group="training"
+    )
+    clip_norm: float | None = option(
+        None, "longer gradients are scaled to this norm, of all parameters together (default: never)", above=0,
+        group="training",
+    )  # fmt: skip
+    accumulate: int = option(1, "batches whose gradients make one step", at_least=1, group="training")
     seed: int = option(0, "of initialisation, order, negatives and dropout", at_least=0, group="training")
     device: str = option(
         "cpu", "where to compute; a run may move between them", choices=DEVICES, group="training", identity=False
@@ -47,6 +61,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         check_options(self)
+        if self.lr * self.weight_decay >= 1:
+            raise ValueError(
+                f"weight_decay is {self.weight_decay}, expected below 1 / lr = {1 / self.lr:g}: a step leaves 1 - lr · "
+                "weight_decay of a parameter"
+            )
 
 
 class DivergedError(ArithmeticError):
@@ -78,10 +97,10 @@ class State:
     def _arrays(self) -> dict[str, Any]:
         return self.learner.arrays() | {"best": self.best, "seen": self.seen}
 
-    def count(self, batch: Batch, seconds: float) -> None:
+    def count(self, batches: list[Batch], seconds: float) -> None:
         """Count a finished step: its number, tokens and seconds."""
         self.step += 1
-        self.tokens += int(batch.total)
+        self.tokens += sum(int(batch.total) for batch in batches)
         self.seconds += seconds
 
     def finish_epoch(self, score: float | None) -> None:
@@ -90,6 +109,7 @@ class State:
         epoch = self.step // len(losses)
         row = {
             "epoch": epoch,
+            "steps": self.step,
             "loss": float(np.mean(losses)),
             "valid": score,
             "gradient_norm": float(np.mean(np.sqrt(squares))),
@@ -132,6 +152,8 @@ class State:
                 setattr(self, name, value)
             if self.step < 0 or not all(isinstance(row, dict) and "valid" in row for row in self.history):
                 raise ValueError(f"step {self.step} with this history")
+            for row in self.history:
+                row.setdefault("steps", row["epoch"] * len(self.seen))      # tinyattn 0.1 did not write them
         except (KeyError, ValueError, TypeError) as error:
             raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
 
@@ -152,8 +174,11 @@ def train(
     """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
 
     `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
-    and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, loss, valid (or None),
-    gradient_norm (the mean over steps), seconds (of its steps), tokens_per_second.
+    and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, steps (so far), loss,
+    valid (or None), gradient_norm (the mean over steps, before clipping), seconds (of its steps), tokens_per_second.
+
+    A step is one update, from `accumulate` batches as from one batch with all their rows; the last step of an epoch has
+    the batches that are left. Schedules run over all steps of `epochs`, also where `patience` ends earlier.
 
     Checkpoints are saved right after loss and gradient were found finite, and on Ctrl-C; saving takes at most 2 % of
     the time. A run that was stopped and resumed ends with the same bits as one never stopped; on a device, with the
@@ -166,9 +191,11 @@ def train(
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint of another identity.
     """
-    learner = Learner(model, settings, batches.batch(0))
+    grouped = Grouped(batches, settings.accumulate)
+    steps, last = grouped.steps, settings.epochs * grouped.steps         # of an epoch, of all
+    learner = Learner(model, settings, grouped.batch(0), last)
     is_numpy = backend.is_numpy(learner.xp)
-    state = State(learner, learner.vector.copy(), learner.xp.zeros((batches.steps, 2)))
+    state = State(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
     if checkpoint is not None and checkpoint.exists():
         state.restore(checkpoint, identity or {}, identity_today)
 
@@ -181,58 +208,57 @@ def train(
         now = time.monotonic()
         return now + 50 * (now - began)
 
-    last = settings.epochs * batches.steps
     due = math.inf if checkpoint is None else time.monotonic()
-    unseen = state.step % batches.steps                          # the first step whose loss has not been checked
+    unseen = state.step % steps                                  # the first step whose loss has not been checked
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
     with learner.pool(workers) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings):
             began = time.monotonic()
-            batch, here = batches.batch(state.step), state.step % batches.steps
-            learner.differentiate(batch, state.step, state.seen[here], pool)
-            saving, ends = time.monotonic() >= due, here == batches.steps - 1
+            given, here = grouped.batch(state.step), state.step % steps
+            learner.differentiate(given, state.step, state.seen[here], pool)
+            saving, ends = time.monotonic() >= due, here == steps - 1
             if is_numpy or saving or ends or here - unseen >= LOOK_EVERY:
-                _refuse_divergence(state, unseen, here, batches)
+                _refuse_divergence(state, unseen, here)
                 unseen = 0 if ends else here + 1
             if saving:                                           # before the update: these gave a finite loss
                 due = save()
             learner.update(state.step + 1)
-            state.count(batch, time.monotonic() - began)
+            state.count(given, time.monotonic() - began)
             bar.update()
             if ends:
                 learner.flush(state.step)
                 score = None if validate is None else validate(learner.p)
                 if score is not None and not math.isfinite(score):
-                    raise _diverged(state.step, batches, f"validation score {score}")
+                    raise _diverged(state.step, steps, f"validation score {score}")
                 state.finish_epoch(score)
                 bar.set_postfix(_short(state.history[-1]))
                 if on_epoch is not None:
                     on_epoch(state.history)
             if interrupted():
                 if not ends:
-                    _refuse_divergence(state, unseen, here, batches)
+                    _refuse_divergence(state, unseen, here)
                 save()
                 raise InterruptedRunError(f"interrupted after step {state.step}")
     if not np.all(np.isfinite(backend.to_numpy(state.best))):
-        raise _diverged(state.step, batches, "parameters that are not finite")
+        raise _diverged(state.step, steps, "parameters that are not finite")
     learner.vector[...] = state.best
     return learner.p, state.history
 
 
-def _refuse_divergence(state: State, first: int, last: int, batches: Batches) -> None:
+def _refuse_divergence(state: State, first: int, last: int) -> None:
     """Raise DivergedError for the first of the epoch's steps `first` to `last`, counted from 0, that is not finite.
 
     On a device this is the only place in a step that waits for results. `state.step` is the number of step `last`.
     """
-    seen = backend.to_numpy(state.seen[first : last + 1])
+    seen, steps = backend.to_numpy(state.seen[first : last + 1]), len(state.seen)
     for i in np.flatnonzero(~np.all(np.isfinite(seen), axis=1)).tolist():
         loss, square = seen[i].tolist()
-        step = state.step - state.step % batches.steps + first + i + 1
-        raise _diverged(step, batches, f"loss {loss}, gradient norm {math.sqrt(square)}")
+        step = state.step - state.step % steps + first + i + 1
+        raise _diverged(step, steps, f"loss {loss}, gradient norm {math.sqrt(square)}")
 
 
-def _diverged(step: int, batches: Batches, what: str) -> DivergedError:
-    epoch = (step - 1) // batches.steps + 1
+def _diverged(step: int, steps: int, what: str) -> DivergedError:
+    epoch = (step - 1) // steps + 1
     return DivergedError(f"training diverged at step {step} (epoch {epoch}): {what}; a smaller learning rate may help")
 
 

@@ -61,6 +61,46 @@ def by_a_mask(sequences, maxlen):
     return ids, targets
 
 
+def both_in_one_array(sequences, maxlen):
+    width = min(maxlen, max(map(len, sequences)) - 1)
+    both = np.zeros((2, len(sequences), width), np.float32)
+    for b, items in enumerate(sequences):
+        items = items[-width - 1 :]
+        both[:, b, : len(items) - 1] = items[:-1], items[1:]
+    return both
+
+
+def both_in_a_list(sequences, maxlen):
+    return list(row_by_row(sequences, maxlen))
+
+
+def minus_one_for_padding(sequences, maxlen):
+    return [np.where(x == 0, -1, x) for x in row_by_row(sequences, maxlen)]
+
+
+def one_column_too_many(sequences, maxlen):
+    width = min(maxlen, max(map(len, sequences)))
+    ids, targets = np.zeros((2, len(sequences), width), int)
+    for b, s in enumerate(sequences):
+        s = s[-maxlen - 1 :]
+        ids[b, : len(s) - 1], targets[b, : len(s) - 1] = s[:-1], s[1:]
+    return ids, targets
+
+
+def last_item_too(sequences, maxlen):
+    ids = np.zeros((len(sequences), min(maxlen, max(map(len, sequences)))), int)
+    for b, s in enumerate(sequences):
+        ids[b, : len(s[-maxlen:])] = s[-maxlen:]
+    targets = np.zeros_like(ids)
+    targets[:, :-1] = ids[:, 1:]
+    return ids, targets
+
+
+def without_padding(sequences, maxlen):
+    """Rows of different lengths."""
+    return [s[-maxlen - 1 : -1] for s in sequences], [s[-maxlen - 1 :][1:] for s in sequences]
+
+
 def nothing_returned(sequences, maxlen):
     row_by_row(sequences, maxlen)
 
@@ -122,6 +162,17 @@ def through_sigma(dloss, h, good, bad):
     p, q = sigmoid((h * good).sum(-1, keepdims=True)), sigmoid((h * bad).sum(-1, keepdims=True))
     dp, dq = -np.expand_dims(dloss, -1) / p, np.expand_dims(dloss, -1) / (1 - q)
     dz, dy = dp * p * (1 - p), dq * q * (1 - q)
+    return dz * good + dy * bad, dz * h, dy * h
+
+
+def overflowing(dloss, h, good, bad):
+    up, down = np.exp((h * good).sum(-1)), np.exp((h * bad).sum(-1))
+    dz, dy = (np.expand_dims(dloss * s, -1) for s in (up / (1 + up) - 1, down / (1 + down)))
+    return dz * good + dy * bad, dz * h, dy * h
+
+
+def each_product_alone(dloss, h, good, bad):
+    dz, dy = (np.expand_dims(dloss, -1) * s for s in (sigmoid(h * good) - 1, sigmoid(h * bad)))
     return dz * good + dy * bad, dz * h, dy * h
 
 
@@ -187,6 +238,26 @@ def from_the_end(h, ids, table):
     return np.where(hidden, -np.inf, scores)
 
 
+def ranked_last(h, ids, table):
+    """Low, but not hidden."""
+    return np.maximum(fancy(h, ids, table), -1e9)
+
+
+def first_zero(h, ids, table):
+    scores = h[np.arange(len(h)), np.argmin(ids, axis=1) - 1] @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
+def first_zero_or_the_end(h, ids, table):
+    """argmax of a full row is 0, and position -1 the last."""
+    scores = h[np.arange(len(h)), np.argmax(ids == 0, axis=1) - 1] @ table.T
+    np.put_along_axis(scores, ids, -np.inf, axis=1)
+    scores[:, 0] = -np.inf
+    return scores
+
+
 def sum_of_states(h, ids, table):
     scores = (h * (ids != 0)[..., None]).sum(axis=1) @ table.T
     np.put_along_axis(scores, ids, -np.inf, axis=1)
@@ -207,15 +278,22 @@ def unnamed(*answers):
 
 
 RIGHT = {
-    "my_shifted_batch": (row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask),
+    "my_shifted_batch": (
+        row_by_row, pairs_of_items, pads_first, with_the_library, by_position, by_a_mask, both_in_one_array,
+        both_in_a_list,
+    ),
     "my_pair_loss_backward": (
         directly, with_einsum, one_position_at_a_time, both_items_stacked, with_tanh,
     ),
-    "repaired_scores": (fancy, person_by_person, along_an_axis, all_positions_first, from_the_end),
+    "repaired_scores": (
+        fancy, person_by_person, along_an_axis, all_positions_first, from_the_end, first_zero_or_the_end,
+    ),
 }  # fmt: skip
 WRONG = {
-    "my_shifted_batch": unnamed(*(wrong for wrong, *_ in WRONG_BATCH), nothing_returned, cut_by_columns),
+    "my_shifted_batch": unnamed(*(wrong for wrong, *_ in WRONG_BATCH), nothing_returned, cut_by_columns,
+                                minus_one_for_padding, one_column_too_many, last_item_too, without_padding),
     "my_pair_loss_backward": unnamed(*(wrong for wrong, *_ in WRONG_PAIR), dh_alone, dh_last, margin,
-                                     through_sigma),
-    "repaired_scores": unnamed(*(wrong for wrong, *_ in WRONG_SCORES), sum_of_states, shows_only_seen),
+                                     through_sigma, overflowing, each_product_alone),
+    "repaired_scores": unnamed(*(wrong for wrong, *_ in WRONG_SCORES), sum_of_states, shows_only_seen, ranked_last,
+                               first_zero),
 }

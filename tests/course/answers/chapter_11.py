@@ -52,6 +52,25 @@ def in_place(scores, targets):
     return 0.5 + np.sign(scores).sum(axis=1) / 2 + scores.shape[1] / 2
 
 
+def as_a_tuple(scores, targets):
+    """One person's is a tuple of one number."""
+    rows = zip(np.sort(scores)[:, ::-1], scores[np.arange(len(scores)), targets], strict=True)
+    return tuple(np.flatnonzero(row == own).mean() + 1 for row, own in rows)
+
+
+def a_column(scores, targets):
+    return by_counts(scores, targets)[:, None]
+
+
+def everybodys_targets(scores, targets):
+    own = scores[:, targets]
+    return 1 + (scores > own).sum(axis=1) + ((scores == own).sum(axis=1) - 1) / 2
+
+
+def different_scores(scores, targets):
+    return np.array([1.0 + len(set(row[row > row[t]])) for row, t in zip(scores, targets, strict=True)])
+
+
 def optimistic(scores, targets):
     return first_and_last(scores, targets) * 0 + 1 + (scores > scores[np.arange(len(scores)), targets][:, None]).sum(1)
 
@@ -141,6 +160,23 @@ def of_lists(sequences, n_items):
         for t in range(len(row) - 2):
             counts[row[t]][row[t + 1]] += 1
     return counts
+
+
+def after_alone_cut(sequences, n_items):
+    counts = np.zeros((n_items + 1, n_items + 1))
+    np.add.at(counts, (sequences[:, :-1], sequences[:, 1:-1]), 1)
+    return counts
+
+
+def taken_off_once(sequences, n_items):
+    counts = leaking(sequences, n_items)
+    counts[sequences[:, -2], sequences[:, -1]] -= 1
+    return counts
+
+
+def all_that_follow(sequences, n_items):
+    return sum(np.eye(n_items + 1)[sequences[:, t]].T @ np.eye(n_items + 1)[sequences[:, t + 1 : -1]].sum(axis=1)
+               for t in range(sequences.shape[1] - 1))
 
 
 def leaking(sequences, n_items):
@@ -290,12 +326,27 @@ def turned(ranks, N, m, k):
     return sum(math.comb(m, j) * (1 - a) ** j * a ** (m - j) for j in range(k))
 
 
+def from_one(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k)) + 0 * a
+
+
+def ways_of_all(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))
+
+
+def others_forgotten(ranks, N, m, k):
+    a = (ranks - 1) / N
+    return sum(math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))
+
+
 def averaged(ranks, N, m, k):
     return by_the_sum(ranks, N, m, k).mean()
 
 
 RIGHT = {
-    "my_mean_ranks": (by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place),
+    "my_mean_ranks": (by_counts, by_loops, first_and_last, by_the_library, sorted_both_ways, in_place, as_a_tuple),
     "repaired_counts": (cut_first, by_rows, by_bincount, taken_off_again, by_products, of_lists),
     "my_sampled_hit": (
         by_the_sum, person_by_person, draw_by_draw, from_the_other_side, by_broadcasting, by_polynomials,
@@ -307,21 +358,22 @@ WRONG = {
         (answer, "")
         for answer in (
             optimistic, pessimistic, ties_with_itself, from_zero, from_zero_and_itself, whole_ranks, all_halved,
-            ties_only, lowest_first, by_one_sort, of_the_column, of_all_together,
+            ties_only, lowest_first, by_one_sort, of_the_column, of_all_together, a_column,
+            everybodys_targets, different_scores,
         )
     ),
     "repaired_counts": tuple(
         (answer, "")
         for answer in (
             leaking, two_left_out, first_left_out, backwards, added_once, without_padding, itself, both_ways,
-            last_person_left_out, across_people, as_shares,
+            last_person_left_out, across_people, as_shares, after_alone_cut, taken_off_once, all_that_follow,
         )
     ),
     "my_sampled_hit": tuple(
         (answer, "")
         for answer in (
             one_too_many, one_too_few, rank_not_above, target_drawn, missed, last_term, in_full, at_the_mean,
-            without_ways, first_term, turned, averaged,
+            without_ways, first_term, turned, averaged, from_one, ways_of_all, others_forgotten,
         )
     ),
 }  # fmt: skip

@@ -61,6 +61,31 @@ def in_lists(ids, turn, rho, mask):
     return inputs.tolist(), targets.tolist()
 
 
+def both_in_one_array(ids, turn, rho, mask):
+    return np.stack(by_ranks(ids, turn, rho, mask))
+
+
+def hidden_items_only(ids, turn, rho, mask):
+    """Rows of different lengths."""
+    inputs, targets = by_ranks(ids, turn, rho, mask)
+    return inputs, [row[row != 0] for row in targets]
+
+
+def overwritten(ids, turn, rho, mask):
+    hidden = smallest(ids, turn, count_of(ids, rho))
+    ids[hidden] = mask
+    return ids, ids * hidden
+
+
+def turn_itself(ids, turn, rho, mask):
+    return hide(ids, (turn < count_of(ids, rho)[:, None]) & (ids != 0), mask)
+
+
+def where_alone(ids, turn, rho, mask):
+    inputs, targets = by_ranks(ids, turn, rho, mask)
+    return inputs, targets != 0
+
+
 def not_hidden(ids, turn, rho, mask):
     return ids, by_ranks(ids, turn, rho, mask)[1]
 
@@ -216,6 +241,16 @@ def padding_scored(dloss, h, E, targets):
     return ds @ E, np.einsum("bnv,bnd->vd", ds, h)
 
 
+def as_columns(dloss, h, E, targets):
+    p, _, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - (targets[..., None] == np.arange(len(E) - 1))) / asked.sum(), h, E)
+
+
+def mean_of_rows(dloss, h, E, targets):
+    p, onehot, asked = parts(h, E, targets)
+    return through(dloss * asked * (p - onehot) / np.maximum(asked.sum(1, keepdims=True), 1) / len(h), h, E)
+
+
 def one_off(dloss, h, E, targets):
     return flat(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
 
@@ -291,6 +326,19 @@ def opposite(inputs, targets):
     return not all_with_all(inputs, targets)
 
 
+def first_target_of_each(inputs, targets):
+    return all(not any(t) or t[np.argmax(t != 0)] not in x for x, t in zip(inputs, targets, strict=True))
+
+
+def later_only(inputs, targets):
+    same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
+    return not np.triu(same).any()
+
+
+def in_words(inputs, targets):
+    return str(all_with_all(inputs, targets))
+
+
 def masked_there(inputs, targets):
     return bool((inputs[targets != 0] == inputs.max()).all())
 
@@ -330,16 +378,18 @@ def unnamed(*answers):
 
 
 RIGHT = {
-    "my_cloze": (by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists),
+    "my_cloze": (by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array),
     "my_cloze_backward": (flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists),
     "no_target_is_read": (all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts),
 }
 WRONG = {
     "my_cloze": unnamed(not_hidden, all_asked, asks_for_the_mask, padding_too, width_for_length, none_of_short_rows,
                         rounded_down, rounded_up, argsort_once, largest, the_others, exchanged, zero_for_mask,
-                        inputs_alone, only_the_last),
+                        inputs_alone, only_the_last, hidden_items_only, overwritten, turn_itself, where_alone),
     "my_cloze_backward": unnamed(every_position, mean_over_all, a_sum, no_dloss, wrong_sign, padding_scored, one_off,
-                                 only_the_target, only_p, dE_of_targets_only, without_padding_row, turned_round),
+                                 only_the_target, only_p, dE_of_targets_only, without_padding_row, turned_round,
+                                 as_columns, mean_of_rows),
     "no_target_is_read": unnamed(same_place, any_row, zeros_count, opposite, masked_there, always, never,
-                                 neighbours_only, all_must_leak, first_row_only, nothing, a_row_each),
+                                 neighbours_only, all_must_leak, first_row_only, nothing, a_row_each,
+                                 first_target_of_each, later_only, in_words),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
@@ -92,16 +93,25 @@ def _on_the_left(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndar
     return ids, targets
 
 
-def _rolled(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first item comes round as the target of the last."""
+def _rolled(sequences: list[Any], maxlen: int, last: Any = None, width: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """The last item is an input as well: its target is the first item, or `last`."""
     ids = _padded([s[-maxlen:] for s in sequences])
-    return ids, np.roll(ids, -1, axis=1)
+    ids = np.pad(ids, ((0, 0), (0, max(0, width - ids.shape[1]))))
+    targets = np.roll(ids, -1, axis=1)
+    if last is not None:
+        targets[:, -1] = last
+    return ids, targets
+
+
+def _wider(sequences: list[Any], width: int, maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The batch with columns of padding up to a width."""
+    ids, targets = _shifted_batch(sequences, maxlen)
+    more = ((0, 0), (0, width - ids.shape[1]))
+    return np.pad(ids, more), np.pad(targets, more)
 
 
 def _always_maxlen(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
-    ids, targets = _shifted_batch(sequences, maxlen)
-    wider = ((0, 0), (0, maxlen - ids.shape[1]))
-    return np.pad(ids, wider), np.pad(targets, wider)
+    return _wider(sequences, maxlen, maxlen)
 
 
 WRONG_BATCH = (
@@ -118,6 +128,18 @@ WRONG_BATCH = (
     (_cut(lambda s, n: s[:-1], lambda s, n: s[1:]), "What does maxlen do in yours?", "Long sequences are not cut."),
     (_cut(lambda s, n: s[-n:], lambda s, n: s[-n:][1:]), "What follows the last item of a sequence?",
      "The last item has no target in the data, so it is no input."),
+    (lambda sequences, maxlen: _rolled(sequences, maxlen, last=0), "What follows the last item of a sequence?",
+     "The last item has no target in the data, so it is no input."),
+    (lambda sequences, maxlen: _rolled(sequences, maxlen, last=0, width=maxlen),
+     "What follows the last item of a sequence? And how wide must the batch be, if all are short?",
+     "The last item has no target in the data, so it is no input; and maxlen is only the limit of the width."),
+    (lambda sequences, maxlen: tuple(np.where(x, x, -1) for x in _shifted_batch(sequences, maxlen)),
+     "Which number stands for padding?", "Padding is 0, which is no item."),
+    (lambda sequences, maxlen: tuple(x.T for x in _shifted_batch(sequences, maxlen)),
+     "Is a sequence a row of the batch, or a column?", "Rows and columns are exchanged: a sequence is a row."),
+    (lambda sequences, maxlen: (_shifted_batch(sequences, maxlen)[0], np.array([s[-1] for s in sequences])),
+     "How many questions does a history of n items hold?",
+     "There is a target for every input, not for the last one alone."),
     (_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][2:]),
      "How far from an input does its target stand in the sequence?", "The targets are two items ahead, not one."),
     (_cut(lambda s, n: s[:-1][:n], lambda s, n: s[1:][-n:]), "Are both cut at the same end?",
@@ -126,6 +148,9 @@ WRONG_BATCH = (
      "Padding belongs on the right here: a row begins with an item."),
     (_rolled, "What is the target of the last item of a row in yours?",
      "np.roll brings the first item round to the end. Nothing is known to follow the last item."),
+    (lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
+     "How many inputs has a sequence of n items?",
+     "The batch is one too wide where all are short: n items are n - 1 inputs."),
     (_always_maxlen, "How wide must the batch be, if all sequences are short?",
      "The batch is as wide as its longest row of inputs; maxlen is only the limit."),
     (lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0], "How many arrays are asked for?",
@@ -169,13 +194,26 @@ def _pair_by_loops(h: Any, good: Any, bad: Any) -> np.ndarray:
     return loss
 
 
+_OF_PAIR: list[Property] = []
+of_pair = stating("pair_loss", _OF_PAIR)
+
+
+@of_pair("rounding", "the gradients are right, too, where h = 1 and the items are 1,000 and -1,000", "extremes",
+         hint="Which of your terms is infinite at a logit of 1,000?", once=True)  # fmt: skip
+def _large_logits(op: Subject, **case: Any) -> None:
+    z = np.array([[1000.0], [-1000.0]])
+    large, dloss = {"h": np.ones_like(z), "good": z, "bad": -z}, np.ones(2)
+    for (name, got), x in zip(op.gradients(large, dloss).items(), _pair_loss_backward(dloss, **large), strict=True):
+        close(got, x, 1e-6, f"d{name}")
+
+
 PAIR = Spec(
     name="pair_loss",
     says="loss = -log σ(h·good) - log(1 - σ(h·bad))",
     function="pair_loss",
     case=_pair,
     ours=lambda: SimpleNamespace(pair_loss=_pair_loss, pair_loss_backward=_pair_loss_backward),
-    properties=[],
+    properties=_OF_PAIR,
     outputs=("loss",),
     oracle=_pair_by_loops,
     wrt=("h", "good", "bad"),
@@ -203,6 +241,23 @@ def _same(s: Any) -> Any:
     return s
 
 
+def _elementwise(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """Without the sum over d that makes the logits."""
+    up, down = (np.asarray(dloss)[..., None] * f(ops.sigmoid(h * e)) for f, e in ((_less, good), (_same, bad)))
+    return up * good + down * bad, up * h, down * h
+
+
+def _overflowing(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """Right where logits are small."""
+    up, down = np.exp(_dot(h, good)), np.exp(_dot(h, bad))
+    dgood, dbad = ((dloss * slope)[..., None] for slope in (up / (1 + up) - 1, down / (1 + down)))
+    return dgood * good + dbad * bad, dgood * h, dbad * h
+
+
+def _of_mean_loss(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    return tuple(g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad))
+
+
 _FORGOTTEN = "How many terms of the loss does h take part in?"
 WRONG_PAIR = (
     (_by(_same, _same), "The loss of a good item that scores very high is 0. Is your slope there?",
@@ -213,6 +268,22 @@ WRONG_PAIR = (
      "Every gradient is right but for its sign."),
     (_by(lambda s: 1 - s, _same), "If the good item's score rises, does the loss rise or fall?",
      "The good item's slope has the wrong sign: σ - 1 is negative."),
+    (_by(_less, lambda s: 1 - s), "The loss of a bad item that scores very low is 0. Is your slope there?",
+     "The slope of -log(1 - σ) is σ itself, not 1 - σ."),
+    (_by(lambda s: -s, _same), "The loss of a good item that scores very high is 0. Is your slope there?",
+     "The slope of log(1 + e^(-z)) is -σ(-z), which is σ(z) - 1."),
+    (_by(_less, lambda s: -s), "If the bad item's score rises, does the loss rise or fall?",
+     "The bad item's slope has the wrong sign: σ is positive."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good - down * bad, up * h, down * h)),
+     "What becomes of two gradients of one array?", "In dh the two terms are added: the sign is in the slopes."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good + down * bad, up * h, -down * h)),
+     "If the bad item's score rises, does the loss rise or fall?", "The sign of dbad is wrong."),
+    (_elementwise, "How many numbers is h · good, for one position?",
+     "σ is taken of each product alone. Sum over d first: a position has one logit for each item."),
+    (_overflowing, "What is e^1000 in floating point, and what is inf / inf?",
+     "e^z / (1 + e^z) is inf / inf where z is large. 1 / (1 + e^(-z)) is 1 there, and 0 where z is very negative."),
+    (_of_mean_loss, "Does pair_loss return one number, or one for each position?",
+     "You divide by the number of positions. The loss is one number a position; a mean would be in dloss."),
     (_by(_same, _less), "Which of the two should go up?", "The slopes of the good and the bad item are exchanged."),
     (_by(_less, _same, lambda up, down, h, good, bad: (up * good, up * h, down * h)), _FORGOTTEN,
      "dh has a term of the bad item, too: the two are added."),
@@ -300,6 +371,28 @@ def _last_real(ids: Any) -> Any:
     return (ids != 0).sum(axis=1) - 1
 
 
+def _hidden_as(number: float) -> Any:
+    """Scores that are right, but for what stands where nothing may be offered."""
+
+    def scores(h: Any, ids: Any, table: Any) -> Any:
+        made = _scores(h, ids, table)
+        return np.where(np.isneginf(made), made.dtype.type(number), made)
+
+    return scores
+
+
+def _hides_newest_alone(h: Any, ids: Any, table: Any) -> Any:
+    made = _scored(_last_real, hide_seen=False)(h, ids, table)
+    np.put_along_axis(made, ids[np.arange(len(ids)), _last_real(ids)][:, None], -np.inf, axis=1)
+    return made
+
+
+def _hides_of_all(h: Any, ids: Any, table: Any) -> Any:
+    made = _scores(h, ids, table)
+    made[:, ids.reshape(-1)] = -np.inf
+    return made
+
+
 def _of_mean(h: Any, ids: Any, table: Any) -> Any:
     real = (ids != 0)[..., None]
     mean = (h * real).sum(axis=1, keepdims=True) / real.sum(axis=1, keepdims=True)
@@ -308,7 +401,7 @@ def _of_mean(h: Any, ids: Any, table: Any) -> Any:
 
 WRONG_SCORES = (
     (_scored(lambda ids: -1), "What stands at position -1 of a history that is shorter than the longest?",
-     "h[:, -1] is the state of padding, where a history is short. Count the real items of each row."),
+     "Count the real items of each row."),
     (_scored(lambda ids: 0), "What has the state at position 0 seen?", "That is the state after the first item only."),
     (_scored(lambda ids: np.minimum(_last_real(ids) + 1, ids.shape[1] - 1)),
      "With n real items, which number has the last one?", "It is one position too late: the last of n items is n - 1."),
@@ -321,6 +414,22 @@ WRONG_SCORES = (
     (_scored(_last_real, hide_seen=False), "May something be offered that was seen?",
      "Items of the history are still there: they need -inf, as in buggy_scores."),
     (_scored(_last_real, hide_padding=False), "May item 0 be offered?", "Column 0 is padding, and needs -inf."),
+    (_scored(_last_real, hide_seen=False, hide_padding=False), "May something be offered that was seen, or item 0?",
+     "The two lines of buggy_scores that write -inf are right, and missing in yours."),
+    (_hidden_as(-1e9), "What does buggy_scores write where an item must not be offered?",
+     "Hidden is -inf: no score is lower, however low scores get."),
+    (_hidden_as(0), "Scores may be negative: is 0 lower than all?", "Hidden is -inf: no score is lower."),
+    (_hidden_as(np.nan), "Where does a sort put nan?", "Hidden is -inf: no score is lower."),
+    (_hides_newest_alone, "May an older item of the history be offered?",
+     "All items of a row are hidden, not only the newest. Keep the line of buggy_scores that does it."),
+    (_hides_of_all, "Whose history hides which scores?",
+     "What one person has seen is hidden from all. Each row hides its own items, as in buggy_scores."),
+    (_scored(lambda ids: np.argmin(ids, axis=1) - 1), "Where is the first 0 of a row that has none?",
+     "A full row has no 0: argmin then finds its smallest number. Count the real items."),
+    (_scored(lambda ids: np.argmax(ids, axis=1)), "Is the newest item the one with the largest number?",
+     "argmax finds the largest number of a row, not the last item."),
+    (lambda h, ids, table: _scored(lambda ids: -1)(h * (ids != 0)[..., None], ids, table),
+     "What does a row of zeros say of the items?", "The state at padding is now 0. Take that of the last real item."),
     (_of_mean, "Which state was trained to predict the item after the last one?",
      "The mean of all states predicts nothing that was trained: take the last real one."),
     (lambda h, ids, table: _scores(h, ids, table)[:, 1:], "Which column is item 1?",
@@ -380,6 +489,10 @@ EXERCISES = (
                 (lambda: TRUE / (TRUE + NEGATIVES), "How often is one of 20 items drawn?",
                  "The negative is this item in one of 20 draws: 1 / 20, not 20."),
                 (lambda: 0.5, "That is so where an item is a target as often as a negative. Is it?"),
+                (lambda: math.log(TRUE * NEGATIVES), "That is the score z. Which σ(z) does it give?"),
+                (lambda: 100 * _belief(), "σ lies between 0 and 1: does yours?", "That is in per cent."),
+                (lambda: 1 - 1 / NEGATIVES, "Where does the probability .25 come in?",
+                 "That is how often the item is not the negative."),
             ),
         ),
         hints=(
@@ -398,7 +511,7 @@ EXERCISES = (
         hints=(
             "The histories of the test are equally long. What if one is shorter?",
             "h[:, -1] is a state at padding where a history is short. The last real item of row b stands at "
-            "(ids[b] != 0).sum() - 1.",
+            "(ids[b] != 0).sum() - 1. The other lines of buggy_scores are right.",
         ),
         why="With padding on the right the newest item stands where the padding begins, minus one: another place in "
         "each row.",

@@ -55,6 +55,23 @@ WRONG_RANKS = (
     (_off(lambda above, equal: above + (equal + 1) / 2), "What is the rank of the best item, which nothing beats?"),
     (_off(lambda above, equal: 1 + above + equal // 2), "Two items tie at the top: what is the mean of 1 and 2?",
      "Half a place is rounded down."),
+    (_off(lambda above, equal: 1 + above + np.ceil(equal / 2)),
+     "Two items tie at the top: what is the mean of 1 and 2?", "Half a place is rounded up."),
+    (_off(lambda above, equal: (1 + above + equal / 2)[:, None]), "How many numbers are asked for of each person?",
+     "It is a column, (people, 1): an axis is left over."),
+    (_off(lambda above, equal: np.mean(1 + above + equal / 2)), "How many numbers are asked for?",
+     "The ranks are averaged over people: return the rank of each."),
+    (_off(lambda above, equal: 1 / (1 + above + equal / 2)), "What is the rank of the best item, and of the second?",
+     "That is 1 / rank."),
+    (lambda scores, targets: _off(lambda above, equal: 1 + above + equal / 2)(scores, 0 * targets),
+     "Where does `targets` come in?", "The target is taken to stand in column 0. It stands in column targets[i]."),
+    (lambda scores, targets: 1 + np.array([len({*row[row > row[t]]}) for row, t in zip(scores, targets, strict=True)]),
+     "Scores 3, 3, 1: which rank has the last?",
+     "Items above that share a score are counted once. Each takes a place of its own."),
+    (lambda scores, targets: 1 + np.sum(scores > scores[:, targets], axis=1)
+     + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2,
+     "scores[:, targets] has which shape? Whose targets are its columns?",
+     "scores[:, targets] takes everybody's targets from every row. Row i needs column targets[i] alone."),
     (_off(lambda above, equal: 1 + (above + equal) / 2), "Is an item that scores higher half a place before it?"),
     (_off(lambda above, equal: 1.0 + equal / 2), "Where do the items come in that score higher?"),
     (lambda scores, targets: 1 + np.sum(scores < scores[np.arange(len(targets)), targets][:, None], axis=1)
@@ -99,6 +116,12 @@ def _once(sequences: Any, n_items: int) -> Any:
     return counts
 
 
+def _subtracted_once(sequences: Any, n_items: int) -> Any:
+    counts = _counted(sequences[:, :-1], sequences[:, 1:], n_items)
+    counts[sequences[:, -2], sequences[:, -1]] -= 1
+    return counts
+
+
 WRONG_COUNTS = (
     (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:], n_items),
      "With two items a row, which pair is counted? Is one of the two the test item?"),
@@ -111,6 +134,19 @@ WRONG_COUNTS = (
      "Does item j follow item i in your counts, or the other way round?"),
     (_once, "The same pair comes twice: what does `counts[i, j] += 1` add, with arrays i and j?",
      "With repeated places, `+=` adds once. np.add.at adds each time."),
+    (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, 1:-1], n_items),
+     "How many columns has `before`, and how many `after`?",
+     "Only `after` was cut. The two must stay in step: the last item of the training part is followed by nothing."),
+    (lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 1:], n_items),
+     "How many columns has `before`, and how many `after`?",
+     "Only `before` was cut, and `after` still ends with the test item."),
+    (_subtracted_once, "The same pair comes twice: what does `counts[i, j] -= 1` take away, with arrays i and j?",
+     "With repeated places, `-=` subtracts once. np.add.at(..., -1) would subtract each time."),
+    (lambda sequences, n_items: _counted(sequences[:, :-2], sequences[:, 2:], n_items),
+     "Of a row 7, 8, 9, which item follows 7?", "You count what comes two places later."),
+    (lambda sequences, n_items: sum(_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items)
+                                    for gap in range(1, sequences.shape[1])) + np.zeros((n_items + 1,) * 2),
+     "Of a row 7, 8, 9, 10, does 9 follow 7?", "You count all that comes later. Wanted is the next item."),
     (lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
      "Which row has item 1: row 0, or row 1?", "Row and column 0 are those of padding: keep them."),
     (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),
@@ -153,6 +189,11 @@ def _without(ranks: Any, N: int, m: int, k: int) -> Any:
     return np.array(ways) / math.comb(N, drawn)
 
 
+def _changed_sum(terms: Any) -> Any:
+    """A sum of other terms: `terms(a, N, m, k)` are its summands, for a = (r - 1) / N."""
+    return lambda ranks, N, m, k: sum(terms((ranks - 1) / N, N, m, k)) + 0.0 * ranks
+
+
 WRONG_HITS = (
     (lambda ranks, N, m, k: sampled_hit(ranks, N, m, k + 1), "With k = 1, how many items may be above the target?",
      "The sum ends at k - 1: with k items above, the target has place k + 1."),
@@ -173,6 +214,23 @@ WRONG_HITS = (
     (_without, "May the same item be drawn twice?", "That is without replacement. The formula is for draws with it."),
     (lambda ranks, N, m, k: sum(((ranks - 1) / N) ** j * (1 - (ranks - 1) / N) ** (m - j) for j in range(k)),
      "In how many ways can j of m draws be above?", "The binomial coefficient is missing."),
+    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * (1 - a) ** j * a ** (m - j) for j in range(k))),
+     "Which of a and 1 - a is the probability that a drawn item is above?",
+     "a and 1 - a are exchanged: j draws are above, each with probability a."),
+    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k))),
+     "Is it a hit if no drawn item is above?", "The term j = 0 is missing: range(k) begins with 0."),
+    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** (m - j) for j in range(1, k + 1))),
+     "With k = 1, how many items may be above the target?", "j runs from 0 to k - 1, not from 1 to k."),
+    (_changed_sum(lambda a, N, m, k: (math.comb(N, j) * a**j * (1 - a) ** (m - j) for j in range(k))),
+     "In how many ways can j of m draws be above?", "It is C(m, j): j of the m that are drawn, not of all N."),
+    (_changed_sum(lambda a, N, m, k: (math.comb(m, j) * a**j * (1 - a) ** m for j in range(k))),
+     "If j of m draws are above, how many are not?", "The other m - j draws are not above: (1 - a)^(m - j)."),
+    (lambda ranks, N, m, k: np.mean(sampled_hit(ranks, N, m, k)), "How many numbers are asked for?",
+     "The probabilities are averaged over people: return one of each."),
+    (lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) // N * N, N, m, k),
+     "Is the share of others that are above a whole number?", "`//` rounds the share down to 0 or 1: divide with `/`."),
+    (lambda ranks, N, m, k: sampled_hit(1 + (ranks - 1) * N / m, N, m, k), "Of how many others are r - 1 above?",
+     "r - 1 of the N others are above, not of the m that are drawn."),
     (lambda ranks, N, m, k: (1 - (ranks - 1) / N) ** m, "Is one item above the target too many, if k is 2?",
      "That is the term j = 0 alone."),
 )  # fmt: skip

@@ -100,6 +100,47 @@ def _over_all_rows(ids: Any, turn: Any, rho: float, mask: int) -> Any:
     return _hide(ids, (turn < np.rint(rho * np.sum(ids != 0))) & (ids != 0), mask)
 
 
+def _hidden_with_padding(ids: Any, turn: Any, rho: float, mask: int, may: Any = True) -> Any:
+    """Padding takes places among the smallest; hidden is what `may` be."""
+    rank = np.argsort(np.argsort(turn, axis=1), axis=1)
+    return _hide(ids, (rank < _count(ids, rho)[:, None]) & may, mask)
+
+
+def _ranked_with_padding(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    return _hidden_with_padding(ids, turn, rho, mask, ids != 0)
+
+
+def _one_more(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    return _hide(ids, _smallest(ids, turn, _count(ids, rho) + 1) & (ids != 0), mask)
+
+
+def _first_of_row(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    return _cloze(ids, np.arange(ids.shape[1]) + 0 * turn, rho, mask)
+
+
+def _turn_itself(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    return _hide(ids, (turn < _count(ids, rho)[:, None]) & (ids != 0), mask)
+
+
+def _down_the_columns(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    order = np.argsort(np.where(ids != 0, turn, np.inf), axis=0)
+    return _hide(ids, (np.argsort(order, axis=0) < _count(ids, rho)[:, None]) & (ids != 0), mask)
+
+
+def _rounded_up(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    return _hide(ids, _smallest(ids, turn, np.ceil(rho * np.sum(ids != 0, axis=1) - 1e-9)), mask)
+
+
+def _with_targets(of: Any) -> Any:
+    """Inputs that are right, and targets `of(ids, hidden, mask)`."""
+
+    def answer(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+        inputs, targets = _cloze(ids, turn, rho, mask)
+        return inputs, of(ids, targets != 0, mask)
+
+    return answer
+
+
 def _never_none(ids: Any, turn: Any, rho: float, mask: int) -> Any:
     """Without the one that is hidden at least."""
     return _hide(ids, _smallest(ids, turn, np.rint(rho * np.sum(ids != 0, axis=1))), mask)
@@ -130,6 +171,49 @@ WRONG_CLOZE = (
         "Is the answer to a question [MASK]?",
         "The targets are made of the inputs after hiding. Make them of ids.",
     ),
+    (
+        _with_targets(lambda ids, hidden, mask: np.where(hidden, mask, 0)),
+        "Is the answer to a question [MASK]?",
+        "The targets are read from ids after [MASK] was written there. Make them first, or write into a copy.",
+    ),
+    (
+        _with_targets(lambda ids, hidden, mask: hidden),
+        "Which item was hidden?",
+        "The targets say where is asked, not for what: at a hidden position stands the item itself.",
+    ),
+    (
+        _with_targets(lambda ids, hidden, mask: np.where(hidden, ids, -100)),
+        "What stands in targets where nothing is asked?",
+        "It is 0 here, and not PyTorch's -100.",
+    ),
+    (
+        _with_targets(lambda ids, hidden, mask: np.where(hidden, ids, -1)),
+        "What stands in targets where nothing is asked?",
+        "It is 0 here, and not -1.",
+    ),
+    (
+        _ranked_with_padding,
+        "Which positions of a short row take part when its smallest numbers are looked for?",
+        "Padding is not hidden, but it takes places among the smallest: fewer real positions are left to be hidden.",
+    ),
+    (
+        _turn_itself,
+        "`turn` runs over the whole batch. Does row 2 hold the numbers 0, 1, 2?",
+        "`turn` itself is compared with the count. Compare the rank of each number in its row.",
+    ),
+    (_one_more, "With count = 1, which ranks are hidden?", "One too many is hidden: ranks begin with 0, so use <."),
+    (_first_of_row, "Where does `turn` come in?", "The first positions of the row are hidden, whatever `turn` says."),
+    (
+        _down_the_columns,
+        "Along which axis does a history run?",
+        "The order is that of a column. A history is a row: axis=1.",
+    ),
+    (
+        _hidden_with_padding,
+        "Which positions of a short row take part when its smallest numbers are looked for?",
+        "Padding takes places among the smallest, and is hidden as well.",
+    ),
+    (_rounded_up, "How many of three items are hidden at rho = 0.4?", "rho n is rounded to the nearest number."),
     (_everywhere, "Which positions may be hidden, and what is n of a short row?", "Padding is hidden, or counted."),
     (
         _over_all_rows,
@@ -181,8 +265,8 @@ def _with_ds(of: Any) -> Any:
     """A backward whose gradient of the logits is `of(dloss, p - onehot, asked)`, with asked (B, n, 1)."""
 
     def backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
-        s, index, asked = _loss_parts(h, E, targets)
-        wrong = ops.softmax(s) - np.asarray(index[..., None] == np.arange(s.shape[-1]), s.dtype)
+        s, _, asked = _loss_parts(h, E, targets)
+        wrong = ops.softmax(s) - np.asarray(targets[..., None] == np.arange(1, len(E)), s.dtype)
         return _through(h, E, of(dloss, wrong, asked[..., None]))
 
     return backward
@@ -212,11 +296,74 @@ CLOZE_LOSS = Spec(
     oracle=_cloze_loss,
     wrt=("h", "E"),
 )
+def _mean_of_rows(dloss: float, wrong: Any, asked: Any) -> Any:
+    return dloss * asked * wrong / np.maximum(asked.sum(axis=1, keepdims=True), 1) / len(asked)
+
+
+def _dE_as(of: Any) -> Any:
+    """A backward whose dE is `of(dE, ds, h)`."""
+
+    def backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+        parts = _loss_parts(h, E, targets)
+        ds = ops.cross_entropy_backward(dloss, *parts)
+        dh, dE = _through(h, E, ds)
+        return dh, of(dE, ds, h, targets)
+
+    return backward
+
+
+def _onehot_one_off(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    """With targets as numbers of columns, though column 0 is item 1."""
+    s, _, asked = _loss_parts(h, E, targets)
+    onehot = np.asarray(targets[..., None] == np.arange(s.shape[-1]), s.dtype)
+    return _through(h, E, dloss * asked[..., None] * (ops.softmax(s) - onehot) / asked.sum())
+
+
 WRONG_LOSS = (
+    (
+        _onehot_one_off,
+        "Which column of h E[1:]ᵀ belongs to item 1?",
+        "Without row 0 item i has column i - 1: compare targets with np.arange(1, len(E)).",
+    ),
+    (
+        _with_ds(lambda dloss, wrong, asked: dloss * wrong / asked.sum()),
+        "Does a position that nobody asks about have a gradient?",
+        "Positions with target 0 have a gradient in yours. Their ds is 0.",
+    ),
+    (
+        _with_ds(_mean_of_rows),
+        "Over what is the mean taken: over rows, or over all asked positions?",
+        "You take the mean of each row, and then of the rows. A row with more questions weighs more: divide by |A|.",
+    ),
+    (
+        _with_ds(lambda dloss, wrong, asked: dloss * asked * wrong / len(asked)),
+        "Over how many positions is the mean taken?",
+        "You divide by the number of rows. The mean is over the positions that are asked.",
+    ),
+    (
+        _dE_as(lambda dE, ds, h, targets: dE[1:]),
+        "Which rows does E have?",
+        "dE lacks row 0, which is padding's and 0: dE has the shape of E.",
+    ),
+    (
+        _dE_as(lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
+        "Column 0 of the logits belongs to which row of E?",
+        "The rows of dE are one too high: row 0 is padding's, and stays 0.",
+    ),
+    (
+        _dE_as(lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]),
+        "Which rows of E does the softmax of one position read?",
+        "Only rows of targets have a gradient in yours. Every candidate has one.",
+    ),
+    (
+        _dE_as(lambda dE, ds, h, targets: np.einsum("bnv,bnd->bvd", ds, h)),
+        "How many embeddings has an item that two rows ask for?",
+        "dE has an axis too many: it is summed over rows and positions.",
+    ),
     (
         _with_ds(lambda dloss, wrong, asked: dloss * wrong / asked[..., 0].size),
         "Does a position that nobody asks about have a gradient?",
-        "Every position counts, and those with target 0 as if item 1 were asked for.",
+        "Every position counts in yours, also where the target is 0. There ds is 0, and they are not counted.",
     ),
     (
         _with_ds(lambda dloss, wrong, asked: dloss * asked * wrong / asked.size),
@@ -255,18 +402,22 @@ def _no_target_is_read(inputs: Any, targets: Any) -> bool:
 
 
 def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
-    """A batch of histories without repetitions; in most, one target of the last row can be read, or two rows meet."""
+    """Histories without repetitions; in most a target of the last row is read, in its row or in another one."""
     rows, width = draw.size(1, 3), draw.size(2, 5)
     ids = np.array([draw.rng.permutation(9)[:width] + 1 for _ in range(rows)])
     ids[:, 1:][:, draw.size(1, width - 1) :] = 0         # padding, in all rows alike
-    inputs, targets = _cloze(ids, draw.rng.random(ids.shape), 0.4, 10)
-    at = int(np.argmax(targets[-1] != 0))
-    leak = draw.choose(("none", "kept", "elsewhere", "none"))
+    inputs, targets = _cloze(ids, draw.rng.random(ids.shape), 0.6, 10)
+    at = int(draw.rng.choice(np.flatnonzero(targets[-1])))
+    other = (at + int(draw.rng.integers(1, width))) % width
+    leak = draw.choose(("none", "kept", "elsewhere", "another row's"))
     if leak == "kept":
         inputs[-1, at] = targets[-1, at]
     elif leak == "elsewhere":
-        inputs[-1, (at + 1) % width] = targets[-1, at]
-        targets[-1, (at + 1) % width] = 0
+        inputs[-1, other] = targets[-1, at]
+        targets[-1, other] = 0
+    elif leak == "another row's" and rows > 1 and targets[-1, at] not in targets[0]:
+        inputs[0, other] = targets[-1, at]
+        targets[0, other] = 0
     return {"inputs": inputs, "targets": targets}
 
 
@@ -284,11 +435,55 @@ def _any_row(inputs: Any, targets: Any) -> bool:
     return not np.isin(targets[targets != 0], inputs).any()
 
 
+def _not_the_same_place(inputs: Any, targets: Any) -> bool:
+    same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
+    return not np.any(same & ~np.eye(inputs.shape[1], dtype=bool))
+
+
+def _first_target_of_each(inputs: Any, targets: Any) -> bool:
+    first = np.cumsum(targets != 0, axis=1) == 1
+    return _no_target_is_read(inputs, np.where(first, targets, 0))
+
+
+def _by_row(inputs: Any, targets: Any) -> Any:
+    return np.array([_no_target_is_read(*row) for row in zip(inputs[:, None], targets[:, None], strict=True)])
+
+
 WRONG_PROPERTY = (
+    (
+        _not_the_same_place,
+        "Could the item stand at the asked position itself?",
+        "You look at all positions but the asked one, where a batch may have kept the item.",
+    ),
+    (
+        _by_row,
+        "How many answers are asked for: one for the batch, or one for each row?",
+        "It returns one answer a row. Wanted is one: True if all rows are right.",
+    ),
+    (
+        lambda inputs, targets: bool(_by_row(inputs, targets).any()),
+        "One row of two leaks: is the batch right?",
+        "One row without a leak is not enough: all rows must be right.",
+    ),
+    (
+        _first_target_of_each,
+        "A row may ask for two items: which of them does yours look for?",
+        "You look for one target a row. Each of them could be read.",
+    ),
+    (
+        lambda inputs, targets: bool(_by_row(inputs, targets)[0]),
+        "Which rows does yours look at?",
+        "It answers after the first row: the return stands within the loop.",
+    ),
     (
         _same_place,
         "Attention looks everywhere. At how many positions of the row could the item be read?",
         "You look at the asked position alone. A copy elsewhere in the row gives the answer away as well.",
+    ),
+    (
+        lambda inputs, targets: not np.any(inputs == targets),
+        "At how many positions of its row could the item be read? And what does 0 mean in targets?",
+        "You look at the asked position alone, and take two zeros, which are padding, for a leak.",
     ),
     (
         _any_row,

@@ -53,12 +53,13 @@ def silenced() -> Iterator[None]:
 class Kindly:
     """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
 
-    `remarks` says what it does otherwise than a library would: "writes" into its arguments, returns a "list" or a wider
-    "dtype". `narrow` says what loses digits: "float64 in, float32 out".
+    It may pack its results otherwise than the task says, as one array of all of them, or a tuple of the only one; the
+    `reference` tells how many axes a result has. `remarks` says what it does otherwise than a library would: "writes"
+    into its arguments, returns a "list" or a wider "dtype". `narrow` says what loses digits: "float64 in, float32 out".
     """
 
-    def __init__(self, answer: Callable[..., Any], returns: int):
-        self.answer, self.returns = answer, returns
+    def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
+        self.answer, self.returns, self.reference = answer, returns, reference
         self.remarks: set[str] = set()
         self.narrow = ""
 
@@ -73,14 +74,32 @@ class Kindly:
             dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
             if result is None:
                 return None
-            if not dtypes:  # of whole numbers
-                return self._array(result, np.dtype(float)) if isinstance(result, list) else result
-            if self.returns > 1 and isinstance(result, tuple | list):
-                return tuple(self._array(x, dtypes[0]) for x in result)
-            one = isinstance(result, tuple) and len(result) == 1
-            return self._array(result[0] if one else result, dtypes[0])
+            result = self._unpacked(result, args, kwargs)
+            listed = isinstance(result, tuple | list)
+            if not dtypes and not listed:  # of whole numbers
+                return result
+            if self.returns > 1 and listed:
+                return tuple(self._array(x, dtypes[0]) if dtypes else x for x in result)
+            return self._array(result, dtypes[0] if dtypes else np.dtype(float))
 
         self.call = call
+
+    def _unpacked(self, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The results of one array that holds them all, and the only result of a tuple; anything else as it is."""
+        if self.returns > 1:
+            stacked = isinstance(result, np.ndarray) and result.ndim and len(result) == self.returns
+            return tuple(result) if stacked and self._axes(args, kwargs) == result.ndim - 1 else result
+        if not isinstance(result, tuple) or len(result) != 1:
+            return result
+        return result if self._axes(args, kwargs) == np.ndim(result[0]) + 1 else result[0]
+
+    def _axes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+        """How many axes the first result should have; -1 where the reference does not take what the answer takes."""
+        try:
+            expected = self.reference(*args, **kwargs)
+        except Exception:
+            return -1
+        return np.ndim(expected[0] if self.returns > 1 else expected)
 
     def _array(self, x: Any, dtype: np.dtype) -> Any:
         if isinstance(x, list | tuple):

@@ -28,7 +28,7 @@ from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
-ALIKE = 5               # cases on which an answer is compared with a tempting one
+ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
 
 # What is right, and what a library would do in its place: at most one is said.
 REMARKS = {
@@ -103,7 +103,8 @@ class Function:
         return self._kind(answer).call
 
     def _kind(self, answer: Callable[..., Any]) -> Kindly:
-        return Kindly(answer, len(self.known.wrt if self.part == "backward" else self.known.outputs))
+        returns = len(self.known.wrt if self.part == "backward" else self.known.outputs)
+        return Kindly(answer, returns, self.reference())
 
     def __call__(self, answer: Any) -> Grade:
         if not callable(answer):
@@ -281,13 +282,16 @@ class _Tried:
         return shown
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
-        """Whether the answer gives the same results as `wrong` on a few fixed cases."""
-        spec = self.op.spec
+        """Whether the answer gives the same results as `wrong` on the counterexample, and on a few fixed cases."""
+        spec, seeded = self.op.spec, (self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(ALIKE))
+        cases = (*([self.report.case] if self.report.case else []), *seeded)
         other = Subject(SimpleNamespace(**vars(self.op.implementation) | {self.grader.function: wrong}), spec)
         with silenced():
-            for seed in range(ALIKE):
-                case = spec.case(CaseDrawer.seeded(seed))
-                seen, theirs = (_numbers(observe_call(one, spec, one.fit(case))) for one in (self.op, other))
+            for case in cases:
+                try:
+                    seen, theirs = (_numbers(observe_call(one, spec, one.fit(case))) for one in (self.op, other))
+                except (TypeError, ValueError):  # strings, or rows of different lengths, which no wrong answer gives
+                    return False
                 if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):
                     return False
         return True
@@ -299,7 +303,10 @@ def _numbers(seen: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def _same(x: Any, y: Any) -> bool:
-    return same_numbers(np.asarray(x), np.asarray(y))
+    try:
+        return same_numbers(np.asarray(x), np.asarray(y))
+    except ValueError:  # rows of different lengths
+        return False
 
 
 def _plain(x: Any) -> Any:

@@ -41,6 +41,8 @@ class Number:
             return Grade(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
         if got.dtype.kind not in "iuf":
             return Grade(WRONG, f"{described(answer)} is no answer here, expected {wanted}")
+        if expected.ndim == 0 and got.size == 1:
+            got = got.reshape(())
         if got.shape != expected.shape:
             return Grade(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
         if not np.all(np.isfinite(got)):

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...data import Interactions, Split
 from ...options import check_options, option
+from ..parameters import checked
 from ..recommender import Recommender
 from .co_occurrence import co_occurrence
 
@@ -74,7 +75,8 @@ class EASE(Recommender):
         return {"weights": self._weights}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._weights = arrays["weights"]
+        size = len(self._fitted()) + 1
+        self._weights = checked(arrays, "weights", (size, size), np.float32)
 
 
 def _memory() -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from ...data import Interactions, Split
 from ...evaluation import SharedScores
 from ...options import check_options, option
+from ..parameters import checked, checked_cuts
 from ..recommender import Recommender
 from .co_occurrence import ranges
 
@@ -126,8 +127,18 @@ class Markov(Recommender):
         if "keys.1" in arrays:
             arrays = _from_keys(arrays, len(arrays["popularity"]))
         levels = range(1, self.order + 1)
-        tables = [Followers(*(arrays[f"{name}.{level}"] for name in Followers._fields)) for level in levels]
-        self._keep(arrays["popularity"], tables)
+        n_items = len(self._fitted())
+        tables = [_checked_table(arrays, level, n_items) for level in levels]
+        self._keep(checked(arrays, "popularity", (n_items + 1,), np.int64), tables)
+
+
+def _checked_table(arrays: dict[str, np.ndarray], level: int, n_items: int) -> Followers:
+    contexts = checked(arrays, f"contexts.{level}", (None,), np.int64)
+    if np.any(contexts[1:] <= contexts[:-1]):
+        raise ValueError(f"contexts.{level} do not ascend")
+    items = checked(arrays, f"items.{level}", (None,), np.int64, n_items)
+    begin = checked_cuts(arrays, f"begin.{level}", len(contexts), len(items))
+    return Followers(contexts, begin, items, checked(arrays, f"counts.{level}", items.shape, np.int64))
 
 
 def _followers(contexts: np.ndarray, pairs: np.ndarray, counts: np.ndarray, size: int) -> Followers:

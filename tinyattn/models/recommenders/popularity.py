@@ -8,6 +8,7 @@ import numpy as np
 
 from ...data import Interactions, Split
 from ...evaluation import SharedScores
+from ..parameters import checked
 from ..recommender import Recommender
 
 
@@ -37,4 +38,4 @@ class Popularity(Recommender):
         return {"counts": self.counts}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self.counts = arrays["counts"]
+        self.counts = checked(arrays, "counts", (len(self._fitted()) + 1,), np.int64)

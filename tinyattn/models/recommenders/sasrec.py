@@ -32,6 +32,7 @@ from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..one_history import OneHistory
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)      # what a mechanism or a position scheme declares, `window` say
@@ -196,6 +197,9 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         if self.user_embedding:
             h = h + embedding(batch.users, p["users"])[:, None, :]
         return h[:, 0]
+
+    def for_one(self, p: Any) -> OneHistory | None:
+        return OneHistory(self, p) if OneHistory.suits(self) else None
 
     @property
     def attends(self) -> bool:  # type: ignore[override]

@@ -1,0 +1,146 @@
+"""The state after one history, on the host: what depends on the parameters alone is worked out before anybody asks.
+
+For one history NumPy's calls take longer than their arithmetic, so here are few calls. In pre-LN blocks:
+
+    LN(x) = x_hat ⊙ γ + β     with x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its
+                              terms: embeddings are centred once, what blocks add comes out of centred weights
+    LN(x) W + b               = x_hat (γ ⊙ W) + (β W + b), as in `norm_linear`
+    (x_hat_i W_q + b_q) · (x_hat_j W_k + b_k) / √d
+                              = (x_hat_i A + a) · x_hat_j, with A = W_q W_kᵀ / √d and a = b_q W_kᵀ / √d, and a number
+                              that is the same for all keys j, which softmax does not see
+    Σ_j w_j (x_hat_j W_v + b_v)  = (Σ_j w_j x_hat_j) W_v + b_v, as the weights sum to 1; both as in `attention_of_one`
+
+and in the last block only the last token asks. The definition is `SASRecNetwork.last_state`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..layers import ACTIVATIONS, FeedForward
+from ..layers.pairs import NormedHeads
+
+MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and here is more of it
+
+
+class Folded(NamedTuple):
+    """The weights of one block, with h heads and H hidden units."""
+
+    A: np.ndarray     # (D, h D): W_q W_kᵀ / √d of each head
+    a: np.ndarray     # (h D,)
+    C: np.ndarray     # (h D, D): W_v of each head and, if there is an output projection, that; centred, as is
+    c: np.ndarray     # (D,)
+    W: np.ndarray     # (D, H): the inner and
+    b: np.ndarray     # (H,)
+    V: np.ndarray     # (H, D): the outer weights of the feed-forward network; centred, as is
+    v: np.ndarray     # (D,)
+
+
+class OneHistory:
+    """`network.last_state(p, ...)` of a single history, for a SASRec network that it `suits`."""
+
+    @staticmethod
+    def suits(network: Any) -> bool:
+        """Do norms alone read the tokens, and is the rest what `Folded` can hold?"""
+        block = network.block
+        only_norms_read = block.form == "pre" and network.last_norm and not network.user_embedding
+        return only_norms_read and type(block.normed_mixer) is NormedHeads and type(block.feed_forward) is FeedForward
+
+    def __init__(self, network: Any, p: Any) -> None:
+        dim, dtype = network.dim, p["items"].dtype
+        self._network, self._p = network, p
+        self._kept = list(_parts(p, but=("items", network.scored, "norm")))      # these are read where they lie
+        self._blocks = [_folded(weights, network.heads) for weights in p["blocks"]]
+        slots, nothing = np.arange(network.maxlen)[None], np.zeros((1, network.maxlen, dim), dtype)
+        self._positions = network.scheme.add(p.get("positions"), nothing, slots)[0]
+        self.longest = min(network.maxlen, MOST_ROWS // network.heads)
+        later = np.where(np.tri(self.longest, dtype=bool), 0, -np.inf).astype(dtype)
+        self._later = np.repeat(later, network.heads, axis=0)
+        self._mean, self._ones = np.full((dim, 1), 1 / dim, dtype), np.ones((self.longest, 1), dtype)
+        self._activation = ACTIVATIONS[network.block.feed_forward.activation].forward
+
+    def is_of(self, network: Any, p: Any) -> bool:
+        """Is it of this network, and of parameters that nobody has changed since, in place or otherwise?"""
+        return network is self._network and p is self._p and all(
+            node[key].tobytes() == kept if type(kept) is bytes else node[key] is kept for node, key, kept in self._kept
+        )  # fmt: skip
+
+    def state(self, history: np.ndarray) -> np.ndarray:
+        """Shapes: history (n,), item numbers of the table, at most `longest` of them -> (D,)."""
+        n, network, p = len(history), self._network, self._p
+        x = p["items"].take(history, axis=0)
+        if network.emb_scale:
+            x *= math.sqrt(network.dim)
+        x += self._positions[len(self._positions) - n :]
+        x -= x.dot(self._mean)
+        for number, weights in enumerate(self._blocks, start=1):
+            x = self._block(weights, x, asking=n if number < len(self._blocks) else 1)
+        return self._normed(x[-1:])[0] * p["norm"]["gamma"] + p["norm"]["beta"]
+
+    def _block(self, weights: Folded, x: np.ndarray, asking: int) -> np.ndarray:
+        """What it makes of the last m = `asking` tokens; `dot` begins sooner than @. Shapes: x (n, D) -> (m, D)."""
+        A, a, C, c, W, b, V, v = weights
+        (n, dim), heads = x.shape, self._network.heads
+        x_hat, x = self._normed(x), x[n - asking :]
+        q = x_hat[n - asking :].dot(A)
+        q += a
+        s = q.reshape(-1, dim).dot(x_hat.T)                  # (m h, n): the heads of a query are neighbours
+        s += self._later[(n - asking) * heads : n * heads, :n]
+        s -= s.max(axis=1, keepdims=True)
+        np.exp(s, out=s)
+        y = s.dot(x_hat)                                     # (m h, D)
+        y /= s.dot(self._ones[:n])
+        y = y.reshape(asking, -1).dot(C)
+        y += c
+        y += x
+        u = self._normed(y).dot(W)
+        u += b
+        z = self._activation(u).dot(V)
+        z += v
+        z += y
+        return z
+
+    def _normed(self, x: np.ndarray) -> np.ndarray:
+        """LayerNorm without γ and β, of centred tokens. Shapes: (n, D) -> (n, D)."""
+        size = (x * x).dot(self._mean)
+        size += float(self._network.eps)
+        np.sqrt(size, out=size)
+        return x / size
+
+
+def _folded(p: Any, heads: int) -> Folded:
+    W, b = {}, {}
+    for name in ("query", "key", "value"):
+        W[name], b[name] = _after(p["norm_1"], p["attention"][name])
+    dim = len(W["query"])
+    output = p["attention"].get("output", {"W": np.eye(dim, dtype=W["query"].dtype)})
+    c = 1 / math.sqrt(dim // heads)
+    own = [slice(i * dim // heads, (i + 1) * dim // heads) for i in range(heads)]        # columns of each head
+    A = np.concatenate([c * W["query"][:, i] @ W["key"][:, i].T for i in own], axis=1)
+    a = np.concatenate([c * b["query"][i] @ W["key"][:, i].T for i in own])
+    C = np.concatenate([W["value"][:, i] @ output["W"][i] for i in own])
+    outer = p["feed_forward"]["outer"]
+    parts = C, b["value"] @ output["W"] + output.get("b", 0), outer["W"], outer["b"]
+    C, c, V, v = (part - part.mean(axis=-1, keepdims=True) for part in parts)
+    return Folded(A, a, C, c, *_after(p["norm_2"], p["feed_forward"]["inner"]), V, v)
+
+
+def _after(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The map of LN(x) as one of x_hat: its weights and biases."""
+    return norm["gamma"][:, None] * p["W"], norm["beta"] @ p["W"] + p.get("b", 0)
+
+
+def _parts(tree: Any, but: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
+    """(node, key, what stands there) of the whole tree: a node, or the bytes of an array."""
+    for key, branch in tree.items() if isinstance(tree, dict) else enumerate(tree):
+        if key in but:
+            continue
+        if isinstance(branch, dict | list):
+            yield tree, key, branch
+            yield from _parts(branch)
+        else:
+            yield tree, key, branch.tobytes()
