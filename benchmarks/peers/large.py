@@ -1,6 +1,7 @@
 """A full ranking of many users over many items, in one process: `python -m benchmarks.peers.large NAME FOLDER`.
 
     product       the matrix product of states and items alone, tile by tile, by as many threads: nothing is counted
+    states        SASRec's states alone, one a user: nothing is compared with them
     tinyattn      SASRec.evaluate: states, product, ranks, metrics
     popularity    the same of a model that scores all users alike
     markov        the same of one that does so but for a few items
@@ -59,13 +60,21 @@ class Product(Evaluated):
             list(pool.map(work, pieces(0, len(self.h), USERS)))
 
 
+class States(Evaluated):
+    """What there has to be before anything is ranked."""
+
+    def step(self) -> None:
+        users = self.split.evaluated
+        self.model.lazy_scores(self.split.histories(users, "test"), users + 1)
+
+
 def contender_of(name: str, network: SASRecNetwork, weights: Any, split: Split) -> Evaluated:
     if name in ("popularity", "markov"):
         return Evaluated({"popularity": Popularity, "markov": Markov}[name]().fit(split), split)
     model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, workers=THREADS)
     model.network, model.parameters = network, weights
     model.items, model.users = split.data.items, split.data.users
-    return {"product": Product, "tinyattn": Evaluated}[name](model, split)
+    return {"product": Product, "states": States, "tinyattn": Evaluated}[name](model, split)
 
 
 class Ranker(child.Child):
@@ -73,7 +82,7 @@ class Ranker(child.Child):
 
     def check(self) -> dict[str, Any]:
         off = self.make(*self._given()).off()
-        return {"worst": "MRR", "off": off, "agrees": off <= child.TOLERANCE}   # a rank may move by one where scores round
+        return {"worst": "MRR", "off": off, "agrees": off <= child.TOLERANCE}  # rounding may move a rank by one
 
     def prepare(self) -> dict[str, Any]:
         began = time.perf_counter()
