@@ -30,7 +30,6 @@ from tinyattn.layers import (
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import MODELS, Caser, SASRecNetwork
-from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, learner, train
@@ -122,8 +121,7 @@ def test_gradients(case):
     assert report, f"\n{report}"
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize(("name", "objective"), [(n, o) for n, cls in NETWORKS.items() for o in cls.objectives])
 def test_every_network_with_every_objective(name, objective, device):
     """Gradients; and no row of a table has one that `rows_read` does not name, or lazy Adam would miss it."""
     more = {"loss": objective, **few_negatives(objective)}

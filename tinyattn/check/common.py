@@ -398,8 +398,8 @@ def _steepness(spec: Spec, case: dict[str, Any]) -> float:
 
 
 def _other(spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
-    """The case with other numbers, of the same shapes, in the differentiable arguments."""
-    changed = {n: np.asarray(np.cos(case[n]) + 0.5, case[n].dtype) for n in spec.wrt if case.get(n) is not None}
+    """The case with other numbers, above 0 as a spread must be, in the differentiable arguments."""
+    changed = {n: np.asarray(np.cos(case[n]) + 1.5, case[n].dtype) for n in spec.wrt if case.get(n) is not None}
     return case | changed
 
 

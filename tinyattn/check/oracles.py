@@ -435,6 +435,51 @@ def max_pool1d(x: Array, width: int) -> Any:
     return y
 
 
+def distance_bpr(
+    positive: Array, negative: Array, between: Array, weights: Array | None = None, pvn_weight: float = 0.0
+) -> float:
+    """Position by position; -log σ(z) is log(1 + exp(-z)), around 0."""
+    total = loss = 0.0
+    for at in np.ndindex(positive.shape):
+        w, z = 1.0 if weights is None else float(weights[at]), negative[at] - positive[at]
+        each = math.log1p(math.exp(-z)) if z > 0 else math.log1p(math.exp(z)) - z
+        total, loss = total + w, loss + w * (each + pvn_weight * max(positive[at] - between[at], 0.0))
+    return loss / total if total else 0.0
+
+
+def root_elu(x: Array) -> Any:
+    """Number by number."""
+    y = np.zeros(x.shape)
+    for at in np.ndindex(x.shape):
+        y[at] = math.sqrt(1 + x[at]) if x[at] > 0 else math.exp(x[at] / 2)
+    return y
+
+
+def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, root: bool = False) -> Any:
+    """Pair by pair: the differences themselves, squared and added."""
+    s = np.zeros((*q_mean.shape[:-1], k_mean.shape[-2]))
+    for *lead, i, j in np.ndindex(s.shape):
+        at = tuple(lead)
+        pairs = [*zip(q_mean[at][i], k_mean[at][j], strict=True), *zip(q_dev[at][i], k_dev[at][j], strict=True)]
+        squared = sum((a - b) ** 2 for a, b in pairs)
+        s[(*at, i, j)] = -(math.sqrt(squared) if root else squared) / math.sqrt(q_mean.shape[-1])
+    return s
+
+
+def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None = None) -> Any:
+    """Number by number: the mean and the variance of a weighted sum of independent numbers."""
+    weights, e = softmax(s, mask), v_mean.shape[-1]
+    out = np.zeros((*s.shape[:-1], e + v_cov.shape[-1]))
+    for *lead, i, j in np.ndindex(s.shape):
+        at = tuple(lead)
+        p = weights[at][i, j]
+        for o in range(e):
+            out[at][i, o] += p * v_mean[at][j, o]
+        for o in range(v_cov.shape[-1]):
+            out[at][i, e + o] += p * p * v_cov[at][j, o]
+    return out, weights
+
+
 def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> Any:
     """Pair by pair and unit by unit."""
     weights = np.zeros((*q.shape[:-1], k.shape[-2]))

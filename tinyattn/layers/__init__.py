@@ -12,6 +12,7 @@ from .feed_forward import (
     feed_forward_backward,
     feed_forward_init,
 )
+from .gaussian_block import GaussianBlock
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -42,6 +43,7 @@ __all__ = [
     "Block",
     "BlockCache",
     "FeedForward",
+    "GaussianBlock",
     "LayerNorm",
     "Mechanism",
     "Mixer",

@@ -79,7 +79,7 @@ def left_out(model: Recommender, history: np.ndarray, item: int, owner: np.ndarr
 def gradient_times_input(
     model: NeuralRecommender, history: np.ndarray, item: int, owner: np.ndarray
 ) -> np.ndarray | None:
-    """x_j · ∂s/∂x_j for every j: s = h_last · e_item gives dh_last = e_item, and `backward` takes it to the x_j.
+    """x_j · ∂s/∂x_j for every j: `score_gradient` gives dh_last, and `backward` takes it to the x_j.
 
     Shapes: history (n,), owner (1,) -> (n,), 0 for items that are not read. None where the network does not read the
     items' embeddings.
@@ -89,7 +89,8 @@ def gradient_times_input(
     batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(xp))
     h, cache = network.forward(p, batch)
     dh = xp.zeros_like(h)
-    dh[0, last_position(batch)[0]] = p[network.scored][item]
+    last = last_position(batch)[0]
+    dh[0, last] = network.score_gradient(p, h[0, last], item)
     dx, _ = network.backward(p, dh, cache)
     if dx is None:
         return None

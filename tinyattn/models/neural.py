@@ -132,7 +132,8 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
     ) -> LazyScores:
         if not backend.is_numpy(backend.get_xp(p[network.scored])):
             return WholeRows(lambda *given: self._score(network, p, *given), histories, users, network.n_items)
-        return Products(self._states(network, p, histories, users), p[network.scored], self.workers)
+        h, E = network.as_products(p, self._states(network, p, histories, users))
+        return Products(h, E, self.workers)
 
     def _score(self, network: Any, p: Any, histories: list[np.ndarray], users: np.ndarray | None) -> np.ndarray:
         states = self._states(network, p, histories, users)

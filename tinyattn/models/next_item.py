@@ -12,7 +12,7 @@ from ..data import Batch
 from ..layers import glorot
 from ..ops import sum_rows
 from ..options import check_options, make_parts, option
-from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
+from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
 
 
 @dataclass(kw_only=True)
@@ -31,13 +31,15 @@ class NextItemNetwork(LossOptions):
     A subclass has options, `init`, `forward`, its mirror `backward`, and `last_state`. An item's score is the dot
     product of the state and the item's row of the table `scored`: p["items"] where input and output are tied, a table
     that is then read twice. An item's bias is the last number of its row, where the last number of each state is 1.
+    A score of another kind that can be written as a product has `as_products` and `score_gradient` of its own.
     Raises ValueError for options that cannot be.
     """
 
     n_items: int                    # catalogue size; ids are 1..n_items, 0 is padding
     n_users: int = 0                # user numbers are 1..n_users, 0 is a user of whom nothing is known
-    objective: str = "bce"          # a key of OBJECTIVES
+    objective: str = "bce"          # a key of `objectives`
 
+    objectives: ClassVar[dict[str, Objective]] = OBJECTIVES     # what it can be trained for
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only what is not after it?
@@ -46,8 +48,8 @@ class NextItemNetwork(LossOptions):
     def __post_init__(self) -> None:
         if self.n_items < 1:
             raise ValueError(f"n_items is {self.n_items}, expected at least 1")
-        if self.objective not in OBJECTIVES:
-            raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(OBJECTIVES)}")
+        if self.objective not in self.objectives:
+            raise ValueError(f"objective is {self.objective!r}, expected one of {', '.join(self.objectives)}")
         check_options(self)
         (options,) = make_parts(self, objective=LOSS_OPTIONS)
         self.loss_options: dict[str, Any] = vars(options)         # what the objective takes by name
@@ -91,7 +93,7 @@ class NextItemNetwork(LossOptions):
     def rows_read(self, batch: Batch) -> dict[str, Array]:
         """The rows of large tables that `loss` reads, and so all that have a gradient: dotted name -> ids."""
         xp = get_xp(batch.ids)
-        if not OBJECTIVES[self.objective].negatives:                     # every item is scored
+        if not self.objectives[self.objective].negatives:                     # every item is scored
             return {} if self.scored == "items" else {"items": self.item_rows(batch).reshape(-1)}
         read = (self.item_rows(batch), batch.targets, batch.negatives, batch.shared)
         ids = [part.reshape(-1) for part in read if part is not None]
@@ -102,13 +104,13 @@ class NextItemNetwork(LossOptions):
     def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
         """The mean loss over the batch's real positions, in nats, and what `loss_backward` needs."""
         h, cache = self.forward(p, batch, rng)
-        value, saved = OBJECTIVES[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
+        value, saved = self.objectives[self.objective].forward(h, p[self.scored], batch, **self.loss_options)
         return value, (batch, h, saved, cache)
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
         """Gradients shaped like p; of the tables as `Rows` where few rows are touched."""
         batch, h, saved, remembered = cache
-        dh, scored = OBJECTIVES[self.objective].backward(dloss, h, p[self.scored], batch, saved)
+        dh, scored = self.objectives[self.objective].backward(dloss, h, p[self.scored], batch, saved)
         dx, grads = self.backward(p, dh, remembered)
         if self.scored == "items" and dx is not None:
             grads["items"] = scored.with_reading(self.item_rows(batch), dx)
@@ -122,9 +124,18 @@ class NextItemNetwork(LossOptions):
         """(n_items + 1, D): each item's row of the table that makes the scores, without its bias."""
         return p[self.scored][:, :-1] if self.biased else p[self.scored]
 
+    def as_products(self, p: Any, h: Array) -> tuple[Array, Array]:
+        """States and items whose products are the scores. Shapes: h (B, D) -> (B, F), (n_items + 1, F)."""
+        return h, p[self.scored]
+
+    def score_gradient(self, p: Any, h: Array, item: int) -> Array:
+        """The gradient of an item's score by the state h. Shapes: h (D,) -> (D,)."""
+        return p[self.scored][item]
+
     def score_items(self, p: Any, h: Array) -> Array:
         """(B, D) -> (B, n_items + 1): the score of every item as the next one; -inf for padding, column 0."""
-        scores = h @ p[self.scored].T                                   # (B, D) @ (D, n_items + 1)
+        h, E = self.as_products(p, h)
+        scores = h @ E.T                                                # (B, F) @ (F, n_items + 1)
         scores[:, 0] = -get_xp(h).inf
         return scores
 

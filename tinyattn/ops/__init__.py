@@ -19,6 +19,8 @@ from .attention import (
     flash_attention_backward,
     fused_attention,
     fused_attention_backward,
+    gaussian_attention,
+    gaussian_attention_backward,
     linear_attention,
     linear_attention_backward,
     linear_weights,
@@ -29,6 +31,8 @@ from .attention import (
     positive_features,
     relative_index,
     shifted_windows,
+    wasserstein_scores,
+    wasserstein_scores_backward,
     window_attention,
     window_attention_backward,
     window_shape,
@@ -49,6 +53,8 @@ from .losses import (
     bpr_max_backward,
     cross_entropy,
     cross_entropy_backward,
+    distance_bpr,
+    distance_bpr_backward,
     sigmoid,
 )
 from .masks import Mask, as_mask, causal_mask
@@ -85,6 +91,7 @@ from .refinements import (
     refine_value_rows_backward,
 )
 from .rms_norm import rms_norm, rms_norm_backward
+from .root_elu import root_elu, root_elu_backward
 from .silu import silu, silu_backward
 from .softmax import softmax, softmax_backward
 
@@ -119,6 +126,8 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "dense_weights",
+    "distance_bpr",
+    "distance_bpr_backward",
     "distance_buckets",
     "dropout",
     "dropout_backward",
@@ -130,6 +139,8 @@ __all__ = [
     "flash_attention_backward",
     "fused_attention",
     "fused_attention_backward",
+    "gaussian_attention",
+    "gaussian_attention_backward",
     "gelu",
     "gelu_backward",
     "gru",
@@ -174,6 +185,8 @@ __all__ = [
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "root_elu",
+    "root_elu_backward",
     "rotary",
     "rotary_backward",
     "rotary_tables",
@@ -185,6 +198,8 @@ __all__ = [
     "softmax",
     "softmax_backward",
     "sum_rows",
+    "wasserstein_scores",
+    "wasserstein_scores_backward",
     "window_attention",
     "window_attention_backward",
     "window_shape",

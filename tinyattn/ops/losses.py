@@ -101,6 +101,40 @@ def bpr_max_backward(
     return -shares * xp.sum(q * (1 - wins), axis=-1), shares[..., None] * dnegatives
 
 
+def distance_bpr(
+    positive: Array, negative: Array, between: Array, weights: Array | None = None, pvn_weight: float = 0.0
+) -> Array:
+    """The weighted mean of -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), a scalar in nats.
+
+    d⁺ and d⁻ are how far what was predicted is from the target and from what was not, and d = `between` how far these
+    two are from each other; λ = `pvn_weight`. BPR asks for d⁺ < d⁻ alone; the hinge also for d⁺ < d, so that the two
+    do not come to lie together while both are far (Fan et al. 2022, STOSA).
+    Shapes: positive, negative, between (...), weights (...) or None for all 1.
+    Raises ValueError for shapes that do not fit, TypeError for dtypes.
+    """
+    expect("... ... ... ...", positive=positive, negative=negative, between=between, weights=weights)
+    xp, z = get_xp(positive), negative - positive
+    each = xp.maximum(-z, 0) + xp.log1p(xp.exp(-xp.abs(z)))
+    each += float(pvn_weight) * xp.maximum(positive - between, 0)
+    return _weighted_mean(xp, each, weights)
+
+
+def distance_bpr_backward(
+    dloss: float, positive: Array, negative: Array, between: Array, weights: Array | None = None,
+    pvn_weight: float = 0.0,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """dd⁺ = σ(d⁺ - d⁻) + λ [d⁺ > d], dd⁻ = -σ(d⁺ - d⁻), and dd = -λ [d⁺ > d], times dloss · w / Σw.
+
+    Shapes: dloss a number, the rest as in the forward -> dpositive, dnegative, dbetween (...).
+    """
+    expect("... ... ... ...", positive=positive, negative=negative, between=between, weights=weights)
+    shares = _shares(dloss, positive, positive, weights)
+    wrong = shares * sigmoid(positive - negative)
+    hinge = shares * (positive > between)
+    hinge *= float(pvn_weight)
+    return wrong + hinge, -wrong, -hinge
+
+
 def _joint(xp: Any, positive: Array, negatives: Array) -> Array:
     """a = r + log σ(r⁺ - r). Shapes: (...), (..., k) -> (..., k)."""
     behind = negatives - positive[..., None]

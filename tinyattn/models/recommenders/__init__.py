@@ -17,6 +17,7 @@ from .mf import MF, MFNetwork
 from .narm import NARM, NARMNetwork
 from .popularity import Popularity
 from .sasrec import SASRec, SASRecNetwork
+from .stosa import STOSA, STOSANetwork
 from .timesvdpp import TimeSVDpp, TimeSVDppNetwork
 
 # They learn no parameters. Every table prints some of them, and on some data they win.
@@ -34,6 +35,7 @@ __all__ = [
     "FPMC",
     "MF",
     "NARM",
+    "STOSA",
     "BERT4Rec",
     "BERT4RecNetwork",
     "Caser",
@@ -51,6 +53,7 @@ __all__ = [
     "Popularity",
     "SASRec",
     "SASRecNetwork",
+    "STOSANetwork",
     "TimeSVDpp",
     "TimeSVDppNetwork",
 ]

@@ -8,6 +8,7 @@ from .by_features import causal_sum
 from .convolving_attention import convolving_attention
 from .flash_attention import flash_attention, flash_attention_backward
 from .fused_attention import AttentionCache, fused_attention, fused_attention_backward
+from .gaussian_attention import gaussian_attention, gaussian_attention_backward
 from .linear_attention import linear_attention, linear_attention_backward, linear_weights
 from .performer import (
     orthogonal_features,
@@ -17,6 +18,7 @@ from .performer import (
     positive_features,
 )
 from .shifted_windows import relative_index, shifted_windows
+from .wasserstein_scores import wasserstein_scores, wasserstein_scores_backward
 from .window_attention import window_attention, window_attention_backward, window_shape, window_weights
 
 __all__ = [
@@ -36,6 +38,8 @@ __all__ = [
     "flash_attention_backward",
     "fused_attention",
     "fused_attention_backward",
+    "gaussian_attention",
+    "gaussian_attention_backward",
     "linear_attention",
     "linear_attention_backward",
     "linear_weights",
@@ -46,6 +50,8 @@ __all__ = [
     "positive_features",
     "relative_index",
     "shifted_windows",
+    "wasserstein_scores",
+    "wasserstein_scores_backward",
     "window_attention",
     "window_attention_backward",
     "window_shape",

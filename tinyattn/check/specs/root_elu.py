@@ -1,0 +1,73 @@
+"""The root of ELU + 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..common import tolerance
+from ..families import elementwise
+from ..property import Property, close, demand, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("root_elu", PROPERTIES)
+elementwise(states)
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    return {"x": draw.array(*draw.lead, draw.size(), size=draw.choose((1.0, 4.0)))}
+
+
+@states("rounding", "its square is ELU(x) + 1", hint="Which root, of which side?")
+def squared(op: Subject, x: np.ndarray) -> None:
+    close(op(x) ** 2, oracles.elu(x.astype(float)) + 1, 2 * tolerance(op.spec, {"x": x}), "y²")
+
+
+@states("rounding", "of x and -x the gradients are exp(-x / 2) / 2 and 1 / (2 √(1 + x)), and at 0 both are a half",
+        "gradients", hint="Is it a function of the result: y / 2, or 1 / (2 y)?")  # fmt: skip
+def slopes(op: Subject, x: np.ndarray) -> None:
+    x, dy = np.abs(x), np.cos(np.arange(x.size)).reshape(x.shape).astype(x.dtype)
+    wide, limit = x.astype(float), tolerance(op.spec, {"x": x})
+    for given, slope in ((x, 0.5 / np.sqrt(1 + wide)), (-x, 0.5 * np.exp(-wide / 2)), (0 * x, 0.5)):
+        close(op.gradients({"x": given}, dy)["x"], dy * slope, limit, "dx")
+
+
+@states("rounding", "at -20, where ELU(x) + 1 of float32 is 0, y and its gradient keep their digits", "extremes",
+        hint="exp(x) - 1 + 1 has lost exp(x), and √ has no slope at 0: exp(x / 2) is the root.")  # fmt: skip
+def far_left(op: Subject, x: np.ndarray) -> None:
+    far = np.array([-20.0, -60.0], x.dtype)
+    expected = np.exp(-np.array([10.0, 30.0]))
+    close(op(far), expected, 1e-5 * expected, "y")
+    if "root_elu_backward" not in op.lacks:
+        close(op.gradients(op.fit({"x": far}), np.ones_like(far))["x"], expected / 2, 1e-5 * expected, "dx")
+
+
+@states("rounding", "at ±2¹⁰⁰ it is 2⁵⁰ and 0, and so finite that its gradient is a number", "extremes",
+        hint="exp of a large x is no number, even where it is not used; and 1 / y where y is 0 is none.")  # fmt: skip
+def far_out(op: Subject, x: np.ndarray) -> None:
+    far = np.array([2.0**100, -(2.0**100)], x.dtype)
+    close(op(far), [2.0**50, 0], 2.0**28, "y")
+    if "root_elu_backward" not in op.lacks:
+        dx = op.gradients(op.fit({"x": far}), np.ones_like(far))["x"]
+        demand(np.all(np.isfinite(dx)), "a gradient is not finite")
+        close(dx, [2.0**-51, 0], 2.0**-73, "dx")
+
+
+SPEC = Spec(
+    name="root_elu",
+    says="y = √(ELU(x) + 1): exp(x / 2) where x < 0, and √(1 + x) elsewhere",
+    function="root_elu",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.root_elu,
+    wrt=("x",),
+    clauses=("root_elu(x): x (...), of any finite size; far left of 0 value and gradient keep their digits",),
+)

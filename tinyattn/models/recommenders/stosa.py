@@ -1,0 +1,234 @@
+"""STOSA: items and histories are normal distributions, and what is near comes next (Fan et al. 2022).
+
+    item i               mean m_i, covariance diag(ELU(z_i) + 1): how sure one can be of it
+    history              a mean μ and a covariance at each position, by blocks of Wasserstein self-attention
+    score of item i      -W²(history, item) = -(|μ - m_i|² + |σ - √(ELU(z_i) + 1)|²)
+    loss                 BPR on distances, and a hinge that keeps the negative away from the target
+
+A row of p["items"] is [m_i, z_i], a row of p["positions"] its counterpart. A state is [μ, σ], and W² the squared
+distance between two points [mean, deviation].
+
+The released code has a defect: a misspelt name throws the mean away that a layer makes, and the mean of the last item's
+embedding is what the prediction reads; its published numbers are measured so. `mean_passthrough` does the same.
+Where else this differs from that code: each stream has LayerNorms of its own; weights begin glorot-uniform, with no
+shift of the mean; positions are counted from the end, and padding is on the right, as in all models here. Attention
+weights are not dropped, which is the setting that its authors give.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import Batch
+from ...layers import POSITIONS, LayerNorm, dropout_mask
+from ...layers.gaussian_block import GaussianBlock, GaussianCache
+from ...ops import (
+    Mask,
+    distance_bpr,
+    distance_bpr_backward,
+    dropout,
+    dropout_backward,
+    elu,
+    elu_backward,
+    embedding,
+    root_elu,
+    root_elu_backward,
+)
+from ...ops.shapes import row_sum, rows
+from ...options import option
+from ..neural import NeuralRecommender
+from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..objectives import OBJECTIVES, Objective, ScoredRows
+
+LEARNED, NORM, CAUSAL = POSITIONS["learned"](), LayerNorm(), Mask(causal=True)
+
+
+@dataclass(kw_only=True)
+class STOSAOptions(SequenceOptions):
+    """The released code's settings for Beauty are the default."""
+
+    maxlen: int = option(100, "newest items that are looked at", at_least=1)
+    dim: int = option(64, "width of means, and of covariances", at_least=1)
+    dropout: float = option(0.3, "dropout rate", at_least=0, below=1)
+    blocks: int = option(1, "number of blocks", at_least=1)
+    heads: int = option(4, "attention heads a block; must divide dim", at_least=1)
+    root: bool = option(False, "attention by the distance, as the paper prints it, and not by its square")
+    mean_passthrough: bool = option(False, "do as the released code: means leave each block as they came in")
+    pvn_weight: float = option(
+        0.005, "λ: how strongly the target's distance is kept below the one from target to negative", at_least=0,
+        group="training",
+    )  # fmt: skip
+
+
+def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[Any, Any]:
+    """-log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), mean over real positions; d = W², and d without a sign that of the two items.
+
+    Shapes: h (B, L, 2 D) points, E (n_items + 1, 2 D) rows [m, z].
+    """
+    xp = get_xp(h)
+    ids = xp.stack([batch.targets, batch.negatives])                     # (2, B, L)
+    e = points(embedding(ids, E))                                        # (2, B, L, 2 D)
+    apart, between = h - e, e[0] - e[1]
+    d = row_sum(apart * apart)[..., 0]
+    given = d[0], d[1], row_sum(between * between)[..., 0], batch.weight.astype(d.dtype), pvn_weight
+    return distance_bpr(*given), (ids, e, apart, between, given)
+
+
+def distances_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredRows]:
+    """d = |h - e|² gives dh = 2 dd (h - e), and de the opposite; a deviation passes the root of ELU + 1 to its z."""
+    ids, e, apart, between, given = saved
+    xp = get_xp(h)
+    dpositive, dnegative, dbetween = distance_bpr_backward(dloss, *given)
+    de = apart * (-2 * xp.stack([dpositive, dnegative]))[..., None]
+    dh = -xp.sum(de, axis=0)
+    dtwo = between * (2 * dbetween)[..., None]
+    de[0] += dtwo
+    de[1] -= dtwo
+    return dh, ScoredRows(ids.reshape(-1), rows(points_backward(de, e)), E)
+
+
+def points(x: Array) -> Array:
+    """[m, z] -> [m, √(ELU(z) + 1)]. Shapes: (..., 2 D) -> (..., 2 D)."""
+    d = x.shape[-1] // 2
+    return get_xp(x).concatenate([x[..., :d], root_elu(x[..., d:])], axis=-1)
+
+
+def points_backward(dy: Array, y: Array) -> Array:
+    """The mirror of `points`, of what it returned. Shapes: dy, y (..., 2 D) -> (..., 2 D)."""
+    d = dy.shape[-1] // 2
+    return get_xp(dy).concatenate([dy[..., :d], root_elu_backward(dy[..., d:], y[..., d:])], axis=-1)
+
+
+class STOSACache(NamedTuple):
+    batch: Batch
+    norms: tuple[Any, Any]                      # of means, of covariances
+    keeps: tuple[Array | None, Array | None]    # (B, L, D): dropout on the input
+    u: Array                                    # (B, L, D): means before the ELU
+    dev: Array                                  # (B, L, D): deviations that go into the first block
+    blocks: list[GaussianCache]
+
+
+@dataclass(kw_only=True)
+class STOSANetwork(STOSAOptions, NextItemNetwork):
+    """The pure network: embeddings of both sorts, LayerNorm, dropout, ELU, blocks; a state is a point [μ, σ]."""
+
+    objective: str = "bpr"
+    objectives: ClassVar[dict[str, Objective]] = {
+        "bpr": OBJECTIVES["bpr"]._replace(forward=distances, backward=distances_backward)
+    }
+    attends = True
+
+    def __post_init__(self) -> None:
+        if self.objective in OBJECTIVES and self.objective not in self.objectives:
+            raise ValueError(
+                f"loss is {self.objective!r}, expected bpr: stosa learns from the distances of a history to its target "
+                "and to one negative, and by its hinge from the distance between these two items"
+            )
+        super().__post_init__()
+        self.loss_options = {"pvn_weight": self.pvn_weight}
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+
+    @cached_property
+    def block(self) -> GaussianBlock:
+        """Every block has the same parts, and parameters of its own."""
+        return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64: glorot-uniform weights and embeddings, so that covariances begin near 1."""
+        return {
+            "items": self.init_items(rng, 2 * self.dim),
+            "positions": LEARNED.init(rng, self.maxlen, 2 * self.dim),
+            "norms": {"mean": NORM.init(self.dim), "cov": NORM.init(self.dim)},
+            "blocks": [self.block.init(rng, self.dim) for _ in range(self.blocks)],
+        }
+
+    def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, STOSACache]:
+        """h (B, L, 2 D), points, and the cache. Padding stands on the right, where no real position sees it."""
+        mean, dev, cache = self._read(p, batch, rng)
+        for weights in p["blocks"]:
+            mean, dev, remembered = self.block.forward(weights, mean, dev, mask=CAUSAL, rng=rng)
+            cache.blocks.append(remembered)
+        return get_xp(mean).concatenate([mean, dev], axis=-1), cache
+
+    def _read(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Array, STOSACache]:
+        """ELU(dropout(LN(m + position))), and √(ELU(dropout(LN(z + position))) + 1): (B, L, D) each, and the cache."""
+        x = LEARNED.add(p["positions"], embedding(batch.ids, p["items"]), batch.slots)
+        u, of_means = NORM.forward(p["norms"]["mean"], x[..., : self.dim])
+        z, of_covs = NORM.forward(p["norms"]["cov"], x[..., self.dim :])
+        keep_u, keep_z = (dropout_mask(y, y.shape, self.dropout, rng) for y in (u, z))
+        u, dev = dropout(u, keep_u, self.dropout), root_elu(dropout(z, keep_z, self.dropout))
+        return elu(u), dev, STOSACache(batch, (of_means, of_covs), (keep_u, keep_z), u, dev, [])
+
+    def backward(self, p: Any, dh: Array, cache: STOSACache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `forward`: -> dx (B, L, 2 D) and grads, which lack "items"."""
+        dmean, ddev = dh[..., : self.dim], dh[..., self.dim :]
+        grads: dict[str, Any] = {"blocks": []}
+        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
+            dmean, ddev, g = self.block.backward(weights, dmean, ddev, remembered)
+            grads["blocks"].insert(0, g)
+        du = dropout_backward(elu_backward(dmean, cache.u), cache.keeps[0], self.dropout)
+        dz = dropout_backward(root_elu_backward(ddev, cache.dev), cache.keeps[1], self.dropout)
+        du, of_means = NORM.backward(p["norms"]["mean"], du, cache.norms[0])
+        dz, of_covs = NORM.backward(p["norms"]["cov"], dz, cache.norms[1])
+        dx = get_xp(dh).concatenate([du, dz], axis=-1)
+        grads["norms"] = {"mean": of_means, "cov": of_covs}
+        grads["positions"] = LEARNED.add_backward(p["positions"], dx, cache.batch.slots)
+        return dx, grads
+
+    def last_state(self, p: Any, batch: Batch) -> Array:
+        """(B, 2 D): what `forward` gives for the last position of each history, and nothing else."""
+        mean, dev, _ = self._read(p, batch)
+        for weights in p["blocks"][:-1]:
+            mean, dev, _ = self.block.forward(weights, mean, dev, mask=CAUSAL)
+        mean, dev, _ = self.block.forward(p["blocks"][-1], mean, dev, mask=CAUSAL, at=last_position(batch))
+        return get_xp(mean).concatenate([mean, dev], axis=-1)[:, 0]
+
+    def item_vectors(self, p: Any) -> Array:
+        """(n_items + 1, 2 D): each item as a point."""
+        return points(p["items"])
+
+    def as_products(self, p: Any, h: Array) -> tuple[Array, Array]:
+        """-|h - e|² = [2 h, -1, -|h|²] · [e, |e|², 1]."""
+        xp, e = get_xp(h), self.item_vectors(p)
+        one = xp.ones((len(h) + len(e), 1), dtype=h.dtype)
+        states = xp.concatenate([2 * h, -one[: len(h)], -row_sum(h * h)], axis=-1)
+        return states, xp.concatenate([e, row_sum(e * e), one[len(h) :]], axis=-1)
+
+    def score_gradient(self, p: Any, h: Array, item: int) -> Array:
+        """-|h - e|² has the gradient 2 (e - h)."""
+        return 2 * (points(p["items"][item]) - h)
+
+    def attention(self, cache: STOSACache) -> list[Array]:
+        """Who looked at whom in each block, (B, h, L, L) each."""
+        return [block.weights for block in cache.blocks]
+
+
+@dataclass(eq=False, kw_only=True)
+class STOSA(STOSAOptions, NeuralRecommender):
+    """Self-attention over distributions: it compares by distance, and knows how sure it is of an item.
+
+        model = STOSA(maxlen=50).fit(sequences)
+        ids, scores = model.recommend([12, 55, 3], k=10)
+
+    A score is a negative squared distance. Every option is checked when the object is made: ValueError names the value
+    and what was expected.
+    """
+
+    loss: str = option(
+        "bpr", "bpr, here on distances and with a hinge, is the only one", choices=OBJECTIVES, group="training"
+    )
+
+    name = "stosa"
+    Network = STOSANetwork
+
+    def item_scores(self, item: int) -> np.ndarray:
+        """(n_items + 1,): minus the squared distance of every item to this one."""
+        h = self.network.item_vectors(self.parameters)[item : item + 1]
+        return backend.to_numpy(self.network.score_items(self.parameters, h))[0].astype(np.float64)

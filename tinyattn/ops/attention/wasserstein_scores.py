@@ -1,0 +1,76 @@
+"""Scores of queries and keys that are distributions: how near each pair is (Fan et al. 2022, STOSA)."""
+
+from __future__ import annotations
+
+import math
+
+from ...backend import Array, get_xp
+from ..shapes import expect, expect_not_negative, row_sum, transpose_last, with_ones
+
+
+def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, root: bool = False) -> Array:
+    """s_ij = -(|μ_i - μ'_j|² + |σ_i - σ'_j|²) / √d.
+
+    In brackets is the square of the 2-Wasserstein distance between two normal distributions with diagonal covariances:
+    μ, σ are the mean and the standard deviations of query i, μ', σ' those of key j. With `root` the distance itself is
+    taken, as the paper prints it: it satisfies the triangle inequality, and its square, which the released code has,
+    does not (points 0, 1, 2: 4 > 1 + 1).
+    |a - b|² = |a|² - 2 a · b + |b|² is one product of matrices, without an array (..., n, m, d). Where a and b are far
+    from 0 and near each other it loses digits; so both are taken from the first key, which no causal mask hides, and
+    what rounding leaves above 0 is 0.
+
+    Shapes: q_mean, q_dev (..., n, d), k_mean, k_dev (..., m, d), with m of at least 1 -> s (..., n, m), at most 0.
+    Raises ValueError for shapes that do not fit, and, on the host, for a negative deviation; TypeError for dtypes.
+    """
+    expect("...nd ...nd ...md ...md", q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev)
+    expect_not_negative(q_dev=q_dev, k_dev=k_dev)
+    xp, c = get_xp(q_mean), 1 / math.sqrt(q_mean.shape[-1])
+    q, k = _points(q_mean, q_dev, k_mean, k_dev)
+    scale = 1.0 if root else c
+    left = xp.concatenate([with_ones(2 * q), row_sum(q * q)], axis=-1)                   # [2 a, 1, |a|²]
+    left *= scale
+    right = xp.concatenate([k, -row_sum(k * k), -xp.ones_like(k[..., :1])], axis=-1)     # [b, -|b|², -1]
+    s = left @ transpose_last(right)
+    xp.minimum(s, 0, out=s)
+    return -xp.sqrt(-s) * c if root else s
+
+
+def wasserstein_scores_backward(
+    ds: Array, q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, s: Array, root: bool = False
+) -> tuple[Array, Array, Array, Array]:
+    """dμ_i = 2 Σ_j g_ij (μ_i - μ'_j), and dμ'_j = 2 Σ_i g_ij (μ'_j - μ_i), with g_ij = -ds_ij / √d.
+
+    Shapes: as in `wasserstein_scores`, and ds like s -> dq_mean, dq_dev, dk_mean, dk_dev like the arguments.
+    g is the gradient of the squared distance, whose own gradient by a is 2 (a - b), and by b the opposite; deviations
+    have the same lines. The sums are g 1 and g b: one product with [b, 1]. With `root`, s = -√(D / d) has the
+    derivative 1 / (2 d s) by D, and g is 0 where the distance is 0, at the tip of a cone.
+    """
+    expect("...nm ...nd ...nd ...md ...md ...nm", ds=ds, q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev, s=s)
+    xp, d = get_xp(ds), q_mean.shape[-1]
+    if root:
+        apart = s < 0
+        g = xp.where(apart, ds, 0) / xp.where(apart, 2 * d * s, 1)
+    else:
+        g = ds * (-1 / math.sqrt(d))
+    q, k = _points(q_mean, q_dev, k_mean, k_dev)           # only their differences have a gradient
+    dq, dk = _pulled(g, q, k), _pulled(transpose_last(g), k, q)
+    return dq[..., :d], dq[..., d:], dk[..., :d], dk[..., d:]
+
+
+def _points(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array) -> tuple[Array, Array]:
+    """[μ, σ] of queries and of keys, from the first key's: the distance between distributions is that of points.
+
+    Shapes: (..., n, d) twice, (..., m, d) twice -> (..., n, 2 d), (..., m, 2 d).
+    """
+    xp = get_xp(q_mean)
+    q, k = xp.concatenate([q_mean, q_dev], axis=-1), xp.concatenate([k_mean, k_dev], axis=-1)
+    first = k[..., :1, :].copy()
+    q -= first
+    k -= first
+    return q, k
+
+
+def _pulled(g: Array, a: Array, b: Array) -> Array:
+    """2 Σ_j g_ij (a_i - b_j). Shapes: g (..., n, m), a (..., n, e), b (..., m, e) -> (..., n, e)."""
+    sums = g @ with_ones(b)                                     # [Σ_j g_ij b_j, Σ_j g_ij]
+    return 2 * (sums[..., -1:] * a - sums[..., :-1])

@@ -1,0 +1,30 @@
+"""The root of ELU + 1: a standard deviation of any number (Fan et al. 2022, STOSA)."""
+
+from ..backend import Array, get_xp
+from .shapes import expect
+
+
+def root_elu(x: Array) -> Array:
+    """y = √(ELU(x) + 1).
+
+    That is exp(x / 2) left of 0 and √(1 + x) right of it. STOSA's covariances are ELU(x) + 1, which is positive; the
+    distance between two distributions is of their roots. Taken one after the other, ELU(x) + 1 is 0 in float32 from
+    x = -17 down, and the root has no gradient there, or an infinite one; exp(x / 2) has both.
+    Shapes: x (...) -> y (...). Raises TypeError for dtypes other than float32 / float64.
+    """
+    expect("...", x=x)
+    xp = get_xp(x)
+    left = xp.exp(0.5 * xp.minimum(x, 0))               # 1 on the right
+    return left * xp.sqrt(1 + xp.maximum(x, 0))         # and the root is 1 on the left
+
+
+def root_elu_backward(dy: Array, y: Array) -> Array:
+    """dx = dy ⊙ min(y, 1 / y) / 2.
+
+    Left of 0 the derivative of exp(x / 2) is y / 2, with y below 1; right of it that of √(1 + x) is 1 / (2 y), with y
+    above 1. It is never more than a half, and at 0 both sides have that: there is no kink.
+    Shapes: dy, y (...) -> dx (...).
+    """
+    expect("... ...", dy=dy, y=y)
+    xp = get_xp(dy, y)
+    return dy * (0.5 * xp.minimum(y, 1 / xp.maximum(y, 1)))
