@@ -23,6 +23,7 @@ def refine_simp(
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nn" if lags else "...nm", A=A)
+    expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
     A = by_lag(A, lags)
     X, Y = A @ W_Q, A @ W_K                                     # (..., n, m) @ (..., m, r)
@@ -37,7 +38,9 @@ def refine_simp_backward(
     A was read twice, and both readings add to its gradient. Only the product W_Q W_Kᵀ matters, so that
     W_Qᵀ dW_Q = (W_Kᵀ dW_K)ᵀ.
     """
-    expect("...kk ...kr ...kr", dB=dB, X=X, Y=Y)
+    expect("...nn ...nr ...nr ...nm", dB=dB, X=X, Y=Y, A=A)
+    expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
+    expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
     c, A = root(W_Q, scale), by_lag(A, lags)
     dX = dB @ Y                                                 # B = c X Yᵀ         (..., n, n) @ (..., n, r)
     dX *= c
@@ -51,7 +54,6 @@ def refine_simp_backward(
 
 def maps_of(A: Array, W: Array) -> tuple[int, ...]:
     """The shape that maps of A's rows broadcast to, where W is one of them."""
-    expect("...mr", W=W)
     return (*A.shape[:-2], A.shape[-1], W.shape[-1])
 
 

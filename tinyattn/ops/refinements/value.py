@@ -47,7 +47,8 @@ def refine_value_backward(
 
     From the last row to the first: L^(k) is in all later sums too, so that dL gathers what comes back from rows k on.
     """
-    expect("...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z)
+    expect("...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, A=A)
+    expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     xp = get_xp(dB)
     dX, dY, dZ, dL = (xp.zeros_like(X) for _ in range(4))
     for k in reversed(range(A.shape[-1])):

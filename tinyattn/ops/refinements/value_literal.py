@@ -28,7 +28,8 @@ def refine_value_literal_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, S: Array
 ) -> tuple[Array, Array, Array, Array]:
     """Gradients of `refine_value_literal`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V."""
-    expect("...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, S=S)
+    expect("...nn ...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, S=S, A=A)
+    expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     dL = softmax_backward(transpose_last(dB) @ Z, S)            # B = Z Sᵀ, S = softmax(L)
     dX, dY, dZ = Y @ transpose_last(dL), X @ dL, dB @ S         # L = Xᵀ Y
     return left_maps_backward(dX, dY, dZ, A, W_Q, W_K, W_V)

@@ -20,6 +20,7 @@ def refine_value_rows(
     -> B (..., n, n), X, Y (..., n, r), Z, weights (..., n, n). Raises what `attention` raises.
     """
     expect("...nn", A=A)
+    expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
     expect_onto(A.shape, A.dtype, like=A, W_V=W_V)
     A = by_lag(A, lags)
@@ -33,6 +34,10 @@ def refine_value_rows_backward(
     scale: float | None = None, lags: bool = False,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
     """Gradients of `refine_value_rows`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V."""
+    expect("...nn ...nn ...nr ...nr ...nn ...nn", dB=dB, A=A, X=X, Y=Y, Z=Z, weights=weights)
+    expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
+    expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
+    expect_onto(A.shape, A.dtype, like=A, W_V=W_V)
     dX, dY, dZ, _ = attention_backward(by_lag(dB, lags), X, Y, Z, weights, scale=scale)
     AT = transpose_last(by_lag(A, lags))
     pairs = ((dX, W_Q), (dY, W_K), (dZ, W_V))
