@@ -13,7 +13,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .mechanisms import MECHANISMS, Mechanism
+from .mechanisms import MECHANISMS, Mechanism, Refined, refined
 from .mixers import (
     GRU,
     MIXERS,
@@ -26,6 +26,7 @@ from .mixers import (
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
 from .pairs import FUSED, Pair, paired
 from .positions import POSITIONS, Position
+from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm
 from .rows import gather_rows
 from .swiglu import SwiGLU
@@ -40,6 +41,7 @@ __all__ = [
     "MIXERS",
     "NORMS",
     "POSITIONS",
+    "REFINEMENTS",
     "Block",
     "BlockCache",
     "FeedForward",
@@ -53,6 +55,8 @@ __all__ = [
     "Position",
     "PositionWise",
     "RMSNorm",
+    "Refined",
+    "Refinement",
     "SwiGLU",
     "dense",
     "dense_backward",
@@ -70,4 +74,5 @@ __all__ = [
     "norm_backward",
     "norm_init",
     "paired",
+    "refined",
 ]

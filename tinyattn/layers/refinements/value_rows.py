@@ -1,0 +1,24 @@
+"""M_value by rows: attention in which rows of scores are the tokens (after Liu et al. 2024, equation 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...backend import Array
+from ...ops import refine_value_rows, refine_value_rows_backward
+from .refinement import Rows
+
+
+@dataclass(frozen=True)
+class ValueRows(Rows):
+    """B = softmax((A W_Q) (A W_K)ᵀ / √d, mask) A W_V: each row of B is a mean of rows that the mask lets it see."""
+
+    name = "value-rows"
+    maps = {"query": False, "key": False, "value": True}
+
+    def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
+        return refine_value_rows(A, *W, allowed, scale, self.refine_lags)
+
+    def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
+        return refine_value_rows_backward(dB, A, *W, *saved, scale, self.refine_lags)
