@@ -12,7 +12,7 @@ from ...backend import Array, get_xp
 from ...ops import Mask, softmax, softmax_backward
 from ...ops.shapes import transpose_last, unbroadcast
 from ..dropout_mask import dropout_mask
-from ..refinements import NoRefinement, Refinement
+from ..refinements import Refinement, pairs_allowed
 from .full import weigh, weigh_backward
 from .mechanism import Mechanism
 
@@ -35,7 +35,7 @@ class Refined(Mechanism):
 
     `of` says which pairs have a score at all, and what else there is; all n² are computed, whatever it hides.
     `longest`: tokens of the longest sequence, for which maps are made. Raises ValueError for a mechanism without
-    scores, and for sequences that are longer.
+    scores, and, when it is called, for longer sequences, and for keys that are not the queries' tokens in number.
     """
 
     of: Mechanism
@@ -71,7 +71,11 @@ class Refined(Mechanism):
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
     ) -> tuple[Array, RefinedCache]:
-        self._refuse_sizes(q.shape[-2], k.shape[-2])
+        if q.shape[-2] != k.shape[-2]:
+            raise ValueError(
+                f"mechanism {self.name} has {q.shape[-2]} queries and {k.shape[-2]} keys, expected as many of each: "
+                "it compares the scores of queries, and of keys"
+            )
         allowed = self._allowed(mask, q)
         s = (q * (1 / math.sqrt(q.shape[-1]))) @ transpose_last(k)                   # A, before it is masked
         bias, a = terms.get("bias"), terms.get("relative_values")
@@ -96,23 +100,12 @@ class Refined(Mechanism):
         return ds @ k * c, transpose_last(ds) @ q * c, dv, terms, own
 
     def _allowed(self, mask: Mask, q: Array) -> Array | None:
-        """Onto (B, h, n, n), True = may look. A token that is padding looks at nothing: its row of A is 0."""
         n, xp = q.shape[-2], get_xp(q)
         as_full = self.of.as_full(mask, q.shape[-3], xp.arange(n)[None, :, None], n)
         assert as_full is not None, self.of.name
-        allowed, real = as_full.array(n, n, like=q), mask.keys(n, like=q)
-        return allowed if real is None or allowed is None else allowed & real[..., None]
-
-    def _refuse_sizes(self, n: int, m: int) -> None:
-        if n != m:
-            raise ValueError(f"{n} queries and {m} keys: mechanism {self.name} compares their rows, and needs as many")
-        if n > self.longest:
-            raise ValueError(
-                f"sequences of {n} tokens: mechanism {self.name} has maps of {self.longest} x {self.longest} numbers, "
-                "one for each place, and knows no place beyond"
-            )
+        return pairs_allowed(as_full, n, like=q)
 
 
 def refined(mechanism: Mechanism, refinement: Refinement, longest: int) -> Mechanism:
     """The mechanism with its scores refined; itself where nothing refines them."""
-    return mechanism if isinstance(refinement, NoRefinement) else Refined(mechanism, refinement, longest)
+    return mechanism if refinement.identity else Refined(mechanism, refinement, longest)

@@ -2,7 +2,7 @@
 
 from .add import Add
 from .none import NoRefinement
-from .refinement import Refinement
+from .refinement import Refinement, pairs_allowed
 from .simp import Simp
 from .stoc import Stoc
 from .value import Value
@@ -19,4 +19,15 @@ REFINEMENTS: dict[str, type[Refinement]] = {
     "stoc": Stoc,
 }
 
-__all__ = ["REFINEMENTS", "Add", "NoRefinement", "Refinement", "Simp", "Stoc", "Value", "ValueLiteral", "ValueRows"]
+__all__ = [
+    "REFINEMENTS",
+    "Add",
+    "NoRefinement",
+    "Refinement",
+    "Simp",
+    "Stoc",
+    "Value",
+    "ValueLiteral",
+    "ValueRows",
+    "pairs_allowed",
+]

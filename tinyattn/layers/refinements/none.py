@@ -14,6 +14,7 @@ class NoRefinement(Refinement):
     """B = A."""
 
     name = "none"
+    identity = True
 
     def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, None]:
         return s, None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...backend import Array, get_xp
-from ...ops import softmax, softmax_backward
+from ...ops import Mask, softmax, softmax_backward
 from ...options import check_options, option
 from ..dense import glorot
 
@@ -20,10 +20,12 @@ class Refinement:
     """A new refinement is one file in this folder, a frozen dataclass of its options, and one line in REFINEMENTS.
 
     It stands between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
-    `reads_all`: do rows of B read rows of A that are no row's past? Then a causal mask does not hide what is later.
+    `identity`: is B simply A? `reads_all`: do rows of B read rows of A that are not their past? Then a causal mask
+    does not hide what is later.
     """
 
     name: ClassVar[str]
+    identity: ClassVar[bool] = False
     reads_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -76,13 +78,15 @@ class Maps(Refinement):
     )  # fmt: skip
     refine_shared: bool = option(False, "the maps of a refinement are the same for all heads of a block")
 
-    maps: ClassVar[dict[str, bool]] = {}     # name -> do its columns, too, stand for tokens?
+    maps: ClassVar[tuple[str, ...]]
+    over_tokens: ClassVar[tuple[str, ...]] = ()      # those of them whose columns, too, stand for tokens
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
         shape = (1 if self.refine_shared else heads, longest, longest)
         return {name: np.stack([_near_identity(rng, longest) for _ in range(shape[0])]) for name in self.maps}
 
     def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, MapsCache]:
+        self._refuse_longer(s.shape[-1], min(p[name].shape[-1] for name in self.maps))
         weights = softmax(s, allowed) if self.refine_space == "weights" else None
         A = weights
         if A is None:
@@ -95,9 +99,9 @@ class Maps(Refinement):
         xp, n = get_xp(dB), dB.shape[-1]
         dA, *dmaps = self.refine_backward(dB, cache.A, self._cut(p, n), cache.saved, cache.scale)
         grads = {}
-        for (name, square), d in zip(self.maps.items(), dmaps, strict=True):
+        for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
-            grads[name][self.met(n, square)] = d                     # the rest of W has met nothing
+            grads[name][self.met(name, n)] = d                     # the rest of W has met nothing
         if cache.weights is not None:
             return softmax_backward(dA, cache.weights), grads
         return dA if cache.allowed is None else xp.where(cache.allowed, dA, 0), grads
@@ -114,12 +118,19 @@ class Maps(Refinement):
         """Its mirror. -> dA, and a gradient for each map."""
         raise NotImplementedError
 
-    def met(self, n: int, square: bool) -> tuple[Any, ...]:
-        """Where a map meets n tokens: its first n rows, and where columns are tokens, too, n columns."""
-        return (Ellipsis, slice(n), slice(n if square else None))
+    def met(self, name: str, n: int) -> tuple[Any, ...]:
+        """Where this map meets n tokens: its first n rows, and where columns are tokens, too, n columns."""
+        return (Ellipsis, slice(n), slice(n if name in self.over_tokens else None))
+
+    def _refuse_longer(self, n: int, longest: int) -> None:
+        if n > longest:
+            raise ValueError(
+                f"sequences of {n} tokens, expected at most {longest}: refinement {self.name} was made with maps of "
+                f"{longest} x {longest} numbers, a row for each place, and knows no place beyond"
+            )
 
     def _cut(self, p: Any, n: int) -> list[Array]:
-        return [p[name][self.met(n, square)] for name, square in self.maps.items()]
+        return [p[name][self.met(name, n)] for name in self.maps]
 
 
 @dataclass(frozen=True)
@@ -140,6 +151,12 @@ class Rows(Maps):
     def refuse(self, causal: bool) -> None:
         if self.refine_lags and not causal:
             raise ValueError(f"refinement {self.name} by lags needs a causal mask: a later token has no lag")
+
+
+def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
+    """Onto (B, h, n, n), True = may look. A token that is padding looks at nothing either: its row of A is 0."""
+    allowed, real = mask.array(n, n, like=like), mask.keys(n, like=like)
+    return allowed if real is None or allowed is None else allowed & real[..., None]
 
 
 def _near_identity(rng: np.random.Generator, n: int) -> np.ndarray:

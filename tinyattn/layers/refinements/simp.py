@@ -15,10 +15,10 @@ class Simp(Rows):
     """B = (A W_Q) (A W_K)ᵀ / √d."""
 
     name = "simp"
-    maps = {"query": False, "key": False}
+    maps = ("query", "key")
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        return refine_simp(A, *W, scale, self.refine_lags)
+        return refine_simp(A, *W, scale=scale, lags=self.refine_lags)
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_simp_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        return refine_simp_backward(dB, A, *W, *saved, scale=scale, lags=self.refine_lags)

@@ -18,11 +18,11 @@ class Stoc(Rows):
     """
 
     name = "stoc"
-    maps = {"mean": False, "cov": False}
+    maps = ("mean", "cov")
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        B, mean, dev = refine_stoc(A, *W, scale, self.refine_lags)
+        B, mean, dev = refine_stoc(A, *W, scale=scale, lags=self.refine_lags)
         return B, B, mean, dev                                   # its backward reads B, too
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_stoc_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        return refine_stoc_backward(dB, A, *W, *saved, scale=scale, lags=self.refine_lags)

@@ -15,7 +15,7 @@ class Value(Maps):
     """b_k = z_k softmax(Σ_{i <= k} x_iᵀ y_i)ᵀ, with X = tril(W_Q) A, Y and Z alike: for causal masks only."""
 
     name = "value"
-    maps = {"query": True, "key": True, "value": True}
+    maps = over_tokens = ("query", "key", "value")
 
     def refuse(self, causal: bool) -> None:
         if not causal:

@@ -1,4 +1,4 @@
-"""M_value as printed, which sees later tokens whatever is masked (Liu et al. 2024, equation 3). To teach, not to use."""
+"""M_value as printed, which sees later tokens whatever is masked (Liu et al. 2024, equation 3)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class ValueLiteral(Maps):
 
     name = "value-literal"
     reads_all = True
-    maps = {"query": True, "key": True, "value": True}
+    maps = over_tokens = ("query", "key", "value")
 
-    def met(self, n: int, square: bool) -> tuple[Any, ...]:
+    def met(self, name: str, n: int) -> tuple[Any, ...]:
         return (Ellipsis,)
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:

@@ -15,10 +15,11 @@ class ValueRows(Rows):
     """B = softmax((A W_Q) (A W_K)ᵀ / √d, mask) A W_V: each row of B is a mean of rows that the mask lets it see."""
 
     name = "value-rows"
-    maps = {"query": False, "key": False, "value": True}
+    maps = ("query", "key", "value")
+    over_tokens = ("value",)
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
-        return refine_value_rows(A, *W, allowed, scale, self.refine_lags)
+        return refine_value_rows(A, *W, mask=allowed, scale=scale, lags=self.refine_lags)
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
-        return refine_value_rows_backward(dB, A, *W, *saved, scale, self.refine_lags)
+        return refine_value_rows_backward(dB, A, *W, *saved, scale=scale, lags=self.refine_lags)

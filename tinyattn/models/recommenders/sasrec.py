@@ -54,8 +54,8 @@ class SASRecOptions(PartOptions, SequenceOptions):
     )
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     refine: str = option(
-        "none", "what is made of the scores before their softmax (AWRSR); value-literal sees the items to come while it "
-        "trains, as the paper prints it: to teach, and not to use", choices=REFINEMENTS,
+        "none", "what is made of the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "
+        "the items to come while it trains: to teach, and not to use", choices=REFINEMENTS,
     )  # fmt: skip
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
