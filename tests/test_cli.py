@@ -227,6 +227,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--model", "narm", "--loss", "ce"], ["metrics.png", "training.png"]),
         (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
         (["--model", "bert4rec", "--rho", "0.4"], ["metrics.png", "training.png"]),
+        (["--model", "stosa"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),
@@ -279,7 +280,7 @@ def test_a_models_help_shows_its_own_options(model, capsys):
     said = capsys.readouterr().out
     for declared in options_of(MODELS[model]):
         assert declared.flag in said
-    assert ("--heads" in said) == (model in ("sasrec", "bert4rec"))
+    assert ("--heads" in said) == (model in ("sasrec", "bert4rec", "stosa"))
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):

@@ -148,11 +148,29 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          r"additive_attention: w has shape \(2,\), expected \(d\) with d = 4"),
         (lambda: ops.additive_attention(normal(3, 4), normal(2, 4), normal(2, 2), normal(4)), ValueError,
          "additive_attention: k has shape"),
+        (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), np.ones((2, 3))), ValueError,
+         r"wasserstein_scores: k_dev has shape \(2, 3\)"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.host  # a device would have to be waited for
+def test_a_spread_below_0_is_refused():
+    ones = np.ones((2, 4))
+    for name in ("q_dev", "k_dev"):
+        given = {"q_mean": ones, "q_dev": ones, "k_mean": ones, "k_dev": ones} | {name: -0.5 * ones}
+        with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected none below 0"):
+            ops.wasserstein_scores(**given)
+    for least, says in ((-2.0, "gaussian_attention: v_cov has an entry of -2, expected none below 0"), (0.0, None)):
+        v_cov = np.array([[1.0], [0], [least], [least / 2]])
+        if says is None:
+            assert np.all(np.isfinite(ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)[0]))  # a point's is 0
+            continue
+        with pytest.raises(ValueError, match=says):
+            ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)
 
 
 OF_OPS = [name for name, spec in SPECS.items() if spec.ours() is ops]
