@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -246,3 +248,12 @@ def test_a_split_by_time_needs_times_and_users_on_both_sides():
 def test_the_k_core_keeps_the_times():
     data = timed([(1, 1, 5), (1, 2, 6), (2, 1, 7), (2, 2, 8), (2, 9, 7), (3, 1, 1)]).k_core(2)
     assert data.times.tolist() == [5, 6, 7, 8]
+
+
+def test_fewer_interactions_keep_their_times_and_ratings():
+    data = Interactions.from_sequences([[5, 6, 7, 8], [5, 6, 7]])
+    data = replace(data, times=np.arange(7.0), ratings=np.arange(7.0) / 2)
+    cases = ((data.newest(2), [2, 3, 5, 6]), (data.first_users(1), [0, 1, 2, 3]), (data.k_core(2), [0, 1, 2, 4, 5, 6]))
+    for fewer, kept in cases:
+        np.testing.assert_array_equal(fewer.times, kept)
+        np.testing.assert_array_equal(fewer.ratings, np.array(kept) / 2)

@@ -66,7 +66,8 @@ def test_ranks_of_real_embeddings_are_those_of_the_whole_product(rng, B, n_items
     assert 0.2 < np.mean(alone) < 0.9
     np.testing.assert_array_equal(found.above[alone], above[alone])
     np.testing.assert_array_equal(found.equal[alone], equal[alone])
-    assert np.all(found.equal >= 1) and np.all(clearly_above <= found.above)
+    assert np.all(found.equal >= 1)
+    assert np.all(clearly_above <= found.above)
     assert np.all(found.above + found.equal <= not_below)
     np.testing.assert_allclose(found.values, values, rtol=0, atol=rounding)
 

@@ -154,13 +154,16 @@ def test_only_the_newest_maxlen_items_count():
 
 
 def test_the_losses_start_where_chance_is():
-    """With all item embeddings 0 every score is 0: two coins for bce, one for bpr, ln(candidates) for cross-entropy."""
-    data = uneven()
+    """With all item embeddings 0 every score is 0: two coins for bce, one for bpr, ln(candidates) for cross-entropy.
+
+    gBCE's scores are held against odds of 1 to 3 negatives: every candidate is the target with probability 1/4.
+    """
+    data, beta = uneven(), lambda alpha: 1 - 0.75 * (1 - alpha)
     for loss, expected in (
         ("bce", 2 * math.log(2)),
         ("bpr", math.log(2)),
         ("ce", math.log(data.n_items)),
-        ("gbce", (1 - 0.75 * (1 - 3 / (data.n_items - 1)) + 3) * math.log(2)),  # β, and 3 negatives
+        ("gbce", beta(3 / (data.n_items - 1)) * math.log(4) + 3 * math.log(4 / 3)),
         ("sampled-softmax", math.log(4)),
         ("bpr-max", math.log(2)),
     ):

@@ -53,16 +53,19 @@ def test_bpr_max_by_loops(rng):
     np.testing.assert_allclose(found, by_loops(each, h, E, batch), rtol=1e-12)
 
 
-@pytest.mark.parametrize("t", [0.0, 0.75, 1.0])
-def test_gbce_by_loops(t, rng):
+@pytest.mark.parametrize(("t", "base_rate"), [(0.0, False), (0.75, False), (1.0, True)])
+def test_gbce_by_loops(t, base_rate, rng):
     """The paper's β, term by term."""
     batch, h, E = drawn(rng)
     alpha = K / (DATA.n_items - 1)
     beta = alpha * (t * (1 - 1 / alpha) + 1 / alpha)
-    expected = by_loops(
-        lambda z, others: -beta * log_sigmoid(z) - sum(map(log_sigmoid, [-s for s in others])), h, E, batch
-    )
-    found = OBJECTIVES["gbce"].forward(h, E, batch, n_negatives=K, calibration=t)[0]
+    b = math.log(K) if base_rate else 0
+
+    def each(z, others):
+        return -beta * log_sigmoid(z - b) - sum(log_sigmoid(b - s) for s in others)
+
+    expected = by_loops(each, h, E, batch)
+    found = OBJECTIVES["gbce"].forward(h, E, batch, n_negatives=K, calibration=t, base_rate=base_rate)[0]
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 

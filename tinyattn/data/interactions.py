@@ -66,27 +66,27 @@ class Interactions:
         offsets = np.concatenate([[0], np.cumsum(np.bincount(user, minlength=len(users)))])
         notes = {name: note for name, note in self.notes.items() if name != "ties"}      # the tie rate was of all users
         notes |= {"k_core": k, "removed": len(self) - int(np.sum(keep))}
-        return Interactions(
-            (item + 1).astype(np.int32),
-            offsets,
-            Vocabulary(self.items.decode(items), "item"),
-            Vocabulary(self.users.decode(users + 1), "user"),
-            notes,
-            None if self.times is None else self.times[keep],
-            None if self.ratings is None else self.ratings[keep],
-        )
+        kept = self._of(keep) | {"flat": (item + 1).astype(np.int32)}
+        catalogue = Vocabulary(self.items.decode(items), "item")
+        people = Vocabulary(self.users.decode(users + 1), "user")
+        return Interactions(offsets=offsets, items=catalogue, users=people, notes=notes, **kept)
 
     def newest(self, count: int) -> Interactions:
         """Only the newest `count` items of each user; the catalogue stays."""
         place = np.arange(len(self)) - np.repeat(self.offsets[1:], self.lengths)             # -1: a user's last item
         offsets = np.concatenate([[0], np.cumsum(np.minimum(self.lengths, count))])
-        return replace(self, flat=self.flat[place >= -count], offsets=offsets, notes={})
+        return replace(self, **self._of(place >= -count), offsets=offsets, notes={})
 
     def first_users(self, count: int) -> Interactions:
         """Only the first `count` users; the catalogue stays."""
         offsets = self.offsets[: count + 1]
         users = Vocabulary(self.users.ids[:count], "user")
-        return Interactions(self.flat[: offsets[-1]], offsets, self.items, users)
+        return Interactions(offsets=offsets, items=self.items, users=users, **self._of(slice(offsets[-1])))
+
+    def _of(self, chosen: Any) -> dict[str, Any]:
+        """What is known of the chosen interactions."""
+        known = {name: getattr(self, name) for name in ("flat", "times", "ratings")}
+        return {name: None if values is None else values[chosen] for name, values in known.items()}
 
     def report(self) -> dict[str, Any]:
         """A summary for `tinyattn data`: sizes, density, lengths, ties in time, and what was removed."""

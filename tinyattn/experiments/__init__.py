@@ -8,7 +8,8 @@ from .planted import PLANTED
 from .running import carry_out, results_of
 from .sampled import SAMPLED
 from .speed import SPEED
+from .splits import SPLIT
 
-EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPEED)}
+EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED)}
 
 __all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]

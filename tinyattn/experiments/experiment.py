@@ -28,6 +28,7 @@ class Dataset:
     file: str | None = None
     world: World | None = None
     newest: int | None = None
+    split: str = "leave-one-out"        # a key of SPLITS
     users: int | None = None            # only the first so many, for a quick look
 
     def path(self, folder: Path | None) -> Path | None:
@@ -45,7 +46,7 @@ class Dataset:
         assert path is not None
         data = read(path)
         if self.users is not None:
-            data = data.first_users(self.users)
+            data = data.first_users(self.users).k_core(1)                # without the items that none of them had
         return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
 
 

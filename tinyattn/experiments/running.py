@@ -17,14 +17,16 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-from ..data import Split, Truth, leave_one_out
-from ..evaluation import candidates_for, evaluate
+from ..data import SPLITS, Split, Truth
+from ..evaluation import best_items, candidates_for, coverage, evaluate, novelty, popularity_lift, popularity_of
 from ..files import FileError, read_json, write_json
 from ..machine import describe
 from ..models import MODELS, NeuralRecommender, Recommender
 from .experiment import Dataset, Experiment, Results, Row
 
 KS = (5, 10)
+K = 10                   # length of the lists that are looked at beyond accuracy
+COMPARED = 200           # users whose lists are written down, so that models can be compared
 
 
 def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> Results:
@@ -110,6 +112,7 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
         "data": {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,
                  "interactions": len(split.data)},
         "metrics": {p: {name: round(value, 5) for name, value in found[p].items()} for p in protocols},
+        "beyond": _beyond(model, split),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
@@ -117,6 +120,17 @@ def _run(row: Row, data: Dataset, folder: Path | None, seed: int, protocols: tup
         "machine": describe(),
     })  # fmt: skip
     shutil.rmtree(work, ignore_errors=True)
+
+
+def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
+    """What accuracy does not show, of each user's `K` best; and the lists of some users, evenly spaced."""
+    best, counts = best_items(model.score, split, K), popularity_of(split)
+    lift = popularity_lift(best, split.histories(split.evaluated, "test"), counts)
+    some = np.linspace(0, len(best) - 1, min(COMPARED, len(best))).astype(int)
+    return {
+        f"coverage@{K}": round(coverage(best, split.data.n_items), 4), "novelty": round(novelty(best, counts), 3),
+        "popularity": round(lift, 3), "best": best[some].tolist(),
+    }  # fmt: skip
 
 
 def make_model(row: Row, seed: int) -> Recommender:
@@ -131,7 +145,7 @@ def _loaded(
 ) -> tuple[Split, Truth | None, dict[str, np.ndarray]]:
     """Read once by each process, for all runs on the same data."""
     interactions, truth = data.load(folder)
-    split = leave_one_out(interactions)
+    split = SPLITS[data.split](interactions)
     return split, truth, candidates_for(split, protocols)
 
 

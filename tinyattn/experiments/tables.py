@@ -6,6 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..evaluation import overlap
 from .experiment import Experiment, Results
 
 Column = tuple[str, str]                    # protocol, metric
@@ -54,6 +57,21 @@ def table(
 
 def _as_printed(value: float | None) -> str:
     return "" if value is None else f"*{value:.4f}*"
+
+
+def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
+    """A line for each row that has been run: coverage, novelty, popularity, and what its lists share with `first`'s."""
+    names = ("coverage@10", "novelty", "popularity")
+    lines = heading([*names, f"overlap with {titles[first]}"])
+    for key in keys:
+        found = [run["beyond"] for run in results[key]]
+        if found:
+            cells = [f"{statistics.mean(run[name] for run in found):.3f}" for name in names]
+            theirs = [run["beyond"]["best"] for run in results[first]]
+            shared = [overlap(np.array(a["best"]), np.array(b)) for a, b in zip(found, theirs, strict=False)]
+            cells.append(f"{statistics.mean(shared):.2f}" if shared else "")
+            lines.append(f"| {titles[key]} | {' | '.join(cells)} |")
+    return lines
 
 
 def minutes(runs: Sequence[dict[str, Any]]) -> str:

@@ -7,6 +7,7 @@ scored`. The table may also be read as input, and its gradient is only complete 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -139,16 +140,26 @@ def _sampled_scores_backward(dz: Array, h: Array, E: Array, batch: Batch, read: 
     return dh, ScoredRows(ids, values, E)
 
 
-def gbce(h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float) -> tuple[Any, Any]:
-    """-β log σ(h·E[target]) - Σ log(1 - σ(h·E[negative])) over the k negatives of the row, mean over real positions.
+def gbce(
+    h: Array, E: Array, batch: Batch, *, n_negatives: int, calibration: float, base_rate: bool = True
+) -> tuple[Any, Any]:
+    """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the k negatives of the row, a mean of positions.
 
     β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = k / (items - 1), the part of the negatives that is drawn, 1 at
     most, and t = `calibration`. At t = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted upwards
     by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided by
     k + 1 as well, which Adam does not notice.
+
+    b = log k where `base_rate` says so, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k,
+    so that at b = 0 every score first has to fall by log k. A model without biases can do that only by turning all
+    embeddings to one direction, and ranks like popularity meanwhile: on MovieLens 1M for some fifteen epochs. With b,
+    scores begin at the base rate (the prior of Lin et al. 2017, section 3.3); ranks do not notice a constant.
+
     The published code raises σ to β and takes the logit of that, in float64; log σ^β is β log σ, which needs neither.
     """
     z, read = _sampled_scores(h, E, batch)
+    if base_rate:
+        z -= math.log(n_negatives)
     xp = get_xp(h)
     beta = 1 - calibration * (1 - min(1.0, n_negatives / max(len(E) - 2, 1)))
     targets, share = xp.zeros_like(z), xp.ones(1 + n_negatives, dtype=z.dtype)
@@ -226,6 +237,10 @@ class Calibrated(Sampled):
     calibration: float = option(
         0.75, "t: 0 is bce with more negatives, 1 undoes what sampling does to probabilities", at_least=0, at_most=1,
         group="training",
+    )  # fmt: skip
+    base_rate: bool = option(
+        True, "take log k, the log odds of a negative, off every score; without it, as published, training spends its "
+        "first epochs on lowering all scores", group="training",
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ PRESETS = {
     "sasrec-games": Preset("sasrec", _SPARSE, _KANG),
     "gsasrec-ml1m": Preset(      # with the loss's 256 negatives and t = 0.75
         "sasrec",
-        {"loss": "gbce", "block_form": "sasrec", "emb_scale": False,
+        {"loss": "gbce", "base_rate": False, "block_form": "sasrec", "emb_scale": False,
          "maxlen": 200, "dim": 128, "blocks": 2, "heads": 1, "dropout": 0.0, "lr": 1e-3, "batch_size": 128},
         "Petrov & Macdonald 2023, released code for ML-1M",
     ),

@@ -1,0 +1,79 @@
+"""One table for docs/models.md: every model on three real data sets, from the runs of two experiments.
+
+    python benchmarks/models.py
+
+It reads benchmarks/results/reproduce/sampled and full, and trains nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.machine import RESULTS, write_readme
+from tinyattn.experiments import EXPERIMENTS, Results, results_of
+from tinyattn.experiments.tables import cell, heading, made
+
+NAME, PAGE = "models", "docs/models.md"
+FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
+# title: flags of `tinyattn train`, the run's key in `sampled`, and in `full`
+MODELS = {
+    "popularity": ("`popularity`", "popularity", "popularity"),
+    "Markov chain": ("`markov`", "markov", "markov"),
+    "item cosine": ("`cosine`", "cosine", "cosine"),
+    "EASE": ("`ease`", "ease", "ease"),
+    "MF": ("`mf`", "mf", None),
+    "FISM": ("`fism`", "fism", None),
+    "FPMC": ("`fpmc`", "fpmc", None),
+    "Fossil": ("`fossil`", "fossil", None),
+    "Caser": ("`caser`", "caser", None),
+    "NARM": ("`narm`", "narm", None),
+    "GRU4Rec": ("`gru4rec`", "gru4rec", None),
+    "GRU4Rec, BPR-max": ("`gru4rec --loss bpr-max --in-batch 1`", "gru4rec-plus", None),
+    "GRU4Rec, cross-entropy": ("`gru4rec --loss ce`", None, "gru4rec"),
+    "BERT4Rec": ("`bert4rec`", "bert4rec", "bert4rec"),
+    "SASRec, BCE": ("`sasrec`", "sasrec", "bce"),
+    "SASRec, gBCE": ("`sasrec --loss gbce`", None, "gbce"),
+    "SASRec, sampled softmax": ("`sasrec --loss sampled-softmax`", None, "sampled-softmax"),
+    "SASRec, cross-entropy": ("`sasrec --loss ce`", None, "ce"),
+    "eSASRec": ("`sasrec --preset esasrec`", None, "esasrec"),
+}
+
+
+def column(results: Results, key: str | None, metric: tuple[str, str]) -> str:
+    """Mean and deviation over seeds; nothing where the model has no such run."""
+    protocol, name = metric
+    runs = results.get(key or "", [])
+    return cell([run["metrics"][protocol][name] for run in runs], digits=3)
+
+
+def minutes(runs: list[dict[str, Any]]) -> str:
+    return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}" if runs else ""
+
+
+def table(sampled: Results, full: Results) -> str:
+    lines = heading(["`--model`", "MovieLens 1M", "Beauty", "Games, among 100", "minutes on MovieLens 1M"])
+    for title, (flags, one, other) in MODELS.items():
+        dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
+        cells = [
+            flags, column(*dense, FULL), column(full, other and f"beauty-{other}", FULL),
+            column(sampled, one and f"games-{one}", UNI100), minutes(dense[0].get(dense[1], [])),
+        ]  # fmt: skip
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", f"NDCG@10, mean ± standard deviation over seeds; {made({**sampled, **full})}"])
+
+
+def main() -> None:
+    found = [results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in ("sampled", "full")]
+    made_of = table(*found)
+    write_readme(NAME, made_of, PAGE)
+    print(made_of)
+
+
+if __name__ == "__main__":
+    main()

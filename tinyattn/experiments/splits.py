@@ -1,0 +1,62 @@
+"""What a split by time changes: the same models tested on each user's last item, and on what comes after one moment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from .datasets import BEAUTY_TIMES, ML_100K
+from .experiment import Experiment, Results, Row
+from .tables import cell, heading, page, values
+
+COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
+SPLIT_BY = {"last": "leave-one-out", "time": "time"}
+TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.5, "epochs": 100, "patience": 10}
+DATASETS = {"ml-100k": ML_100K, "beauty": BEAUTY_TIMES}
+MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
+    "popularity": ("popularity", "popularity", {}, 0.1),
+    "markov": ("Markov", "markov", {}, 0.1),
+    "cosine": ("item cosine", "cosine", {}, 0.1),
+    "ease": ("EASE", "ease", {}, 1),
+    "fpmc": ("FPMC", "fpmc", TRAINED, 2),
+    "bce": ("SASRec, BCE", "sasrec", TRAINED, 4),
+    "ce": ("SASRec, cross-entropy", "sasrec", TRAINED | {"loss": "ce"}, 6),
+}
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    parts = []
+    for data, dataset in DATASETS.items():
+        lines = heading([f"{metric.upper()}, {split}" for split in SPLIT_BY.values() for _, metric in COLUMNS])
+        for key, (title, *_) in MODELS.items():
+            runs = [results[f"{data}-{split}-{key}"] for split in SPLIT_BY]
+            cells = [cell(values(found, column)) for found in runs for column in COLUMNS]
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+        parts += [[f"## {dataset.title}"], lines]
+    return page(experiment, results, parts)
+
+
+SPLIT = Experiment(
+    name="splits",
+    title="What a split by time changes",
+    question="""
+Leave-one-out tests on each user's last item, whenever that was: a model has been trained on what others did later. A
+split by time tests on the first item after one moment, with nine tenths of all interactions before it, and only on
+people who were there before: nothing after it is trained on, as in use. Full ranking, n 50, d 50; validation chooses
+the epoch, with a patience of 10. The two columns have other users and other test items, so what can be compared is
+the order of the models, and how far they stand apart.
+""",
+    datasets={
+        f"{data}-{split}": replace(dataset, split=by)
+        for data, dataset in DATASETS.items()
+        for split, by in SPLIT_BY.items()
+    },
+    rows={
+        f"{data}-{split}-{key}": Row(title, f"{data}-{split}", model, options, minutes=minutes,
+                                     seeds=None if options else 1)
+        for data in DATASETS
+        for split in SPLIT_BY
+        for key, (title, model, options, minutes) in MODELS.items()
+    },
+    page=_page,
+)  # fmt: skip
