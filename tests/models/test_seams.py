@@ -27,6 +27,7 @@ from tinyattn.layers import (
     REFINEMENTS,
     Block,
     MultiHead,
+    refined,
 )
 from tinyattn.layers.mechanisms import Full
 from tinyattn.layers.mechanisms.full import LONG
@@ -266,6 +267,7 @@ def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
 def mixers():
     found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
     found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
+    found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
     found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 
