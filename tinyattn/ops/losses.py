@@ -115,7 +115,7 @@ def distance_bpr(
     expect("... ... ... ...", positive=positive, negative=negative, between=between, weights=weights)
     xp, z = get_xp(positive), negative - positive
     each = xp.maximum(-z, 0) + xp.log1p(xp.exp(-xp.abs(z)))
-    each += float(pvn_weight) * xp.maximum(positive - between, 0)
+    each += pvn_weight * xp.maximum(positive - between, 0)
     return _weighted_mean(xp, each, weights)
 
 
@@ -131,7 +131,7 @@ def distance_bpr_backward(
     shares = _shares(dloss, positive, positive, weights)
     wrong = shares * sigmoid(positive - negative)
     hinge = shares * (positive > between)
-    hinge *= float(pvn_weight)
+    hinge *= pvn_weight
     return wrong + hinge, -wrong, -hinge
 
 

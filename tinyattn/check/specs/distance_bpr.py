@@ -88,6 +88,13 @@ def at_the_kink(op: Subject, **case: Any) -> None:
         close(d["between"], np.zeros(case["positive"].shape), 0, "dbetween")
 
 
+def special_cases() -> list[Case]:
+    """The hinge open, shut, and left out; a target far nearer, and far farther."""
+    positive, negative, between = np.array([0.5, 9.0, 700.0]), np.array([2.0, 1.0, 3.0]), np.array([0.1, 30.0, 2.0])
+    given = {"positive": positive, "negative": negative, "between": between, "weights": None}
+    return [given, given | {"weights": np.array([2.0, 0.0, 0.5]), "pvn_weight": 0.25}]
+
+
 SPEC = Spec(
     name="distance_bpr",
     says="loss = Σ w l / Σ w, with l = -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0)",
@@ -103,4 +110,5 @@ SPEC = Spec(
         "the backward's upstream gradient is a number: distance_bpr_backward(dloss, positive, negative, between, "
         "weights=None, pvn_weight=0.0)",
     ),
+    special_cases=special_cases,
 )

@@ -52,7 +52,7 @@ def itself(op: Subject, **case: Any) -> None:
     s, limit = op(**case | same), tolerance(op.spec, case)
     demand(np.all(s <= 0), "a score is positive, or no number")
     diagonal = np.diagonal(s, axis1=-2, axis2=-1)
-    close(diagonal, np.zeros(diagonal.shape), math.sqrt(limit) if case["root"] else limit, "the score of a pair of equals")
+    close(diagonal, np.zeros(diagonal.shape), math.sqrt(limit) if case.get("root") else limit, "the score of a pair of equals")
 
 
 @states("rounding", "with the root, a detour is never shorter: d(a, c) <= d(a, b) + d(b, c)",
@@ -74,8 +74,8 @@ def root_and_square(op: Subject, **case: Any) -> None:
 @states("rounding", "where a pair's distance is 0 its gradient is 0, with the root too", "gradients",
         hint="1 / (2 √D) at D = 0: the tip of a cone has no slope.")  # fmt: skip
 def at_the_tip(op: Subject, **case: Any) -> None:
-    one = {name: x[..., :1, :] for name, x in case.items() if name != "root"}
-    same = one | {f"k_{of}": one[f"q_{of}"].copy() for of in ("mean", "dev")} | {"root": case["root"]}
+    one = {name: x if name == "root" else x[..., :1, :] for name, x in case.items()}
+    same = one | {f"k_{of}": one[f"q_{of}"].copy() for of in ("mean", "dev")}
     for name, g in op.gradients(same, np.ones((*case["q_mean"].shape[:-2], 1, 1), case["q_mean"].dtype)).items():
         close(g, np.zeros(g.shape), 0, f"d{name}")
 
@@ -83,7 +83,7 @@ def at_the_tip(op: Subject, **case: Any) -> None:
 def special_cases() -> list[Case]:
     """By hand: 3, 4 and 12 apart make 13."""
     q, k = {"q_mean": np.zeros((1, 2)), "q_dev": np.ones((1, 2))}, np.array([[3.0, 4.0], [0.5, 0.0]])
-    return [q | {"k_mean": k, "k_dev": np.array([[1.0, 13.0], [1.0, 2.0]]), "root": root} for root in (True, False)]
+    return [q | {"k_mean": k, "k_dev": np.array([[1.0, 13.0], [1.0, 2.0]]), **more} for more in ({"root": True}, {})]
 
 
 SPEC = Spec(

@@ -35,9 +35,9 @@ def gaussian_attention_backward(
     mean = p v_mean gives dv_mean = pᵀ dmean; cov = (p ⊙ p) v_cov gives dv_cov = (p ⊙ p)ᵀ dcov, and p, which stands in
     it twice, the second term. No mask is needed: where nobody looked p is 0, and so is ds.
     """
+    expect("...no ...me ...mf ...nm", dout=dout, v_mean=v_mean, v_cov=v_cov, weights=weights)
     e = v_mean.shape[-1]
     dmean, dcov = dout[..., :e], dout[..., e:]
-    expect("...ne ...nf ...me ...mf ...nm", dmean=dmean, dcov=dcov, v_mean=v_mean, v_cov=v_cov, weights=weights)
     dv_mean = transpose_last(weights) @ dmean
     dv_cov = transpose_last(weights * weights) @ dcov
     dp = dcov @ transpose_last(v_cov)

@@ -47,11 +47,7 @@ def wasserstein_scores_backward(
     """
     expect("...nm ...nd ...nd ...md ...md ...nm", ds=ds, q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev, s=s)
     xp, d = get_xp(ds), q_mean.shape[-1]
-    if root:
-        apart = s < 0
-        g = xp.where(apart, ds, 0) / xp.where(apart, 2 * d * s, 1)
-    else:
-        g = ds * (-1 / math.sqrt(d))
+    g = ds / xp.where(s < 0, 2 * d * s, math.inf) if root else ds * (-1 / math.sqrt(d))
     q, k = _points(q_mean, q_dev, k_mean, k_dev)           # only their differences have a gradient
     dq, dk = _pulled(g, q, k), _pulled(transpose_last(g), k, q)
     return dq[..., :d], dq[..., d:], dk[..., :d], dk[..., d:]
@@ -64,10 +60,8 @@ def _points(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array) -> tuple[A
     """
     xp = get_xp(q_mean)
     q, k = xp.concatenate([q_mean, q_dev], axis=-1), xp.concatenate([k_mean, k_dev], axis=-1)
-    first = k[..., :1, :].copy()
-    q -= first
-    k -= first
-    return q, k
+    first = k[..., :1, :]
+    return q - first, k - first
 
 
 def _pulled(g: Array, a: Array, b: Array) -> Array:
