@@ -82,8 +82,11 @@ class Maps(Refinement):
     over_tokens: ClassVar[tuple[str, ...]] = ()      # those of them whose columns, too, stand for tokens
 
     def init(self, rng: np.random.Generator, heads: int, longest: int) -> dict[str, Any]:
-        shape = (1 if self.refine_shared else heads, longest, longest)
-        return {name: np.stack([_near_identity(rng, longest) for _ in range(shape[0])]) for name in self.maps}
+        drawn = range(1 if self.refine_shared else heads)
+        return {
+            name: np.eye(longest) + NOISE * np.stack([glorot(rng, longest, longest) for _ in drawn])
+            for name in self.maps
+        }
 
     def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, MapsCache]:
         self._refuse_longer(s.shape[-1], min(p[name].shape[-1] for name in self.maps))
@@ -157,7 +160,3 @@ def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
     """Onto (B, h, n, n), True = may look. A token that is padding looks at nothing either: its row of A is 0."""
     allowed, real = mask.array(n, n, like=like), mask.keys(n, like=like)
     return allowed if real is None or allowed is None else allowed & real[..., None]
-
-
-def _near_identity(rng: np.random.Generator, n: int) -> np.ndarray:
-    return np.eye(n) + NOISE * glorot(rng, n, n)
