@@ -13,7 +13,8 @@ from tests.models.schemes import Distances
 from tinyattn import ops
 from tinyattn.check import gradcheck_layer
 from tinyattn.data import Interactions, Sampler
-from tinyattn.layers import MECHANISMS, POSITIONS, REFINEMENTS, MultiHead, refined
+from tinyattn.layers import MECHANISMS, POSITIONS, REFINEMENTS, MultiHead
+from tinyattn.layers.mechanisms import refined
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.options import options_of

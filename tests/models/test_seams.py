@@ -27,9 +27,8 @@ from tinyattn.layers import (
     REFINEMENTS,
     Block,
     MultiHead,
-    refined,
 )
-from tinyattn.layers.mechanisms import Full
+from tinyattn.layers.mechanisms import Full, refined
 from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import MODELS, Caser, SASRecNetwork
 from tinyattn.ops import Mask

@@ -13,7 +13,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .mechanisms import MECHANISMS, Mechanism, Refined, refined
+from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
     MIXERS,
@@ -55,7 +55,6 @@ __all__ = [
     "Position",
     "PositionWise",
     "RMSNorm",
-    "Refined",
     "Refinement",
     "SwiGLU",
     "dense",
@@ -74,5 +73,4 @@ __all__ = [
     "norm_backward",
     "norm_init",
     "paired",
-    "refined",
 ]

@@ -28,8 +28,8 @@ from ...layers import (
     Position,
     dropout_mask,
     gather_rows,
-    refined,
 )
+from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..neural import NeuralRecommender
