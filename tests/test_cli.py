@@ -228,6 +228,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_training(data, tmp_pat
         (["--model", "caser", "--window", "3"], ["metrics.png", "training.png"]),
         (["--model", "bert4rec", "--rho", "0.4"], ["metrics.png", "training.png"]),
         (["--model", "stosa"], ["attention.png", "metrics.png", "training.png"]),
+        (["--refine", "stoc", "--refine-lags"], ["attention.png", "metrics.png", "training.png"]),
         (["--model", "markov", "--order", "2"], ["metrics.png"]),
         (["--model", "popularity"], ["metrics.png"]),
         (["--model", "cosine"], ["metrics.png"]),

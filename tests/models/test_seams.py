@@ -24,10 +24,11 @@ from tinyattn.layers import (
     MIXERS,
     NORMS,
     POSITIONS,
+    REFINEMENTS,
     Block,
     MultiHead,
 )
-from tinyattn.layers.mechanisms import Full
+from tinyattn.layers.mechanisms import Full, refined
 from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import MODELS, Caser, SASRecNetwork
 from tinyattn.ops import Mask
@@ -63,16 +64,20 @@ def marks(case):
     return [pytest.mark.slow] * (case not in PAIRS) + [pytest.mark.slow_elsewhere] * (case not in ENTRIES)
 
 
-ALL = [three + parts for three in EVERY for parts in PARTS]
+ALL = [three + parts + ("none",) for three in EVERY for parts in PARTS]
+REFINED = [(three, refine) for refine in REFINEMENTS for three in EVERY
+           if refine != "none" and MECHANISMS[three[0]].has_scores]  # fmt: skip
+ALL += [three + parts + (refine,) for (three, refine), parts in zip(REFINED, itertools.cycle(PARTS), strict=False)]
 PAIRS = covering(ALL, 2)
 ENTRIES = covering(PAIRS, 1)
-THREES = [three + parts for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
+THREES = [three + parts + ("none",) for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
          for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
 NETWORKS = {name: model.Network for name, model in MODELS.items() if hasattr(model, "Network")}
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
-ORDERED = [case for case in CASES if len(case.values[0]) > 1 or NETWORKS[case.id].causal]
+ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
+           else not REFINEMENTS[case.values[0][-1]].reads_all)]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +100,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
     if len(case) == 1:
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
-        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads")
+        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine")
         parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
         network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
@@ -261,6 +266,7 @@ def test_any_number_of_workers_gives_the_same_bits(case, monkeypatch):
 def mixers():
     found = [MultiHead(2, MECHANISMS[name](**OWN.get(name, {}))) for name in MECHANISMS]
     found += [MultiHead(6, MECHANISMS[name](**OWN.get(name, {})), kv_heads=2) for name in MECHANISMS]
+    found += [MultiHead(6, refined(Full(), kind(), 5), kv_heads=2) for kind in REFINEMENTS.values()]
     found.append(MultiHead(3, kv_heads=1, bias=False, output=False))
     return found + [mixer() for name, mixer in MIXERS.items() if name != "attention"]
 

@@ -8,8 +8,8 @@ import pytest
 from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Interactions, Sampler, pad
+from tinyattn.layers import REFINEMENTS
 from tinyattn.models import STOSA, STOSANetwork
-from tinyattn.models.recommenders import stosa
 from tinyattn.ops import Mask
 from tinyattn.random import Stream, generator
 from tinyattn.tree import add_to, flatten, leaves, tree_map
@@ -113,13 +113,27 @@ def test_with_the_released_codes_defect_the_mean_is_that_of_the_last_item_alone(
         assert np.any(g) != (stream == "mean" and part in dead), name
 
 
+@pytest.mark.parametrize("name", [name for name, cls in REFINEMENTS.items() if not cls.identity])
+def test_refined_scores(name, device):
+    """AWRSR's host: gradients, no look ahead, and one row that is as all rows have it."""
+    network, p = make(refine=name, dropout=0.0)
+    assert set(p["blocks"][0]) == {"mean", "cov", "refinement"}
+    if device == "cpu":
+        assert gradcheck_model(network, p, Sampler(DATA, 6, 9, 0, True).batch(0), key=3, entries=2)
+    h, _ = network.forward(p, pad([HISTORY, HISTORY[:2]], 6))
+    np.testing.assert_allclose(network.last_state(p, pad([HISTORY], 6))[0], h[0, 4], rtol=0, atol=1e-12)
+    np.testing.assert_allclose(network.last_state(p, pad([HISTORY[:2]], 6))[0], h[1, 1], rtol=0, atol=1e-12)
+    later = network.forward(p, pad([np.array([4, 1, 9, 2, 7])], 6))[0]
+    assert np.any(later[0, :4] != h[0, :4]) == REFINEMENTS[name].reads_all
+
+
 @pytest.mark.host
 @pytest.mark.parametrize("leaks", [False, True])
 def test_where_nothing_can_be_told_the_loss_is_no_better_than_chance(leaks, monkeypatch):
     """The iid oracle. Of items in no order, each once, target and negative are alike to who sees the past alone: BPR
     cannot be below ln 2. Who sees the target can be."""
     if leaks:
-        monkeypatch.setattr(stosa, "CAUSAL", Mask())
+        monkeypatch.setattr(STOSANetwork, "_mask", lambda self, batch: Mask())
     rng = np.random.default_rng(0)
     orders = rng.permuted(np.tile(np.arange(1, 31), (1200, 1)), axis=1)[:, :8]
     train, fresh = Interactions.from_sequences(orders[:600]), Interactions.from_sequences(orders[600:])
@@ -148,6 +162,7 @@ def test_similar_items_are_the_nearest_ones():
         ({"loss": "mse"}, "loss is 'mse', expected one of bce, bpr"),
         ({"dim": 10}, "dim 10 is not divisible by heads 4"),
         ({"pvn_weight": -0.1}, r"pvn_weight is -0\.1, expected at least 0"),
+        ({"refine_scale": "n"}, "refine_scale is n, an option of refine simp or .*; refine is none"),
         ({"blocks": 0}, "blocks is 0, expected at least 1"),
     ],
     ids=str,

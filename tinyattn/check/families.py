@@ -97,8 +97,14 @@ def onto_itself(case: Case) -> Case:
     return case | {name: case[name][..., :n, :].copy() for name in "qkv"}
 
 
-def causal(states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hint: str = "") -> None:
-    """Of a function of sequences in which no output sees a later token; `moved` are the arguments with tokens."""
+def causal(
+    states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hint: str = "",
+    read: Callable[[np.ndarray], np.ndarray] = np.asarray,
+) -> None:  # fmt: skip
+    """Of a function of sequences in which no output sees a later token; `moved` are the arguments with tokens.
+
+    `read` is what anyone reads of the output, where that is not all of it.
+    """
 
     @states(
         "exact",
@@ -108,12 +114,12 @@ def causal(states: Any, *moved: str, of: Callable[[Case], Case] = _as_drawn, hin
     )
     def causal(op: Subject, **case: Any) -> None:
         case = of(case)
-        y = op(**case)
+        y = read(op(**case))
         for t in range(1, y.shape[-2]):
             later = {name: case[name].copy() for name in moved}
             for x in later.values():
                 x[..., t:, :] += np.arange(1, x.shape[-1] + 1, dtype=x.dtype)
-            other = op(**case | later)
+            other = read(op(**case | later))
             what = f"with tokens from {t} on changed, the output "
             same_bits(other[..., :t, :], y[..., :t, :], what, largest(other))
 

@@ -26,6 +26,7 @@ from .mixers import (
 from .norm import NORMS, LayerNorm, Norm, norm, norm_backward, norm_init
 from .pairs import FUSED, Pair, paired
 from .positions import POSITIONS, Position
+from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm
 from .rows import gather_rows
 from .swiglu import SwiGLU
@@ -40,6 +41,7 @@ __all__ = [
     "MIXERS",
     "NORMS",
     "POSITIONS",
+    "REFINEMENTS",
     "Block",
     "BlockCache",
     "FeedForward",
@@ -53,6 +55,7 @@ __all__ = [
     "Position",
     "PositionWise",
     "RMSNorm",
+    "Refinement",
     "SwiGLU",
     "dense",
     "dense_backward",

@@ -1,7 +1,7 @@
 """A block of tokens that are distributions: each is a mean and a standard deviation a feature (Fan et al. 2022, STOSA).
 
     q, k, v          of means: linear maps of the means; of covariances: ELU(linear) + 1 of the covariances
-    A                minus the distances of queries and keys: `wasserstein_scores`
+    A                minus the distances of queries and keys: `wasserstein_scores`; a refinement makes other scores of A
     out              softmax(A) averages means, and its squares average covariances: `gaussian_attention`
     u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, each with its own weights
 
@@ -12,7 +12,7 @@ The released code uses one LayerNorm for both streams after attention; here each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,6 +35,7 @@ from .feed_forward import FeedForward
 from .mixers import multi_head_init
 from .mixers.multi_head import merge, split
 from .norm import LayerNorm
+from .refinements import NoRefinement, Refinement, pairs_allowed
 from .rows import gather_rows
 
 NORM = LayerNorm()
@@ -58,6 +59,7 @@ class GaussianCache(NamedTuple):
     k: tuple[Array, Array]          # (..., h, m, d) twice
     v: tuple[Array, Array]
     s: Array                        # (..., h, n, m): A, before the mask
+    refined: Any                    # of A, what the refinement remembers
     weights: Array                  # (..., h, n, m): who looks at whom
     after: tuple[AfterCache, AfterCache]
     out: Array                      # (..., n, D): the deviation that comes out
@@ -81,10 +83,13 @@ class GaussianBlock:
     rate: float = 0.0
     root: bool = False
     mean_passthrough: bool = False
+    refinement: Refinement = field(default=NoRefinement())
+    longest: int = 0                # tokens of the longest sequence, for which a refinement has maps
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters, of width `dim`: mean and cov, each query, key, value, output, norm_1, feed_forward, norm_2."""
-        return {stream: self._init_stream(rng, dim) for stream in ("mean", "cov")}
+        maps = {} if self.refinement.identity else {"refinement": self.refinement.init(rng, self.heads, self.longest)}
+        return {stream: self._init_stream(rng, dim) for stream in ("mean", "cov")} | maps
 
     def _init_stream(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         parts = {"norm_1": NORM.init(dim), "feed_forward": feed_forward(dim).init(rng, dim), "norm_2": NORM.init(dim)}
@@ -94,21 +99,25 @@ class GaussianBlock:
         self, p: Any, mean: Array, dev: Array, *, mask: Mask, rng: Any = None, at: Array | None = None
     ) -> tuple[Array, Array, GaussianCache]:
         """-> mean, dev (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D)."""
+        if at is not None and not self.refinement.identity:                      # one row of scores is made of all
+            mean, dev, cache = self.forward(p, mean, dev, mask=mask, rng=rng)
+            return gather_rows(mean, at), gather_rows(dev, at), cache
         m, cov = mean.shape[-2], dev * dev
         (q_mean, k_mean, v_mean), of_means = _project(p["mean"], mean, self.heads, at)
         z, of_covs = _project(p["cov"], cov, self.heads, at)
         q_dev, k_dev, v_dev = (root_elu(x) for x in z)
         s = wasserstein_scores(q_mean, q_dev, k_mean, k_dev, self.root)          # A: from here on logits like any
-        allowed = mask.array(m, m, like=s) if at is None else mask.row(at, m, like=s)
-        out, weights = gaussian_attention(s, v_mean, v_dev * v_dev, allowed)
+        allowed = pairs_allowed(mask, m, like=s) if at is None else mask.row(at, m, like=s)
         d = v_mean.shape[-1]
+        B, refined = self.refinement.forward(p.get("refinement"), s, allowed, d)
+        out, weights = gaussian_attention(B, v_mean, v_dev * v_dev, allowed)
         mean, cov = gather_rows(mean, at), gather_rows(cov, at)
         y, after_mean = self._after(p["mean"], mean, merge(out[..., :d]), rng)
         z_out, after_cov = self._after(p["cov"], cov, merge(out[..., d:]), rng)
         y, new = (mean if self.mean_passthrough else y), root_elu(z_out)
         q, k, v = (q_mean, q_dev), (k_mean, k_dev), (v_mean, v_dev)
         after = after_mean, after_cov
-        return y, new, GaussianCache(dev, (of_means, of_covs), q, k, v, s, weights, after, new)
+        return y, new, GaussianCache(dev, (of_means, of_covs), q, k, v, s, refined, weights, after, new)
 
     def backward(
         self, p: Any, dmean: Array, ddev: Array, cache: GaussianCache
@@ -122,7 +131,10 @@ class GaussianBlock:
         dz = root_elu_backward(ddev, cache.out)
         dx_cov, dcov_out, cov_grads = self._after_backward(p["cov"], dz, cache.after[1])
         dout = xp.concatenate([split(dmean_out, self.heads), split(dcov_out, self.heads)], axis=-1)
-        ds, dv_mean, dv_cov = gaussian_attention_backward(dout, v_mean, v_dev * v_dev, cache.weights)
+        dB, dv_mean, dv_cov = gaussian_attention_backward(dout, v_mean, v_dev * v_dev, cache.weights)
+        ds, maps = self.refinement.backward(p.get("refinement"), dB, cache.refined)
+        if maps:
+            grads["refinement"] = maps
         dq_mean, dq_dev, dk_mean, dk_dev = wasserstein_scores_backward(
             ds, *cache.q, *cache.k, cache.s, self.root
         )

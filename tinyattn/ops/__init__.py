@@ -78,6 +78,20 @@ from .positions import (
     rotary_tables,
     sinusoids,
 )
+from .refinements import (
+    refine_add,
+    refine_add_backward,
+    refine_simp,
+    refine_simp_backward,
+    refine_stoc,
+    refine_stoc_backward,
+    refine_value,
+    refine_value_backward,
+    refine_value_literal,
+    refine_value_literal_backward,
+    refine_value_rows,
+    refine_value_rows_backward,
+)
 from .rms_norm import rms_norm, rms_norm_backward
 from .root_elu import root_elu, root_elu_backward
 from .silu import silu, silu_backward
@@ -152,6 +166,18 @@ __all__ = [
     "performer_weights",
     "positive_features",
     "quadratic_bias",
+    "refine_add",
+    "refine_add_backward",
+    "refine_simp",
+    "refine_simp_backward",
+    "refine_stoc",
+    "refine_stoc_backward",
+    "refine_value",
+    "refine_value_backward",
+    "refine_value_literal",
+    "refine_value_literal_backward",
+    "refine_value_rows",
+    "refine_value_rows_backward",
     "relative_index",
     "relative_scores",
     "relative_scores_backward",

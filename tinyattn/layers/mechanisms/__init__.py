@@ -6,6 +6,7 @@ from .linear import Linear
 from .longformer import Longformer
 from .mechanism import Mechanism
 from .performer import Performer
+from .refined import Refined, refined
 from .strided import Strided
 from .window import Window
 
@@ -19,4 +20,16 @@ MECHANISMS: dict[str, type[Mechanism]] = {
     "performer": Performer,
 }
 
-__all__ = ["MECHANISMS", "BigBird", "Full", "Linear", "Longformer", "Mechanism", "Performer", "Strided", "Window"]
+__all__ = [
+    "MECHANISMS",
+    "BigBird",
+    "Full",
+    "Linear",
+    "Longformer",
+    "Mechanism",
+    "Performer",
+    "Refined",
+    "Strided",
+    "Window",
+    "refined",
+]

@@ -91,6 +91,7 @@ class Full(Mechanism):
     """out = dropout(softmax(q kᵀ / √d + bias, mask)) v; with relative values, v_j + a_{j-i} in the place of v_j."""
 
     name = "full"
+    has_scores = True
     takes = frozenset({"causal", "window", "lengths", "allowed", "dropout", "bias", "relative_values"})
 
     def forward(
@@ -122,14 +123,33 @@ class Full(Mechanism):
         return mask
 
 
+def weigh(weights: Array, v: Array, keep: Array | None, rate: float, a: Array | None) -> Array:
+    """out = dropout(weights) v; with relative values a, v_j + a_{j-i} in the place of v_j."""
+    dropped = dropout(weights, keep, rate)
+    out = dropped @ v
+    if a is not None:
+        out += relative_values(dropped, a)
+    return out
+
+
+def weigh_backward(
+    dout: Array, weights: Array, v: Array, keep: Array | None, rate: float, a: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """-> dweights, dv, da (None where there is none): where out has two terms, the weights get gradients of both."""
+    dropped, da = dropout(weights, keep, rate), None
+    dp, dv = dout @ transpose_last(v), transpose_last(dropped) @ dout            # out = dropped @ v
+    if a is not None:
+        more, da = relative_values_backward(dout, dropped, a)                    # out += dropped, times a
+        dp += more
+    return dropout_backward(dp, keep, rate), dv, da
+
+
 def _with_relative_values(
     dout: Array, q: Array, k: Array, v: Array, weights: Array, bias: Array | None, keep: Array | None, rate: float,
     a: Array,
 ) -> tuple[Array, Array, Array, dict[str, Array]]:  # fmt: skip
-    """`attention_backward` where out has two terms: weights get gradients of both. -> dq, dk, dv, those of terms."""
-    dropped, c = dropout(weights, keep, rate), 1 / math.sqrt(q.shape[-1])
-    dmore, da = relative_values_backward(dout, dropped, a)                      # out += dropped, times a
-    dp = dropout_backward(dout @ transpose_last(v) + dmore, keep, rate)         # out = dropped @ v
-    ds = softmax_backward(dp, weights)
+    """`attention_backward` with relative values. -> dq, dk, dv, the gradients of terms."""
+    dp, dv, da = weigh_backward(dout, weights, v, keep, rate, a)
+    ds, c = softmax_backward(dp, weights), 1 / math.sqrt(q.shape[-1])
     terms = {"relative_values": da} | ({} if bias is None else {"bias": unbroadcast(ds, bias.shape)})
-    return ds @ k * c, transpose_last(ds) @ q * c, transpose_last(dropped) @ dout, terms
+    return ds @ k * c, transpose_last(ds) @ q * c, dv, terms

@@ -81,6 +81,7 @@ class Longformer(Patterned):
     )  # fmt: skip
 
     name = "longformer"
+    has_scores = False               # of two kinds, by two sets of projections
 
     @property
     def further(self) -> tuple[str, ...]:

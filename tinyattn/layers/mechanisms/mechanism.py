@@ -30,11 +30,17 @@ class Mechanism:
         "relative_values"                           for every distance a value more, (2 K + 1, d); and whatever else a
                                                     position scheme may give (`Position.gives`)
 
+    `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
+    refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides, so
+    that padding has to be told by its lengths?
+
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
 
     name: ClassVar[str]
     takes: ClassVar[frozenset[str]]
+    has_scores: ClassVar[bool] = False
+    reads_all: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_options(self)

@@ -40,6 +40,7 @@ class PatternedCache(NamedTuple):
 class Patterned(Mechanism):
     """A mechanism that says its `patterns`. Who looks at whom does not depend on what the tokens are."""
 
+    has_scores = True
     takes = frozenset({"causal", "lengths", "dropout"})
 
     def patterns(self, causal: bool, heads: int) -> list[Pattern]:

@@ -39,6 +39,7 @@ class Window(Mechanism):
     )
 
     name = "window"
+    has_scores = True
     takes = frozenset({"causal", "lengths", "dropout"})
 
     def forward(

@@ -21,6 +21,7 @@ from ...layers import (
     MECHANISMS,
     NORMS,
     POSITIONS,
+    REFINEMENTS,
     Block,
     BlockCache,
     MultiHead,
@@ -28,14 +29,15 @@ from ...layers import (
     dropout_mask,
     gather_rows,
 )
+from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..one_history import OneHistory
 
-PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
-PartOptions: Any = part_options(**PARTS)      # what a mechanism or a position scheme declares, `window` say
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS}
+PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say
 
 
 @dataclass(kw_only=True)
@@ -52,6 +54,10 @@ class SASRecOptions(PartOptions, SequenceOptions):
         "pre", "pre-LN (the paper), post-LN, the original code's, or with gates (eSASRec)", choices=BLOCK_FORMS
     )
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
+    refine: str = option(
+        "none", "what is made of the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "
+        "the items to come while it trains: to teach, and not to use", choices=REFINEMENTS,
+    )  # fmt: skip
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
@@ -96,9 +102,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         super().__post_init__()
         if self.dim % self.heads:
             raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
-        mixer = self.block.mixer                # making the parts checks them
-        assert isinstance(mixer, MultiHead)
-        mixer.mechanism.refuse_length(self.maxlen)
+        self.mixer.mechanism.refuse_length(self.maxlen)           # making the parts checks them
 
     @property
     def scored(self) -> str:  # type: ignore[override]
@@ -108,18 +112,29 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     @cached_property
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
-        mechanism, position = make_parts(self, **PARTS)
+        mechanism, position, refinement = make_parts(self, **PARTS)
+        mechanism = refined(mechanism, refinement, self.maxlen)
         heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection, self.kv_heads)
         hidden = None if self.feed_forward_width is None else self.feed_forward_width * self.dim
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
         return Block(heads, self.block_form, norm, feed_forward, self.dropout)
 
     @property
-    def scheme(self) -> Position:
-        """The position scheme."""
+    def mixer(self) -> MultiHead:
+        """The attention of every block."""
         mixer = self.block.mixer
         assert isinstance(mixer, MultiHead)
-        return mixer.position
+        return mixer
+
+    @property
+    def causal(self) -> bool:  # type: ignore[override]
+        """No, where a refinement reads all rows of scores."""
+        return not self.mixer.mechanism.reads_all
+
+    @property
+    def scheme(self) -> Position:
+        """The position scheme."""
+        return self.mixer.position
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
@@ -146,7 +161,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         x = dropout(x, keep, self.dropout)
         caches = []
         for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, mask=Mask(causal=True), slots=batch.slots, rng=rng)
+            x, cache = self.block.forward(weights, x, mask=self._mask(batch), slots=batch.slots, rng=rng)
             caches.append(cache)
         last = None
         if self.last_norm:
@@ -154,6 +169,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         if self.user_embedding:
             x = x + embedding(batch.users, p["users"])[:, None, :]
         return x, NetworkCache(batch, keep, caches, last)
+
+    def _mask(self, batch: Batch) -> Mask:
+        """Causal, which hides the padding after a history, too, unless all rows are read."""
+        return Mask(causal=True, lengths=None if self.causal else last_position(batch) + 1)
 
     def _read(self, p: Any, batch: Batch) -> Array:
         """(B, L, D): what goes into the first block, before dropout."""
@@ -187,7 +206,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, and nothing else."""
-        x, context = self._read(p, batch), {"mask": Mask(causal=True), "slots": batch.slots}
+        x, context = self._read(p, batch), {"mask": self._mask(batch), "slots": batch.slots}
         for weights in p["blocks"][:-1]:
             x, _ = self.block.forward(weights, x, **context)
         at = last_position(batch)                                       # only this position is asked for

@@ -26,7 +26,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import POSITIONS, LayerNorm, dropout_mask
+from ...layers import POSITIONS, REFINEMENTS, LayerNorm, dropout_mask
 from ...layers.gaussian_block import GaussianBlock, GaussianCache
 from ...ops import (
     Mask,
@@ -41,16 +41,18 @@ from ...ops import (
     root_elu_backward,
 )
 from ...ops.shapes import row_sum, rows
-from ...options import option
+from ...options import make_parts, option, part_options, with_default
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES, Objective, ScoredRows
+from .sasrec import SASRecOptions
 
-LEARNED, NORM, CAUSAL = POSITIONS["learned"](), LayerNorm(), Mask(causal=True)
+LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
+RefineOptions: Any = part_options(refine=REFINEMENTS)      # what a refinement declares
 
 
 @dataclass(kw_only=True)
-class STOSAOptions(SequenceOptions):
+class STOSAOptions(RefineOptions, SequenceOptions):
     """The released code's settings for Beauty are the default."""
 
     maxlen: int = option(100, "newest items that are looked at", at_least=1)
@@ -60,10 +62,15 @@ class STOSAOptions(SequenceOptions):
     heads: int = option(4, "attention heads a block; must divide dim", at_least=1)
     root: bool = option(False, "attention by the distance, as the paper prints it, and not by its square")
     mean_passthrough: bool = option(False, "do as the released code: means leave each block as they came in")
+    refine: str = with_default("none", SASRecOptions, "refine")
     pvn_weight: float = option(
         0.005, "λ: how strongly the target's distance is kept below the one from target to negative", at_least=0,
         group="training",
     )  # fmt: skip
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        make_parts(self, refine=REFINEMENTS)     # what their options come to be stands in config.json
 
 
 def distances(h: Array, E: Array, batch: Batch, *, pvn_weight: float) -> tuple[Any, Any]:
@@ -138,7 +145,17 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
     @cached_property
     def block(self) -> GaussianBlock:
         """Every block has the same parts, and parameters of its own."""
-        return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough)
+        (refinement,) = make_parts(self, refine=REFINEMENTS)
+        return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough, refinement, self.maxlen)
+
+    @property
+    def causal(self) -> bool:  # type: ignore[override]
+        """No, where a refinement reads all rows of scores."""
+        return not self.block.refinement.reads_all
+
+    def _mask(self, batch: Batch) -> Mask:
+        """Causal, which hides the padding after a history, too, unless all rows are read."""
+        return Mask(causal=True, lengths=None if self.causal else last_position(batch) + 1)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, so that covariances begin near 1."""
@@ -153,7 +170,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         """h (B, L, 2 D), points, and the cache. Padding stands on the right, where no real position sees it."""
         mean, dev, cache = self._read(p, batch, rng)
         for weights in p["blocks"]:
-            mean, dev, remembered = self.block.forward(weights, mean, dev, mask=CAUSAL, rng=rng)
+            mean, dev, remembered = self.block.forward(weights, mean, dev, mask=self._mask(batch), rng=rng)
             cache.blocks.append(remembered)
         return get_xp(mean).concatenate([mean, dev], axis=-1), cache
 
@@ -186,8 +203,8 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         """(B, 2 D): what `forward` gives for the last position of each history, and nothing else."""
         mean, dev, _ = self._read(p, batch)
         for weights in p["blocks"][:-1]:
-            mean, dev, _ = self.block.forward(weights, mean, dev, mask=CAUSAL)
-        mean, dev, _ = self.block.forward(p["blocks"][-1], mean, dev, mask=CAUSAL, at=last_position(batch))
+            mean, dev, _ = self.block.forward(weights, mean, dev, mask=self._mask(batch))
+        mean, dev, _ = self.block.forward(p["blocks"][-1], mean, dev, mask=self._mask(batch), at=last_position(batch))
         return get_xp(mean).concatenate([mean, dev], axis=-1)[:, 0]
 
     def item_vectors(self, p: Any) -> Array:

@@ -1,0 +1,229 @@
+"""Refined scores: every option's gradients, what leaks and what does not, and where a sequence may begin.
+
+That each refinement goes with every mechanism, position scheme and form is tests/models/test_seams.py's.
+"""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from tests.models.schemes import Distances
+from tinyattn import ops
+from tinyattn.check import gradcheck_layer
+from tinyattn.data import Interactions, Sampler
+from tinyattn.layers import MECHANISMS, POSITIONS, REFINEMENTS, MultiHead
+from tinyattn.layers.mechanisms import refined
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import Mask
+from tinyattn.options import options_of
+from tinyattn.training import Settings, train
+from tinyattn.tree import tree_map
+
+NAMES = [name for name, cls in REFINEMENTS.items() if not cls.identity]
+CHOICES = {"refine_space": ["scores", "weights"], "refine_shared": [False, True], "refine_scale": ["d", "n"],
+           "refine_lags": [False, True]}  # fmt: skip
+
+
+def variants():
+    """Every option of every refinement, each with the others at their defaults, and all of them turned."""
+    for name in NAMES:
+        own = [o.name for o in options_of(REFINEMENTS[name])]
+        yield name, {}
+        yield from ((name, {option: CHOICES[option][1]}) for option in own)
+        yield name, {option: CHOICES[option][1] for option in own}
+
+
+def mixer_of(name, rng, options=None, longest=6, dim=6, **more):
+    mixer = MultiHead(2, refined(MECHANISMS["full"](), REFINEMENTS[name](**options or {}), longest), **more)
+    p = mixer.init(rng, dim)
+    return mixer, tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
+
+
+@pytest.mark.parametrize(("name", "options"), list(variants()), ids=str)
+def test_every_option_has_its_gradients_and_sees_nothing_ahead(name, options, rng, device):
+    """With a bias, padding and sequences shorter than the maps; and no row is moved by a later one by a single bit."""
+    mixer, p = mixer_of(name, rng, options, longest=5, dim=4, position=Distances(), output=False)
+    x, mask = rng.standard_normal((2, 4, 4)), Mask(causal=True, lengths=np.array([4, 2]))
+    assert len(p["mechanism"]["query" if name != "stoc" else "mean"]) == (1 if options.get("refine_shared") else 2)
+    if device == "cpu":  # elsewhere the numbers are the same ones
+        slots = np.arange(4)[None]
+        assert gradcheck_layer(mixer.forward, mixer.backward, p, x, mask=mask, slots=slots)
+    y, cache = mixer.forward(p, x, mask=mask)
+    np.testing.assert_allclose(cache.weights.sum(axis=-1)[1, :, :2], 1, rtol=0, atol=1e-12)
+    moved = False
+    for t in range(1, 4):
+        later = x.copy()
+        later[:, t:] += 1
+        moved |= np.any(mixer.forward(p, later, mask=mask)[0][:, :t] != y[:, :t])
+    assert moved == REFINEMENTS[name].reads_all
+
+
+def scores(x, W, kind):
+    """A from tokens: dot products, or minus the Wasserstein distances of STOSA."""
+    q, k = x @ W[0], x @ W[1]
+    if kind == "dot":
+        return q @ k.T / math.sqrt(q.shape[1])
+    dev = [np.exp(0.3 * (x @ M)) for M in W[2:4]]
+    return ops.wasserstein_scores(q, dev[0], k, dev[1])
+
+
+CAUSAL = np.tri(10, dtype=bool)
+SOURCES = {
+    "raw": lambda s: s,
+    "softmax, no mask": ops.softmax,
+    "zero-fill": lambda s: np.where(CAUSAL, s, 0),
+    "post": lambda s: ops.softmax(s, CAUSAL),
+}
+FORMS = {
+    "none": lambda A, W: A,
+    "simp": lambda A, W: ops.refine_simp(A, *W[:2])[0],
+    "add": lambda A, W: ops.refine_add(A, *W[:2])[0],
+    "stoc": lambda A, W: ops.refine_stoc(A, *W[:2])[0],
+    "value, literal": lambda A, W: ops.refine_value_literal(A, *W)[0],
+    "value, W triangular": lambda A, W: ops.refine_value_literal(A, *map(np.tril, W))[0],
+    "value, of the past": lambda A, W: ops.refine_value(A, *W)[0],
+    "value, rows": lambda A, W: ops.refine_value_rows(A, *W, CAUSAL)[0],
+    "simp by lags": lambda A, W: ops.refine_simp(A, *W[:2], lags=True)[0],
+    "add by lags": lambda A, W: ops.refine_add(A, *W[:2], lags=True)[0],
+    "stoc by lags": lambda A, W: ops.refine_stoc(A, *W[:2], lags=True)[0],
+    "value, rows, by lags": lambda A, W: ops.refine_value_rows(A, *W, CAUSAL, lags=True)[0],
+}
+ROWS = ("simp", "add", "stoc", "value, rows")
+# form, source of A -> pairs (output, later token) of 45 that leak. The first row has one key, and so cannot.
+LEAKS = {(form, source): 0 for form in FORMS for source in ("zero-fill", "post")}
+LEAKS |= {(form, source): 36 for form in (*ROWS, "value, literal", "value, W triangular") for source in SOURCES
+          if source in ("raw", "softmax, no mask") or form.startswith(("value, l", "value, W"))}  # fmt: skip
+LEAKS |= {(form, "raw"): 0 for form in FORMS if form in ("none", "value, of the past") or "lags" in form}
+LEAKS["add by lags", "raw"] = 0
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("kind", ["dot", "distance"])
+@pytest.mark.parametrize("case", LEAKS, ids=str)
+def test_the_leak_matrix(case, kind, rng):
+    """Which outputs move when a later token does, of 10 tokens in float64 under a causal mask of B."""
+    form, source = case
+    assert leaking(FORMS[form], SOURCES[source], CAUSAL, kind, rng) == LEAKS[case]
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("source", ["zero-fill", "post"])
+@pytest.mark.parametrize("form", ["simp", "add", "stoc"])
+def test_b_has_to_be_masked_again(form, source, rng):
+    assert leaking(FORMS[form], SOURCES[source], None, "dot", rng) == 45
+
+
+def leaking(form, source, mask, kind, rng):
+    x, values = rng.standard_normal((10, 8)), rng.standard_normal((8, 8))
+    W, maps = 0.2 * rng.standard_normal((4, 8, 8)), rng.standard_normal((3, 10, 10)) / math.sqrt(10)
+
+    def out(x):
+        return ops.softmax(form(source(scores(x, W, kind)), maps), mask) @ (x @ values)
+
+    found, y = 0, out(x)
+    for j in range(1, 10):
+        other = x.copy()
+        other[j] += 1
+        found += np.sum(np.any(out(other)[:j] != y[:j], axis=-1))
+    return found
+
+
+IID = {"none": 8, "simp": 8, "value": 8, "value-literal": 20}  # epochs: who learns nothing needs no more
+
+
+@pytest.mark.host
+@pytest.mark.parametrize(("name", "epochs"), [pytest.param(*case, marks=[pytest.mark.slow] * (case[0] == "none"))
+                                              for case in IID.items()])  # fmt: skip
+def test_of_iid_items_only_a_leak_learns_and_the_last_position_does_not_show_it(name, epochs):
+    """The iid oracle: no model has a loss below the entropy, log 8, unless it reads its targets. Leave-one-out asks at
+    the last position, which has nothing later to read: its hits are those of chance, leak or no leak."""
+    data, fresh = (Interactions.from_sequences(np.random.default_rng(i).integers(1, 9, (400, 11))) for i in (0, 1))
+    network = SASRecNetwork(n_items=8, maxlen=10, dim=16, blocks=1, dropout=0.0, objective="ce", refine=name)
+    settings = Settings(epochs=epochs, lr=0.01)
+    p, _ = train(network, Sampler(data, 10, 64, 0, False), settings, workers=1, progress=False)
+    batch = Sampler(fresh, 10, 400, 0, False).batch(0)
+    loss = float(network.loss(p, batch)[0])
+    assert (loss < 1.5) if REFINEMENTS[name].reads_all else (loss > math.log(8) - 0.01), loss
+    hits = np.argmax(network.score(p, batch), axis=1) == batch.targets[:, -1]
+    assert abs(np.mean(hits) - 1 / 8) < 0.07
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_by_lags_a_sequence_may_begin_anywhere(name, rng):
+    """The same tokens after padding on the left, which the mask hides: maps of places give others, maps of lags do not.
+
+    What stands on padding moves nothing either way.
+    """
+    x, columns = rng.standard_normal((1, 7, 6)), np.arange(12)
+    own = {o.name for o in options_of(REFINEMENTS[name])}
+    for lags in (False, True) if "refine_lags" in own else (False,):
+        mixer, p = mixer_of(name, rng, {"refine_lags": lags} if lags else {}, longest=12)
+        p["mechanism"] = {key: 2 * W for key, W in p["mechanism"].items()}  # so that B is no even mean
+        found = []
+        for left, pad in itertools.product((0, 5), (1.0, -3.0)):
+            inside = (columns >= left) & (columns < left + 7)
+            longer = np.full((1, 12, 6), pad)
+            longer[:, inside] = x
+            y, _ = mixer.forward(p, longer, mask=Mask(causal=True, allowed=inside[:, None] & inside))
+            found.append(y[:, inside])
+        for one, other in (found[:2], found[2:]):
+            np.testing.assert_array_equal(one, other)
+        moved = np.max(np.abs(found[2] - found[0]))
+        assert (moved < 1e-12) if lags else (moved > 1e-3)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fresh_map_is_nearly_the_identity(name, rng):
+    maps = REFINEMENTS[name]().init(rng, 2, 9)
+    for W in maps.values():
+        assert W.shape == (2, 9, 9)
+        assert 0 < np.max(np.abs(W - np.eye(9))) < 0.1
+        assert np.any(W[0] != W[1])
+
+
+@pytest.mark.host
+def test_what_is_refused():
+    x = np.ones((1, 5, 6))
+    simp, add = REFINEMENTS["simp"](), REFINEMENTS["add"]()
+    for make, says in (
+        (lambda: refined(MECHANISMS["linear"](), simp, 5), "simp refines scores, and mechanism linear has none"),
+        (lambda: refined(MECHANISMS["longformer"](), add, 5), "add .* mechanism longformer has none"),
+        (lambda: REFINEMENTS["simp"](refine_scale="m"), "refine_scale is 'm', expected one of d, n"),
+        (lambda: REFINEMENTS["value"](refine_space="logits"), "refine_space is 'logits', expected one of scores"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            make()
+    for name, options, memory, causal, says in (
+        ("simp", {}, None, True, "sequences of 5 tokens, expected at most 4: refinement simp was made with maps of 4"),
+        ("simp", {}, x[:, :3], True, "full refined by simp has 5 queries and 3 keys, expected as many of each"),
+        ("value", {}, None, False, "refinement value needs a causal mask: .* value-rows takes any"),
+        ("add", {"refine_lags": True}, None, False, "refinement add by lags needs a causal mask"),
+    ):
+        mixer = MultiHead(2, refined(MECHANISMS["full"](), REFINEMENTS[name](**options), 4))
+        with pytest.raises(ValueError, match=says):
+            mixer.forward(mixer.init(np.random.default_rng(0), 6), x, memory, mask=Mask(causal=causal))
+    for options, says in (
+        ({"refine": "simpl"}, "refine is 'simpl', expected one of none, simp, .*; did you mean simp?"),
+        ({"refine": "simp", "mechanism": "performer"}, "refinement simp .* mechanism performer has none"),
+        ({"refine_lags": True}, "refine_lags is True, an option of refine simp or add or .*; refine is none"),
+        ({"refine": "value", "refine_scale": "n"}, "an option of refine simp or add or .*; refine is value"),
+        ({"refine": "add", "mechanism": "window", "position": "t5"}, "a bias, and mechanism window refined by add"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            SASRecNetwork(n_items=5, **options)
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "value"])
+def test_without_an_order_padding_is_hidden_by_its_lengths(name, rng):
+    mixer, p = mixer_of(name, rng, longest=7, position=POSITIONS["shaw"](clip=2))
+    x, lengths = rng.standard_normal((3, 7, 6)), np.array([7, 1, 4])
+    y, cache = mixer.forward(p, x, mask=Mask(lengths=lengths))
+    dy = rng.standard_normal(y.shape)
+    for row, n in enumerate(lengths):
+        dy[row, n:] = 0
+        alone, _ = mixer.forward(p, x[row : row + 1, :n], mask=Mask())
+        np.testing.assert_allclose(y[row, :n], alone[0], rtol=0, atol=1e-12)
+    dx, *_ = mixer.backward(p, dy, cache)
+    assert not any(dx[row, n:].any() for row, n in enumerate(lengths))

@@ -1,0 +1,33 @@
+"""The refinements, by name: what is made of scores before their softmax (AWRSR; Liu et al. 2024)."""
+
+from .add import Add
+from .none import NoRefinement
+from .refinement import Refinement, pairs_allowed
+from .simp import Simp
+from .stoc import Stoc
+from .value import Value
+from .value_literal import ValueLiteral
+from .value_rows import ValueRows
+
+REFINEMENTS: dict[str, type[Refinement]] = {
+    "none": NoRefinement,
+    "simp": Simp,
+    "add": Add,
+    "value": Value,
+    "value-rows": ValueRows,
+    "value-literal": ValueLiteral,
+    "stoc": Stoc,
+}
+
+__all__ = [
+    "REFINEMENTS",
+    "Add",
+    "NoRefinement",
+    "Refinement",
+    "Simp",
+    "Stoc",
+    "Value",
+    "ValueLiteral",
+    "ValueRows",
+    "pairs_allowed",
+]

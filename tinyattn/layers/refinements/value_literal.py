@@ -1,0 +1,42 @@
+"""M_value as printed, which sees later tokens whatever is masked (Liu et al. 2024, equation 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ...backend import Array, get_xp
+from ...ops import refine_value_literal, refine_value_literal_backward
+from .refinement import Maps
+
+
+@dataclass(frozen=True)
+class ValueLiteral(Maps):
+    """B = Z softmax(Xᵀ Y)ᵀ, with X = W_Q A, Y and Z alike: every row of B is made of all rows of A.
+
+    A is here the whole n x n matrix, n = maxlen, with zeros where a history has no item.
+    """
+
+    name = "value-literal"
+    reads_all = True
+    maps = over_tokens = ("query", "key", "value")
+
+    def met(self, name: str, n: int) -> tuple[Any, ...]:
+        return (Ellipsis,)
+
+    def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
+        n = A.shape[-1]
+        B, *saved = refine_value_literal(_whole(A, W[0].shape[-1]), *W)
+        return B[..., :n, :n], *saved
+
+    def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
+        n, longest = A.shape[-1], W[0].shape[-1]
+        dA, *dmaps = refine_value_literal_backward(_whole(dB, longest), _whole(A, longest), *W, *saved)
+        return dA[..., :n, :n], *dmaps
+
+
+def _whole(A: Array, longest: int) -> Array:
+    """The upper left corner of a matrix of zeros. Shapes: (..., n, n) -> (..., longest, longest)."""
+    found = get_xp(A).zeros((*A.shape[:-2], longest, longest), dtype=A.dtype)
+    found[..., : A.shape[-2], : A.shape[-1]] = A
+    return found

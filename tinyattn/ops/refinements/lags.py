@@ -1,0 +1,16 @@
+"""Scores by lag: column r of row k is about the token r steps before k, and not about the r-th of the sequence."""
+
+from ...backend import Array, get_xp
+
+
+def by_lag(A: Array, lags: bool) -> Array:
+    """Ã_kr = A_{k,k-r} for r = 0 to k, and 0 for the rest, which would be later tokens; A itself without `lags`.
+
+    The first k + 1 entries of row k are turned round. Done twice that gives them back, and the Jacobian, which moves
+    entries or drops them, is symmetric: the function is its own backward. Shapes: A (..., n, n) -> (..., n, n).
+    """
+    if not lags:
+        return A
+    xp, n = get_xp(A), A.shape[-1]
+    k, r = xp.arange(n)[:, None], xp.arange(n)
+    return xp.where(r <= k, A[..., k, (k - r) % max(n, 1)], 0)

@@ -1,0 +1,46 @@
+"""M_value by rows: attention in which the rows of scores are the tokens (after Liu et al. 2024, equation 3)."""
+
+from ...backend import Array
+from ..attention import attention, attention_backward
+from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from .lags import by_lag
+from .simp import maps_of
+
+
+def refine_value_rows(
+    A: Array, W_Q: Array, W_K: Array, W_V: Array, mask: Array | None = None, scale: float | None = None,
+    lags: bool = False,
+) -> tuple[Array, Array, Array, Array, Array]:  # fmt: skip
+    """B = softmax(c X Yᵀ, mask) Z, with X = A W_Q, Y = A W_K, Z = A W_V and c = `scale`, by default 1 / √r.
+
+    Rows take from rows, each a mean of what the mask lets it see, where equation 3 as printed has columns that take
+    from columns (`refine_value_literal`): under a causal mask nothing later is read. With `lags` the rows of A are
+    read by the lag, Ã_kr = A_{k,k-r}, and so are those of the mean: column t of B is the lag k - t there.
+    Shapes: A (..., n, n), W_Q and W_K onto (..., n, r), W_V onto (..., n, n), mask onto (..., n, n), True = may look
+    -> B (..., n, n), X, Y (..., n, r), Z, weights (..., n, n). Raises what `attention` raises.
+    """
+    expect("...nn", A=A)
+    expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
+    expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
+    expect_onto(A.shape, A.dtype, like=A, W_V=W_V)
+    A = by_lag(A, lags)
+    X, Y, Z = A @ W_Q, A @ W_K, A @ W_V
+    B, weights = attention(X, Y, Z, mask, scale=scale)
+    return by_lag(B, lags), X, Y, Z, weights
+
+
+def refine_value_rows_backward(
+    dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, weights: Array,
+    scale: float | None = None, lags: bool = False,
+) -> tuple[Array, Array, Array, Array]:  # fmt: skip
+    """Gradients of `refine_value_rows`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V."""
+    expect("...nn ...nn ...nr ...nr ...nn ...nn", dB=dB, A=A, X=X, Y=Y, Z=Z, weights=weights)
+    expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
+    expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
+    expect_onto(A.shape, A.dtype, like=A, W_V=W_V)
+    dX, dY, dZ, _ = attention_backward(by_lag(dB, lags), X, Y, Z, weights, scale=scale)
+    AT = transpose_last(by_lag(A, lags))
+    pairs = ((dX, W_Q), (dY, W_K), (dZ, W_V))
+    dA = dX @ transpose_last(W_Q) + dY @ transpose_last(W_K) + dZ @ transpose_last(W_V)
+    dW_Q, dW_K, dW_V = (unbroadcast(AT @ d, W.shape) for d, W in pairs)
+    return by_lag(dA, lags), dW_Q, dW_K, dW_V
