@@ -70,9 +70,8 @@ def test_what_ranks_many_users_ranks_as_whole_rows_do(name, tmp_path):
 
 
 def test_the_large_part_of_the_ranking_page_says_what_was_found():
-    found = {"product": [1.0, 2.0], "states": [0.1, 0.4], "tinyattn": [1.5, 3.4]} | dict.fromkeys(
-        ("popularity", "markov"), [0.1, 0.1]
-    )
+    found = {"product": [1.0, 2.0], "states": [0.1, 0.4], "tinyattn": [1.5, 3.4]}
+    found |= {name: [0.1, 0.1] for name in ("popularity", "markov")}
     contenders = {name: {"seconds": seconds, "peak": 50.0} for name, seconds in found.items()}
     lines = "\n".join(ranking.large_table({"users": 1_000, "items": 2_000, "contenders": contenders}))
     assert "of every user's item | 2.5 | 1.60 | 1.52 to 1.68 | 50 |" in lines
