@@ -1,6 +1,7 @@
 """Experiments that anybody can repeat: `tinyattn reproduce NAME`. A new one is a file, and a line in EXPERIMENTS."""
 
 from .ablations import ABLATED
+from .awrsr import AWRSR
 from .density import DENSITY
 from .experiment import Dataset, Experiment, Results, Row
 from .full import FULL
@@ -10,6 +11,6 @@ from .sampled import SAMPLED
 from .speed import SPEED
 from .splits import SPLIT
 
-EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED)}
+EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED, AWRSR)}
 
 __all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]

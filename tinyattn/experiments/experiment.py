@@ -75,6 +75,8 @@ class Experiment:
     rows: dict[str, Row]
     page: Callable[[Experiment, Results], str]
     protocols: tuple[str, ...] = ("full",)
+    ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
+    per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 

@@ -25,18 +25,26 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 from ..data import SPLITS, Split, Truth
-from ..evaluation import best_items, candidates_for, coverage, evaluate, novelty, popularity_lift, popularity_of
+from ..evaluation import (
+    best_items,
+    candidates_for,
+    coverage,
+    evaluate,
+    novelty,
+    popularity_lift,
+    popularity_of,
+    target_ranks,
+)
 from ..files import FileError, alone_in, read_json, write_json
 from ..machine import describe
 from ..models import MODELS, NeuralRecommender, Recommender
 from ..training import WorkerKilledError
 from .experiment import Dataset, Experiment, Results, Row
 
-KS = (5, 10)
 K = 10                   # length of the lists that are looked at beyond accuracy
 COMPARED = 200           # users whose lists are written down, so that models can be compared
 MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
-METRICS = (*(f"{name}@{k}" for k in KS for name in ("hr", "ndcg")), "mrr")
+RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20, and a point what is further down
 
 
 def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> Results:
@@ -94,8 +102,7 @@ def carry_out(
     known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, found in results.items() for run in found}
     tasks = []
     for key, seed in to_do:
-        row = experiment.rows[key]
-        given = row, here[row.data], folder, seed, experiment.protocols, known.get(row.data), file_of(out, key, seed)
+        given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed)
         tasks.append((f"{key}, seed {seed}", given))
     with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
@@ -173,16 +180,12 @@ def _side_by_side(
 
 
 def _run(
-    row: Row,
-    data: Dataset,
-    folder: Path | None,
-    seed: int,
-    protocols: tuple[str, ...],
-    fingerprint: str | None,
-    path: Path,
+    experiment: Experiment, key: str, folder: Path | None, seed: int, fingerprint: str | None, path: Path
 ) -> None:
     """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
-    split, truth, candidates = _loaded(data, folder, protocols)
+    row = experiment.rows[key]
+    data = experiment.datasets[row.data]
+    split, truth, candidates = _loaded(data, folder, experiment.protocols)
     if fingerprint not in (None, split.data.fingerprint()):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed), path.with_suffix(".work")
@@ -194,16 +197,19 @@ def _run(
     else:
         model.fit(split)
     seconds = time.monotonic() - began
-    found = evaluate(model, split, "test", KS, truth, candidates)
+    found = evaluate(model, split, "test", experiment.ks, truth, candidates)
     write_json(path, {
         "row": _identity(row, seed),
         "data": {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,
                  "interactions": len(split.data)},
-        "metrics": {p: {name: round(value, 5) for name, value in found[p].items()} for p in protocols},
+        "metrics": {p: {name: round(value, 5) for name, value in found[p].items()}
+                    for p in experiment.protocols},
         "beyond": _beyond(model, split),
+        **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
+        "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
         "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
         "machine": describe(),
     })  # fmt: skip
@@ -219,6 +225,19 @@ def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
         f"coverage@{K}": round(coverage(best, split.data.n_items), 4), "novelty": round(novelty(best, counts), 3),
         "popularity": round(lift, 3), "best": best[some].tolist(),
     }  # fmt: skip
+
+
+def letters(ranks: np.ndarray) -> str:
+    """A letter a user, of RANKS; a rank between two, which comes of ties, counts as the worse one."""
+    found = np.frombuffer((RANKS + ".").encode(), dtype=np.uint8)[np.minimum(np.ceil(ranks).astype(int), 21) - 1]
+    return found.tobytes().decode()
+
+
+def ranks_of(letters: str) -> np.ndarray:
+    """The ranks that `letters` has written down, (users,); infinite where they are beyond 20."""
+    found = np.array([RANKS.find(letter) + 1 for letter in letters], dtype=float)
+    found[found == 0] = np.inf
+    return found
 
 
 def make_model(row: Row, seed: int) -> Recommender:
@@ -248,7 +267,8 @@ def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[s
     if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
         raise FileError(f"{path} is of another grid: remove it, or give another --out")
     try:
-        numbers = [found["metrics"][protocol][name] for protocol in experiment.protocols for name in METRICS]
+        names = (*(f"{name}@{k}" for k in experiment.ks for name in ("hr", "ndcg")), "mrr")
+        numbers = [found["metrics"][protocol][name] for protocol in experiment.protocols for name in names]
         numbers += [found["seconds"], found["epochs"], *([found["epoch_seconds"]] if found["epochs"] else [])]
         whole = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
         whole = whole and type(found["data"]["fingerprint"]) is str and set(MACHINE) <= found["machine"].keys()
