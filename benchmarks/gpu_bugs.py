@@ -55,7 +55,7 @@ BUGS = [
     plain_np("softmax_np_where", "ops/softmax.py", "s = xp.where(mask"),
     plain_np("layer_norm_np_sqrt", "ops/layer_norm.py", "1 / xp.sqrt(row_sum"),
     plain_np("relu_np_maximum", "ops/activations.py", "get_xp(x).maximum(x, 0)"),
-    plain_np("bce_np_log1p", "ops/losses.py", "+ xp.log1p("),
+    plain_np("bce_np_log1p", "ops/losses.py", "z * targets + xp.log1p("),
     plain_np("adam_np_sqrt", "training/adam.py", "size = xp.sqrt(v)"),
     plain_np("adam_np_scalar", "training/adam.py", "1 / math.sqrt(1 - beta2**step)", "a float64 scalar widens float32"),
     plain_np("attention_np_scale", "ops/attention/attention.py", "1 / math.sqrt(max(", "a float64 scalar widens float32"),

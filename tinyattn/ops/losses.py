@@ -46,14 +46,12 @@ def smoothed_cross_entropy(
 
     ε = `smoothing` of the probability is spread over all V classes, the target among them (Szegedy et al. 2016, section
     7). As log Σ exp z - (1 - ε) z[target] - ε mean(z), which sums nothing but logits. Its least value is the entropy of
-    q, which is not 0. With ε = 0 it is `cross_entropy`, to the bit.
+    q, which is not 0. With ε = 0 it is `cross_entropy`.
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1 -> a scalar in nats.
     Raises ValueError for shapes that do not fit and ε outside of 0..1, TypeError for dtypes.
     """
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing is {smoothing}, expected 0 to 1")
-    if not smoothing:
-        return cross_entropy(logits, targets, weights)   # without a mean over all logits
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp, eps = get_xp(logits), float(smoothing)
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
@@ -69,8 +67,6 @@ def smoothed_cross_entropy_backward(
     log Σ exp has the gradient softmax(logits), logits[target] the one-hot vector, the mean of the logits 1 / V.
     Shapes: dloss a number, the rest as in the forward -> dlogits (..., V).
     """
-    if not smoothing:
-        return cross_entropy_backward(dloss, logits, targets, weights)
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp, eps = get_xp(logits), float(smoothing)
     dlogits = softmax(rows(logits))                     # (N, V)
