@@ -1,5 +1,6 @@
 """Networks made of layers, and the estimators around them."""
 
+from .estimator import Estimator
 from .explanation import Explanation, explain
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
@@ -34,7 +35,7 @@ from .recommenders import (
 )
 from .run import RunFolder
 
-MODELS: dict[str, type[Recommender]] = {
+MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
     "narm": NARM,
@@ -64,6 +65,7 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Estimator",
     "Explanation",
     "FISMNetwork",
     "FPMCNetwork",
