@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
         refuse_directory(options.per_user, "--per-user")
     model, source, data, truth = open_run(options)
     measure = MEASURES[model.table]
-    if options.per_user and measure.ratings:
+    if options.per_user and model.table == "ratings":
         raise ValueError(f"--per-user writes ranks, and model {model.name} predicts ratings")
     split = measure.split(in_the_models_ids(data, model), options)
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")

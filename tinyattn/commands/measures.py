@@ -7,23 +7,42 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..data import RATING_SPLITS, SPLITS, Interactions, RatingSplit, Source, Split, Truth, split_ratings
+from ..data import (
+    RATING_SPLITS,
+    SPLITS,
+    TASKS,
+    Interactions,
+    Pairs,
+    PairSource,
+    Parts,
+    RatingSplit,
+    Source,
+    Split,
+    Truth,
+    split_ratings,
+)
 from ..evaluation import RATING_BASELINES, candidates_for, rating_errors
 from ..models import RunFolder
-from .arguments import add_evaluation
-from .tables import ROWS, metric_rows, print_table
+from .arguments import add_data, add_evaluation, add_world
+from .runs import source_of
+from .tables import ROWS, metric_rows, print_means, print_table
 
 
 class Measure(Protocol):
-    """`Recommender.table` names a model's."""
+    """`Estimator.table` names a model's."""
 
-    ratings: bool            # are ratings read?
+    def add_data(self, command: Any) -> None:
+        """The flags that say which data."""
 
     def add(self, command: Any) -> None:
         """The flags of its evaluation."""
 
-    def split(self, data: Interactions, options: argparse.Namespace) -> Any:
-        """What the model learns from, chooses its epoch by, and is measured on."""
+    def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
+        """-> the source, which has a `name`, a `title` and `describe`; its data, which have `sizes` and a
+        `fingerprint`; and their truth, where it is known."""
+
+    def split(self, data: Any, options: argparse.Namespace) -> Any:
+        """What the model learns from (`train`), chooses its epoch by, and is measured on (`tested`, in words)."""
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         """What config.json keeps of the evaluation."""
@@ -32,7 +51,7 @@ class Measure(Protocol):
         """What `rows` needs and can be refused before training."""
 
     def rows(
-        self, model: Any, split: Any, options: argparse.Namespace, source: Source, truth: Truth | None, prepared: Any
+        self, model: Any, split: Any, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: Any
     ) -> dict[str, Any]:
         """{row: {protocol: {metric: value}}}, the model's row being "model"."""
 
@@ -45,10 +64,26 @@ class Measure(Protocol):
         """The pictures of a run."""
 
 
-class Ranking:
-    """HR, NDCG and MRR of the item that comes next."""
+class OfInteractions:
+    """What the measures of recommenders share."""
 
-    ratings = False
+    ratings = False          # are ratings read?
+
+    def add_data(self, command: Any) -> None:
+        add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
+        add_world(command)
+
+    def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
+        """Raises ValueError for data of a single user."""
+        source = source_of(options, self.ratings)
+        data, truth = source.load()
+        if data.n_users < 2:
+            raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
+        return source, data, truth
+
+
+class Ranking(OfInteractions):
+    """HR, NDCG and MRR of the item that comes next."""
 
     def add(self, command: Any) -> None:
         text = "what is tested: each user's last item, or, where DATA has times, each user's first after one moment, "
@@ -92,7 +127,7 @@ class Ranking:
         draw_run(folder.figures, model, split, ordered, options.at, title)
 
 
-class Ratings:
+class Ratings(OfInteractions):
     """RMSE and MAE of predicted ratings, beside the mean rating and damped biases."""
 
     ratings = True
@@ -128,13 +163,7 @@ class Ratings:
         return {name: {"ratings": row} for name, row in (found | {"model": model.evaluate(split)}).items()}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print("\nratings of the test part, predicted; lower is better")
-        names = list(metrics["model"]["ratings"])
-        print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
-        for row, values in metrics.items():
-            title = model.name if row == "model" else row
-            print(f"{title:12}" + "".join(f"{values['ratings'][name]:10.4f}" for name in names))
-        print()
+        print_means("ratings of the test part, predicted; lower is better", metrics, "ratings", model)
 
     def draw(
         self, folder: RunFolder, model: Any, split: RatingSplit, rows: Any, options: argparse.Namespace, title: str
@@ -145,4 +174,52 @@ class Ratings:
         save(curves, folder.figures / "training.png")
 
 
-MEASURES: dict[str, Measure] = {"ranking": Ranking(), "ratings": Ratings()}
+class OfPairs:
+    """How many strings a model writes as they should be, of those that it has not seen."""
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = f"pairs that are generated, of {', '.join(TASKS)} (default, without --pairs: dates)"
+        group.add_argument("--task", metavar="NAME", help=text)
+        text = "pairs from a text file, a line each: a string, a TAB, and what it becomes"
+        group.add_argument("--pairs", metavar="FILE", help=text)
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def read(self, options: argparse.Namespace) -> tuple[PairSource, Pairs, None]:
+        source = PairSource.of(options.pairs, options.task)
+        return source, source.load(), None
+
+    def split(self, data: Pairs, options: argparse.Namespace) -> Parts:
+        return data.split()
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: PairSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        return {"model": {"test": model.evaluate(split.test)}}
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("strings of the test part, written from their sources alone", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ..show import save, training_curves
+
+        save(training_curves(model.history, title, criterion="exact", of="validation"), folder.figures / "training.png")
+
+
+MEASURES: dict[str, Measure] = {"ranking": Ranking(), "ratings": Ratings(), "pairs": OfPairs()}

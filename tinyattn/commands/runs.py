@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Interactions, ItemNames, RatingSplit, Source, Split, Truth, read_ids, read_names
+from ..data import Interactions, ItemNames, Source, Split, Truth, read_ids, read_names
 from ..models import Recommender, RunFolder
 
 
@@ -117,11 +117,7 @@ def only_of(options: argparse.Namespace) -> list[str] | None:
     return None if options.only is None else read_ids(options.only)
 
 
-def sizes(data: Interactions) -> dict[str, int]:
-    return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
-
-
-def said(data: Interactions, split: Split | RatingSplit) -> str:
+def said(data: Any, split: Any) -> str:
     """The sizes in words, and what is tested."""
-    found = ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+    found = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
     return f"{found}; {split.tested} are tested"

@@ -34,6 +34,9 @@ from .recommenders import (
     TimeSVDppNetwork,
 )
 from .run import RunFolder
+from .sequence_model import SequenceModel
+from .trained import Trained
+from .transformers import Transformer, TransformerNetwork
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -50,6 +53,7 @@ MODELS: dict[str, type[Estimator]] = {
     "fpmc": FPMC,
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
+    "transformer": Transformer,
 }
 
 __all__ = [
@@ -85,9 +89,13 @@ __all__ = [
     "RunFolder",
     "SASRec",
     "SASRecNetwork",
+    "SequenceModel",
     "SequenceOptions",
     "TimeSVDpp",
     "TimeSVDppNetwork",
+    "Trained",
+    "Transformer",
+    "TransformerNetwork",
     "explain",
     "preset_options",
 ]
