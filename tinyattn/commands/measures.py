@@ -217,9 +217,13 @@ class OfPairs:
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
     ) -> None:
-        from ..show import save, training_curves
+        from ..show import alignment_map, save, training_curves
 
         save(training_curves(model.history, title, criterion="exact", of="validation"), folder.figures / "training.png")
+        source = split.test.sources[0]
+        target = model.translate(source)
+        picture = alignment_map(model.alignment(source, target), source, target, f"{title}: who looks at whom")
+        save(picture, folder.figures / "alignment.png")
 
 
 MEASURES: dict[str, Measure] = {"ranking": Ranking(), "ratings": Ratings(), "pairs": OfPairs()}

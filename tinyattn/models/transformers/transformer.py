@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ... import backend
 from ...backend import Array, get_xp
-from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of
+from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
 from ...layers import (
     DECODER_FORMS,
     FEED_FORWARDS,
@@ -46,6 +47,7 @@ from ...ops import (
 )
 from ...options import check_options, make_parts, option, part_options
 from ..sequence_model import SequenceModel
+from .search import beam_search
 
 
 class Tables(NamedTuple):
@@ -174,7 +176,7 @@ class TransformerNetwork(TransformerOptions):
         """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
         memory, encoder = self.encode(p, batch.source, batch.lengths, rng)
         h, decoder = self.decode(p, batch.written, memory, batch.lengths, rng)
-        return linear(h, p[self.tables.output].T), TransformerCache(encoder, decoder, h)
+        return self.scores(p, h), TransformerCache(encoder, decoder, h)
 
     def backward(self, p: Any, dscores: Array, cache: TransformerCache) -> dict[str, Any]:
         """The mirror of `forward`: -> grads shaped like p. A table that was read in several places has their sum."""
@@ -249,6 +251,10 @@ class TransformerNetwork(TransformerOptions):
             grads["positions"] = self._position.add_backward(half["positions"], dx, cache.slots)
         return embedding_backward(dx * math.sqrt(self.dim), cache.ids, E)
 
+    def scores(self, p: Any, h: Array) -> Array:
+        """(B, n, V): a score for every symbol, the product of a state with the symbol's row. Shapes: h (B, n, D)."""
+        return linear(h, p[self.tables.output].T)
+
     def loss(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the characters that follow, in nats, and what `loss_backward` needs."""
         scores, cache = self.forward(p, batch, rng)
@@ -292,6 +298,8 @@ class Transformer(TransformerOptions, SequenceModel):
     table = "pairs"
     criterion = "exact"
     vocabularies = ("sources", "targets")
+    sources: ClassVar[Vocabulary]    # set by fit and load
+    targets: ClassVar[Vocabulary]
     Network = TransformerNetwork
     Data = Pairs
 
@@ -326,3 +334,39 @@ class Transformer(TransformerOptions, SequenceModel):
 
     def sampler(self, numbered: NumberedPairs) -> PairSampler:
         return PairSampler(numbered, self.batch_size, self.seed)
+
+    def translate(self, text: str, beam: int = 1) -> str:
+        """What is written where `text` is read: greedily, or the likeliest string that a beam of this width finds.
+
+        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam below 1.
+        """
+        return self.translations(text, beam)[0][0]
+
+    def translations(self, text: str, beam: int = 1) -> list[tuple[str, float]]:
+        """All whole strings that a beam finds, with their log-probabilities, the likeliest first; see `beam_search`."""
+        network, p = self._fitted(), self.parameters
+        source = self._numbers(text, self.sources, self.maxlen)
+        xp = self._module(p)
+        memory, _ = network.encode(p, xp.asarray(source[None]), xp.asarray([len(source)]))
+
+        def log_probabilities(beginnings: np.ndarray) -> np.ndarray:
+            k = len(beginnings)
+            memories = xp.broadcast_to(memory, (k, *memory.shape[1:]))
+            h, _ = network.decode(p, xp.asarray(beginnings), memories, xp.full(k, len(source)))
+            scores = backend.to_numpy(network.scores(p, h[:, -1:]))[:, 0].astype(np.float64)
+            scores -= np.max(scores, axis=1, keepdims=True)
+            return scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
+
+        found = beam_search(log_probabilities, beam, self.maxlen)
+        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in found]
+
+    def alignment(self, source: str, target: str) -> np.ndarray:
+        """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
+
+        Row i is cross-attention where character i is written. Raises ValueError as `translate`.
+        """
+        network, p = self._fitted(), self.parameters
+        ((source_numbers,), (target_numbers,)) = self.numbered(Pairs((source,), (target,)), self.known())
+        batch = pair_batch([source_numbers], [target_numbers], np.zeros(1, dtype=np.int64))
+        _, cache = network.forward(p, batch.to(self._module(p)))
+        return np.array([backend.to_numpy(block.cross.weights)[0] for block in cache.decoder.blocks])
