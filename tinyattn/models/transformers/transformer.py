@@ -45,7 +45,8 @@ from ...ops import (
     linear,
     linear_backward,
 )
-from ...options import check_options, make_parts, option, part_options
+from ...options import check_options, make_parts, option, part_options, with_default
+from ...training import Settings
 from ..sequence_model import SequenceModel
 from .search import beam_search
 
@@ -293,6 +294,9 @@ class Transformer(TransformerOptions, SequenceModel):
 
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
+
+    epochs: int = with_default(15, Settings, "epochs")
+    lr: float = with_default(2e-3, Settings, "lr")
 
     name = "transformer"
     table = "pairs"
