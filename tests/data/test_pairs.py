@@ -131,7 +131,7 @@ def test_a_date_can_be_written_in_many_ways_each_of_which_means_one_day():
     assert [said(datetime.date(2001, 1, day), "{th}") for day in (1, 2, 3, 4, 11, 12, 13, 21, 22, 23, 31)] == [
         "1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "22nd", "23rd", "31st"
     ]  # fmt: skip
-    days = [datetime.date(1900, 1, 1) + datetime.timedelta(7 * i) for i in range(10400)]
+    days = [datetime.date(1900, 1, 1) + datetime.timedelta(73 * i) for i in range(1000)]
     means = {}
     for form in FORMS:
         for day in days:

@@ -266,6 +266,7 @@ def test_the_alignment_has_a_row_for_every_character_that_is_written():
     weights = model.alignment("abc", "ca")
     assert weights.shape == (2, 2, 3, 3)
     np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5)
+    np.testing.assert_allclose(model.alignment("abc", ""), weights[:, :, :1], rtol=1e-5)
     changed = model.alignment("abc", "cc")
     np.testing.assert_allclose(changed[:, :, :2], weights[:, :, :2], rtol=1e-5)  # what is written so far decides
     assert np.abs(changed[:, :, 2] - weights[:, :, 2]).max() > 1e-6
