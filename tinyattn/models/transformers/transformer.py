@@ -367,7 +367,7 @@ class Transformer(TransformerOptions, SequenceModel):
     def alignment(self, source: str, target: str) -> np.ndarray:
         """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
 
-        Row i is cross-attention where character i is written; the target may be empty. Raises ValueError as `translate`.
+        Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
         """
         network, p = self._fitted(), self.parameters
         read = self._numbers(source, self.sources, self.maxlen)
