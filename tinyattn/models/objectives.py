@@ -113,19 +113,17 @@ def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tup
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
     targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
     weight = batch.weight.reshape(-1).astype(h.dtype)
-    given = logits, targets, weight
     if label_smoothing:
-        return smoothed_cross_entropy(*given, label_smoothing), (*given, label_smoothing)
-    return cross_entropy(*given), (*given, 0)
+        smoothed = logits, targets, weight, label_smoothing
+        return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)
+    given = logits, targets, weight
+    return cross_entropy(*given), (cross_entropy_backward, given)
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
     """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
-    *given, smoothing = saved
-    if smoothing:
-        dlogits = smoothed_cross_entropy_backward(dloss, *saved)         # (N, items)
-    else:
-        dlogits = cross_entropy_backward(dloss, *given)
+    backward, given = saved
+    dlogits = backward(dloss, *given)                                    # (N, items)
     dE = get_xp(h).zeros_like(E)
     dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
     return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
