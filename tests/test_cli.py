@@ -281,7 +281,7 @@ def test_a_models_help_shows_its_own_options(model, capsys):
     said = capsys.readouterr().out
     for declared in options_of(MODELS[model]):
         assert declared.flag in said
-    assert ("--heads" in said) == (model in ("sasrec", "bert4rec", "stosa"))
+    assert ("--heads" in said) == (model in ("sasrec", "bert4rec", "stosa", "transformer"))
 
 
 def test_another_configuration_or_other_data_is_refused(finished, data, tmp_path, capsys):

@@ -30,6 +30,8 @@ class Stream(IntEnum):
     VALIDATION = 9
     BOOTSTRAP = 10
     RATINGS = 11
+    PARTS = 12
+    TASK = 13
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

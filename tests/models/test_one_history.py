@@ -8,7 +8,7 @@ import pytest
 from tinyattn.data import Vocabulary, pad
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, NORMS, POSITIONS
 from tinyattn.layers.readable import readable
-from tinyattn.models import MODELS, SASRec, SASRecNetwork, one_history
+from tinyattn.models import MODELS, NeuralRecommender, SASRec, SASRecNetwork, one_history
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, leaves, tree_map
 
@@ -153,7 +153,7 @@ def test_what_is_no_history_is_refused_as_among_many(wrong):
     assert found[0] == found[1]
 
 
-@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if hasattr(model, "Network")])
+@pytest.mark.parametrize("name", [name for name, model in MODELS.items() if issubclass(model, NeuralRecommender)])
 def test_networks_without_a_short_way_say_so(name):
     model = MODELS[name]()
     network = model.make_network(ITEMS, 2)

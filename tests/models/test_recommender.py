@@ -75,7 +75,10 @@ def test_models_that_count_have_a_relation_between_items_of_their_own():
     np.testing.assert_allclose(scores, [2 / 3, 2 / 3], rtol=1e-6)  # two of three users each have both
 
 
-@pytest.mark.parametrize("name", [name for name, cls in MODELS.items() if not issubclass(cls, NeuralRecommender)])
+COUNTING = [n for n, cls in MODELS.items() if issubclass(cls, Recommender) and not issubclass(cls, NeuralRecommender)]
+
+
+@pytest.mark.parametrize("name", COUNTING)
 def test_every_array_of_a_file_is_checked(name, tmp_path):
     """Networks' parameters are checked in one place; models that count have arrays of their own."""
     path, rated = tmp_path / "model.npz", name == "timesvdpp"

@@ -17,7 +17,7 @@ SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
 RATED = replace(Interactions.from_sequences(SEQUENCES), times=np.arange(12), ratings=np.arange(12.0) % 5)
 
 
-CASES = [(name, {}) for name in MODELS]
+CASES = [(name, {}) for name, cls in MODELS.items() if issubclass(cls, Recommender)]
 CASES += [
     ("sasrec", {"user_embedding": True, "block_form": "sasrec", "loss": "ce"}),
     ("markov", {"order": 2}),

@@ -30,7 +30,7 @@ from tinyattn.layers import (
 )
 from tinyattn.layers.mechanisms import Full, refined
 from tinyattn.layers.mechanisms.full import LONG
-from tinyattn.models import MODELS, Caser, SASRecNetwork
+from tinyattn.models import MODELS, Caser, NeuralRecommender, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.random import MaskKeys, Stream, generator
 from tinyattn.training import Settings, learner, train
@@ -73,7 +73,7 @@ ENTRIES = covering(PAIRS, 1)
 THREES = [three + parts + ("none",) for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
          for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
-NETWORKS = {name: model.Network for name, model in MODELS.items() if hasattr(model, "Network")}
+NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls, NeuralRecommender)}
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1

@@ -5,7 +5,7 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train
+from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train, translate
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -13,6 +13,7 @@ COMMANDS: dict[str, ModuleType] = {
     "data": data,
     "recommend": recommend,
     "similar": similar,
+    "translate": translate,
     "compare": compare,
     "explain": explain,
     "show": show,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import Any, NoReturn
 
 from ..backend import DEVICES
-from ..data import FORMATS, WORLDS
+from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, options_of
@@ -139,3 +139,10 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
         return names
 
     return convert
+
+
+def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
+    """The data that was named on the command line, with its ratings where a model asks for them."""
+    world = getattr(options, "world", None)                  # of the commands that have the flag
+    reading = {name: getattr(options, name) for name in ("format", "columns", "k_core")}
+    return Source.of(options.data, world, **reading, ratings=ratings or None)

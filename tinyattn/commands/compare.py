@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data import Interactions, ItemNames
 from .arguments import add_device, add_history, add_names, add_protocols
-from .measures import MEASURES
+from .measures import OF_INTERACTIONS
 from .runs import listed, names_of, open_runs, said
 from .tables import print_history
 
@@ -29,7 +29,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         description="Measure the models of several runs on the same data, and with --items or --user recommend by each "
         "of them. Every user's own test item is ranked, on generated data, too. Models of ratings are compared by the "
         "errors of their predictions; they and models that rank have no measure in common.",
-        epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in MEASURES.values())]),
+        epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> None:
     if options.items is None and options.user is None and (options.k is not None or options.names is not None):
         raise ValueError("-k and --names go with --items or --user, whose recommendations they are about")
     models, source, data, split = open_runs(options.run_folders, options.device)
-    measure = MEASURES[models[0].table]
+    measure = OF_INTERACTIONS[models[0].table]
     measure.settle(options, models[0].name)
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data import FORMATS
-from .arguments import add_data, add_world
-from .runs import source_of
+from .arguments import add_data, add_world, source_of
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:

@@ -15,7 +15,7 @@ from ..data import Split
 from ..evaluation import hit_rate, ndcg, target_ranks
 from ..files import write_atomically
 from .arguments import add_data, add_evaluation, add_run
-from .measures import MEASURES
+from .measures import OF_INTERACTIONS
 from .runs import in_the_models_ids, open_run, refuse_unwritable, said, split_of
 
 
@@ -37,7 +37,7 @@ def run(options: argparse.Namespace) -> None:
     if options.per_user:
         refuse_unwritable(options.per_user, "--per-user")
     model, source, data, truth = open_run(options)
-    measure = MEASURES[model.table]
+    measure = OF_INTERACTIONS[model.table]
     measure.settle(options, model.name)
     if options.per_user and measure.ratings:
         raise ValueError(f"--per-user writes ranks, and model {model.name} predicts ratings")

@@ -9,30 +9,48 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..data import RATING_SPLITS, SPLITS, Interactions, RatingSplit, Source, Split, Truth, split_ratings
+from ..data import (
+    RATING_SPLITS,
+    SPLITS,
+    TASKS,
+    Interactions,
+    Pairs,
+    PairSource,
+    Parts,
+    RatingSplit,
+    Source,
+    Split,
+    Truth,
+    split_ratings,
+)
 from ..evaluation import RATING_BASELINES, candidates_for, rating_errors
 from ..models import RunFolder
-from .arguments import RANKING, add_evaluation
+from .arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from .comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
-from .tables import RATED, ROWS, metric_rows, print_table
+from .tables import RATED, ROWS, metric_rows, print_means, print_table
 
 Splits = Mapping[str, Callable[[Interactions], Any]]     # name -> what is learned from, chosen by, and measured on
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
 
 
 class Measure(Protocol):
-    """`Recommender.table` names a model's."""
+    """`Estimator.table` names a model's."""
 
-    does: str                # what its models do: "model NAME ..."
-    ratings: bool            # are ratings read?
-    splits: Splits           # what --split names
-    notes: str               # what the numbers of `compare` mean
+    def add_data(self, command: Any) -> None:
+        """The flags that say which data."""
 
     def add(self, command: Any) -> None:
         """The flags of its evaluation."""
 
     def settle(self, options: argparse.Namespace, model: str) -> None:
         """Set what was not given of the evaluation. Raises ValueError for what was given and is not of this kind."""
+
+    def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
+        """-> the source, which has a `name`, a `title` and `describe`; its data, which have `sizes` and a
+        `fingerprint`; and their truth, where it is known."""
+
+    def split(self, data: Any, options: argparse.Namespace) -> Any:
+        """What the model learns from (`train`), chooses its epoch by, and is measured on (`tested`, in words)."""
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         """What config.json keeps of the evaluation."""
@@ -41,17 +59,12 @@ class Measure(Protocol):
         """What `rows` needs and can be refused before training."""
 
     def rows(
-        self, model: Any, split: Any, options: argparse.Namespace, source: Source, truth: Truth | None, prepared: Any
+        self, model: Any, split: Any, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: Any
     ) -> dict[str, Any]:
         """{row: {protocol: {metric: value}}}, the model's row being "model"."""
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         """The table."""
-
-    def compare(
-        self, folders: Sequence[str], models: Sequence[Any], split: Any, options: argparse.Namespace, prepared: Any
-    ) -> None:
-        """Print the metrics of several runs, and their differences to the first."""
 
     def draw(
         self, folder: RunFolder, model: Any, split: Any, rows: Any, options: argparse.Namespace, title: str
@@ -59,7 +72,37 @@ class Measure(Protocol):
         """The pictures of a run."""
 
 
-class Ranking:
+class OfInteractions(Measure):
+    """What the measures of recommenders share."""
+
+    does: str                # what its models do: "model NAME ..."
+    ratings: bool            # are ratings read?
+    splits: Splits           # what --split names
+    notes: str               # what the numbers of `compare` mean
+
+    def add_data(self, command: Any) -> None:
+        add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
+        add_world(command)
+
+    def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
+        """Raises ValueError for data of a single user."""
+        source = source_of(options, self.ratings)
+        data, truth = source.load()
+        if data.n_users < 2:
+            raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
+        return source, data, truth
+
+    def split(self, data: Interactions, options: argparse.Namespace) -> Any:
+        return self.splits[options.split](data)
+
+    def compare(
+        self, folders: Sequence[str], models: Sequence[Any], split: Any, options: argparse.Namespace, prepared: Any
+    ) -> None:
+        """Print the metrics of several runs, and their differences to the first."""
+        raise NotImplementedError
+
+
+class Ranking(OfInteractions):
     """HR, NDCG and MRR of the item that comes next."""
 
     does, ratings, notes = "ranks items", False, RANKING_NOTES
@@ -117,7 +160,7 @@ class Ranking:
         draw_run(folder.figures, model, split, ordered, options.at, title)
 
 
-class Ratings:
+class Ratings(OfInteractions):
     """RMSE and MAE of predicted ratings, beside the mean rating and damped biases."""
 
     does, ratings, notes = "predicts ratings", True, RATING_NOTES
@@ -154,13 +197,7 @@ class Ratings:
         return {name: {"ratings": row} for name, row in (found | {"model": model.evaluate(split)}).items()}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print(f"\n{RATED}")
-        names = list(metrics["model"]["ratings"])
-        print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
-        for row, values in metrics.items():
-            title = model.name if row == "model" else row
-            print(f"{title:12}" + "".join(f"{values['ratings'][name]:10.4f}" for name in names))
-        print()
+        print_means(RATED, metrics, "ratings", model)
 
     def compare(
         self,
@@ -181,4 +218,60 @@ class Ratings:
         save(curves, folder.figures / "training.png")
 
 
-MEASURES: dict[str, Measure] = {"ranking": Ranking(), "ratings": Ratings()}
+class OfPairs:
+    """How many strings a model writes as they should be, of those that it has not seen."""
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = f"pairs that are generated, of {', '.join(TASKS)} (default, without --pairs: dates)"
+        group.add_argument("--task", metavar="NAME", help=text)
+        text = "pairs from a text file, a line each: a string, a TAB, and what it becomes"
+        group.add_argument("--pairs", metavar="FILE", help=text)
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def settle(self, options: argparse.Namespace, model: str) -> None:
+        return None
+
+    def read(self, options: argparse.Namespace) -> tuple[PairSource, Pairs, None]:
+        source = PairSource.of(options.pairs, options.task)
+        return source, source.load(), None
+
+    def split(self, data: Pairs, options: argparse.Namespace) -> Parts:
+        return data.split()
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: PairSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        return {"model": {"test": model.evaluate(split.test)}}
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("strings of the test part, written from their sources alone", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ..show import alignment_map, save, training_curves
+
+        save(training_curves(model.history, title, criterion="exact", of="validation"), folder.figures / "training.png")
+        source = split.test.sources[0]
+        target = model.translate(source)
+        picture = alignment_map(model.alignment(source, target), source, target, f"{title}: who looks at whom")
+        save(picture, folder.figures / "alignment.png")
+
+
+OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
+MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs()}

@@ -16,9 +16,7 @@ from ..data import (
     DataError,
     Interactions,
     ItemNames,
-    RatingSplit,
     Source,
-    Split,
     Truth,
     Vocabulary,
     read_ids,
@@ -26,21 +24,15 @@ from ..data import (
 )
 from ..files import FileError
 from ..models import Recommender, RunFolder
-from .measures import MEASURES
-
-
-def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
-    """The data that was named on the command line, with its ratings where a model asks for them."""
-    world = getattr(options, "world", None)                  # of the commands that have the flag
-    reading = {name: getattr(options, name) for name in ("format", "columns", "k_core")}
-    return Source.of(options.data, world, **reading, ratings=ratings or None)
+from .arguments import source_of
+from .measures import OF_INTERACTIONS
 
 
 def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Truth | None]:
     """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
     model, config = RunFolder(options.run_folder).open(device=options.device)
     if options.data is not None:
-        source = source_of(options, MEASURES[model.table].ratings)
+        source = source_of(options, OF_INTERACTIONS[model.table].ratings)
         return model, source, *source.load()
     return model, *_its_own_data(options.run_folder, config)
 
@@ -55,7 +47,7 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, I
     first = opened[0][0]
     for folder, (model, _) in zip(folders, opened, strict=True):
         if model.table != first.table:
-            kinds = " and ".join(f"model {m.name} {MEASURES[m.table].does}" for m in (first, model))
+            kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
             raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = _its_own_data(folders[0], opened[0][1])
     by = RunFolder(folders[0]).evaluation()["split"]
@@ -69,7 +61,7 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, I
 
 def split_of(folder: str, model: Recommender, data: Interactions) -> Any:
     """Some data split as this model's run was. Raises FileError for a run whose split is unknown."""
-    name, splits = RunFolder(folder).evaluation()["split"], MEASURES[model.table].splits
+    name, splits = RunFolder(folder).evaluation()["split"], OF_INTERACTIONS[model.table].splits
     if name not in splits:
         raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(splits)}")
     return splits[name](data)
@@ -159,11 +151,7 @@ def known_ids(path: str, known: Vocabulary | None) -> list[str]:
     return ids
 
 
-def sizes(data: Interactions) -> dict[str, int]:
-    return {"users": data.n_users, "items": data.n_items, "interactions": len(data)}
-
-
-def said(data: Interactions, split: Split | RatingSplit) -> str:
+def said(data: Any, split: Any) -> str:
     """The sizes in words, and what is tested."""
-    found = ", ".join(f"{number:,} {what}" for what, number in sizes(data).items())
+    found = ", ".join(f"{number:,} {what}" for what, number in data.sizes.items())
     return f"{found}; {split.tested} are tested"

@@ -57,6 +57,17 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     print()
 
 
+def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
+    """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
+    print(f"\n{heading}")
+    widths = {name: max(10, len(name) + 2) for name in metrics["model"][of]}
+    print(" " * 12 + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
+    for row, values in metrics.items():
+        title = model.name if row == "model" else row
+        print(f"{title:12}" + "".join(f"{values[of][name]:{width}.4f}" for name, width in widths.items()))
+    print()
+
+
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
     """A line an item: place, id, score, and the name where it has one."""
     width = max(len(str(i)) for i in ids)

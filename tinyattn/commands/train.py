@@ -11,9 +11,9 @@ from .. import __version__
 from ..models import MODELS, PRESETS, RunFolder, preset_options
 from ..options import one_of, options_of
 from ..training import Settings
-from .arguments import add_data, add_options, add_world
+from .arguments import add_options
 from .measures import MEASURES
-from .runs import said, sizes, source_of
+from .runs import said
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -25,13 +25,13 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "train",
         help=HELP,
-        description="Train on DATA, or on a generated world where none is given, and write the folder RUN. "
+        description="Train on data, which is generated where none is named, and write the folder RUN. "
         "Killed and started again with the same arguments, it goes on where it was.",
         epilog=f"Shown are the options of --model {name}; `tinyattn train --model NAME --help` shows those of "
         f"{', '.join(other for other in MODELS if other != name)}.",
     )
-    add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
-    add_world(command)
+    measure = MEASURES[MODELS[name].table]
+    measure.add_data(command)
     command.add_argument("--out", metavar="RUN", help="the folder to write (default: runs/MODEL-DATA, or PRESET-DATA)")
     text = f"one of {', '.join(MODELS)} (default: {DEFAULT}, or the preset's)"
     command.add_argument("--model", default=name, metavar="NAME", help=text)
@@ -39,7 +39,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = f"a model with a paper's options, any of which a flag replaces: {presets}"
     command.add_argument("--preset", metavar="NAME", help=text)
     add_options(command, MODELS[name])
-    MEASURES[MODELS[name].table].add(command)
+    measure.add(command)
     return command
 
 
@@ -79,16 +79,13 @@ def run(options: argparse.Namespace) -> None:
     model: Any = cls(**preset_options(options.preset, options.model) | given)
     measure = MEASURES[cls.table]
     measure.settle(options, options.model)
-    source = source_of(options, measure.ratings)
-    data, truth = source.load()
-    if data.n_users < 2:
-        raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
-    split = measure.splits[options.split](data)
+    source, data, truth = measure.read(options)
+    split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,
         "parameters": model.identity(),
-        "data": source.describe() | {"fingerprint": data.fingerprint(), **sizes(data)},
+        "data": source.describe() | {"fingerprint": data.fingerprint(), **data.sizes},
         "evaluation": measure.said(options),
         "tinyattn": __version__,
     }

@@ -1,17 +1,22 @@
-"""Interactions: read, split, batch, generate."""
+"""Interactions, and pairs of strings: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
+from .epochs import rows_of_step, steps_of
 from .formats import FORMATS, DataError
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
+from .pair_source import PairSource
+from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
+from .parts import Parts, tenths
 from .rated import Rated, RatingBatch, RatingSampler
 from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
-from .read import read
+from .read import read, read_text
 from .seen import Seen
 from .slices import cut
 from .source import Source, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
+from .tasks import TASKS, Task
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
@@ -19,12 +24,19 @@ __all__ = [
     "FORMATS",
     "RATING_SPLITS",
     "SPLITS",
+    "TASKS",
     "WORLDS",
     "Batch",
     "ClozeSampler",
     "DataError",
     "Interactions",
     "ItemNames",
+    "NumberedPairs",
+    "PairBatch",
+    "PairSampler",
+    "PairSource",
+    "Pairs",
+    "Parts",
     "Rated",
     "RatingBatch",
     "RatingSampler",
@@ -34,16 +46,25 @@ __all__ = [
     "SeriesWorld",
     "Source",
     "Split",
+    "Task",
     "Truth",
     "Vocabulary",
     "World",
     "by_time",
+    "characters",
     "cut",
     "leave_one_out",
+    "numbers_of",
     "pad",
+    "pair_batch",
     "read",
     "read_ids",
     "read_names",
+    "read_pairs",
+    "read_text",
     "refuse_unrated",
+    "rows_of_step",
     "split_ratings",
+    "steps_of",
+    "tenths",
 ]

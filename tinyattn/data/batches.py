@@ -10,6 +10,7 @@ import numpy as np
 
 from ..backend import Array, transfer
 from ..random import Stream, generator
+from .epochs import rows_of_step, steps_of
 from .interactions import Interactions
 from .seen import Seen
 from .slices import cut
@@ -144,19 +145,14 @@ class Sampler:
     @property
     def steps(self) -> int:
         """Batches an epoch."""
-        return max(1, len(self._users) // self.batch_size)
+        return steps_of(len(self._users), self.batch_size)
 
     def batch(self, step: int) -> Batch:
         """The batch of `step`; steps are counted from 0, through all epochs."""
-        users = self._users_of(step)
+        users = rows_of_step(self._users, self.steps, self.seed, step)
         sequences = [self.train.sequence(u)[-self.maxlen - 1 :] for u in users.tolist()]
         inputs = pad([s[:-1] for s in sequences], self.maxlen, users + 1)
         return self._with_targets(inputs, pad([s[1:] for s in sequences], self.maxlen).ids, users, step)
-
-    def _users_of(self, step: int) -> np.ndarray:
-        epoch, part = divmod(step, self.steps)
-        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(self._users)
-        return np.array_split(order, self.steps)[part]
 
     def _with_targets(self, inputs: Batch, targets: np.ndarray, users: np.ndarray, step: int) -> Batch:
         """`inputs` with targets, 0 where nothing is asked, and with their weights and negatives."""

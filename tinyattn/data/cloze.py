@@ -8,6 +8,7 @@ import numpy as np
 
 from ..random import Stream, generator
 from .batches import Batch, Sampler, pad
+from .epochs import rows_of_step
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class ClozeSampler(Sampler):
 
     def batch(self, step: int) -> Batch:
         """The batch of `step`; `asked` are the hidden positions, and, to fill up rows, others of weight 0."""
-        users = self._users_of(step)
+        users = rows_of_step(self._users, self.steps, self.seed, step)
         inputs = pad([self.train.sequence(u)[-self.maxlen :] for u in users.tolist()], self.maxlen, users + 1)
         ids = inputs.ids
         lengths = np.sum(ids != 0, axis=1)

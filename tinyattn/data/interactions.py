@@ -37,6 +37,11 @@ class Interactions:
     def __len__(self) -> int:
         return len(self.flat)
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What there is how many of."""
+        return {"users": self.n_users, "items": self.n_items, "interactions": len(self)}
+
     def sequence(self, u: int) -> np.ndarray:
         """The item numbers of user u, counted from 0, oldest first. A view."""
         return self.flat[self.offsets[u] : self.offsets[u + 1]]

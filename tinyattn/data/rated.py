@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, transfer
-from ..random import Stream, generator
+from .epochs import rows_of_step, steps_of
 from .interactions import Interactions
 
 
@@ -127,13 +127,11 @@ class RatingSampler:
     @property
     def steps(self) -> int:
         """Batches an epoch."""
-        return max(1, len(self.data) // self.batch_size)
+        return steps_of(len(self.data), self.batch_size)
 
     def batch(self, step: int) -> RatingBatch:
         """The batch of `step`; steps are counted from 0, through all epochs."""
-        epoch, part = divmod(step, self.steps)
-        order = generator(self.seed, Stream.SHUFFLE, epoch).permutation(len(self.data))
-        return self.of(np.array_split(order, self.steps)[part])
+        return self.of(rows_of_step(len(self.data), self.steps, self.seed, step))
 
     def of(self, rows: np.ndarray) -> RatingBatch:
         """The batch of these ratings, counted from 0 in the order of the data."""

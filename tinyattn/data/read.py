@@ -42,6 +42,23 @@ def read(
     return Interactions.from_columns(table.users, table.items, table.times, name, table.ratings)
 
 
+def read_text(path: str | Path) -> str:
+    """The text in the file at `path`, unzipped where it is gzipped, with one line end at its end.
+
+    Raises DataError, naming the file, for a file that is missing, empty, truncated, or not UTF-8 text.
+    """
+    path = Path(path)
+    try:
+        if path.is_dir():
+            raise DataError("a directory, expected a file")
+        text = b"".join(_checked(chunks_of_lines(pieces(path)))).decode()
+        if not text.strip():
+            raise DataError("empty")
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    return text
+
+
 def _refuse_unrated(reader: Any) -> None:
     """JSON lines are asked one by one; a table has its columns in one place; sequences have neither."""
     lacking = [what for what in ("rating", "time") if getattr(reader, what, None) is None]

@@ -1,6 +1,7 @@
 """Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
 
 from .block import BLOCK_FORMS, Block, BlockCache
+from .decoder_block import DECODER_FORMS, DecoderBlock, DecoderBlockCache
 from .dense import dense, dense_backward, dense_init, glorot
 from .dropout_mask import dropout_mask
 from .feed_forward import (
@@ -34,6 +35,7 @@ from .swiglu import SwiGLU
 __all__ = [
     "ACTIVATIONS",
     "BLOCK_FORMS",
+    "DECODER_FORMS",
     "FEED_FORWARDS",
     "FUSED",
     "GRU",
@@ -44,6 +46,8 @@ __all__ = [
     "REFINEMENTS",
     "Block",
     "BlockCache",
+    "DecoderBlock",
+    "DecoderBlockCache",
     "FeedForward",
     "GaussianBlock",
     "LayerNorm",

@@ -1,5 +1,6 @@
 """Networks made of layers, and the estimators around them."""
 
+from .estimator import Estimator
 from .explanation import Explanation, explain
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
@@ -35,8 +36,11 @@ from .recommenders import (
     TimeSVDppNetwork,
 )
 from .run import RunFolder
+from .sequence_model import SequenceModel
+from .trained import Trained
+from .transformers import Transformer, TransformerNetwork
 
-MODELS: dict[str, type[Recommender]] = {
+MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
     "gru4rec": GRU4Rec,
     "narm": NARM,
@@ -52,6 +56,7 @@ MODELS: dict[str, type[Recommender]] = {
     "fpmc": FPMC,
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
+    "transformer": Transformer,
 }
 
 __all__ = [
@@ -68,6 +73,7 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Estimator",
     "Explanation",
     "FISMNetwork",
     "FPMCNetwork",
@@ -88,9 +94,13 @@ __all__ = [
     "SASRec",
     "SASRecNetwork",
     "STOSANetwork",
+    "SequenceModel",
     "SequenceOptions",
     "TimeSVDpp",
     "TimeSVDppNetwork",
+    "Trained",
+    "Transformer",
+    "TransformerNetwork",
     "explain",
     "preset_options",
 ]

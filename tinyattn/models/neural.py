@@ -1,11 +1,10 @@
-"""What every neural recommender can do, written once: fit and resume, score, attend, save and load."""
+"""What every neural recommender can do, written once: fit, score, attend."""
 
 from __future__ import annotations
 
 import math
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -16,17 +15,17 @@ from ..data import Interactions, Sampler, Split, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..layers.readable import is_readable
 from ..options import make_parts, option
-from ..training import SLICE_TOKENS, Settings, Workers, train
+from ..training import SLICE_TOKENS, Workers
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .one_history import OneHistory
-from .parameters import named, restored
 from .products import Products
 from .recommender import Recommender, cosines
+from .trained import Trained
 
 
 @dataclass(eq=False, kw_only=True)
-class NeuralRecommender(LossOptions, Settings, Recommender):
+class NeuralRecommender(LossOptions, Trained, Recommender):
     """Base of the estimators. A new one has options, shared with its network, a `name`, and that `Network`."""
 
     loss: str = option(
@@ -35,19 +34,10 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
     batch_size: int = option(128, "users a step", at_least=1, group="training")
-    workers: int | None = option(
-        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
-        group="training", identity=False,
-    )  # fmt: skip
-
     valid_users: int | None = option(
         None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
         group="training",
     )  # fmt: skip
-
-    network: Any = field(init=False, repr=False)                         # set by fit and load, as are
-    parameters: Any = field(init=False, repr=False)                      # the tree of its parameters and
-    history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
 
     _one: OneHistory | None = field(init=False, repr=False, default=None)      # for one history, made when first asked
 
@@ -63,20 +53,16 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
 
     def make_network(self, n_items: int, n_users: int) -> Any:
         """The network for so many items and users, with this estimator's options."""
-        mine = {f.name for f in fields(self)}
-        shared = {f.name: getattr(self, f.name) for f in fields(self.Network) if f.name in mine}
-        return self.Network(n_items=n_items, n_users=n_users, objective=self.loss, **shared)
+        options = self.options_for(self.Network)
+        return self.Network(n_items=n_items, n_users=n_users, objective=self.loss, **options)
 
-    def _learn(
-        self,
-        data: Interactions,
-        split: Split | None,
-        *,
-        checkpoint: Path | None = None,
-        on_epoch: Any = None,
-        progress: bool = True,
-    ) -> None:
-        """The arguments are those of `tinyattn.training.train`."""
+    def known_network(self) -> Any:
+        assert self.items is not None
+        assert self.users is not None
+        return self.make_network(len(self.items), len(self.users))
+
+    def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
+        """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
 
@@ -91,19 +77,7 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
             except NaNScoreError:
                 return math.nan                              # the loop says at which step
 
-        parameters, history = train(
-            network,
-            self.sampler(data),
-            Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)}),
-            workers=self.workers,
-            validate=validate if split else None,
-            identity={"model": self.identity(), "data": data.fingerprint()},
-            identity_today=lambda found: found | {"model": self.identity_today(found["model"])},
-            checkpoint=checkpoint,
-            on_epoch=on_epoch,
-            progress=progress,
-        )
-        self.network, self.parameters, self.history = network, parameters, history
+        self._train(network, self.sampler(data), validate if split else None, data.fingerprint(), **how)
 
     def sampler(self, data: Interactions) -> Sampler:
         """The training batches. Raises ValueError for data that cannot be learned from."""
@@ -210,12 +184,3 @@ class NeuralRecommender(LossOptions, Settings, Recommender):
         _, cache = self.network.forward(self.parameters, batch)
         weights = [backend.to_numpy(block)[0] for block in self.network.attention(cache)]
         return vocabulary.decode(history), np.array(weights).reshape(len(weights), -1, len(history), len(history))
-
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return named(self.parameters)
-
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        assert self.items is not None
-        assert self.users is not None
-        self.network = self.make_network(len(self.items), len(self.users))
-        self.parameters = restored(self.network, arrays, self.seed, self.device)

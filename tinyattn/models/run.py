@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
+from .estimator import Estimator
 from .recommender import Recommender
 
 _REMEDY = "choose another --out or remove it"
@@ -64,15 +65,15 @@ class RunFolder:
         written = (self.path / name for name in ("metrics.json", "model.npz"))
         return all(path.exists() for path in written) and not self.checkpoint.exists()
 
-    def open(self, **where: Any) -> tuple[Any, dict[str, Any]]:
-        """The model of a finished run and its configuration. Raises FileError for any other folder.
+    def open(self, kind: type[Estimator] = Recommender, **where: Any) -> tuple[Any, dict[str, Any]]:
+        """The model, of this kind, of a finished run and its configuration. Raises FileError for any other folder.
 
-        `where` goes to `Recommender.load`.
+        `where` goes to `Estimator.load`.
         """
         config = self._config()
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
-        return Recommender.load(self.model, **where), config
+        return kind.load(self.model, **where), config
 
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
@@ -100,7 +101,7 @@ class RunFolder:
             writer.writerow([row["epoch"], loss, valid, norm, f"{row['tokens_per_second']:.0f}"])
         write_atomically(self.path / "training.csv", text.getvalue().encode())
 
-    def write_results(self, model: Recommender, metrics: dict[str, Any]) -> None:
+    def write_results(self, model: Estimator, metrics: dict[str, Any]) -> None:
         """model.npz and metrics.json; the checkpoint stays, so killed after this the run still goes on."""
         model.save(self.model)
         write_json(self.path / "metrics.json", metrics)

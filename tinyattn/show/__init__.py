@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from .array_map import array_map
-from .attention import attention_map
+from .attention import alignment_map, attention_map
 from .curves import metric_bars, training_curves
 from .run_figures import draw_run
 from .style import figure, save, style
 
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
-__all__ = ["Trace", "array_map", "attention_map", "draw_run", "figure", "metric_bars", "save", "style", "trace",
-           "training_curves"]  # fmt: skip
+__all__ = ["Trace", "alignment_map", "array_map", "attention_map", "draw_run", "figure", "metric_bars", "save",
+           "style", "trace", "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

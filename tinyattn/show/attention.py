@@ -10,13 +10,13 @@ from .style import HEAT, figure, in_style
 
 
 @in_style
-def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> Any:
+def attention_map(weights: np.ndarray, labels: Any = None, title: str = "", queries: Any = None) -> Any:
     """A heat map a layer and head: rows are queries, columns keys. -> matplotlib figure.
 
     Shapes: weights (layers, heads, n, m), or without the first axes; labels: m names of the keys, also used for the
-    queries where n = m. Colour goes with the root of the weight, up to the largest that is not 1, so that small
-    ones show beside a query that sees one key only; a weight of exactly 0, as a mask leaves it, stays blank.
-    Raises ValueError for another number of axes, and of labels.
+    queries where n = m, unless `queries` has n names of their own. Colour goes with the root of the weight, up to the
+    largest that is not 1, so that small ones show beside a query that sees one key only; a weight of exactly 0, as a
+    mask leaves it, stays blank. Raises ValueError for another number of axes, of labels, and of queries.
     """
     from matplotlib.colors import PowerNorm
 
@@ -28,6 +28,10 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
     names = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
     if len(names) != m:
         raise ValueError(f"{len(names)} labels, expected {m}, one a key")
+    rows_named = queries if queries is not None else names if n == m else range(1, n + 1)
+    query_names = [str(i) for i in rows_named]
+    if len(query_names) != n:
+        raise ValueError(f"{len(query_names)} names of queries, expected {n}, one a query")
     side = min(max(0.26 * m, 2.4), 7.0)
     below_one = weights[weights < 0.999]                       # a query that sees one key would set the scale
     brightest = float(np.max(below_one, initial=1e-3))
@@ -40,11 +44,19 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "") -> A
         ax.set_xlabel("key: looked at")
         ax.set_ylabel("query: looking")
         _name_ticks(ax.set_xticks, m, names, rotation=90)
-        _name_ticks(ax.set_yticks, n, names if n == m else [str(i) for i in range(1, n + 1)])
+        _name_ticks(ax.set_yticks, n, query_names)
         fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
     if title:
         fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
+
+
+def alignment_map(weights: np.ndarray, source: str, target: str, title: str = "") -> Any:
+    """Which characters of the source each of the target looks at when it is written, its end last. -> figure.
+
+    Shapes: weights (layers, heads, n + 1, m), with m characters in the source and n in the target.
+    """
+    return attention_map(weights, list(source), title, queries=[*target, "end"])
 
 
 def _name_ticks(set_ticks: Any, n: int, names: list[str], **how: Any) -> None:

@@ -33,6 +33,10 @@ class Position:
     def __post_init__(self) -> None:
         check_options(self)
 
+    def both_ways(self) -> Position:
+        """The scheme for tokens that look at later ones as well: its own, where that makes no difference."""
+        return self
+
     def init(self, rng: np.random.Generator, maxlen: int, dim: int) -> Any:
         """Parameters for `add`: an array, a tree, or None for none."""
         return None

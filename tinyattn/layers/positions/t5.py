@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -33,6 +33,9 @@ class T5(Position):
     def __post_init__(self) -> None:
         super().__post_init__()
         sides(self.buckets, self.furthest, self.causal)         # refuses what does not fit
+
+    def both_ways(self) -> T5:
+        return replace(self, causal=False)
 
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         return {"table": glorot(rng, self.buckets, heads)}

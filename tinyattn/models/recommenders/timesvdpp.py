@@ -11,7 +11,6 @@ Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,9 +21,10 @@ from ...data import Interactions, Rated, RatingBatch, RatingSampler, RatingSplit
 from ...evaluation import rating_errors
 from ...ops import embedding, embedding_backward, sum_rows
 from ...options import check_options, option, with_default
-from ...training import Settings, train
-from ..parameters import checked, checked_cuts, named, restored
+from ...training import Settings
+from ..parameters import checked, checked_cuts
 from ..recommender import Recommender, cosines
+from ..trained import Trained
 
 AT_ONCE = 4096           # ratings that are predicted at once
 RATED = "rated."         # begins the names of what a file has of `Rated`
@@ -179,7 +179,7 @@ def _owners(batch: RatingBatch) -> Array:
 
 
 @dataclass(eq=False, kw_only=True)
-class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
+class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     """Predicts ratings; learns from interactions with ratings and times.
 
         split = split_ratings(read("ml-100k.inter", ratings=True), by="time")
@@ -202,16 +202,9 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
     )
     lr: float = with_default(5e-3, Settings, "lr")
     batch_size: int = option(4096, "ratings a step", at_least=1, group="training")
-    workers: int | None = option(
-        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
-        group="training", identity=False,
-    )  # fmt: skip
     day: float = option(86400.0, "a day in the unit of the data's times; 86400 where they are in seconds", above=0)
 
-    network: Any = field(init=False, repr=False)                         # set by fit and load, as are
-    parameters: Any = field(init=False, repr=False)                      # the tree of its parameters,
-    rated: Any = field(init=False, repr=False)                           # what is kept of the training ratings and
-    history: list[dict[str, Any]] = field(init=False, repr=False, default_factory=list)  # a dict an epoch, from fit
+    rated: Any = field(init=False, repr=False)       # what is kept of the training ratings; set by fit and load
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -220,16 +213,8 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
     def check_data(self, data: Interactions) -> None:
         refuse_unrated(data)
 
-    def _learn(
-        self,
-        data: Interactions,
-        split: RatingSplit | None,
-        *,
-        checkpoint: Path | None = None,
-        on_epoch: Any = None,
-        progress: bool = True,
-    ) -> None:
-        """The arguments are those of `tinyattn.training.train`; validation is by RMSE."""
+    def _learn(self, data: Interactions, split: RatingSplit | None, **how: Any) -> None:
+        """`how` is as in `tinyattn.training.train`; validation is by RMSE."""
         refuse_unrated(data)
         self.rated = Rated.of(data)
         self.network = self._network(data.n_items, data.n_users)
@@ -240,18 +225,8 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
             assert valid.ratings is not None
             return -rating_errors(self._predict_all(p, valid, np.arange(1, data.n_users + 1)), valid.ratings)["rmse"]
 
-        self.parameters, self.history = train(
-            self.network,
-            RatingSampler(data, self.rated, self.batch_size, self.seed, self._how()),
-            Settings(**{f.name: getattr(self, f.name) for f in fields(Settings)}),
-            workers=self.workers,
-            validate=validate if split else None,
-            identity={"model": self.identity(), "data": data.fingerprint()},
-            identity_today=lambda found: found | {"model": self.identity_today(found["model"])},
-            checkpoint=checkpoint,
-            on_epoch=on_epoch,
-            progress=progress,
-        )
+        sampler = RatingSampler(data, self.rated, self.batch_size, self.seed, self._how())
+        self._train(self.network, sampler, validate if split else None, data.fingerprint(), **how)
 
     def predict(self, users: Any, items: Any, times: Any) -> np.ndarray:
         """(B,): the rating that each user would give to the item at that time, on the scale of the training ratings.
@@ -325,15 +300,20 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
         return {"bins": self.bins, "beta": self.beta, "day": self.day}
 
     def _network(self, n_items: int, n_users: int) -> TimeSVDppNetwork:
-        shared = {f.name: getattr(self, f.name) for f in fields(TimeSVDppOptions)}
-        return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **shared)
+        options = self.options_for(TimeSVDppNetwork)
+        return TimeSVDppNetwork(n_items=n_items, n_users=n_users, mean=float(self.rated.scale[0]), **options)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return named(self.parameters) | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
-
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def known_network(self) -> TimeSVDppNetwork:
         assert self.items is not None
         assert self.users is not None
+        return self._network(len(self.items), len(self.users))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        assert self.users is not None
+        assert self.items is not None
         n_users, of_rated = len(self.users), {name: arrays.pop(name) for name in list(arrays) if name.startswith(RATED)}
         seen = checked(of_rated, f"{RATED}seen", (None,), np.int64, len(self.items))
         self.rated = Rated(
@@ -343,5 +323,4 @@ class TimeSVDpp(TimeSVDppOptions, Settings, Recommender):
             checked_cuts(of_rated, f"{RATED}offsets", n_users + 1, len(seen)),
             seen,
         )
-        self.network = self._network(len(self.items), len(self.users))
-        self.parameters = restored(self.network, arrays, self.seed, self.device)
+        super()._restore(arrays)

@@ -1,0 +1,192 @@
+"""Pairs of strings, one to read and one to write: read, split, put into numbers, batch."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ..backend import Array, transfer
+from .epochs import rows_of_step, steps_of
+from .formats import DataError
+from .parts import Parts, tenths
+from .read import read_text
+from .slices import cut
+from .vocabulary import Vocabulary
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """String i of `sources` becomes string i of `targets`. Raises ValueError for an empty one, and for no pairs."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    what: ClassVar[str] = "pairs"
+
+    def __post_init__(self) -> None:
+        if len(self.sources) != len(self.targets):
+            raise ValueError(f"{len(self.sources)} sources and {len(self.targets)} targets, expected as many of each")
+        if not self.sources:
+            raise ValueError("there are no pairs")
+        for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True), start=1):
+            if not source or not target:
+                raise ValueError(f"pair {number} is {source!r}, {target!r}: expected two strings that are not empty")
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """Pairs as they are, or (source, target) tuples."""
+        if isinstance(data, cls):
+            return data
+        pairs = list(data)
+        return cls(tuple(source for source, _ in pairs), tuple(target for _, target in pairs))
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What there is how many of."""
+        return {"pairs": len(self)}
+
+    def fingerprint(self) -> str:
+        """A digest of all strings in their order."""
+        digest = hashlib.sha256()
+        for text in (*self.sources, *self.targets):
+            digest.update(text.encode() + b"\0")
+        return digest.hexdigest()[:16]
+
+    def split(self) -> Parts:
+        """A tenth of the sources for validation and a tenth for testing: a source stands in one part only.
+
+        Raises ValueError where there are fewer than three sources.
+        """
+        sources = sorted(set(self.sources))
+        part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources))) for i in rows.tolist()}
+        parts: list[list[tuple[str, str]]] = [[], [], []]
+        for source, target in zip(self.sources, self.targets, strict=True):
+            parts[part_of[source]].append((source, target))
+        return Parts(*map(Pairs.of, parts))
+
+
+def read_pairs(path: str | Path) -> Pairs:
+    """The pairs in a text file, a line each: a string, a TAB, what it becomes.
+
+    Raises DataError, naming the file and the line, for a file that cannot be read or is empty, a line without a TAB or
+    with several, and an empty string.
+    """
+    pairs = []
+    for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
+        fields = line.removesuffix("\r").split("\t")
+        if len(fields) != 2 or not all(fields):
+            raise DataError(f"{path}: line {number} is {line!r}, expected a string, a TAB, and what it becomes")
+        pairs.append(fields)
+    return Pairs.of(pairs)
+
+
+def characters(texts: Iterable[str]) -> Vocabulary:
+    """The characters of all these texts."""
+    return Vocabulary(np.array(sorted(set().union(*texts))), "character")
+
+
+def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
+    """(n,): the numbers of a text's characters. Raises ValueError for an empty text, and names an unknown character."""
+    if not text:
+        raise ValueError("the text is empty: expected at least one character")
+    try:
+        return vocabulary.numbers(text)
+    except ValueError:
+        unknown = next(c for c in text if not vocabulary.numbers_or_zero(np.array([c]))[0])
+        known = "".join(vocabulary.ids)
+        raise ValueError(f"character {unknown!r} of {text!r} is unknown: the known ones are {known!r}") from None
+
+
+class NumberedPairs(NamedTuple):
+    """Pairs in numbers: an array of character numbers, 1, 2, 3, ..., a string."""
+
+    sources: list[np.ndarray]
+    targets: list[np.ndarray]
+
+
+class PairBatch(NamedTuple):
+    """Row b is one pair. 0 begins and ends a string that is written, and fills up rows on the right.
+
+    The target is written a character at a time, each from those before it: where `written` has 0, a, b, c, `targets`
+    have a, b, c, 0.
+    """
+
+    source: Array             # (B, m) character numbers, 0 where there is none
+    lengths: Array            # (B,) of the sources
+    written: Array            # (B, n) 0, then the target
+    targets: Array            # (B, n) the target, then 0
+    weight: Array             # (B, n) 1.0 at the target and the 0 that ends it, 0.0 after that
+    rows: Array               # (B,) whose each row is
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over: characters that are written, with the ends."""
+        return float(np.sum(self.weight))
+
+    def slices(self, tokens: int) -> list[PairBatch]:
+        """The rows in slices of about `tokens` characters, read and written, of pairs that are about as long."""
+        written = np.sum(self.weight, axis=1).astype(np.int64)
+        return [self._take(rows, written) for rows in cut(self.lengths + written, tokens)]
+
+    def _take(self, rows: np.ndarray, written: np.ndarray) -> PairBatch:
+        m, n = int(np.max(self.lengths[rows])), int(np.max(written[rows]))
+        return PairBatch(
+            self.source[rows, :m], self.lengths[rows],
+            self.written[rows, :n], self.targets[rows, :n], self.weight[rows, :n], self.rows[rows],
+        )  # fmt: skip
+
+    def to(self, xp: Any) -> PairBatch:
+        """The batch as arrays of the module `xp`, sent in one transfer."""
+        return PairBatch(*transfer(self, xp))
+
+
+def pair_batch(sources: Sequence[np.ndarray], targets: Sequence[np.ndarray], rows: np.ndarray) -> PairBatch:
+    """A batch of pairs in numbers. Shapes: sources and targets B of (length,), rows (B,)."""
+    source, lengths = filled(sources)
+    target, written = filled([np.append(target, 0) for target in targets])
+    weight = (np.arange(target.shape[1]) < written[:, None]).astype(np.float32)
+    before = np.concatenate([np.zeros_like(target[:, :1]), target[:, :-1]], axis=1)
+    return PairBatch(source, lengths, before, target, weight, rows)
+
+
+def filled(strings: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Strings of numbers as one array, filled up with 0 on the right. -> (B, longest), lengths (B,)."""
+    lengths = np.array([len(string) for string in strings])
+    ids = np.zeros((len(strings), int(lengths.max())), dtype=np.int64)
+    ids[np.arange(ids.shape[1]) < lengths[:, None]] = np.concatenate(strings)
+    return ids, lengths
+
+
+@dataclass(frozen=True)
+class PairSampler:
+    """The training batches of a run, a function of the step. In an epoch each pair comes once, in a new order."""
+
+    pairs: NumberedPairs
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return steps_of(len(self.pairs.sources), self.batch_size)
+
+    def batch(self, step: int) -> PairBatch:
+        """The batch of `step`; steps are counted from 0, through all epochs."""
+        return self.of(rows_of_step(len(self.pairs.sources), self.steps, self.seed, step))
+
+    def whole(self) -> PairBatch:
+        """All pairs in one batch."""
+        return self.of(np.arange(len(self.pairs.sources)))
+
+    def of(self, rows: np.ndarray) -> PairBatch:
+        """The batch of these pairs, counted from 0."""
+        sources, targets = ([strings[i] for i in rows.tolist()] for strings in self.pairs)
+        return pair_batch(sources, targets, rows)

@@ -1,0 +1,36 @@
+"""Data in three parts: one to learn from, one to choose the epoch by, one to test on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..random import Stream, generator
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The parts of data of any kind that has a length, and `what`, a word for many of it. A part may be None."""
+
+    train: Any
+    valid: Any = None
+    test: Any = None
+
+    @property
+    def tested(self) -> str:
+        """What is tested, in words."""
+        return f"{len(self.test):,} {self.test.what}"
+
+
+def tenths(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers 0 to n - 1 in three sorted parts, of which the second and the third hold a tenth each.
+
+    Which ones is drawn once and for all, by n alone. Shapes: -> (a,), (b,), (b,), with b at least 1.
+    Raises ValueError for n below 3.
+    """
+    if n < 3:
+        raise ValueError(f"{n} cannot be split into a part to learn from, one to validate on and one to test on")
+    order, tenth = generator(0, Stream.PARTS).permutation(n), max(1, n // 10)
+    return np.sort(order[2 * tenth :]), np.sort(order[:tenth]), np.sort(order[tenth : 2 * tenth])

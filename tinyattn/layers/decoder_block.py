@@ -1,0 +1,192 @@
+"""The decoder's block: self-attention, cross-attention, then the feed-forward network, each with a residual and a norm.
+
+    post      LN(x + dropout(f(x)))        the original Transformer (Vaswani et al. 2017, section 3.1)
+    pre       x + dropout(f(LN(x)))        GPT-2's order, in which deep stacks train without warm-up (Xiong et al. 2020)
+
+In cross-attention queries come from the tokens of the decoder, keys and values from the encoder's output, `memory`.
+Every block of a decoder reads the same memory, so its gradient is the sum of those that the blocks give back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import Array
+from ..ops import Mask, dropout, dropout_backward
+from ..options import one_of
+from .dropout_mask import dropout_mask
+from .feed_forward import FeedForward, PositionWise
+from .mixers import Mixer, MultiHead
+from .norm import LayerNorm, Norm
+
+
+class DecoderBlockCache(NamedTuple):
+    """What one call remembers; `cache.cross.weights` says which source tokens each target token looks at."""
+
+    norm_1: Any
+    attention: Any                   # the mixer's
+    keep_1: Array | None             # (..., n, D): dropout on what each of the three adds
+    norm_2: Any
+    cross: Any                       # cross-attention's
+    keep_2: Array | None
+    norm_3: Any
+    feed_forward: Any
+    keep_3: Array | None
+
+
+def pre_decoder_block(
+    block: DecoderBlock, p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+) -> tuple[Array, DecoderBlockCache]:
+    """x + f(LN(x)) three times; only queries of cross-attention are normalised here, the memory has been.
+
+    Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache.
+    """
+    h, norm_1 = block.norm.forward(p["norm_1"], x)
+    a, attention = block.mixer.forward(p["attention"], h, mask=mask, slots=slots)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x = x + dropout(a, keep_1, block.rate)
+
+    h, norm_2 = block.norm.forward(p["norm_2"], x)
+    c, cross = block.cross.forward(p["cross"], h, memory, mask=memory_mask)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    x = x + dropout(c, keep_2, block.rate)
+
+    h, norm_3 = block.norm.forward(p["norm_3"], x)
+    f, ffn = block.feed_forward.forward(p["feed_forward"], h)
+    keep_3 = dropout_mask(x, x.shape, block.rate, rng)
+    y = x + dropout(f, keep_3, block.rate)
+    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
+
+
+def pre_decoder_block_backward(
+    block: DecoderBlock, p: Any, dy: Array, cache: DecoderBlockCache
+) -> tuple[Array, Array, dict[str, Any]]:
+    """The mirror of `pre_decoder_block`: at each residual the gradient goes both ways. -> dx, dmemory, grads."""
+    df = dropout_backward(dy, cache.keep_3, block.rate)
+    dh, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    dx, norm_3 = block.norm.backward(p["norm_3"], dh, cache.norm_3)
+    dx = dx + dy                                             # y = x + ...
+
+    dc = dropout_backward(dx, cache.keep_2, block.rate)
+    dh, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
+    du, norm_2 = block.norm.backward(p["norm_2"], dh, cache.norm_2)
+    dx = dx + du                                             # x = x + ...
+
+    da = dropout_backward(dx, cache.keep_1, block.rate)
+    dh, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    du, norm_1 = block.norm.backward(p["norm_1"], dh, cache.norm_1)
+    return dx + du, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
+
+
+def post_decoder_block(
+    block: DecoderBlock, p: Any, x: Array, memory: Array, mask: Mask, memory_mask: Mask, slots: Array | None, rng: Any
+) -> tuple[Array, DecoderBlockCache]:
+    """LN(x + f(x)) three times. Shapes: x (B, n, D), memory (B, m, D) -> y (B, n, D), cache."""
+    a, attention = block.mixer.forward(p["attention"], x, mask=mask, slots=slots)
+    keep_1 = dropout_mask(x, x.shape, block.rate, rng)
+    x, norm_1 = block.norm.forward(p["norm_1"], x + dropout(a, keep_1, block.rate))
+
+    c, cross = block.cross.forward(p["cross"], x, memory, mask=memory_mask)
+    keep_2 = dropout_mask(x, x.shape, block.rate, rng)
+    x, norm_2 = block.norm.forward(p["norm_2"], x + dropout(c, keep_2, block.rate))
+
+    f, ffn = block.feed_forward.forward(p["feed_forward"], x)
+    keep_3 = dropout_mask(x, x.shape, block.rate, rng)
+    y, norm_3 = block.norm.forward(p["norm_3"], x + dropout(f, keep_3, block.rate))
+    return y, DecoderBlockCache(norm_1, attention, keep_1, norm_2, cross, keep_2, norm_3, ffn, keep_3)
+
+
+def post_decoder_block_backward(
+    block: DecoderBlock, p: Any, dy: Array, cache: DecoderBlockCache
+) -> tuple[Array, Array, dict[str, Any]]:
+    """The mirror of `post_decoder_block`: every path, residuals too, passes the norms. -> dx, dmemory, grads."""
+    du, norm_3 = block.norm.backward(p["norm_3"], dy, cache.norm_3)
+    df = dropout_backward(du, cache.keep_3, block.rate)
+    dx, ffn = block.feed_forward.backward(p["feed_forward"], df, cache.feed_forward)
+    dx = dx + du                                             # u = x + ...
+
+    du, norm_2 = block.norm.backward(p["norm_2"], dx, cache.norm_2)
+    dc = dropout_backward(du, cache.keep_2, block.rate)
+    dx, dmemory, cross = block.cross.backward(p["cross"], dc, cache.cross)
+    dx = dx + du                                             # u = x + ...
+
+    du, norm_1 = block.norm.backward(p["norm_1"], dx, cache.norm_1)
+    da = dropout_backward(du, cache.keep_1, block.rate)
+    dx, _, attention = block.mixer.backward(p["attention"], da, cache.attention)
+    return dx + du, dmemory, _parts(norm_1, attention, norm_2, cross, norm_3, ffn)
+
+
+def _parts(*parts: Any) -> dict[str, Any]:
+    """Parameters or gradients by name."""
+    return dict(zip(("norm_1", "attention", "norm_2", "cross", "norm_3", "feed_forward"), parts, strict=True))
+
+
+class DecoderForm(NamedTuple):
+    """A form of the decoder's block: a new one is two functions and one line in DECODER_FORMS."""
+
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
+
+
+DECODER_FORMS = {
+    "pre": DecoderForm(pre_decoder_block, pre_decoder_block_backward),
+    "post": DecoderForm(post_decoder_block, post_decoder_block_backward, gives_normed=True),
+}
+
+
+@dataclass(frozen=True)
+class DecoderBlock:
+    """A block with cross-attention, in one of the forms of DECODER_FORMS.
+
+        block = DecoderBlock(MultiHead(heads=2), MultiHead(heads=2))
+        p = block.init(rng, 64)
+        y, cache = block.forward(p, x, memory, mask=Mask(causal=True), memory_mask=Mask(lengths=lengths))
+        dx, dmemory, grads = block.backward(p, dy, cache)
+
+    `rate` is that of dropout, for as long as `forward` is given an `rng`. Raises ValueError for a form that is not
+    there, and for cross-attention by a mixer that has no keys.
+    """
+
+    mixer: Mixer = field(default=MultiHead())
+    cross: Mixer = field(default=MultiHead())
+    form: str = "pre"
+    norm: Norm = field(default=LayerNorm())
+    feed_forward: PositionWise = field(default=FeedForward())
+    rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.form not in DECODER_FORMS:
+            raise ValueError(f"form is {self.form!r}, expected {one_of(DECODER_FORMS, self.form)}")
+        if not self.cross.takes_memory:
+            raise ValueError(f"cross is mixer {self.cross.name}, which has no keys that could come from a memory")
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Parameters, of width `dim`."""
+        norm_1, norm_2, norm_3 = (self.norm.init(dim) for _ in range(3))
+        attention, cross = self.mixer.init(rng, dim), self.cross.init(rng, dim)
+        return _parts(norm_1, attention, norm_2, cross, norm_3, self.feed_forward.init(rng, dim))
+
+    def forward(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array,
+        *,
+        mask: Mask | None = None,
+        memory_mask: Mask | None = None,
+        slots: Array | None = None,
+        rng: Any = None,
+    ) -> tuple[Array, DecoderBlockCache]:
+        """`mask` is on the tokens themselves, `memory_mask` on the memory. Shapes: x (B, n, D), memory (B, m, D),
+        slots (B, n) -> y (B, n, D), cache."""
+        form = DECODER_FORMS[self.form]
+        return form.forward(self, p, x, memory, mask or Mask(), memory_mask or Mask(), slots, rng)
+
+    def backward(self, p: Any, dy: Array, cache: DecoderBlockCache) -> tuple[Array, Array, dict[str, Any]]:
+        """-> dx (B, n, D), dmemory (B, m, D), grads shaped like p."""
+        return DECODER_FORMS[self.form].backward(self, p, dy, cache)

@@ -1,0 +1,110 @@
+"""What the models in transformers/ share, whatever their sequences are made of: fit, validate, evaluate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from .. import backend
+from ..data import Parts, Vocabulary
+from ..options import check_options, option
+from ..training import SLICE_TOKENS, Workers
+from ..tree import leaves
+from .trained import Trained
+
+
+@dataclass(eq=False, kw_only=True)
+class SequenceModel(Trained):
+    """Base of the models that learn from `Parts` of characters, words or patches.
+
+    A new one is a file in models/transformers/ with its options, its network and its estimator, and a line in MODELS.
+    It says of what data (`Data`), in which numbers (`vocabularies_of`, `numbered`), in which batches (`sampler`), and
+    by which `Network`. That has init, loss, loss_backward, and `measure(p, batch)`: a dict of (sum, how many), of which
+    the means are what it is measured by, and one of them, `criterion`, chooses the epoch; -loss is a loss to be small.
+    """
+
+    patience: int = option(
+        5, "stop after so many epochs without a better validation score; 0 = never", at_least=0, group="training"
+    )
+    batch_size: int = option(128, "rows a step", at_least=1, group="training")
+
+    Network: ClassVar[Any]
+    Data: ClassVar[Any]              # `Data.of` makes it of what else fit may be given
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        self.make_network({what: Vocabulary(np.array(["a"])) for what in self.vocabularies})   # refuses what cannot be
+        backend.module_for(self.device)
+
+    def vocabularies_of(self, parts: list[Any]) -> dict[str, Vocabulary]:
+        """The vocabularies of data, by the names in `vocabularies`."""
+        return {}
+
+    def make_network(self, known: dict[str, Vocabulary]) -> Any:
+        """The network for what these vocabularies hold, with this model's options."""
+        raise NotImplementedError
+
+    def numbered(self, data: Any, known: dict[str, Vocabulary]) -> Any:
+        """The data in numbers. Raises ValueError for what the model cannot read, and names it."""
+        raise NotImplementedError
+
+    def sampler(self, numbered: Any) -> Any:
+        """The training batches, a `Batches`; its `whole()` is a batch of all that it has."""
+        raise NotImplementedError
+
+    def fit(self, data: Any, **how: Any) -> Self:
+        """Learn from `Parts`, of which the second chooses the epoch, or from whatever `Data.of` takes.
+
+        Symbols of all parts are known. Further arguments are those of `tinyattn.training.train`. Raises ValueError for
+        data that cannot be learned from, before any work is done.
+        """
+        parts = data if isinstance(data, Parts) else Parts(self.Data.of(data))
+        given = [part for part in (parts.train, parts.valid, parts.test) if part is not None]
+        known = self.vocabularies_of(given)
+        network = self.make_network(known)
+        train, *others = [self.numbered(part, known) for part in given]          # all of them: nothing is refused later
+
+        def validate(p: Any) -> float:
+            found = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
+            return -found if self.criterion.startswith("-") else found
+
+        fingerprint = parts.train.fingerprint()
+        self._train(network, self.sampler(train), validate if parts.valid else None, fingerprint, **how)
+        for what, vocabulary in known.items():
+            setattr(self, what, vocabulary)
+        return self
+
+    def evaluate(self, data: Any) -> dict[str, float]:
+        """What it is measured by, on whatever `Data.of` takes."""
+        self._fitted()
+        return self._measures(self.network, self.parameters, self.numbered(self.Data.of(data), self.known()))
+
+    def _measures(self, network: Any, p: Any, numbered: Any) -> dict[str, float]:
+        xp = self._module(p)
+        slices = self.sampler(numbered).whole().slices((2 if backend.is_numpy(xp) else 64) * SLICE_TOKENS)
+
+        def work(part: Any) -> dict[str, tuple[float, float]]:
+            with np.errstate(over="ignore", invalid="ignore"):       # what is not finite is reported by the loop
+                return network.measure(p, part.to(xp))
+
+        with Workers(self.workers if backend.is_numpy(xp) else 1) as pool:
+            found = list(pool.map(work, slices))
+        return {name: sum(f[name][0] for f in found) / sum(f[name][1] for f in found) for name in found[0]}
+
+    def known(self) -> dict[str, Vocabulary]:
+        """The vocabularies, set by fit and load."""
+        return {what: getattr(self, what) for what in self.vocabularies}
+
+    def known_network(self) -> Any:
+        return self.make_network(self.known())
+
+    def _module(self, p: Any) -> Any:
+        """The array module that the parameters are of."""
+        return backend.get_xp(next(leaf for _, leaf in leaves(p)))
+
+    def _fitted(self) -> Any:
+        if not hasattr(self, "network"):
+            raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
+        return self.network

@@ -1,0 +1,63 @@
+"""Search for the likeliest string: greedy, or with a beam, of a model that says what may follow each beginning.
+
+A string's score is its log-probability, the sum of log p(symbol | those before it) with the 0 that ends it. Nothing is
+added or divided for length: of two strings the model itself says which is likelier, and every further symbol costs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Hypothesis(NamedTuple):
+    """A beginning, or, once the 0 that ends it is there, a whole string."""
+
+    symbols: tuple[int, ...]
+    score: float
+
+    @property
+    def is_whole(self) -> bool:
+        return self.symbols[-1:] == (0,)
+
+
+def beam_search(
+    log_probabilities: Callable[[np.ndarray], np.ndarray], beam: int, longest: int
+) -> list[Hypothesis]:
+    """The whole strings that were found, the likeliest first; with `beam` 1 the one of greedy decoding.
+
+    `log_probabilities` takes beginnings (k, t), of which each starts with 0, and gives (k, V). Place i of the beam is
+    only ever filled with what follows a beginning in places 1 to i, the best that no earlier place has taken (Lemons,
+    Linares López, Holte & Ruml 2022). So a place does not depend on how many there are after it: place 1 is greedy
+    decoding, and a wider beam finds all that a narrower one finds, so its best never has a lower score. A string has at
+    most `longest` symbols with its end, which is forced there.
+    Raises ValueError for a beam below 1.
+    """
+    if beam < 1:
+        raise ValueError(f"beam is {beam}, expected at least 1")
+    places: list[Hypothesis | None] = [Hypothesis((), 0.0), *[None] * (beam - 1)]
+    found: list[Hypothesis] = []
+    for length in range(1, longest + 1):
+        beginnings = [(place, h) for place, h in enumerate(places) if h is not None and not h.is_whole]
+        best = max((h.score for h in found), default=-np.inf)
+        if all(h.score <= best for _, h in beginnings):                  # nothing that follows could be better
+            break
+        total = log_probabilities(np.array([(0, *h.symbols) for _, h in beginnings]))
+        total += np.array([h.score for _, h in beginnings])[:, None]     # (k, V): of each beginning and symbol
+        if length == longest:
+            total[:, 1:] = -np.inf
+        places = [_best(total, [h for place, h in beginnings if place <= i]) for i in range(beam)]
+        found += [h for h in places if h is not None and h.is_whole]
+    return sorted(found, key=lambda h: -h.score)
+
+
+def _best(total: np.ndarray, beginnings: list[Hypothesis]) -> Hypothesis | None:
+    """The best of what follows the first of the beginnings, or None where there is none; it is taken out of `total`."""
+    if not beginnings:
+        return None
+    row, symbol = np.unravel_index(np.argmax(total[: len(beginnings)]), (len(beginnings), total.shape[1]))
+    score = float(total[row, symbol])
+    total[row, symbol] = -np.inf
+    return None if score == -np.inf else Hypothesis((*beginnings[row].symbols, int(symbol)), score)
