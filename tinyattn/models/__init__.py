@@ -36,7 +36,7 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import Transformer, TransformerNetwork
+from .transformers import Decoder, DecoderNetwork, Transformer, TransformerNetwork
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -54,6 +54,7 @@ MODELS: dict[str, type[Estimator]] = {
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
+    "decoder": Decoder,
 }
 
 __all__ = [
@@ -69,6 +70,8 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Decoder",
+    "DecoderNetwork",
     "Estimator",
     "Explanation",
     "FISMNetwork",
