@@ -13,6 +13,7 @@ from .feed_forward import (
     feed_forward_backward,
     feed_forward_init,
 )
+from .going_on import nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -68,6 +69,7 @@ __all__ = [
     "multi_head_attention",
     "multi_head_attention_backward",
     "multi_head_init",
+    "nbytes",
     "norm",
     "norm_backward",
     "norm_init",

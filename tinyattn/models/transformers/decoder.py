@@ -15,6 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from ... import backend
 from ...backend import Array, get_xp
 from ...data import Text, TextBatch, TextSampler, Tokens, Vocabulary, learned_tokens
 from ...layers import (
@@ -39,8 +40,11 @@ from ...ops import (
     linear,
     linear_backward,
 )
-from ...options import check_options, make_parts, option, part_options
+from ...options import check_options, make_parts, option, part_options, with_default
+from ...random import Stream, generator
+from ...training import Settings
 from ..sequence_model import SequenceModel
+from .sampling import Sampling
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
@@ -67,7 +71,7 @@ class DecoderOptions(PartOptions):
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
-    dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
+    dropout: float = option(0.0, "dropout rate (GPT-2: 0.1)", at_least=0, below=1)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -83,6 +87,14 @@ class DecoderCache(NamedTuple):
     blocks: list[BlockCache]
     norm: Any
     h: Array                         # (B, n, D): what the scores are made of
+
+
+class Past(NamedTuple):
+    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
+    """
+
+    length: int                      # how many there were
+    layers: list[Any]                # of each block
 
 
 @dataclass(kw_only=True)
@@ -162,6 +174,23 @@ class DecoderNetwork(DecoderOptions):
         grads[self.scored] = grads[self.scored] + dW.T if self.tied else dW.T
         return grads
 
+    def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
+        """Scores (B, n, V) of what follows each of these tokens, which follow others; and what is kept of all.
+
+        `past` is what was kept of those before, None at the beginning; nothing writes into it. To rounding, the scores
+        are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most
+        `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
+        """
+        xp, first = get_xp(ids), 0 if past is None else past.length
+        slots = xp.broadcast_to(xp.arange(first, first + ids.shape[1]), ids.shape)
+        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
+        kept = []
+        for i, weights in enumerate(p["blocks"]):
+            x, layer = self.block.extend(weights, x, None if past is None else past.layers[i])
+            kept.append(layer)
+        h, _ = self.block.norm.forward(p["norm"], x)
+        return linear(h, p[self.scored].T), Past(first + ids.shape[1], kept)
+
     def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
         scores, cache = self.forward(p, batch.ids, rng)
@@ -188,6 +217,10 @@ class Decoder(DecoderOptions, SequenceModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
+    epochs: int = with_default(12, Settings, "epochs")
+    patience: int = with_default(2, SequenceModel, "patience")
+    batch_size: int = with_default(16, SequenceModel, "batch_size")
+    lr: float = with_default(3e-3, Settings, "lr")
     merges: int = option(
         0, "tokens of several characters, learned by byte-pair encoding; 0: every token is a character", at_least=0
     )
@@ -219,6 +252,29 @@ class Decoder(DecoderOptions, SequenceModel):
 
     def sampler(self, numbered: np.ndarray) -> TextSampler:
         return TextSampler(numbered, self.context, self.batch_size, self.seed)
+
+    def generate(self, prompt: str, length: int = 200, seed: int = 0, **sampling: Any) -> str:
+        """`length` tokens that follow the prompt, each drawn from what the model gives for it.
+
+        `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are computed once and kept; where `context`
+        is full, the later half of it is read anew, as a text of its own. Raises ValueError for an empty prompt, one of
+        more tokens than `context`, an unknown character (named), a length below 1, and what `Sampling` refuses.
+        """
+        network, how = self._fitted(), Sampling(**sampling)
+        if length < 1:
+            raise ValueError(f"length is {length}, expected at least 1")
+        ids = self.tokens.encode(prompt).tolist()
+        if len(ids) > self.context:
+            raise ValueError(f"the prompt has {len(ids)} tokens, expected {self.context} at most: that is the context")
+        xp, rng = self._module(self.parameters), generator(seed, Stream.GENERATION)
+        first, past, unread = len(ids), None, ids
+        while len(ids) < first + length:
+            scores, past = network.extend(self.parameters, xp.asarray(np.array([unread])), past)
+            ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
+            unread = ids[-1:]
+            if past.length == self.context:
+                past, unread = None, ids[-(self.context + 1) // 2 :]
+        return "".join(self.tokens.decode(np.array(ids[first:])))
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """`loss`, in nats a token, and `per_character`, which can be compared whatever the tokens are."""
