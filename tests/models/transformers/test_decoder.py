@@ -187,3 +187,61 @@ def test_its_loss_comes_within_two_hundredths_of_the_entropy():
     grammar = Grammar()
     model = Decoder(epochs=5).fit(grammar.generate().split(), progress=False)
     assert -max(row["valid"] for row in model.history) < grammar.entropy + 0.02
+
+
+def torchs_gpt(torch, p, ids, heads, eps):
+    """GPT-2 in a few lines of torch, each weight by the name of the released files. -> scores, parameters."""
+    t = {name: torch.tensor(array, requires_grad=True) for name, array in gpt_2_names(p).items()}
+    F, D, n = torch.nn.functional, t["wte.weight"].shape[1], ids.shape[1]
+
+    def norm(x, name):
+        return F.layer_norm(x, (D,), t[f"{name}.weight"], t[f"{name}.bias"], eps)
+
+    def conv1d(x, name):
+        return x @ t[f"{name}.weight"] + t[f"{name}.bias"]
+
+    x = t["wte.weight"][ids] + t["wpe.weight"][:n]
+    for i in range(len(p["blocks"])):
+        qkv = conv1d(norm(x, f"h.{i}.ln_1"), f"h.{i}.attn.c_attn").split(D, dim=-1)
+        q, k, v = (part.unflatten(-1, (heads, D // heads)).transpose(1, 2) for part in qkv)
+        out = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        x = x + conv1d(out, f"h.{i}.attn.c_proj")
+        hidden = F.gelu(conv1d(norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp.c_fc"), approximate="tanh")
+        x = x + conv1d(hidden, f"h.{i}.mlp.c_proj")
+    return norm(x, "ln_f") @ t["wte.weight"].T, t
+
+
+def gpt_2_names(p):
+    """Our tree, with queries, keys and values side by side, under GPT-2's names."""
+    found = {"wte.weight": p["tokens"], "wpe.weight": p["positions"]}
+    norms = {"ln_f": p["norm"]}
+    maps = {}
+    for i, block in enumerate(p["blocks"]):
+        attention, ffn = block["attention"], block["feed_forward"]
+        norms |= {f"h.{i}.ln_1": block["norm_1"], f"h.{i}.ln_2": block["norm_2"]}
+        qkv = [attention[name] for name in ("query", "key", "value")]
+        maps[f"h.{i}.attn.c_attn"] = {x: np.concatenate([part[x] for part in qkv], axis=-1) for x in ("W", "b")}
+        maps[f"h.{i}.attn.c_proj"] = attention["output"]
+        maps |= {f"h.{i}.mlp.c_fc": ffn["inner"], f"h.{i}.mlp.c_proj": ffn["outer"]}
+    for name, norm in norms.items():
+        found |= {f"{name}.weight": norm["gamma"], f"{name}.bias": norm["beta"]}
+    for name, part in maps.items():
+        found |= {f"{name}.weight": part["W"], f"{name}.bias": part["b"]}
+    return found
+
+
+def test_with_the_same_weights_scores_and_all_gradients_are_those_of_a_gpt_2_in_torch():
+    torch = pytest.importorskip("torch")
+    network, p = make(dropout=0.0)
+    batch = batch_of(6)
+    scores, t = torchs_gpt(torch, p, batch.ids, 4, network.eps)
+    each = torch.nn.functional.cross_entropy(scores.transpose(1, 2), torch.tensor(batch.targets), reduction="none")
+    weight = torch.tensor(batch.weight, dtype=torch.float64)
+    loss = (each * weight).sum() / weight.sum()
+    loss.backward()
+    mine, cache = network.loss(p, batch)
+    close = {"rtol": 0, "atol": 1e-10}
+    np.testing.assert_allclose(cache[0], scores.detach().numpy(), **close)
+    assert float(mine) == pytest.approx(float(loss), abs=1e-12)
+    for name, found in gpt_2_names(network.loss_backward(p, 1.0, cache)).items():
+        np.testing.assert_allclose(found, t[name].grad.numpy(), **close, err_msg=name)

@@ -1,8 +1,9 @@
 """The decoder: reads a text, and says of each token what follows it (Radford et al. 2019; Touvron et al. 2023).
 
 A stack of causal blocks with a table of embeddings before it and, the same one, behind it. The default is GPT's form:
-norms before each sublayer and after the last, GELU, learned positions, biases. LLaMA's is a matter of options, preset
-`llama`: RMSNorm, rotary positions, SwiGLU, heads that share keys and values, no biases, a table of its own for scores.
+norms before each sublayer and after the last, the tanh form of GELU, learned positions, biases. LLaMA's is a matter of
+options, preset `llama`: RMSNorm, rotary positions, SwiGLU, heads that share keys and values, no biases in attention, a
+table of its own for scores.
 
 Where this differs from GPT-2: attention weights are not dropped (in block form `sasrec` they are).
 """
@@ -66,7 +67,7 @@ class DecoderOptions(PartOptions):
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
-    feed_forward: str = option("gelu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
+    feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
