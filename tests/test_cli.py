@@ -168,7 +168,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
         (["--heads", "2", "--kv-heads", "3"], "kv_heads is 3, expected a divisor of heads, which is 2"),
         (["--norm", "rsm"], "norm is 'rsm'", "did you mean rms?"),
-        (["--feed-forward", "gleu"], "feed_forward is 'gleu'", "one of relu, gelu, elu, silu, swiglu"),
+        (["--feed-forward", "gleu"], "feed_forward is 'gleu'", "one of relu, gelu, gelu-tanh, elu, silu, swiglu"),
         (["--window", "4"], "window is 4, an option of mechanism window or longformer; mechanism is full"),
         (["--mechanism", "linear", "--block-form", "sasrec"], "mechanism linear has none to drop"),
         (["--position", "first"], "position is 'first', expected one of learned, none"),

@@ -32,6 +32,9 @@ class Stream(IntEnum):
     RATINGS = 11
     PARTS = 12
     TASK = 13
+    TEXT = 14
+    WINDOWS = 15
+    GENERATION = 16
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -20,6 +20,8 @@ from ..data import (
     RatingSplit,
     Source,
     Split,
+    Text,
+    TextSource,
     Truth,
     split_ratings,
 )
@@ -273,5 +275,56 @@ class OfPairs:
         save(picture, folder.figures / "alignment.png")
 
 
+class OfText:
+    """How unlikely a model finds each token of a text that it has not seen, given those before it."""
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = "a text file, .gz as well (default: sentences of a generated grammar, whose entropy is known)"
+        group.add_argument("--text", metavar="FILE", help=text)
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def settle(self, options: argparse.Namespace, model: str) -> None:
+        return None
+
+    def read(self, options: argparse.Namespace) -> tuple[TextSource, Text, None]:
+        source = TextSource.of(options.text)
+        return source, source.load(), None
+
+    def split(self, data: Text, options: argparse.Namespace) -> Parts:
+        return data.split()
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: TextSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        known = {} if source.entropy is None else {"entropy": {"test": {"nats": source.entropy}}}
+        return {"model": {"test": {"nats": model.evaluate(split.test)["per_character"]}}} | known
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("the loss on the test part, a character", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ..show import save, training_curves
+
+        curves = training_curves(model.history, title, "nats a token", "-LOSS", "validation")
+        save(curves, folder.figures / "training.png")
+
+
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
-MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs()}
+MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText()}

@@ -1,9 +1,10 @@
-"""Interactions, and pairs of strings: read, split, batch, generate."""
+"""Interactions, pairs of strings, text: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .epochs import rows_of_step, steps_of
 from .formats import FORMATS, DataError
+from .grammar import Grammar
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
 from .pair_source import PairSource
@@ -17,6 +18,9 @@ from .slices import cut
 from .source import Source, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
+from .text_source import TextSource
+from .texts import Text, TextBatch, TextSampler
+from .tokens import Tokens, learned_tokens
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
@@ -29,6 +33,7 @@ __all__ = [
     "Batch",
     "ClozeSampler",
     "DataError",
+    "Grammar",
     "Interactions",
     "ItemNames",
     "NumberedPairs",
@@ -47,12 +52,18 @@ __all__ = [
     "Source",
     "Split",
     "Task",
+    "Text",
+    "TextBatch",
+    "TextSampler",
+    "TextSource",
+    "Tokens",
     "Truth",
     "Vocabulary",
     "World",
     "by_time",
     "characters",
     "cut",
+    "learned_tokens",
     "leave_one_out",
     "numbers_of",
     "pad",

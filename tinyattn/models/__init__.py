@@ -38,7 +38,7 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import Transformer, TransformerNetwork
+from .transformers import Decoder, DecoderNetwork, Transformer, TransformerNetwork
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -57,6 +57,7 @@ MODELS: dict[str, type[Estimator]] = {
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
+    "decoder": Decoder,
 }
 
 __all__ = [
@@ -73,6 +74,8 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Decoder",
+    "DecoderNetwork",
     "Estimator",
     "Explanation",
     "FISMNetwork",

@@ -1,5 +1,6 @@
 """Transformers that are no recommenders: a network and its options, a file each."""
 
+from .decoder import Decoder, DecoderNetwork
 from .transformer import Transformer, TransformerNetwork
 
-__all__ = ["Transformer", "TransformerNetwork"]
+__all__ = ["Decoder", "DecoderNetwork", "Transformer", "TransformerNetwork"]
