@@ -32,6 +32,7 @@ class Stream(IntEnum):
     RATINGS = 11
     PARTS = 12
     TASK = 13
+    IMAGES = 14
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:
