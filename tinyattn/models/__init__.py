@@ -36,7 +36,7 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import Transformer, TransformerNetwork
+from .transformers import ImageModel, ImageNetwork, Transformer, TransformerNetwork, ViT, ViTNetwork
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -54,6 +54,7 @@ MODELS: dict[str, type[Estimator]] = {
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
+    "vit": ViT,
 }
 
 __all__ = [
@@ -77,6 +78,8 @@ __all__ = [
     "FossilNetwork",
     "GRU4Rec",
     "GRU4RecNetwork",
+    "ImageModel",
+    "ImageNetwork",
     "ItemCosine",
     "MFNetwork",
     "Markov",
@@ -96,6 +99,8 @@ __all__ = [
     "Trained",
     "Transformer",
     "TransformerNetwork",
+    "ViT",
+    "ViTNetwork",
     "explain",
     "preset_options",
 ]
