@@ -16,7 +16,7 @@ def parser(arguments: Sequence[str]) -> Parser:
     """Of all commands; what it parses has `command`, the name of one. Some flags depend on what else is said."""
     whole = Parser(
         prog="tinyattn",
-        description="Train, measure and look into sequential recommenders built from scratch in NumPy.",
+        description="Train, measure and look into recommenders and Transformers built from scratch in NumPy.",
     )
     whole.add_argument("--version", action="version", version=f"tinyattn {__version__}")
     commands = whole.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -25,7 +25,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "train",
         help=HELP,
-        description="Train on DATA, or on a generated world where none is given, and write the folder RUN. "
+        description="Train on data, which is generated where none is named, and write the folder RUN. "
         "Killed and started again with the same arguments, it goes on where it was.",
         epilog=f"Shown are the options of --model {name}; `tinyattn train --model NAME --help` shows those of "
         f"{', '.join(other for other in MODELS if other != name)}.",

@@ -16,7 +16,7 @@ from ..pairs import Pairs
 class Task:
     """`generate()` draws the pairs. A subclass has a `name`, a `title`, and `pair`."""
 
-    pairs: int = option(10000, "pairs that are drawn", at_least=3)
+    pairs: int = option(20000, "pairs that are drawn", at_least=3)
     seed: int = option(0, "of all that is drawn", at_least=0)
 
     name: ClassVar[str]

@@ -45,7 +45,8 @@ from ...ops import (
     linear,
     linear_backward,
 )
-from ...options import check_options, make_parts, option, part_options
+from ...options import check_options, make_parts, option, part_options, with_default
+from ...training import Settings
 from ..sequence_model import SequenceModel
 from .search import beam_search
 
@@ -294,6 +295,9 @@ class Transformer(TransformerOptions, SequenceModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
+    epochs: int = with_default(15, Settings, "epochs")
+    lr: float = with_default(2e-3, Settings, "lr")
+
     name = "transformer"
     table = "pairs"
     criterion = "exact"
@@ -363,10 +367,11 @@ class Transformer(TransformerOptions, SequenceModel):
     def alignment(self, source: str, target: str) -> np.ndarray:
         """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
 
-        Row i is cross-attention where character i is written. Raises ValueError as `translate`.
+        Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
         """
         network, p = self._fitted(), self.parameters
-        ((source_numbers,), (target_numbers,)) = self.numbered(Pairs((source,), (target,)), self.known())
-        batch = pair_batch([source_numbers], [target_numbers], np.zeros(1, dtype=np.int64))
+        read = self._numbers(source, self.sources, self.maxlen)
+        written = self._numbers(target, self.targets, self.maxlen - 1) if target else np.zeros(0, dtype=np.int64)
+        batch = pair_batch([read], [written], np.zeros(1, dtype=np.int64))
         _, cache = network.forward(p, batch.to(self._module(p)))
         return np.array([backend.to_numpy(block.cross.weights)[0] for block in cache.decoder.blocks])

@@ -1,0 +1,71 @@
+"""train --model transformer and translate as people type them."""
+
+import json
+
+import pytest
+
+from tests.test_cli import refuses
+from tinyattn.cli import main
+
+SMALL = ["--model", "transformer", "--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1"]
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data") / "words.tsv"
+    path.write_text("".join(f"{a}{b}{c}\t{c}{b}{a}\n" for a in "abcd" for b in "abcd" for c in "abcd"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(pairs, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "run"
+    assert main(["train", *SMALL, "--pairs", str(pairs), "--batch-size", "8", "--out", str(out)]) == 0
+    return out
+
+
+def test_train_writes_a_whole_run_and_prints_its_table(finished, pairs, capsys):
+    assert sorted(p.name for p in finished.iterdir()) == [
+        "config.json", "figures", "metrics.json", "model.npz", "training.csv"
+    ]  # fmt: skip
+    assert sorted(p.name for p in (finished / "figures").iterdir()) == ["alignment.png", "training.png"]
+    assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_exact,")
+    (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    assert row["test"].keys() == {"exact", "characters", "loss"}
+    again = ["train", *SMALL, "--pairs", str(pairs), "--batch-size", "8", "--out", str(finished)]
+    capsys.readouterr()
+    assert main(again) == 0
+    said = capsys.readouterr().out
+    assert "64 pairs; 6 pairs are tested" in said
+    assert "is complete" in said
+    assert f"{row['test']['loss']:.4f}" in said
+
+
+def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, capsys):
+    best = []
+    for beam in (1, 3):
+        capsys.readouterr()
+        picture = tmp_path / f"{beam}.png"
+        assert main(["translate", str(finished), "abc", "--beam", str(beam), "--picture", str(picture)]) == 0
+        *lines, last = capsys.readouterr().out.splitlines()
+        assert last == str(picture)
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert 1 <= len(lines) <= beam
+        best.append(float(lines[0].split("log-probability ")[1].rstrip(")")))
+    assert best[1] >= best[0]
+
+
+def test_what_cannot_be_translated_or_trained_on_is_refused(finished, pairs, tmp_path, capsys):
+    refuses(capsys, ["translate", finished, "abx"], "character 'x' of 'abx' is unknown")
+    refuses(capsys, ["translate", finished, ""], "the text is empty")
+    refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected at least 1")
+    refuses(capsys, ["translate", finished, "abc", "--picture", tmp_path], "is a directory")
+    refuses(capsys, ["recommend", finished, "--items", "a"], "is a transformer model, expected sasrec or ")
+    refuses(capsys, ["train", *SMALL, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
+    refuses(capsys, ["train", *SMALL, "--task", "copy", "--pairs", pairs], "expected one of them")
+    refuses(capsys, ["train", *SMALL, "--pairs", tmp_path / "none"], "none: no such file")
+    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 128")
+    long = tmp_path / "long.tsv"
+    long.write_text(pairs.read_text() + "a" * 65 + "\tb\n")
+    refuses(capsys, ["train", *SMALL, "--pairs", long, "--out", tmp_path / "no"], "has 65 characters, expected 64")
+    assert not (tmp_path / "no").exists()  # nothing was lost, and nothing is left
