@@ -5,7 +5,21 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train, translate
+from . import (
+    check,
+    classify,
+    compare,
+    course,
+    data,
+    evaluate,
+    explain,
+    recommend,
+    reproduce,
+    show,
+    similar,
+    train,
+    translate,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -14,6 +28,7 @@ COMMANDS: dict[str, ModuleType] = {
     "recommend": recommend,
     "similar": similar,
     "translate": translate,
+    "classify": classify,
     "compare": compare,
     "explain": explain,
     "show": show,

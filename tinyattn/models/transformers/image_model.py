@@ -12,7 +12,6 @@ from ...backend import Array, get_xp
 from ...data import ImageBatch, Images, ImageSampler, NumberedImages, Vocabulary, standardised
 from ...layers import dense, dense_backward
 from ...ops import cross_entropy, cross_entropy_backward, softmax
-from ...options import option
 from ..sequence_model import SequenceModel
 
 
@@ -100,7 +99,7 @@ class ImageNetwork:
         xp, n = get_xp(found), len(batch.labels)
         right = xp.sum(xp.argmax(found, axis=-1) == batch.labels)
         of_labels = xp.take_along_axis(found, batch.labels[:, None], axis=-1)
-        smallest = xp.finfo(found.dtype).tiny                                      # a probability may be rounded to 0
+        smallest = float(xp.finfo(found.dtype).tiny)                               # a probability may be rounded to 0
         return {"accuracy": (float(right), n), "loss": (-float(xp.sum(xp.log(of_labels + smallest))), n)}
 
 
@@ -111,7 +110,7 @@ class ImageModel(SequenceModel):
     `shape`, set by fit and load, is that of the images it has learned from: height, width and channels.
     """
 
-    patch: int = option(4, "pixels of a patch's side: it must divide the sides of the images", at_least=1)
+    patch: ClassVar[int]             # an option of the subclass
 
     shape: tuple[int, int, int] = field(init=False, repr=False)
 
@@ -166,7 +165,8 @@ class ImageModel(SequenceModel):
 
     def classify(self, images: Any) -> np.ndarray:
         """(N,): the likeliest class of each image. Raises ValueError as `probabilities`."""
-        return self.classes.ids[np.argmax(self.probabilities(images), axis=1)]
+        found = self.probabilities(images)
+        return self.classes.ids[np.argmax(found, axis=1)]
 
     def attention(self, images: Any) -> list[np.ndarray]:
         """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `probabilities`."""

@@ -20,9 +20,20 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...data import Images, NumberedImages
-from ...layers import FEED_FORWARDS, NORMS, Block, BlockCache, MultiHead, dense, dense_backward, dense_init, dropout_mask
+from ...layers import (
+    FEED_FORWARDS,
+    NORMS,
+    Block,
+    BlockCache,
+    MultiHead,
+    dense,
+    dense_backward,
+    dense_init,
+    dropout_mask,
+)
 from ...ops import dropout, dropout_backward, patchify, patchify_backward
-from ...options import check_options, option
+from ...options import check_options, option, with_default
+from ...training import Settings
 from .image_model import ImageCache, ImageModel, ImageNetwork
 
 READOUTS = {"class": 1, "mean": 0}       # tokens that stand for no patch
@@ -141,6 +152,8 @@ class ViT(ViTOptions, ImageModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
+    epochs: int = with_default(20, Settings, "epochs")
+
     name = "vit"
     Network = ViTNetwork
 
@@ -148,11 +161,15 @@ class ViT(ViTOptions, ImageModel):
         ViTOptions.__post_init__(self)
         ImageModel.__post_init__(self)
 
+    def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
+        """Raises ValueError as its base does, and where a teacher's answers are to be learned and there are none."""
+        if self.distil and parts[0].teacher is None:
+            raise ValueError("distil learns a teacher's answers, and these images have none: expected `teacher`")
+        return super().vocabularies_of(parts)
+
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size, an unknown class, and, with `distil`, no teacher's answers."""
+        """Raises ValueError for images of another size, and for an unknown class."""
         found = super().numbered(data, known)
-        if not self.distil:
+        if not self.distil or data.teacher is None:
             return found
-        if data.teacher is None:
-            raise ValueError("distil learns a teacher's answers, and these images have none: expected an array teacher")
         return found._replace(taught=known["classes"].numbers(data.teacher.tolist()) - 1)
