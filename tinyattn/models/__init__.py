@@ -36,7 +36,7 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import ImageModel, ImageNetwork, Transformer, TransformerNetwork, ViT, ViTNetwork
+from .transformers import ImageModel, ImageNetwork, Swin, SwinNetwork, Transformer, TransformerNetwork, ViT, ViTNetwork
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -55,6 +55,7 @@ MODELS: dict[str, type[Estimator]] = {
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
     "vit": ViT,
+    "swin": Swin,
 }
 
 __all__ = [
@@ -94,6 +95,8 @@ __all__ = [
     "SASRecNetwork",
     "SequenceModel",
     "SequenceOptions",
+    "Swin",
+    "SwinNetwork",
     "TimeSVDpp",
     "TimeSVDppNetwork",
     "Trained",

@@ -1,7 +1,17 @@
 """Transformers that are no recommenders: a network and its options, a file each."""
 
 from .image_model import ImageModel, ImageNetwork
+from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
 
-__all__ = ["ImageModel", "ImageNetwork", "Transformer", "TransformerNetwork", "ViT", "ViTNetwork"]
+__all__ = [
+    "ImageModel",
+    "ImageNetwork",
+    "Swin",
+    "SwinNetwork",
+    "Transformer",
+    "TransformerNetwork",
+    "ViT",
+    "ViTNetwork",
+]

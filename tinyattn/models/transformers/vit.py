@@ -127,13 +127,13 @@ class ViTNetwork(ViTOptions, ImageNetwork):
 
     def encode_backward(self, p: Any, dx: Array, cache: ViTCache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `encode`: -> dimages, grads of all but the heads."""
-        xp, grads = get_xp(dx), {"blocks": []}  # type: tuple[Any, dict[str, Any]]
+        grads: dict[str, Any] = {"blocks": []}
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dx, cache.norm)
         for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
             dx, g = self.block.backward(weights, dx, remembered)
             grads["blocks"].insert(0, g)
         dx = dropout_backward(dx, cache.keep, self.dropout)
-        grads["positions"] = xp.sum(dx, axis=0)                                    # added to every image
+        grads["positions"] = get_xp(dx).sum(dx, axis=0)                                    # added to every image
         grads["tokens"] = grads["positions"][: self.read].copy()                   # the same of every image, too
         dpatches, grads["patches"] = dense_backward(p["patches"], dx[:, self.read :], cache.patches)
         return patchify_backward(dpatches, cache.images, self.patch), grads
