@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -281,10 +282,12 @@ class OfImages:
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
     ) -> None:
-        from ..show import save, training_curves
+        from ..show import LOOKS, save, training_curves
 
         curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
         save(curves, folder.figures / "training.png")
+        for name in ("distances", "field"):
+            save(LOOKS[name](model, split.test, title), folder.figures / f"{name}.png")
 
 
 MEASURES: dict[str, Measure] = {"ranking": Ranking(), "ratings": Ratings(), "pairs": OfPairs(), "images": OfImages()}

@@ -179,4 +179,5 @@ class ImageSampler:
     def of(self, rows: np.ndarray) -> ImageBatch:
         """The batch of these images, counted from 0."""
         weight, tokens = np.ones(len(rows), np.float32), np.full(len(rows), self.tokens)
-        return ImageBatch(*(x[rows] for x in self.data), weight, tokens, rows)
+        images, labels, taught = (x[rows] for x in self.data)
+        return ImageBatch(images, labels, taught, weight, tokens, rows)

@@ -156,7 +156,7 @@ class ImageModel(SequenceModel):
 
         Raises ValueError for images of another size than those it has learned from.
         """
-        network, given = self._fitted(), self._images(images)
+        network, given = self._fitted(), self.standardised(images)
         xp = self._module(self.parameters)
         parts = [given[i : i + 256] for i in range(0, len(given), 256)]
         return np.concatenate([
@@ -170,12 +170,12 @@ class ImageModel(SequenceModel):
 
     def attention(self, images: Any) -> list[np.ndarray]:
         """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `probabilities`."""
-        network, given = self._fitted(), self._images(images)
+        network, given = self._fitted(), self.standardised(images)
         _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
-    def _images(self, images: Any) -> np.ndarray:
-        """Images as the network reads them."""
+    def standardised(self, images: Any) -> np.ndarray:
+        """(N, height, width, channels): images as the network reads them. Raises ValueError as `probabilities`."""
         self._fitted()
         data = images if isinstance(images, Images) else Images(images, np.zeros(len(images), int))
         return self._readable(data, self.shape)

@@ -97,7 +97,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         p: dict[str, Any] = {"patches": dense_init(rng, self.patch**2 * self.channels, self.dim), "stages": []}
         for stage, blocks in enumerate(self.blocks):
             dim = self.dim * 2**stage
-            made = {"blocks": [block.init(rng, dim) for block in blocks]}
+            made: dict[str, Any] = {"blocks": [block.init(rng, dim) for block in blocks]}
             if stage:
                 made["merge"] = {"norm": self.norm.init(2 * dim), "dense": dense_init(rng, 2 * dim, dim, bias=False)}
             p["stages"].append(made)
