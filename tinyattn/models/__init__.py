@@ -36,7 +36,21 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import ImageModel, ImageNetwork, Swin, SwinNetwork, Transformer, TransformerNetwork, ViT, ViTNetwork
+from .transformers import (
+    ImageModel,
+    ImageNetwork,
+    Swin,
+    SwinNetwork,
+    Transformer,
+    TransformerNetwork,
+    ViT,
+    ViTNetwork,
+    attention_distance,
+    convolution_field,
+    receptive_field,
+    rollout,
+    uniform_distance,
+)
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -104,6 +118,11 @@ __all__ = [
     "TransformerNetwork",
     "ViT",
     "ViTNetwork",
+    "attention_distance",
+    "convolution_field",
     "explain",
     "preset_options",
+    "receptive_field",
+    "rollout",
+    "uniform_distance",
 ]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..data import Images
-from ..models import ImageModel
-from ..models.transformers.looking import (
+from ..models import (
+    ImageModel,
     attention_distance,
     convolution_field,
     receptive_field,

@@ -1,6 +1,7 @@
 """Transformers that are no recommenders: a network and its options, a file each."""
 
 from .image_model import ImageModel, ImageNetwork
+from .looking import attention_distance, convolution_field, receptive_field, rollout, uniform_distance
 from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
@@ -14,4 +15,9 @@ __all__ = [
     "TransformerNetwork",
     "ViT",
     "ViTNetwork",
+    "attention_distance",
+    "convolution_field",
+    "receptive_field",
+    "rollout",
+    "uniform_distance",
 ]
