@@ -114,6 +114,12 @@ def test_the_gradient_of_the_memory_is_the_sum_over_the_decoders_blocks():
     np.testing.assert_allclose(dmemory, sum(parts), rtol=1e-12)
 
 
+def test_the_encoders_t5_tells_what_comes_after_from_what_is_here():
+    network, _ = make(position="t5")
+    assert network.decoder_block.mixer.position.causal
+    assert not network.encoder_block.mixer.position.causal
+
+
 def count(tree):
     return sum(leaf.size for _, leaf in leaves(tree))
 
