@@ -34,7 +34,7 @@ SHAPES = {shape.__name__: shape for shape in (cross, disc, ring, square)}     # 
 class Shapes:
     """Grey images of one shape each, brighter or darker than its ground; the label is the shape's name."""
 
-    images: int = option(4000, "images that are drawn", at_least=3)
+    images: int = option(16000, "images that are drawn", at_least=3)
     size: int = option(16, "pixels of a side", at_least=8)
     noise: float = option(0.15, "standard deviation of what is added to each pixel; shapes differ from 0 by 0.5 to 1",
                           at_least=0)  # fmt: skip

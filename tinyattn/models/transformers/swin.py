@@ -162,7 +162,8 @@ class Swin(SwinOptions, ImageModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
-    epochs: int = with_default(20, Settings, "epochs")
+    epochs: int = with_default(15, Settings, "epochs")
+    lr: float = with_default(2e-3, Settings, "lr")
 
     name = "swin"
     Network = SwinNetwork
