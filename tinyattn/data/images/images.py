@@ -92,7 +92,7 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     """The images in a NumPy .npz file with the arrays `images`, `labels` and, for distillation, `teacher`.
 
     Without `labelled` the labels may be missing, and are then 0. Nothing in the file is executed. Raises DataError,
-    naming the file, for one that is missing, no such file, without these arrays, or with other shapes than `Images`.
+    naming the file, for one that is missing, damaged, without these arrays, or with other shapes than `Images`.
     """
     path = Path(path)
     try:
@@ -100,7 +100,7 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
             arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
     except FileNotFoundError:
         raise DataError(f"{path}: no such file") from None
-    except (OSError, ValueError, AttributeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
         raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
