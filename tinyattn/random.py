@@ -35,6 +35,7 @@ class Stream(IntEnum):
     TEXT = 14
     WINDOWS = 15
     GENERATION = 16
+    IMAGES = 17
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from . import (
     check,
+    classify,
     compare,
     course,
     data,
@@ -29,6 +30,7 @@ COMMANDS: dict[str, ModuleType] = {
     "similar": similar,
     "translate": translate,
     "generate": generate,
+    "classify": classify,
     "compare": compare,
     "explain": explain,
     "show": show,

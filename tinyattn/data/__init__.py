@@ -1,10 +1,20 @@
-"""Interactions, pairs of strings, text: read, split, batch, generate."""
+"""Interactions, pairs of strings, text, images: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .epochs import rows_of_step, steps_of
 from .formats import FORMATS, DataError
 from .grammar import Grammar
+from .images import (
+    IMAGE_SETS,
+    ImageBatch,
+    Images,
+    ImageSampler,
+    ImageSource,
+    NumberedImages,
+    read_images,
+    standardised,
+)
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
 from .pair_source import PairSource
@@ -26,6 +36,7 @@ from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "IMAGE_SETS",
     "RATING_SPLITS",
     "SPLITS",
     "TASKS",
@@ -34,8 +45,13 @@ __all__ = [
     "ClozeSampler",
     "DataError",
     "Grammar",
+    "ImageBatch",
+    "ImageSampler",
+    "ImageSource",
+    "Images",
     "Interactions",
     "ItemNames",
+    "NumberedImages",
     "NumberedPairs",
     "PairBatch",
     "PairSampler",
@@ -70,12 +86,14 @@ __all__ = [
     "pair_batch",
     "read",
     "read_ids",
+    "read_images",
     "read_names",
     "read_pairs",
     "read_text",
     "refuse_unrated",
     "rows_of_step",
     "split_ratings",
+    "standardised",
     "steps_of",
     "tenths",
 ]
