@@ -234,7 +234,10 @@ def test_long_histories_in_slices_add_up_with_dropout_of_weights(mechanism):
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "strided"])  # which is n √n at its best
+@pytest.mark.parametrize("mechanism", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("full", "window")))
+    for name in MECHANISMS if name != "strided"                                    # which is n √n at its best
+])  # fmt: skip
 def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
     """Four times the tokens, at most 4.6 times the memory."""
     peaks = []
