@@ -32,6 +32,10 @@ class Stream(IntEnum):
     RATINGS = 11
     PARTS = 12
     TASK = 13
+    TEXT = 14
+    WINDOWS = 15
+    GENERATION = 16
+    IMAGES = 17
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -191,7 +191,10 @@ def test_no_more_runs_are_begun_than_go_on_side_by_side(monkeypatch):
     assert names == ["0", "1", "2", "3", "4"]
 
 
+# tests that a shell runs in the background have Ctrl-C ignored, and so would their children
 LONG = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from tests.experiments.test_running import SMALL, TRAINED, Path
 from dataclasses import replace
 from tinyattn.experiments import carry_out

@@ -49,7 +49,9 @@ def batch_of(data, network):
 # What bce and ce do with the tables, the losses on shared negatives do as well: one form of the block will do for them.
 GRADIENTS = [(form, loss, options) for form, loss, options in itertools.product(BLOCK_FORMS, OBJECTIVES, OPTIONS)
              if not few_negatives(loss) or (form, options) == ("pre", "plain")]  # fmt: skip
-GRADIENTS = covering(GRADIENTS, 2)
+PAIRS = covering(GRADIENTS, 2)
+ENTRIES = covering(PAIRS, 1)                     # every form, loss and option once; the other pairs are slow ones
+GRADIENTS = [pytest.param(*case, marks=[pytest.mark.slow] * (case not in ENTRIES)) for case in PAIRS]
 
 
 @pytest.mark.parametrize(("form", "loss", "options"), GRADIENTS)

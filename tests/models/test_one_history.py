@@ -17,7 +17,8 @@ HISTORY = np.array([3, 1, 4, 5, 9, 2, 6, 8])  # longer than what is read
 PARTS = {"block_form": BLOCK_FORMS, "mechanism": MECHANISMS, "position": POSITIONS, "norm": NORMS,
          "feed_forward": FEED_FORWARDS, "kv_heads": (2, 1)}  # fmt: skip
 SHORT = {"block_form": {"pre"}, "mechanism": {"full"}, "position": {"learned", "none", "sinusoidal"},
-         "norm": {"layer"}, "feed_forward": {"relu", "gelu", "elu", "silu"}, "kv_heads": {2}}  # fmt: skip
+         "norm": {"layer"}, "feed_forward": {"relu", "gelu", "gelu-tanh", "elu", "silu"},
+         "kv_heads": {2}}  # fmt: skip
 OPTIONS = [
     {},
     {"emb_scale": True, "qkv_bias": True, "heads": 3, "position": "sinusoidal"},

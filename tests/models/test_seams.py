@@ -234,7 +234,10 @@ def test_long_histories_in_slices_add_up_with_dropout_of_weights(mechanism):
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("mechanism", [name for name in MECHANISMS if name != "strided"])  # which is n √n at its best
+@pytest.mark.parametrize("mechanism", [
+    pytest.param(name, marks=[pytest.mark.slow] * (name not in ("full", "window")))
+    for name in MECHANISMS if name != "strided"                                    # which is n √n at its best
+])  # fmt: skip
 def test_memory_of_a_step_grows_with_n_and_not_with_its_square(mechanism):
     """Four times the tokens, at most 4.6 times the memory."""
     peaks = []
@@ -343,7 +346,7 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"heads": 2, "kv_heads": 4}, "kv_heads is 4, expected a divisor of heads, which is 2"),
         ({"kv_heads": 0}, "kv_heads is 0, expected at least 1"),
         ({"norm": "rsm"}, "norm is 'rsm', expected one of layer, rms; did you mean rms?"),
-        ({"feed_forward": "swigly"}, "expected one of relu, gelu, elu, silu, swiglu; did you mean swiglu?"),
+        ({"feed_forward": "swigly"}, "expected one of relu, gelu, gelu-tanh, elu, silu, swiglu; did you mean swiglu?"),
         ({"mechanism": "window", "window": 0}, "window is 0, expected at least 1"),
         ({"mechanism": "window", "window": 2.5}, "window is 2.5, expected a whole number"),
         ({"mechanism": "longformer", "global_tokens": 7, "maxlen": 6}, "global_tokens is 7, .* at most maxlen, .* 6"),

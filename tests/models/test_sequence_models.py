@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import to_numpy
-from tinyattn.data import Pairs, Parts
+from tinyattn.data import Grammar, Images, Pairs, Parts
 from tinyattn.files import FileError
 from tinyattn.models import MODELS, Estimator, Popularity, Recommender, SequenceModel
 from tinyattn.options import options_of
@@ -20,7 +20,14 @@ def pairs(n=30):
     return Pairs.of((word, word[::-1]) for word in words).split()
 
 
-DATA = {"pairs": pairs()}  # a small one for each table of measures
+def images(n=30):
+    rng = np.random.default_rng(0)
+    labels = rng.integers(3, size=n)
+    return Images(rng.random((n, 8, 8)) + labels[:, None, None] * np.eye(8), labels).split()
+
+
+# a small one for each table of measures
+DATA = {"pairs": pairs(), "text": Grammar(sentences=8).generate().split(), "images": images()}
 
 
 def make(name, **more):

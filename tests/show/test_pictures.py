@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from tinyattn.show import attention_map, metric_bars, save, training_curves
+from tinyattn.show import (
+    attention_map,
+    distance_plot,
+    field_map,
+    metric_bars,
+    rollout_map,
+    save,
+    training_curves,
+)
 
 
 def images(made):
@@ -48,3 +56,17 @@ def test_curves_and_bars():
     bars = metric_bars({"markov": {"mrr": 0.2}, "model": {"mrr": 0.5}}, ("mrr",), "sasrec")
     assert [p.get_height() for p in bars.axes[0].patches] == [0.2, 0.5]
     assert [t.get_text() for t in bars.axes[0].get_xticklabels()] == ["markov", "sasrec"]
+
+
+def test_pictures_of_images_show_their_numbers(rng):
+    pixels, rolled = rng.random((2, 4, 4, 3)), rng.random((2, 2, 2))
+    made = rollout_map(pixels, rolled, ["a", "b"])
+    shown = [image.get_array() for image in images(made)]
+    for found, wanted in zip(shown, [*pixels.mean(axis=-1), *rolled], strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    field = np.array([[0.0, 1.0], [2.0, 4.0]])
+    (found,) = (image.get_array() for image in images(field_map({"a": field})))
+    np.testing.assert_array_equal(found.filled(-1), [[-1, 0.25], [0.5, 1]])
+    (ax,) = distance_plot(np.array([[1.0, 2.0], [3.0, np.nan]]), 2.5).axes
+    heads = [line.get_ydata() for line in ax.lines]
+    assert [heads[0].tolist(), heads[2].tolist(), list(heads[3])] == [[1, 3], [1.5, 3], [2.5, 2.5]]

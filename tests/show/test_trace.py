@@ -89,7 +89,7 @@ for form in FORMS:
     block = Block(**made_of(form, hidden=5, rate=0.3))
     BY_NAME[form] = block.forward
     CALLS[form] = ((noisy(block.init(R, 4)), X), {"mask": HEADS["mask"], "rng": np.random.default_rng(1)})
-NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot", "kernel_shifts"}
+NO_ARITHMETIC = {"as_mask", "paired", "window_shape", "shifted_windows", "glorot", "kernel_shifts", "nbytes"}
 
 
 def opposite(name):

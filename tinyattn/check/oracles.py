@@ -428,6 +428,16 @@ def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
     return y
 
 
+def patchify(x: Array, patch: int) -> Any:
+    """Number by number."""
+    *lead, h, w, C = x.shape
+    y = np.zeros((*lead, h // patch * (w // patch), patch * patch * C))
+    for *batch, row, column, c in np.ndindex(x.shape):
+        token = row // patch * (w // patch) + column // patch
+        y[(*batch, token, (row % patch * patch + column % patch) * C + c)] = x[(*batch, row, column, c)]
+    return y
+
+
 def gru(x: Array, W: Array, U: Array, b: Array, c: Array, h0: Array | None = None) -> Any:
     """Token by token and unit by unit."""
     H = U.shape[0]

@@ -5,7 +5,22 @@ A new command is one file and one line in COMMANDS. What `run` returns is the ex
 
 from types import ModuleType
 
-from . import check, compare, course, data, evaluate, explain, recommend, reproduce, show, similar, train, translate
+from . import (
+    check,
+    classify,
+    compare,
+    course,
+    data,
+    evaluate,
+    explain,
+    generate,
+    recommend,
+    reproduce,
+    show,
+    similar,
+    train,
+    translate,
+)
 
 COMMANDS: dict[str, ModuleType] = {
     "train": train,
@@ -14,6 +29,8 @@ COMMANDS: dict[str, ModuleType] = {
     "recommend": recommend,
     "similar": similar,
     "translate": translate,
+    "generate": generate,
+    "classify": classify,
     "compare": compare,
     "explain": explain,
     "show": show,

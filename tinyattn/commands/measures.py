@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
 from ..data import (
+    IMAGE_SETS,
     RATING_SPLITS,
     SPLITS,
     TASKS,
+    Images,
+    ImageSource,
     Interactions,
     Pairs,
     PairSource,
@@ -20,11 +24,13 @@ from ..data import (
     RatingSplit,
     Source,
     Split,
+    Text,
+    TextSource,
     Truth,
     split_ratings,
 )
 from ..evaluation import RATING_BASELINES, candidates_for, rating_errors
-from ..models import RunFolder
+from ..models import ImageModel, RunFolder
 from .arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from .comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
 from .tables import RATED, ROWS, metric_rows, print_means, print_table
@@ -273,5 +279,119 @@ class OfPairs:
         save(picture, folder.figures / "alignment.png")
 
 
+class OfText:
+    """How unlikely a model finds each token of a text that it has not seen, given those before it."""
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = "a text file, .gz as well (default: sentences of a generated grammar, whose entropy is known)"
+        group.add_argument("--text", metavar="FILE", help=text)
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def settle(self, options: argparse.Namespace, model: str) -> None:
+        return None
+
+    def read(self, options: argparse.Namespace) -> tuple[TextSource, Text, None]:
+        source = TextSource.of(options.text)
+        return source, source.load(), None
+
+    def split(self, data: Text, options: argparse.Namespace) -> Parts:
+        return data.split()
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: TextSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        known = {} if source.entropy is None else {"entropy": {"test": {"nats": source.entropy}}}
+        return {"model": {"test": {"nats": model.evaluate(split.test)["per_character"]}}} | known
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("the loss on the test part, a character", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ..show import save, training_curves
+
+        curves = training_curves(model.history, title, "nats a token", "-LOSS", "validation")
+        save(curves, folder.figures / "training.png")
+
+
+class OfImages:
+    """How many images of the test part a model calls by their label."""
+
+    def add_data(self, command: Any) -> None:
+        group = command.add_argument_group("data")
+        text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
+        group.add_argument("--image-set", metavar="NAME", help=text)
+        text = "a NumPy .npz file with the arrays images (N, height, width[, channels]) and labels (N,)"
+        group.add_argument("--images", metavar="FILE", help=text)
+        text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
+        group.add_argument("--teacher", metavar="RUN", help=text)
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def settle(self, options: argparse.Namespace, model: str) -> None:
+        return None
+
+    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
+        """Raises ValueError for a teacher whose answers are not asked for."""
+        source = ImageSource.of(options.images, options.image_set)
+        if options.teacher is None:
+            return source, source.load(), None
+        if not getattr(options, "distil", False):
+            raise ValueError(f"--teacher is {options.teacher}, and only a model with --distil learns its answers")
+        teacher, _ = RunFolder(options.teacher).open(ImageModel)
+        data = source.load()
+        return source, replace(data, teacher=teacher.classify(data)), None
+
+    def split(self, data: Images, options: argparse.Namespace) -> Parts:
+        return data.split()
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: ImageSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        return {"model": {"test": model.evaluate(split.test)}}
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("images of the test part, called by their label", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ..show import LOOKS, save, training_curves
+
+        curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
+        save(curves, folder.figures / "training.png")
+        for name in ("distances", "field"):
+            save(LOOKS[name](model, split.test, title), folder.figures / f"{name}.png")
+
+
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
-MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs()}
+MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "images": OfImages()}

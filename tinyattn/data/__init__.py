@@ -1,9 +1,20 @@
-"""Interactions, and pairs of strings: read, split, batch, generate."""
+"""Interactions, pairs of strings, text, images: read, split, batch, generate."""
 
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .epochs import rows_of_step, steps_of
 from .formats import FORMATS, DataError
+from .grammar import Grammar
+from .images import (
+    IMAGE_SETS,
+    ImageBatch,
+    Images,
+    ImageSampler,
+    ImageSource,
+    NumberedImages,
+    read_images,
+    standardised,
+)
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
 from .pair_source import PairSource
@@ -17,11 +28,15 @@ from .slices import cut
 from .source import Source, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
+from .text_source import TextSource
+from .texts import Text, TextBatch, TextSampler
+from .tokens import Tokens, learned_tokens
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
 __all__ = [
     "FORMATS",
+    "IMAGE_SETS",
     "RATING_SPLITS",
     "SPLITS",
     "TASKS",
@@ -29,8 +44,14 @@ __all__ = [
     "Batch",
     "ClozeSampler",
     "DataError",
+    "Grammar",
+    "ImageBatch",
+    "ImageSampler",
+    "ImageSource",
+    "Images",
     "Interactions",
     "ItemNames",
+    "NumberedImages",
     "NumberedPairs",
     "PairBatch",
     "PairSampler",
@@ -47,24 +68,32 @@ __all__ = [
     "Source",
     "Split",
     "Task",
+    "Text",
+    "TextBatch",
+    "TextSampler",
+    "TextSource",
+    "Tokens",
     "Truth",
     "Vocabulary",
     "World",
     "by_time",
     "characters",
     "cut",
+    "learned_tokens",
     "leave_one_out",
     "numbers_of",
     "pad",
     "pair_batch",
     "read",
     "read_ids",
+    "read_images",
     "read_names",
     "read_pairs",
     "read_text",
     "refuse_unrated",
     "rows_of_step",
     "split_ratings",
+    "standardised",
     "steps_of",
     "tenths",
 ]

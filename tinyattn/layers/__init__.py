@@ -14,6 +14,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
+from .going_on import nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -73,6 +74,7 @@ __all__ = [
     "multi_head_attention",
     "multi_head_attention_backward",
     "multi_head_init",
+    "nbytes",
     "norm",
     "norm_backward",
     "norm_init",

@@ -16,7 +16,7 @@ compute one row of each sequence after the mixer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -28,6 +28,7 @@ from ..options import one_of
 from .block_cache import BlockCache
 from .dropout_mask import dropout_mask
 from .feed_forward import FeedForward, PositionWise
+from .going_on import GoingOn
 from .ligr import gates_init, ligr_block, ligr_block_backward
 from .mixers import Mixer, MultiHead
 from .norm import LayerNorm, Norm
@@ -219,6 +220,15 @@ class Block:
     ) -> tuple[Array, BlockCache]:
         """-> y (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D)."""
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
+
+    def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:
+        """Causal `forward` of tokens that follow others, for inference: -> y, what is kept of all of them.
+
+        `past` is what was kept of those before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
+        Raises ValueError for a mixer that cannot go on.
+        """
+        y, cache = replace(self, mixer=GoingOn(self.mixer, past)).forward(p, x, mask=Mask(causal=True))
+        return y, cache.attention
 
     def backward(self, p: Any, dy: Array, cache: BlockCache) -> tuple[Array, dict[str, Any]]:
         """-> dx (..., n, D), grads shaped like p."""

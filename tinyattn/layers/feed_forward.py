@@ -38,6 +38,7 @@ class Activation(NamedTuple):
 ACTIVATIONS = {
     "relu": Activation(relu, relu_backward),
     "gelu": Activation(gelu, gelu_backward),
+    "gelu-tanh": Activation(partial(gelu, approximate=True), partial(gelu_backward, approximate=True)),      # GPT-2's
     "elu": Activation(elu, elu_backward),
     "silu": Activation(silu, silu_backward),
 }

@@ -38,7 +38,23 @@ from .recommenders import (
 from .run import RunFolder
 from .sequence_model import SequenceModel
 from .trained import Trained
-from .transformers import Transformer, TransformerNetwork
+from .transformers import (
+    Decoder,
+    DecoderNetwork,
+    ImageModel,
+    ImageNetwork,
+    Swin,
+    SwinNetwork,
+    Transformer,
+    TransformerNetwork,
+    ViT,
+    ViTNetwork,
+    attention_distance,
+    convolution_field,
+    receptive_field,
+    rollout,
+    uniform_distance,
+)
 
 MODELS: dict[str, type[Estimator]] = {
     "sasrec": SASRec,
@@ -57,6 +73,9 @@ MODELS: dict[str, type[Estimator]] = {
     "fossil": Fossil,
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
+    "decoder": Decoder,
+    "vit": ViT,
+    "swin": Swin,
 }
 
 __all__ = [
@@ -73,6 +92,8 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Decoder",
+    "DecoderNetwork",
     "Estimator",
     "Explanation",
     "FISMNetwork",
@@ -81,6 +102,8 @@ __all__ = [
     "FossilNetwork",
     "GRU4Rec",
     "GRU4RecNetwork",
+    "ImageModel",
+    "ImageNetwork",
     "ItemCosine",
     "MFNetwork",
     "Markov",
@@ -96,11 +119,20 @@ __all__ = [
     "STOSANetwork",
     "SequenceModel",
     "SequenceOptions",
+    "Swin",
+    "SwinNetwork",
     "TimeSVDpp",
     "TimeSVDppNetwork",
     "Trained",
     "Transformer",
     "TransformerNetwork",
+    "ViT",
+    "ViTNetwork",
+    "attention_distance",
+    "convolution_field",
     "explain",
     "preset_options",
+    "receptive_field",
+    "rollout",
+    "uniform_distance",
 ]

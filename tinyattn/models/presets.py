@@ -43,6 +43,12 @@ PRESETS = {
          "maxlen": 200, "dim": 64, "blocks": 2, "heads": 1, "dropout": 0.1, "lr": 1e-3, "batch_size": 128},
         "Tikhonovich et al. 2025, released code for ML-1M",
     ),
+    "llama": Preset(             # its form; sizes are the defaults
+        "decoder",
+        {"norm": "rms", "position": "rope", "feed_forward": "swiglu", "feed_forward_width": 3, "kv_heads": 2,
+         "bias": False, "tied": False, "dropout": 0.0},
+        "the form of Touvron et al. 2023, with grouped queries as in LLaMA 3",
+    ),
 }  # fmt: skip
 
 

@@ -61,6 +61,7 @@ from .losses import (
 )
 from .masks import Mask, as_mask, causal_mask
 from .norm_linear import norm_linear, norm_linear_backward
+from .patchify import patchify, patchify_backward
 from .pooling import max_pool1d, max_pool1d_backward
 from .positions import (
     alibi,
@@ -161,6 +162,8 @@ __all__ = [
     "norm_linear",
     "norm_linear_backward",
     "orthogonal_features",
+    "patchify",
+    "patchify_backward",
     "performer_attention",
     "performer_attention_backward",
     "performer_weights",

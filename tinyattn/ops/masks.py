@@ -74,6 +74,11 @@ class Mask:
                 allowed = xp.take_along_axis(allowed, at[:, None, None, None], axis=2)
         return self._rows(at[:, None, None, None], n, allowed, like)
 
+    def rows(self, queries: Array, m: int, like: Array) -> Array | None:
+        """What some queries, alike in all sequences, may look at. Shapes: queries (1, n, 1), their places -> onto
+        (..., n, m), or None."""
+        return self._rows(queries, m, self.allowed, like)
+
     def reach(self, queries: slice, m: int) -> slice:
         """From the first to the last of m keys that any of these queries may look at, by the order of tokens alone."""
         first, stop = 0, m

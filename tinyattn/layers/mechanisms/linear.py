@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ...backend import Array
 from ...ops import Mask, linear_attention, linear_attention_backward, linear_weights
+from ...ops.attention.by_features import causal_sum
+from ...ops.attention.linear_attention import key_features, query_features
+from ...ops.shapes import transpose_last, with_ones
+from ..heads import for_each_head
 from .mechanism import Mechanism
 
 
@@ -38,6 +43,18 @@ class Linear(Mechanism):
         keys = mask.keys(k.shape[-2], like=k)
         out, denominator = linear_attention(q, k, v, mask.causal, keys)
         return out, LinearCache(q, k, v, out, denominator, mask.causal, keys)
+
+    def extend(
+        self, q: Array, k: Array, v: Array, past: Array | None, terms: Callable[[Array, Array], dict[str, Array]]
+    ) -> tuple[Array, Array]:
+        """What is kept is the sum S = Σ_j φ(k_j)ᵀ [v_j, 1], (B, g, d, d + 1), however many tokens there were."""
+        a, b, c, heads = query_features(q), key_features(k), with_ones(v), q.shape[-3]
+        y = causal_sum(a, for_each_head(b, heads), for_each_head(c, heads))
+        S = transpose_last(b) @ c
+        if past is not None:
+            y += a @ for_each_head(past, heads)
+            S += past
+        return y[..., :-1] / y[..., -1:], S
 
     def backward(
         self, p: Any, dout: Array, cache: LinearCache

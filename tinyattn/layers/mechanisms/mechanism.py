@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from ...backend import Array
-from ...ops import Mask
+from ...backend import Array, get_xp
+from ...ops import Mask, attention, relative_values
 from ...options import check_options
+from ..heads import for_each_head
 
 
 class Attended(Protocol):
@@ -17,6 +19,13 @@ class Attended(Protocol):
     @property
     def weights(self) -> Array:
         """(..., h, n, m): rows sum to 1, or to 0 where nothing is allowed."""
+
+
+class KeysValues(NamedTuple):
+    """Of past tokens that later ones may still look at. Shapes: (..., g, m, d), g heads of keys and values."""
+
+    k: Array
+    v: Array
 
 
 class Mechanism:
@@ -67,6 +76,35 @@ class Mechanism:
         Shapes: queries, their positions: (1, n, 1) for all, (B, 1, 1, 1) for one a sequence; m keys.
         """
         return None
+
+    keeps: int | None = None         # past tokens that `extend` keeps, the newest; None: all
+
+    def extend(
+        self, q: Array, k: Array, v: Array, past: Any, terms: Callable[[Array, Array], dict[str, Array]]
+    ) -> tuple[Array, Any]:
+        """Causal attention of tokens that follow others, for inference: -> out, what is kept of all of them.
+
+        `past` is what was kept of those before, or None; `terms(q, k)` is what the position scheme gives for the
+        queries of the last n of m tokens. This is right for every mechanism that is full attention under a mask
+        (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out (B, h, n, d).
+        Raises ValueError for a mechanism that cannot.
+        """
+        xp, (_, heads, n, _) = get_xp(q), q.shape
+        if past is not None:
+            k, v = (xp.concatenate([old, new], axis=-2) for old, new in zip(past, (k, v), strict=True))
+        m = k.shape[-2]
+        queries = xp.arange(m - n, m)[None, :, None]
+        mask = self.as_full(Mask(causal=True), heads, queries, m)
+        if mask is None:
+            raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
+        keys = for_each_head(k, heads)
+        given = terms(q, keys)
+        out, weights = attention(q, keys, for_each_head(v, heads), mask.rows(queries, m, q), given.get("bias"))
+        if "relative_values" in given:                          # read backwards, as in `Shaw.terms`
+            backwards = weights[..., ::-1, ::-1], given["relative_values"][..., ::-1, :]
+            out += relative_values(*backwards)[..., ::-1, :]
+        first = 0 if self.keeps is None else max(0, m - self.keeps)
+        return out, KeysValues(k[..., first:, :], v[..., first:, :])
 
     @property
     def further(self) -> tuple[str, ...]:

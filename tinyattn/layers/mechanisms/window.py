@@ -62,6 +62,11 @@ class Window(Mechanism):
         q, k, v, banded, causal, keep, rate = cache
         return *window_attention_backward(dout, q, k, v, banded, self.window, causal, keep, rate), {}, {}
 
+    @property
+    def keeps(self) -> int:  # type: ignore[override]
+        """The token that comes next looks at these, and at itself."""
+        return self.window - 1
+
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask:
         return replace(mask, window=self.window)
 

@@ -50,6 +50,11 @@ class GRU(Mixer):
         h, gates, recalled = gru(x, p["W"], p["U"], p["b"], p["c"])
         return h, GRUCache(x, h, gates, recalled)
 
+    def extend(self, p: Any, x: Array, memory: Array | None, past: Array | None) -> tuple[Array, Array]:
+        """What is kept is the state, (B, D), however many tokens there were."""
+        h, _, _ = gru(x, p["W"], p["U"], p["b"], p["c"], past)
+        return h, h[..., -1, :]
+
     def backward(self, p: Any, dy: Array, cache: GRUCache) -> tuple[Array, None, dict[str, Any]]:
         x, h, gates, recalled = cache
         dx, dW, dU, db, dc, _ = gru_backward(dy, x, p["W"], p["U"], h, gates, recalled)

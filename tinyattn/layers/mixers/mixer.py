@@ -65,6 +65,15 @@ class Mixer:
         y, _ = self.forward(p, x, memory, mask=mask, slots=slots)
         return gather_rows(y, at)
 
+    def extend(self, p: Any, x: Array, memory: Array | None, past: Any) -> tuple[Array, Any]:
+        """Causal `forward` of tokens that follow others, for inference: -> y, what is to be kept of all of them.
+
+        `past` is what was kept of those before, None at the beginning: nothing writes into it. To rounding, y is the
+        last n rows of what `forward` makes of all tokens, however they come in pieces. Shapes: x, memory (B, n, D),
+        the same tokens -> y (B, n, D). Raises ValueError for a mixer that cannot.
+        """
+        raise ValueError(f"mixer {self.name} cannot go on from past tokens: it has no cache")
+
     def mix(
         self, p: Any, x: Array, memory: Array | None = None, *, at: Array | None = None, rate: float = 0.0,
         rng: Any = None, **context: Any,

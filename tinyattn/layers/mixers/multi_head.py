@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...backend import Array, get_xp
+from ...backend import Array
 from ...ops import Mask, as_mask, softmax
 from ...ops.shapes import row_sum, transpose_last
 from ..dense import DenseCache, dense, dense_backward, dense_init
+from ..heads import for_each_head, merge, split, sum_of_groups
 from ..mechanisms import Full, Mechanism
 from ..positions import NoPosition, Position
 from ..readable import is_readable
@@ -43,6 +45,13 @@ class Further(NamedTuple):
     rows: int
     projected: tuple[DenseCache, DenseCache, DenseCache]
     placed: Any
+
+
+class Heads(NamedTuple):
+    """What is kept of past tokens."""
+
+    length: int                 # how many there were
+    kept: Any                   # the mechanism's
 
 
 class MultiHeadCache(NamedTuple):
@@ -242,6 +251,20 @@ class MultiHead(Mixer):
         dx, dmemory, grads = multi_head_attention_backward(p, dy, cache)
         return (dx + dmemory, None, grads) if cache.own_memory else (dx, dmemory, grads)
 
+    def extend(self, p: Any, x: Array, memory: Array | None, past: Heads | None) -> tuple[Array, Heads]:
+        """Keys and values of past tokens are kept, or what the mechanism makes of them: none is computed again."""
+        if not self.position.extends:
+            raise ValueError(f"position {self.position.name} cannot go on from past tokens: it has no cache")
+        memory, length = x if memory is None else memory, 0 if past is None else past.length
+        q = split(dense(p["query"], x)[0], self.heads)
+        k, v = (split(dense(p[name], memory)[0], self.groups) for name in ("key", "value"))
+        placed = p.get("position")
+        q, k = self.position.turn(placed, q, k, length)
+        terms = partial(self.position.terms, placed)
+        out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
+        y = merge(out)
+        return dense(p["output"], y)[0] if "output" in p else y, Heads(length + x.shape[-2], kept)
+
     def at(
         self,
         p: Any,
@@ -292,40 +315,3 @@ def attention_of_one(
     if "b" in p["value"]:
         a += merge(row_sum(weights) * own(p["value"]["b"][None]))
     return dense(p["output"], a)[0] if "output" in p else a
-
-
-def split(x: Array, heads: int) -> Array:
-    """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
-    *lead, n, dim = x.shape
-    if heads < 1 or dim % heads:
-        raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
-    return x.reshape(*lead, n, heads, dim // heads).swapaxes(-2, -3)
-
-
-def merge(x: Array) -> Array:
-    """(..., heads, n, d) -> (..., n, heads d): the inverse of `split`, and so its gradient."""
-    *lead, heads, n, dim = x.shape
-    return x.swapaxes(-2, -3).reshape(*lead, n, heads * dim)
-
-
-def for_each_head(x: Array, heads: int) -> Array:
-    """Shared heads, once for each head that reads them: head i reads head i g // heads.
-
-    Where all read the same one, or each its own, it is a view, and no copy.
-    Shapes: (..., g, n, d) -> (..., heads, n, d). Raises ValueError where g does not divide heads.
-    """
-    *lead, g, n, d = x.shape
-    if heads % g:
-        raise ValueError(f"kv_heads = {g} does not divide heads = {heads}")
-    if g == heads:
-        return x
-    return get_xp(x).broadcast_to(x[..., None, :, :], (*lead, g, heads // g, n, d)).reshape(*lead, heads, n, d)
-
-
-def sum_of_groups(dx: Array, groups: int) -> Array:
-    """The gradient of `for_each_head`: what several heads read receives the sum of theirs.
-
-    Shapes: (..., heads, n, d) -> (..., groups, n, d).
-    """
-    *lead, heads, n, d = dx.shape
-    return get_xp(dx).sum(dx.reshape(*lead, groups, heads // groups, n, d), axis=-3)

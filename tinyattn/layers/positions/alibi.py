@@ -19,3 +19,7 @@ class ALiBi(Position):
 
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], None]:
         return q, k, {"bias": alibi(q.shape[-2], k.shape[-2], q.shape[-3], like=q)}, None
+
+    def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
+        """Read backwards, the last n of m tokens are the first, and their distances are the same ones."""
+        return {"bias": alibi(q.shape[-2], k.shape[-2], q.shape[-3], like=q)[..., ::-1, ::-1]}

@@ -26,9 +26,11 @@ class Position:
     name: ClassVar[str]
     at_heads: ClassVar[bool] = False
     gives: ClassVar[frozenset[str]] = frozenset()
+    extends: ClassVar[bool] = True           # may tokens follow others that are not given again?
 
     def __init_subclass__(cls) -> None:
         cls.at_heads = cls.enter is not Position.enter
+        cls.extends = not cls.at_heads or cls.turn is not Position.turn or cls.terms is not Position.terms
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -56,6 +58,17 @@ class Position:
     def enter(self, p: Any, q: Array, k: Array, slots: Array) -> tuple[Array, Array, dict[str, Array], Any]:
         """-> q, k, what the mechanism is given by name, cache. Shapes: q, k (B, h, n, d)."""
         return q, k, {}, None
+
+    def turn(self, p: Any, q: Array, k: Array, first: int) -> tuple[Array, Array]:
+        """What `enter` makes of queries and keys, of tokens that follow `first` others. Shapes: q, k (B, h or g, n, d).
+
+        A scheme at the heads that has neither this nor `terms` cannot go on from past tokens.
+        """
+        return q, k
+
+    def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
+        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, h, m, d)."""
+        return {}
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Any

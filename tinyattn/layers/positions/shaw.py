@@ -35,6 +35,11 @@ class Shaw(Position):
         bias *= 1 / math.sqrt(q.shape[-1])
         return q, k, {"bias": bias, "relative_values": p["values"]}, q
 
+    def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
+        """Read backwards, the last n of m tokens are the first, and every distance changes its sign."""
+        bias = relative_scores(q[..., ::-1, :], p["keys"][::-1], k.shape[-2])[..., ::-1, ::-1]
+        return {"bias": bias * (1 / math.sqrt(q.shape[-1])), "relative_values": p["values"]}
+
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Array
     ) -> tuple[Array, Array, dict[str, Any]]:

@@ -44,6 +44,12 @@ class T5(Position):
         found = _buckets(get_xp(q), q.shape[-2], k.shape[-2], self.buckets, self.furthest, self.causal)
         return q, k, {"bias": bucket_bias(p["table"], found)}, found
 
+    def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
+        xp, n, m = get_xp(q), q.shape[-2], k.shape[-2]
+        of = _buckets(xp, m, 1, self.buckets, self.furthest, self.causal)[:, 0]      # a key so far before the query
+        far = xp.arange(m - n, m)[:, None] - xp.arange(m)
+        return {"bias": bucket_bias(p["table"], of[xp.maximum(far, 0)])}             # later keys are not looked at
+
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: Array
     ) -> tuple[Array, Array, dict[str, Any]]:

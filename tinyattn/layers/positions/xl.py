@@ -48,6 +48,13 @@ class XL(Position):
         bias *= 1 / math.sqrt(d)
         return q, k, {"bias": bias}, XLCache(q_v, k, R, r)
 
+    def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
+        """As in `Shaw.terms`, read backwards."""
+        m, (h, d) = k.shape[-2], p["u"].shape
+        r = linear(_sinusoids(get_xp(q), m - 1, h * d, q.dtype), p["W"]).reshape(-1, h, d).swapaxes(0, 1)
+        bias = relative_scores((q + p["v"][:, None, :])[..., ::-1, :], r[..., ::-1, :], m)[..., ::-1, ::-1]
+        return {"bias": (bias + p["u"][:, None, :] @ transpose_last(k)) * (1 / math.sqrt(d))}
+
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: XLCache
     ) -> tuple[Array, Array, dict[str, Any]]:

@@ -1,5 +1,26 @@
 """Transformers that are no recommenders: a network and its options, a file each."""
 
+from .decoder import Decoder, DecoderNetwork
+from .image_model import ImageModel, ImageNetwork
+from .looking import attention_distance, convolution_field, receptive_field, rollout, uniform_distance
+from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
+from .vit import ViT, ViTNetwork
 
-__all__ = ["Transformer", "TransformerNetwork"]
+__all__ = [
+    "Decoder",
+    "DecoderNetwork",
+    "ImageModel",
+    "ImageNetwork",
+    "Swin",
+    "SwinNetwork",
+    "Transformer",
+    "TransformerNetwork",
+    "ViT",
+    "ViTNetwork",
+    "attention_distance",
+    "convolution_field",
+    "receptive_field",
+    "rollout",
+    "uniform_distance",
+]

@@ -21,7 +21,7 @@ def linear_attention(
     """
     expect("...nd ...nd ...ne" if causal else "...nd ...md ...me", q=q, k=k, v=v)
     expect_onto(k.shape[:-1], bool, like=k, keys=keys)
-    return attend(_query_features(q), _features(k, keys), v, causal, form)
+    return attend(query_features(q), key_features(k, keys), v, causal, form)
 
 
 def linear_attention_backward(
@@ -33,7 +33,7 @@ def linear_attention_backward(
     `attend_backward` has those of the features, and φ' is 1 where φ > 1, and φ itself, the exponential, below.
     """
     expect("...ne ...nd ...md ...me ...ne ...no", dout=dout, q=q, k=k, v=v, out=out, denominator=denominator)
-    a, b = _query_features(q), _features(k, keys)
+    a, b = query_features(q), key_features(k, keys)
     dq, dk, dv = attend_backward(dout, a, b, v, out, denominator, causal, form)
     dq *= _slope(a)                                          # a = φ(q)
     dk *= _slope(b)                                          # b = φ(k), and 0 for what is no real key
@@ -48,13 +48,13 @@ def linear_weights(q: Array, k: Array, causal: bool = True, keys: Array | None =
     """
     expect("...nd ...nd" if causal else "...nd ...md", q=q, k=k)
     expect_onto(k.shape[:-1], bool, like=k, keys=keys)
-    return weights_of(_query_features(q), _features(k, keys), causal)
+    return weights_of(query_features(q), key_features(k, keys), causal)
 
 
-def _query_features(q: Array) -> Array:
+def query_features(q: Array) -> Array:
     """φ(q). Of a query whose entries are all negative, φ is divided by its largest: out stays, and is not 0 / 0."""
     xp = get_xp(q)
-    return _features(q - xp.minimum(xp.max(q, axis=-1, keepdims=True), 0)) if q.size else _features(q)
+    return key_features(q - xp.minimum(xp.max(q, axis=-1, keepdims=True), 0)) if q.size else key_features(q)
 
 
 def _slope(features: Array) -> Array:
@@ -62,7 +62,7 @@ def _slope(features: Array) -> Array:
     return get_xp(features).clip(features - FLOOR, 0, 1)
 
 
-def _features(x: Array, keys: Array | None = None) -> Array:
+def key_features(x: Array, keys: Array | None = None) -> Array:
     """φ(x) = ELU(x) + 1: x + 1 above 0, exp(x) below; and 0 for what is no real key."""
     xp = get_xp(x)
     features = xp.exp(xp.minimum(x, 0))

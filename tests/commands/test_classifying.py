@@ -1,0 +1,81 @@
+"""train --model vit and swin, and classify, as people type them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.test_cli import refuses
+from tinyattn.cli import main
+
+SMALL = ["--dim", "8", "--heads", "2", "--layers", "2", "--epochs", "2", "--workers", "1", "--patch", "2"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    path, rng = tmp_path_factory.mktemp("data") / "bars.npz", np.random.default_rng(0)
+    across = rng.integers(2, size=60)
+    pixels = rng.random((60, 8, 8)) + np.where(across[:, None, None], np.eye(8)[3], np.eye(8)[3][:, None])
+    np.savez(path, images=(100 * pixels).astype(np.uint8), labels=np.array(["down", "across"])[across])
+    return path
+
+
+@pytest.fixture(scope="module", params=["vit", "swin"])
+def finished(request, images, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / request.param
+    assert main(["train", "--model", request.param, *SMALL, "--images", str(images), "--out", str(out)]) == 0
+    return out
+
+
+def test_train_writes_a_whole_run_and_prints_its_table(finished, images, capsys):
+    assert sorted(p.name for p in (finished / "figures").iterdir()) == ["distances.png", "field.png", "training.png"]
+    (row,) = json.loads((finished / "metrics.json").read_text()).values()
+    assert row["test"].keys() == {"accuracy", "loss"}
+    again = ["train", "--model", finished.name, *SMALL, "--images", str(images), "--out", str(finished)]
+    assert main(again) == 0
+    said = capsys.readouterr().out
+    assert "60 images, 2 classes; 6 images are tested" in said
+    assert "is complete" in said
+
+
+def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images, capsys):
+    assert main(["classify", str(finished), str(images)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 60
+    for number, line in enumerate(lines, start=1):
+        place, found, probability = line.split()
+        assert (int(place), found in ("across", "down")) == (number, True)
+        assert 0.5 <= float(probability) <= 1
+    assert main(["classify", str(finished)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 6
+
+
+def test_pictures_of_what_it_looks_at(finished, tmp_path, capsys):
+    for of in ("rollout", "distances", "field"):
+        picture = tmp_path / f"{of}.png"
+        asked = ["classify", str(finished), "--picture", str(picture), "--of", of]
+        if finished.name == "swin" and of == "rollout":
+            refuses(capsys, asked, "rollout is for blocks of the same tokens, and these have 16, 16, 4, 4")
+        else:
+            assert main(asked) == 0
+            assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_teachers_answers_are_learned(finished, images, tmp_path, capsys):
+    taught = ["train", "--model", "vit", *SMALL, "--images", str(images), "--out", str(tmp_path / "taught")]
+    refuses(capsys, [*taught, "--teacher", str(finished)], "only a model with --distil learns its answers")
+    refuses(capsys, [*taught, "--distil"], "these images have none: expected `teacher`")
+    assert main([*taught, "--distil", "--teacher", str(finished)]) == 0
+    own = json.loads((finished / "config.json").read_text())["data"]["fingerprint"]
+    assert json.loads((tmp_path / "taught" / "config.json").read_text())["data"]["fingerprint"] != own
+
+
+def test_what_is_refused(finished, tmp_path, capsys):
+    other = tmp_path / "other.npz"
+    np.savez(other, images=np.zeros((1, 8, 10)))
+    refuses(capsys, ["classify", str(finished), str(other)], "images are 8 x 10 x 1")
+    train = ["train", "--model", finished.name, "--out", str(tmp_path / "run")]
+    refuses(capsys, [*train, "--images", str(other)], "has no array labels")
+    refuses(capsys, [*train, "--images", "x.npz", "--image-set", "shapes"], "expected one of them")
+    refuses(capsys, [*train, "--image-set", "shape"], "--image-set is 'shape', expected")
+    assert not (tmp_path / "run").exists()

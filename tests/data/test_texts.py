@@ -1,0 +1,142 @@
+"""Text: tokens and merges, windows, the grammar whose entropy is known."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from tinyattn.data import DataError, Grammar, Text, TextSampler, TextSource, Tokens, learned_tokens
+from tinyattn.random import Stream, generator
+
+
+def test_the_pair_that_is_most_often_side_by_side_is_merged_first():
+    """The example of Sennrich et al. 2016, section 3.2, without their end of words."""
+    text = "low " * 5 + "lower " * 2 + "newest " * 6 + "widest " * 3
+    tokens = learned_tokens(text, 4)
+    assert tokens.strings[-4:] == ["es", "est", "lo", "low"]
+    assert tokens.decode(tokens.encode("lowest newer")).tolist() == ["low", "est", " ", "n", "e", "w", "e", "r"]
+
+
+def plain(text, merges):
+    """Merges by counting all pairs anew each time."""
+    words = [list(word) for word in text.replace(" ", "\0 ").split("\0")]
+    characters, found = sorted(set(text)), []
+    number = {c: i for i, c in enumerate(characters)}
+    for _ in range(merges):
+        counts = {}
+        for word in words:
+            for pair in pairwise(word):
+                counts[pair] = counts.get(pair, 0) + 1
+        best = max(counts, key=lambda pair: (counts[pair], -number[pair[0]], -number[pair[1]]))
+        number.setdefault("".join(best), len(number))
+        found.append("".join(best))
+        for i, word in enumerate(words):
+            joined, at = [], 0
+            while at < len(word):
+                step = 2 if tuple(word[at : at + 2]) == best else 1
+                joined.append("".join(word[at : at + step]))
+                at += step
+            words[i] = joined
+    return found, [token for word in words for token in word]
+
+
+def test_merges_are_those_of_counting_anew_and_reading_repeats_them():
+    text = "".join(np.random.default_rng(0).choice(list("abc "), 400)).replace("  ", " a").strip()
+    tokens = learned_tokens(text, 12)
+    merges, read = plain(text, 12)
+    assert tokens.strings[4:] == merges
+    assert tokens.decode(tokens.encode(text)).tolist() == read
+
+
+@pytest.mark.parametrize("text", ["a  b\n\nc d \t", " x", "aaaaa aaa", "été — naïve"])
+def test_whatever_the_text_its_tokens_joined_are_the_text(text):
+    for merges in (0, 3):
+        tokens = learned_tokens(text * 3, merges)
+        assert "".join(tokens.decode(tokens.encode(text))) == text
+    assert len(learned_tokens("abcd", 3)) == 4  # no pair stands there twice
+
+
+def test_what_has_no_number_is_refused():
+    tokens = learned_tokens("ab", others=["c"])
+    assert tokens.encode("cab").tolist() == [2, 0, 1]
+    with pytest.raises(ValueError, match="character 'x' of the text is unknown: the known ones are 'abc'"):
+        tokens.encode("abx")
+    with pytest.raises(ValueError, match="the text is empty"):
+        tokens.encode("")
+    with pytest.raises(ValueError, match="a merge is of tokens that are not there before it"):
+        Tokens(np.array(["a", "b"]), [[0, 2]])
+
+
+def test_a_text_is_split_in_its_order():
+    parts = Text("".join(map(str, range(10))) * 5).split()
+    assert parts.train.text + parts.valid.text + parts.test.text == "0123456789" * 5
+    assert (len(parts.train), len(parts.valid), len(parts.test)) == (40, 5, 5)
+    assert parts.tested == "5 characters"
+    with pytest.raises(ValueError, match="the text has 19 characters, expected at least 20"):
+        Text("a" * 19).split()
+
+
+def test_in_an_epoch_each_window_comes_once_and_windows_lie_side_by_side():
+    sampler = TextSampler(np.arange(103), 8, 3, 0)
+    assert (sampler.windows, sampler.steps) == (11, 3)
+    firsts = set()
+    for epoch in range(4):
+        batches = [sampler.batch(epoch * 3 + i) for i in range(3)]
+        begins = np.sort(np.concatenate([batch.ids[:, 0] for batch in batches]))
+        assert np.all(np.diff(begins) == 8)
+        assert len(begins) == 11
+        firsts.add(begins[0])
+        for batch in batches:
+            np.testing.assert_array_equal(batch.targets, batch.ids + 1)
+            np.testing.assert_array_equal(batch.ids[:, -1], batch.ids[:, 0] + 7)
+            assert batch.total == batch.ids.size
+    assert len(firsts) > 1
+    assert sorted(row for batch in batches for row in batch.rows) == list(range(11))
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 9, 10, 13, 50])
+@pytest.mark.parametrize("context", [1, 2, 8])
+def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context):
+    whole = TextSampler(np.arange(n), context, 3, 0).whole()
+    counted = whole.weight > 0
+    assert sorted(whole.targets[counted]) == list(range(1, n))
+    before = np.broadcast_to(np.arange(whole.ids.shape[1]), counted.shape)[counted]
+    assert np.all(before >= np.minimum(context // 2, whole.targets[counted] - 1))
+    parts = whole.slices(10)
+    assert sum(part.total for part in parts) == n - 1
+
+
+def test_the_entropy_is_what_a_sentence_says_on_average():
+    grammar = Grammar(sentences=50)
+    rng = generator(1, Stream.TEXT)
+    drawn = [grammar.draw(rng) for _ in range(4000)]
+    nats = np.array([-score for _, score in drawn])
+    characters = sum(len(text) for text, _ in drawn)
+    assert nats.sum() / characters == pytest.approx(grammar.entropy, rel=0.01)
+    assert grammar.generate() == grammar.generate() != Grammar(sentences=50, seed=1).generate()
+
+
+def test_a_sentence_can_be_made_in_one_way_only():
+    """So its probability is that of its choices, which is the frequency it comes with."""
+    grammar, rng = Grammar(), generator(2, Stream.TEXT)
+    scores, counts = {}, {}
+    for _ in range(4000):
+        text, score = grammar.draw(rng)
+        assert scores.setdefault(text, score) == pytest.approx(score)
+        counts[text] = counts.get(text, 0) + 1
+        assert text.count(".") == 1
+        assert text.endswith(". ")
+    often = max(counts, key=counts.get)
+    assert counts[often] / 4000 == pytest.approx(math.exp(scores[often]), rel=0.25)
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path):
+    path = tmp_path / "t.txt"
+    path.write_text("some text")
+    assert TextSource.of(str(path)).load() == Text("some text\n")
+    assert TextSource.of(str(path)).entropy is None
+    path.write_text("")
+    for found, says in ((path, "empty"), (tmp_path / "none", "no such file"), (tmp_path, "a directory")):
+        with pytest.raises(DataError, match=f"{found}: {says}"):
+            TextSource.of(str(found)).load()

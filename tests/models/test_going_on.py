@@ -1,0 +1,101 @@
+"""Tokens that follow others: computed once, with what was kept of those before, they are what they would be with all.
+
+A new mixer, mechanism, position scheme or form of the block is tested here by being there.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tests.covering import covering
+from tests.devices import On
+from tests.models.schemes import SCHEMES
+from tests.models.test_seams import OWN
+from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
+from tinyattn.models import DecoderNetwork
+from tinyattn.random import Stream, generator
+from tinyattn.tree import flatten, tree_map
+
+SMALL = {"n_tokens": 7, "context": 24, "dim": 12, "heads": 6, "dropout": 0.0, "layers": 2}
+CANNOT = {"longformer": "mechanism longformer", "performer": "mechanism performer"}
+EVERY = [(mixer, mechanism, position, form, kv_heads)
+         for mixer, mechanism, position, form, kv_heads in itertools.product(
+             MIXERS, MECHANISMS, POSITIONS, BLOCK_FORMS, (None, 2))
+         if mechanism not in CANNOT and POSITIONS[position].gives <= MECHANISMS[mechanism].takes
+         and (MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory)]  # fmt: skip
+
+
+def make(mixer="attention", mechanism="full", position="learned", form="pre", kv_heads=None, dtype=np.float64, **more):
+    options = SMALL | OWN.get(mechanism, {}) | more
+    network = DecoderNetwork(mixer=mixer, mechanism=mechanism, position=position, block_form=form, kv_heads=kv_heads,
+                             **options)  # fmt: skip
+    p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
+    return network, flatten(tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p), dtype)[1]
+
+
+def in_pieces(network, p, ids, ends):
+    past, found = None, []
+    for begin, end in itertools.pairwise([0, *ends, ids.shape[1]]):
+        scores, past = network.extend(p, ids[:, begin:end], past)
+        found.append(scores)
+    return np.concatenate(found, axis=1), past
+
+
+@pytest.mark.parametrize("parts", covering(EVERY, 2), ids=lambda parts: "-".join(map(str, parts)))
+def test_in_any_pieces_it_is_what_it_is_in_one(parts):
+    network, p = make(*parts)
+    ids = np.random.default_rng(0).integers(0, 7, (2, 9))
+    whole, _ = network.forward(p, ids)
+    for ends in ([], range(1, 9), (4,), (1, 7, 8)):
+        found, past = in_pieces(network, p, ids, ends)
+        assert past.length == 9
+        np.testing.assert_allclose(found, whole, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("parts", covering(EVERY, 1), ids=lambda parts: "-".join(map(str, parts)))
+def test_on_every_device_in_float32_and_nothing_is_written_into_the_past(parts, device):
+    network, p = make(*parts, dtype=np.float32)
+    ids = np.random.default_rng(0).integers(0, 7, (2, 9))
+    whole, _ = network.forward(p, ids)
+    if device != "cpu":
+        network = On(device).methods(network)
+    _, past = network.extend(p, ids[:, :5], None)
+    once, _ = network.extend(p, ids[:, 5:], past)
+    again, _ = network.extend(p, ids[:, 5:], past)
+    assert once.dtype == np.float32
+    np.testing.assert_array_equal(once, again)
+    np.testing.assert_allclose(once, whole[:, 5:], rtol=0, atol=2e-5)
+
+
+def kept(n, *parts, **more):
+    network, p = make(*parts, **more)
+    return nbytes(network.extend(p, np.zeros((1, n), dtype=int))[1])
+
+
+def test_what_is_kept_is_as_large_as_the_formula_says():
+    """Of full attention 2 n g d numbers a layer, with g heads of keys and values; a window, a state: no more with n."""
+    layers, d = 2, 2
+    assert kept(20) == layers * 2 * 20 * 6 * d * 8
+    assert kept(20, kv_heads=2) == kept(20) // 3
+    assert kept(20, mechanism="window") == kept(10, mechanism="window") == layers * 2 * (3 - 1) * 6 * d * 8
+    assert kept(20, mechanism="linear") == kept(1, mechanism="linear") == layers * 6 * d * (d + 1) * 8
+    assert kept(20, mixer="gru") == kept(1, mixer="gru") == layers * 12 * 8
+
+
+@pytest.mark.parametrize("mechanism", CANNOT)
+def test_what_cannot_go_on_says_so(mechanism):
+    network, p = make(mechanism=mechanism)
+    with pytest.raises(ValueError, match=f"{CANNOT[mechanism]} cannot go on from past tokens: it has no cache"):
+        network.extend(p, np.zeros((1, 2), dtype=int))
+
+
+def test_neither_does_a_position_scheme_or_a_mixer_that_does_not_say_how(monkeypatch):
+    monkeypatch.setitem(POSITIONS, "turning", SCHEMES["turning"])
+    network, p = make(position="turning")
+    with pytest.raises(ValueError, match="position turning cannot go on from past tokens: it has no cache"):
+        network.extend(p, np.zeros((1, 2), dtype=int))
+    monkeypatch.delattr(MIXERS["gru"], "extend")
+    network, p = make(mixer="gru")
+    with pytest.raises(ValueError, match="mixer gru cannot go on from past tokens: it has no cache"):
+        network.extend(p, np.zeros((1, 2), dtype=int))

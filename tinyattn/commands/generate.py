@@ -1,0 +1,35 @@
+"""`tinyattn generate`: a trained model writes on where a text ends."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from ..models import Decoder, RunFolder
+from ..models.transformers.sampling import Sampling
+from ..options import options_of
+from .arguments import add_options, add_run
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "generate",
+        help="what a decoder writes after a text",
+        description="Write TEXT, and what the model of RUN has follow it, drawn token by token.",
+    )
+    add_run(command)
+    command.add_argument("--prompt", required=True, metavar="TEXT", help="what is read first")
+    command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
+    add_options(command, Sampling)
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    how = {o.name: getattr(options, o.name) for o in options_of(Sampling) if hasattr(options, o.name)}
+    Sampling(**how)                                          # refused before anything is read
+    if options.seed < 0:
+        raise ValueError(f"--seed is {options.seed}, expected at least 0")
+    model, _ = RunFolder(options.run_folder).open(Decoder, device=options.device)
+    print(options.prompt + model.generate(options.prompt, options.length, options.seed, **how))

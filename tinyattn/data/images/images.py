@@ -1,0 +1,183 @@
+"""Images with a label each: read, split, put into numbers, batch."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ...backend import Array, transfer
+from ..epochs import rows_of_step, steps_of
+from ..formats import DataError
+from ..parts import Parts, tenths
+from ..slices import cut
+
+
+@dataclass(frozen=True, eq=False)
+class Images:
+    """Image i has the label `labels[i]`, an integer or a string, and, for distillation, what a teacher calls it.
+
+    Shapes: images (N, height, width) or (N, height, width, channels), numbers of any range, kept as float32 with four
+    axes; labels and teacher (N,). Raises ValueError for other shapes, numbers that are not finite, and no images.
+    """
+
+    images: np.ndarray
+    labels: np.ndarray
+    teacher: np.ndarray | None = None
+
+    what: ClassVar[str] = "images"
+
+    def __post_init__(self) -> None:
+        images = np.asarray(self.images)
+        if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "buif":
+            found = f"{images.shape} {images.dtype}"
+            raise ValueError(f"images are {found}, expected numbers (N, height, width) or (N, height, width, channels)")
+        images = images.astype(np.float32).reshape(*images.shape[:3], -1)
+        if not np.all(np.isfinite(images)):
+            raise ValueError("images have numbers that are not finite")
+        object.__setattr__(self, "images", images)
+        for name in ("labels", "teacher"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _labels(name, getattr(self, name), len(images)))
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """Images as they are, or a pair (images, labels)."""
+        return data if isinstance(data, cls) else cls(*data)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, rows: Any) -> Images:
+        """Some of them."""
+        return Images(self.images[rows], self.labels[rows], None if self.teacher is None else self.teacher[rows])
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Height, width and channels."""
+        height, width, channels = self.images.shape[1:]
+        return height, width, channels
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What there is how many of."""
+        return {"images": len(self), "classes": len(np.unique(self.labels))}
+
+    def fingerprint(self) -> str:
+        """A digest of all images and labels in their order."""
+        digest = hashlib.sha256(repr(self.images.shape).encode())
+        for x in (self.images, self.labels, self.teacher):
+            digest.update(b"" if x is None else x.dtype.str.encode() + x.tobytes())
+        return digest.hexdigest()[:16]
+
+    def split(self) -> Parts:
+        """A tenth for validation and a tenth for testing. Raises ValueError where there are fewer than three."""
+        return Parts(*(self[rows] for rows in tenths(len(self))))
+
+
+def _labels(name: str, labels: Any, n: int) -> np.ndarray:
+    found = np.asarray(labels)
+    if found.shape != (n,) or found.dtype.kind not in "iuU":
+        raise ValueError(f"{name} are {found.shape} {found.dtype}, expected ({n},) integers or strings, one an image")
+    return found if found.dtype.kind == "U" else found.astype(np.int64)
+
+
+def read_images(path: str | Path, labelled: bool = True) -> Images:
+    """The images in a NumPy .npz file with the arrays `images`, `labels` and, for distillation, `teacher`.
+
+    Without `labelled` the labels may be missing, and are then 0. Nothing in the file is executed. Raises DataError,
+    naming the file, for one that is missing, damaged, without these arrays, or with other shapes than `Images`.
+    """
+    path = Path(path)
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, ValueError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+        raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
+    missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
+    if missing:
+        raise DataError(f"{path} has no array {missing[0]}, expected images and labels")
+    try:
+        return Images(**{"labels": np.zeros(len(arrays["images"]), int)} | arrays)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def standardised(images: np.ndarray) -> np.ndarray:
+    """Every image minus its own mean, divided by its own standard deviation; one without any contrast becomes 0.
+
+    So brightness and contrast, and whether a file counts to 1, 16 or 255, make no difference.
+    Shapes: (N, height, width, channels) -> the same.
+    """
+    x = images - np.mean(images, axis=(1, 2, 3), keepdims=True)
+    deviation = np.std(x, axis=(1, 2, 3), keepdims=True)
+    return x / np.where(deviation > 0, deviation, 1)
+
+
+class ImageBatch(NamedTuple):
+    """Row b is one image. Labels are numbers of classes, counted from 0."""
+
+    images: Array             # (B, height, width, channels) float32, standardised
+    labels: Array             # (B,)
+    taught: Array             # (B,) what a teacher says; the labels where there is none
+    weight: Array             # (B,) 1.0
+    tokens: Array             # (B,) how many tokens each image becomes
+    rows: Array               # (B,) whose each row is
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over: images."""
+        return float(np.sum(self.weight))
+
+    def slices(self, tokens: int) -> list[ImageBatch]:
+        """The rows in slices of about `tokens` tokens."""
+        return [ImageBatch(*(x[rows] for x in self)) for rows in cut(self.tokens, tokens)]
+
+    def to(self, xp: Any) -> ImageBatch:
+        """The batch as arrays of the module `xp`, sent in one transfer."""
+        return ImageBatch(*transfer(self, xp))
+
+
+class NumberedImages(NamedTuple):
+    """Images as networks read them, standardised, and classes in numbers, counted from 0."""
+
+    images: np.ndarray
+    labels: np.ndarray
+    taught: np.ndarray
+
+
+@dataclass(frozen=True)
+class ImageSampler:
+    """The training batches of a run, a function of the step. In an epoch each image comes once, in a new order."""
+
+    data: NumberedImages
+    tokens: int               # that each image becomes
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return steps_of(len(self.data.images), self.batch_size)
+
+    def batch(self, step: int) -> ImageBatch:
+        """The batch of `step`; steps are counted from 0, through all epochs."""
+        return self.of(rows_of_step(len(self.data.images), self.steps, self.seed, step))
+
+    def whole(self) -> ImageBatch:
+        """All images in one batch."""
+        return self.of(np.arange(len(self.data.images)))
+
+    def of(self, rows: np.ndarray) -> ImageBatch:
+        """The batch of these images, counted from 0."""
+        weight, tokens = np.ones(len(rows), np.float32), np.full(len(rows), self.tokens)
+        images, labels, taught = (x[rows] for x in self.data)
+        return ImageBatch(images, labels, taught, weight, tokens, rows)

@@ -1,0 +1,136 @@
+"""Text: split, put into numbers, cut into windows."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from ..backend import Array, transfer
+from ..random import Stream, generator
+from .epochs import rows_of_step, steps_of
+from .parts import Parts
+from .slices import cut
+
+SHORTEST = 20            # characters of a text that can be split: its last tenth has two
+
+
+@dataclass(frozen=True)
+class Text:
+    """A text to learn from. Raises ValueError for an empty one."""
+
+    text: str
+
+    what: ClassVar[str] = "characters"
+
+    def __post_init__(self) -> None:
+        if not self.text:
+            raise ValueError("the text is empty: expected at least one character")
+
+    @classmethod
+    def of(cls, data: Any) -> Self:
+        """A text as it is, or a string."""
+        return data if isinstance(data, cls) else cls(data)
+
+    def __len__(self) -> int:
+        return len(self.text)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What there is how many of."""
+        return {"characters": len(self), "different ones": len(set(self.text))}
+
+    def fingerprint(self) -> str:
+        """A digest of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()[:16]
+
+    def split(self) -> Parts:
+        """The first eight tenths to learn from, then a tenth for validation and one for testing.
+
+        Raises ValueError for a text of fewer than SHORTEST characters.
+        """
+        n = len(self)
+        if n < SHORTEST:
+            raise ValueError(f"the text has {n} characters, expected at least {SHORTEST}: two tenths are held back")
+        first, second = n - 2 * (n // 10), n - n // 10
+        return Parts(*map(Text, (self.text[:first], self.text[first:second], self.text[second:])))
+
+
+class TextBatch(NamedTuple):
+    """Row b is a window of the text: where `ids` has tokens 0 to n - 1, `targets` have 1 to n, what follows each."""
+
+    ids: Array                # (B, n) token numbers
+    targets: Array            # (B, n)
+    weight: Array             # (B, n) 1.0, and 0.0 at targets that another window has with more before them
+    rows: Array               # (B,) whose each row is
+
+    @property
+    def total(self) -> float:
+        """What the loss is a mean over."""
+        return float(np.sum(self.weight))
+
+    def slices(self, tokens: int) -> list[TextBatch]:
+        """The rows in slices of about `tokens` tokens."""
+        return [TextBatch(*(part[rows] for part in self)) for rows in cut(np.full(*self.ids.shape), tokens)]
+
+    def to(self, xp: Any) -> TextBatch:
+        """The batch as arrays of the module `xp`, sent in one transfer."""
+        return TextBatch(*transfer(self, xp))
+
+
+@dataclass(frozen=True)
+class TextSampler:
+    """The training batches of a run, a function of the step: windows of `context` tokens, or of all there are.
+
+    In an epoch the windows lie side by side, from a place that is drawn anew, and come in a new order. Raises
+    ValueError for fewer than two tokens: nothing follows the first.
+    """
+
+    tokens: np.ndarray
+    context: int
+    batch_size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if len(self.tokens) < 2:
+            raise ValueError(f"the text has {len(self.tokens)} token, expected at least 2: one that follows another")
+
+    @property
+    def width(self) -> int:
+        """Tokens that a window reads."""
+        return min(self.context, len(self.tokens) - 1)
+
+    @property
+    def windows(self) -> int:
+        """Windows an epoch: one fewer than would fit, so that they may begin anywhere."""
+        return max(1, len(self.tokens) // self.width - 1)
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return steps_of(self.windows, self.batch_size)
+
+    def batch(self, step: int) -> TextBatch:
+        """The batch of `step`; steps are counted from 0, through all epochs."""
+        room = len(self.tokens) - 1 - self.windows * self.width
+        first = int(generator(self.seed, Stream.WINDOWS, step // self.steps).integers(room + 1))
+        rows = rows_of_step(self.windows, self.steps, self.seed, step)
+        return self._of(first + rows * self.width, rows)
+
+    def whole(self) -> TextBatch:
+        """All of the text, each token with weight once, and with half a window before it where the text has that.
+
+        A window begins half a window after the one before it, and its second half counts; of the first window all.
+        """
+        last, half = len(self.tokens) - 1 - self.width, max(1, self.width // 2)
+        begins = np.append(np.arange(0, last, half), last)
+        batch = self._of(begins, np.arange(len(begins)))
+        counted = np.append(0, begins[:-1] + self.width)                 # targets before these are the others'
+        places = begins[:, None] + np.arange(self.width)
+        return batch._replace(weight=(places >= counted[:, None]).astype(np.float32))
+
+    def _of(self, begins: np.ndarray, rows: np.ndarray) -> TextBatch:
+        found = self.tokens[begins[:, None] + np.arange(self.width + 1)]
+        return TextBatch(found[:, :-1], found[:, 1:], np.ones((len(rows), self.width), dtype=np.float32), rows)

@@ -1,0 +1,122 @@
+"""Tokens of text: characters, and what often stands side by side (Sennrich, Haddow & Birch 2016, section 3.2).
+
+Byte-pair encoding begins with characters and makes one new token at a time, of the two that stand side by side most
+often. Nothing is merged across words: a word is what lies between blanks, with the blank before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from .vocabulary import Vocabulary
+
+WORD = re.compile(r" ?\S+|\s")           # whatever the text, the words joined are the text
+
+
+class Tokens(Vocabulary):
+    """Characters, numbers 0, 1, 2, ... in their order, and after them a token for every merge. There is no padding."""
+
+    def __init__(self, characters: np.ndarray, merges: Any = ()):
+        """Each merge is a pair of token numbers, of characters or of merges before it. Raises ValueError for others."""
+        super().__init__(characters, "character")
+        self.merges = np.asarray(merges, dtype=np.int64).reshape(-1, 2)
+        below = len(characters) + np.arange(len(self.merges))[:, None]
+        if np.any((self.merges < 0) | (self.merges >= below)):
+            raise ValueError("a merge is of tokens that are not there before it")
+        self._rank = {pair: i for i, pair in enumerate(map(tuple, self.merges.tolist()))}
+        self._known: dict[str, list[int]] = {}               # words that have been read
+
+    def __len__(self) -> int:
+        return len(self.ids) + len(self.merges)
+
+    @cached_property
+    def strings(self) -> list[str]:
+        """What each token says."""
+        found: list[str] = self.ids.tolist()
+        for a, b in self.merges.tolist():
+            found.append(found[a] + found[b])
+        return found
+
+    def encode(self, text: str) -> np.ndarray:
+        """(n,): the numbers of a text's tokens. Raises ValueError for an empty text, and names an unknown character."""
+        if not text:
+            raise ValueError("the text is empty: expected at least one character")
+        characters = np.array(list(text))
+        numbers = self.numbers_or_zero(characters) - 1
+        if np.any(numbers < 0):
+            unknown, known = str(characters[int(np.argmax(numbers < 0))]), "".join(self.ids)
+            raise ValueError(f"character {unknown!r} of the text is unknown: the known ones are {known!r}")
+        if not self._rank:
+            return numbers
+        found: list[int] = []
+        for word in WORD.findall(text):
+            if word not in self._known:
+                self._known[word] = self._merged((self.numbers(word) - 1).tolist())
+            found += self._known[word]
+        return np.array(found)
+
+    def decode(self, numbers: np.ndarray) -> Any:
+        """The strings of tokens. Shapes: (n,) -> (n,)."""
+        return np.array([self.strings[i] for i in np.asarray(numbers).tolist()])
+
+    def _merged(self, word: list[int]) -> list[int]:
+        """A word of characters, with all pairs merged that can be, the earliest merge first."""
+        while len(word) > 1:
+            rank, pair = min((self._rank.get(pair, len(self._rank)), pair) for pair in pairwise(word))
+            if rank == len(self._rank):
+                break
+            word = replaced(word, pair, len(self.ids) + rank)
+        return word
+
+
+def replaced(word: Sequence[int], pair: tuple[int, int], new: int) -> list[int]:
+    """The word with `new` wherever the pair stood, from left to right."""
+    found: list[int] = []
+    i = 0
+    while i < len(word):
+        if tuple(word[i : i + 2]) == pair:
+            found.append(new)
+            i += 2
+        else:
+            found.append(word[i])
+            i += 1
+    return found
+
+
+def learned_tokens(text: str, merges: int = 0, others: Iterable[str] = ()) -> Tokens:
+    """The characters of a text, and of others, and where `merges` is above 0, at most so many tokens of several.
+
+    Of pairs that stand side by side in `text` equally often the one with the smaller numbers is merged; a pair that
+    stands there once is not.
+    """
+    characters = np.array(sorted(set(text).union(*others)))
+    number = {c: i for i, c in enumerate(characters.tolist())}
+    counts = Counter(WORD.findall(text) if merges else ())
+    words, often = [[number[c] for c in word] for word in counts], list(counts.values())
+    pairs: Counter[tuple[int, int]] = Counter()
+    where: dict[tuple[int, int], set[int]] = defaultdict(set)           # the words that a pair has stood in
+    for i, word in enumerate(words):
+        for pair in pairwise(word):
+            pairs[pair] += often[i]
+            where[pair].add(i)
+    found: list[tuple[int, int]] = []
+    while len(found) < merges and pairs:
+        best = max(pairs, key=lambda pair: (pairs[pair], -pair[0], -pair[1]))
+        if pairs[best] < 2:
+            break
+        for i in where.pop(best):
+            old, words[i] = words[i], replaced(words[i], best, len(characters) + len(found))
+            for word, sign in ((old, -1), (words[i], 1)):
+                for pair in pairwise(word):
+                    pairs[pair] += sign * often[i]
+                    where[pair].add(i)
+        del pairs[best], where[best]
+        found.append(best)
+    return Tokens(characters, found)

@@ -1,0 +1,52 @@
+"""Tokens that follow others: each is computed once, and what later ones need of it is kept.
+
+For attention that is keys and values, the "KV cache" (what causal tokens have made of themselves does not change when
+others follow); for a recurrent mixer its state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..backend import Array
+from ..ops import Mask
+from .mixers import Mixer, MultiHead
+
+
+@dataclass(frozen=True)
+class GoingOn(Mixer):
+    """A mixer in the place of itself in a block, with the tokens that came before: its cache is what is kept now."""
+
+    mixer: Mixer = field(default=MultiHead())
+    past: Any = None
+
+    takes_memory = True
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        return self.mixer.name
+
+    @property
+    def takes_dropout(self) -> bool:  # type: ignore[override]
+        return self.mixer.takes_dropout
+
+    def forward(
+        self,
+        p: Any,
+        x: Array,
+        memory: Array | None = None,
+        *,
+        mask: Mask | Array | None = None,
+        slots: Array | None = None,
+        rate: float = 0.0,
+        rng: Any = None,
+    ) -> tuple[Array, Any]:
+        return self.mixer.extend(p, x, memory, self.past)
+
+
+def nbytes(kept: Any) -> int:
+    """The memory that is kept: of all arrays in nested tuples and lists."""
+    if isinstance(kept, tuple | list):
+        return sum(nbytes(part) for part in kept)
+    return int(getattr(kept, "nbytes", 0))

@@ -1,0 +1,42 @@
+"""Tokens as heads side by side, and back; heads that several share."""
+
+from __future__ import annotations
+
+from ..backend import Array, get_xp
+
+
+def split(x: Array, heads: int) -> Array:
+    """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
+    *lead, n, dim = x.shape
+    if heads < 1 or dim % heads:
+        raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
+    return x.reshape(*lead, n, heads, dim // heads).swapaxes(-2, -3)
+
+
+def merge(x: Array) -> Array:
+    """(..., heads, n, d) -> (..., n, heads d): the inverse of `split`, and so its gradient."""
+    *lead, heads, n, dim = x.shape
+    return x.swapaxes(-2, -3).reshape(*lead, n, heads * dim)
+
+
+def for_each_head(x: Array, heads: int) -> Array:
+    """Shared heads, once for each head that reads them: head i reads head i g // heads.
+
+    Where all read the same one, or each its own, it is a view, and no copy.
+    Shapes: (..., g, n, d) -> (..., heads, n, d). Raises ValueError where g does not divide heads.
+    """
+    *lead, g, n, d = x.shape
+    if heads % g:
+        raise ValueError(f"kv_heads = {g} does not divide heads = {heads}")
+    if g == heads:
+        return x
+    return get_xp(x).broadcast_to(x[..., None, :, :], (*lead, g, heads // g, n, d)).reshape(*lead, heads, n, d)
+
+
+def sum_of_groups(dx: Array, groups: int) -> Array:
+    """The gradient of `for_each_head`: what several heads read receives the sum of theirs.
+
+    Shapes: (..., heads, n, d) -> (..., groups, n, d).
+    """
+    *lead, heads, n, d = dx.shape
+    return get_xp(dx).sum(dx.reshape(*lead, groups, heads // groups, n, d), axis=-3)

@@ -1,0 +1,108 @@
+"""Attention within windows of a grid, and within shifted ones (Liu et al. 2021, Swin, section 3.2).
+
+It is no entry of MECHANISMS: those are for sequences of any length, and this one knows its grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array, get_xp
+from ...ops import (
+    Layout,
+    Mask,
+    attention,
+    block_sparse_attention,
+    block_sparse_attention_backward,
+    bucket_bias,
+    bucket_bias_backward,
+    dense_weights,
+    relative_index,
+    shifted_windows,
+)
+from ..readable import is_readable
+from .mechanism import Mechanism
+
+
+class WindowsCache(NamedTuple):
+    q: Array
+    k: Array
+    v: Array
+    blocks: tuple[Array, ...]
+    bias: Array                      # (h, 1, w², w²), the same for all windows
+    layout: Layout
+
+    @property
+    def weights(self) -> Array:
+        """(..., h, n, n): 0 for pairs of different windows."""
+        return dense_weights(self.blocks, self.layout)
+
+
+@dataclass(frozen=True)
+class Windows(Mechanism):
+    """score_ij = q_i · k_j / √d + T[place of i - place of j, head], where i and j share a window; else nothing.
+
+    Full attention under a mask and a bias is the definition, and what `readable()` computes; windows alone are faster.
+    T has a number for every distance in two dimensions and every head. Tokens are the places of a grid, row by row.
+    Raises ValueError for a window that does not divide the grid, and a shift of more than a window.
+    """
+
+    height: int
+    width: int
+    window: int
+    shift: int = 0
+
+    name = "windows"
+    takes = frozenset[str]()
+
+    def __post_init__(self) -> None:
+        self.layout  # noqa: B018 - making it checks the sizes
+
+    @cached_property
+    def layout(self) -> Layout:
+        """Which places share a window."""
+        return _layout(self.height, self.width, self.window, self.shift)
+
+    def init(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+        return {"table": 0.02 * rng.standard_normal(((2 * self.window - 1) ** 2, heads))}
+
+    def forward(
+        self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
+    ) -> tuple[Array, WindowsCache]:
+        bias = bucket_bias(p["table"], relative_index(self.window, like=q))[:, None]
+        if is_readable():
+            allowed, dense = self.dense(bias)
+            out, weights = attention(q, k, v, allowed, dense)
+            return out, WindowsCache(q, k, v, self._cut(weights), bias, self.layout)
+        out, blocks = block_sparse_attention(q, k, v, self.layout, bias=bias)
+        return out, WindowsCache(q, k, v, blocks, bias, self.layout)
+
+    def backward(
+        self, p: Any, dout: Array, cache: WindowsCache
+    ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
+        q, k, v, blocks, bias, layout = cache
+        dq, dk, dv, dbias = block_sparse_attention_backward(dout, q, k, v, blocks, layout, bias)
+        assert dbias is not None
+        index = relative_index(self.window, like=q)
+        return dq, dk, dv, {}, {"table": bucket_bias_backward(dbias[:, 0], p["table"], index)}
+
+    def dense(self, bias: Array) -> tuple[Array, Array]:
+        """The mask (n, n) and the bias (h, n, n) of the definition, which is 0 where the mask hides a pair."""
+        xp, (of,) = get_xp(bias), self.layout.groups
+        dense = xp.zeros((len(bias), self.layout.n, self.layout.n), dtype=bias.dtype)
+        dense[:, of.queries[:, :, None], of.keys[:, None, :]] = bias
+        return xp.asarray(self.layout.mask), dense
+
+    def _cut(self, weights: Array) -> tuple[Array, ...]:
+        """The weights of each window, of those of all pairs: (..., h, n, n) -> (..., h, windows, w², w²)."""
+        (of,) = self.layout.groups
+        return (weights[..., of.queries[:, :, None], of.keys[:, None, :]],)
+
+
+@lru_cache(64)
+def _layout(height: int, width: int, window: int, shift: int) -> Layout:
+    return shifted_windows(height, width, window, shift)

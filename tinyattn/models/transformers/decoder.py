@@ -1,0 +1,292 @@
+"""The decoder: reads a text, and says of each token what follows it (Radford et al. 2019; Touvron et al. 2023).
+
+A stack of causal blocks with a table of embeddings before it and, the same one, behind it. The default is GPT's form:
+norms before each sublayer and after the last, the tanh form of GELU, learned positions, biases. LLaMA's is a matter of
+options, preset `llama`: RMSNorm, rotary positions, SwiGLU, heads that share keys and values, no biases in attention, a
+table of its own for scores.
+
+Where this differs from GPT-2: attention weights are not dropped (in block form `sasrec` they are).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import Text, TextBatch, TextSampler, Tokens, Vocabulary, learned_tokens
+from ...layers import (
+    BLOCK_FORMS,
+    FEED_FORWARDS,
+    MECHANISMS,
+    MIXERS,
+    NORMS,
+    POSITIONS,
+    Block,
+    BlockCache,
+    dropout_mask,
+)
+from ...ops import (
+    Mask,
+    cross_entropy,
+    cross_entropy_backward,
+    dropout,
+    dropout_backward,
+    embedding,
+    embedding_backward,
+    linear,
+    linear_backward,
+)
+from ...options import check_options, make_parts, option, part_options, with_default
+from ...random import Stream, generator
+from ...training import Settings
+from ..sequence_model import SequenceModel
+from .sampling import Sampling
+
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
+PartOptions: Any = part_options(**PARTS)
+SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
+
+
+@dataclass(kw_only=True)
+class DecoderOptions(PartOptions):
+    context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1)
+    dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1)
+    layers: int = option(2, "blocks (GPT-2: 12)", at_least=1)
+    mixer: str = option("attention", "what lets tokens take from those before them", choices=MIXERS)
+    heads: int = option(4, "attention heads a block; must divide dim (GPT-2: 12)", at_least=1)
+    kv_heads: int | None = option(
+        None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
+        "grouped-query attention (default: as many as heads)", at_least=1,
+    )  # fmt: skip
+    block_form: str = option("pre", "where the norms stand", choices=BLOCK_FORMS)
+    mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
+    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
+    feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
+    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    bias: bool = option(True, "biases in the projections of attention")
+    tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
+    eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
+    dropout: float = option(0.0, "dropout rate (GPT-2: 0.1)", at_least=0, below=1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+
+
+class DecoderCache(NamedTuple):
+    """What one forward remembers; `blocks[i].attention.weights` shows who looks at whom."""
+
+    ids: Array
+    slots: Array
+    keep: Array | None               # (B, n, D): dropout on the input
+    blocks: list[BlockCache]
+    norm: Any
+    h: Array                         # (B, n, D): what the scores are made of
+
+
+class Past(NamedTuple):
+    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
+    """
+
+    length: int                      # how many there were
+    layers: list[Any]                # of each block
+
+
+@dataclass(kw_only=True)
+class DecoderNetwork(DecoderOptions):
+    """The pure network: init, forward, loss, loss_backward."""
+
+    n_tokens: int                    # they are 0 to n_tokens - 1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        self._parts[0].refuse_length(self.context)
+        self.block                   # making the parts checks them  # noqa: B018
+
+    @property
+    def scored(self) -> str:
+        """The name of the table that makes the scores."""
+        return "tokens" if self.tied else "output"
+
+    @cached_property
+    def _parts(self) -> list[Any]:
+        return make_parts(self, **PARTS)
+
+    @cached_property
+    def block(self) -> Block:
+        """Every block has the same parts, and parameters of its own."""
+        mechanism, position = self._parts
+        kind = MIXERS[self.mixer]
+        takes: set[str] = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        given = {"heads": self.heads, "kv_heads": self.kv_heads, "mechanism": mechanism, "position": position,
+                 "bias": self.bias}  # fmt: skip
+        mixer = kind(**{name: value for name, value in given.items() if name in takes})
+        norm = NORMS[self.norm](self.eps)
+        feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
+        return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V."""
+        p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens, self.dim))}
+        if not self.tied:
+            p["output"] = SMALL * rng.standard_normal((self.n_tokens, self.dim))
+        positions = self._parts[1].init(rng, self.context, self.dim)
+        if positions is not None:
+            p["positions"] = positions
+        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.layers)]
+        p["norm"] = self.block.norm.init(self.dim)
+        return p
+
+    def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, DecoderCache]:
+        """Scores (B, n, V) of what follows each token, from it and those before it; and the cache. Shapes: ids (B, n).
+        """
+        xp = get_xp(ids)
+        slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
+        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x = dropout(x, keep, self.dropout)
+        caches = []
+        for weights in p["blocks"]:
+            x, cache = self.block.forward(weights, x, mask=Mask(causal=True), slots=slots, rng=rng)
+            caches.append(cache)
+        h, norm = self.block.norm.forward(p["norm"], x)
+        return linear(h, p[self.scored].T), DecoderCache(ids, slots, keep, caches, norm, h)
+
+    def backward(self, p: Any, dscores: Array, cache: DecoderCache) -> dict[str, Any]:
+        """The mirror of `forward`: -> grads shaped like p. A table that is read twice has the sum of both."""
+        grads: dict[str, Any] = {"blocks": []}
+        dh, dW, _ = linear_backward(dscores, cache.h, p[self.scored].T)
+        dx, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
+        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
+            dx, g = self.block.backward(weights, dx, remembered)
+            grads["blocks"].insert(0, g)
+        dx = dropout_backward(dx, cache.keep, self.dropout)
+        if "positions" in p:
+            grads["positions"] = self._parts[1].add_backward(p["positions"], dx, cache.slots)
+        grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
+        grads[self.scored] = grads[self.scored] + dW.T if self.tied else dW.T
+        return grads
+
+    def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
+        """Scores (B, n, V) of what follows each of these tokens, which follow others; and what is kept of all.
+
+        `past` is what was kept of those before, None at the beginning; nothing writes into it. To rounding, the scores
+        are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most
+        `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
+        """
+        xp, first = get_xp(ids), 0 if past is None else past.length
+        slots = xp.broadcast_to(xp.arange(first, first + ids.shape[1]), ids.shape)
+        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
+        kept = []
+        for i, weights in enumerate(p["blocks"]):
+            x, layer = self.block.extend(weights, x, None if past is None else past.layers[i])
+            kept.append(layer)
+        h, _ = self.block.norm.forward(p["norm"], x)
+        return linear(h, p[self.scored].T), Past(first + ids.shape[1], kept)
+
+    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
+        scores, cache = self.forward(p, batch.ids, rng)
+        weight = batch.weight.astype(scores.dtype)
+        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p."""
+        scores, targets, weight, remembered = cache
+        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
+
+    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of the loss."""
+        total = float(get_xp(batch.weight).sum(batch.weight))
+        return {"loss": (float(self.loss(p, batch)[0]) * total, total)}
+
+
+@dataclass(eq=False, kw_only=True)
+class Decoder(DecoderOptions, SequenceModel):
+    """Learns from a text what follows each token, and writes on.
+
+        model = Decoder(epochs=5).fit(Grammar().generate().split())
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    epochs: int = with_default(12, Settings, "epochs")
+    patience: int = with_default(2, SequenceModel, "patience")
+    batch_size: int = with_default(16, SequenceModel, "batch_size")
+    lr: float = with_default(3e-3, Settings, "lr")
+    merges: int = option(
+        0, "tokens of several characters, learned by byte-pair encoding; 0: every token is a character", at_least=0
+    )
+
+    name = "decoder"
+    table = "text"
+    criterion = "-loss"
+    vocabularies = ("tokens",)
+    tokens: ClassVar[Tokens]         # set by fit and load
+    Network = DecoderNetwork
+    Data = Text
+
+    def __post_init__(self) -> None:
+        DecoderOptions.__post_init__(self)
+        SequenceModel.__post_init__(self)
+
+    def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
+        """Characters of all parts; merges are learned from the first."""
+        train, *others = [part.text for part in parts]
+        return {"tokens": learned_tokens(train, self.merges, others)}
+
+    def make_network(self, known: dict[str, Vocabulary]) -> DecoderNetwork:
+        return DecoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(DecoderNetwork))
+
+    def numbered(self, data: Text, known: dict[str, Any]) -> np.ndarray:
+        """Raises ValueError for an unknown character, and names it."""
+        numbers: np.ndarray = known["tokens"].encode(data.text)
+        return numbers
+
+    def sampler(self, numbered: np.ndarray) -> TextSampler:
+        return TextSampler(numbered, self.context, self.batch_size, self.seed)
+
+    def generate(self, prompt: str, length: int = 200, seed: int = 0, **sampling: Any) -> str:
+        """`length` tokens that follow the prompt, each drawn from what the model gives for it.
+
+        `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are computed once and kept; where `context`
+        is full, the later half of it is read anew, as a text of its own. Raises ValueError for an empty prompt, one of
+        more tokens than `context`, an unknown character (named), a length below 1, and what `Sampling` refuses.
+        """
+        network, how = self._fitted(), Sampling(**sampling)
+        if length < 1:
+            raise ValueError(f"length is {length}, expected at least 1")
+        ids = self.tokens.encode(prompt).tolist()
+        if len(ids) > self.context:
+            raise ValueError(f"the prompt has {len(ids)} tokens, expected {self.context} at most: that is the context")
+        xp, rng = self._module(self.parameters), generator(seed, Stream.GENERATION)
+        first, past, unread = len(ids), None, ids
+        while len(ids) < first + length:
+            scores, past = network.extend(self.parameters, xp.asarray(np.array([unread])), past)
+            ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
+            unread = ids[-1:]
+            if past.length == self.context:
+                past, unread = None, ids[-(self.context + 1) // 2 :]
+        return "".join(self.tokens.decode(np.array(ids[first:])))
+
+    def evaluate(self, data: Any) -> dict[str, float]:
+        """`loss`, in nats a token, and `per_character`, which can be compared whatever the tokens are."""
+        found, text = super().evaluate(data), Text.of(data).text
+        numbers = self.tokens.encode(text)
+        characters = len(text) - len(self.tokens.strings[numbers[0]])           # all but the first token's
+        return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"merges": self.tokens.merges}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        setattr(self, "tokens", Tokens(self.tokens.ids, arrays.pop("merges")))  # noqa: B010
+        super()._restore(arrays)

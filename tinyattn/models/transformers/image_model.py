@@ -1,0 +1,198 @@
+"""What models of images share: what is read out of their tokens, the loss, the estimator."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import ImageBatch, Images, ImageSampler, NumberedImages, Vocabulary, standardised
+from ...layers import dense, dense_backward
+from ...ops import cross_entropy, cross_entropy_backward, softmax
+from ..sequence_model import SequenceModel
+
+
+class ImageCache(NamedTuple):
+    encoder: Any                     # what `encode` remembers
+    tokens: int                      # how many it gave
+    heads: list[Any]                 # of each head, the dense map's
+
+
+@dataclass(kw_only=True)
+class ImageNetwork:
+    """Base of the networks: a new one has `encode` and `encode_backward`, and says what is `read`."""
+
+    n_classes: int
+    height: int                      # of the images, in pixels
+    width: int
+    channels: int
+
+    @property
+    def read(self) -> int:
+        """How many tokens, the first ones, are read by a head each; 0: one head reads the mean of all."""
+        return 0
+
+    def encode(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, Any]:
+        """Tokens (B, n, D) that have looked at each other, and the cache. Shapes: images (B, height, width, C)."""
+        raise NotImplementedError
+
+    def encode_backward(self, p: Any, dx: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
+        """-> dimages, grads of all but the heads."""
+        raise NotImplementedError
+
+    def attention(self, cache: ImageCache) -> list[Array]:
+        """Of each block, the weights (B, heads, n, n)."""
+        raise NotImplementedError
+
+    def init_heads(self, dim: int) -> list[dict[str, Any]]:
+        """Heads whose scores are 0 at first, so that the loss is ln V (Dosovitskiy et al. 2021, section 3.2)."""
+        return [{"W": np.zeros((dim, self.n_classes)), "b": np.zeros(self.n_classes)} for _ in range(max(1, self.read))]
+
+    def forward(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, ImageCache]:
+        """Scores of the classes, from each head: (B, heads, V), and the cache. Shapes: images (B, height, width, C)."""
+        x, encoder = self.encode(p, images, rng)
+        xp = get_xp(x)
+        read = x[:, : self.read] if self.read else xp.mean(x, axis=1, keepdims=True)
+        found = [dense(head, read[:, i]) for i, head in enumerate(p["heads"])]
+        return xp.stack([scores for scores, _ in found], axis=1), ImageCache(encoder, x.shape[1], [c for _, c in found])
+
+    def backward(self, p: Any, dscores: Array, cache: ImageCache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `forward`: -> dimages, grads shaped like p."""
+        xp = get_xp(dscores)
+        found = [dense_backward(head, dscores[:, i], cache.heads[i]) for i, head in enumerate(p["heads"])]
+        dread = xp.stack([dx for dx, _ in found], axis=1)                          # (B, heads, D)
+        dx = xp.zeros((len(dread), cache.tokens, dread.shape[-1]), dtype=dread.dtype)
+        if self.read:
+            dx[:, : self.read] = dread
+        else:
+            dx += dread / cache.tokens
+        dimages, grads = self.encode_backward(p, dx, cache.encoder)
+        return dimages, grads | {"heads": [g for _, g in found]}
+
+    def loss(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean cross-entropy of the classes, in nats: of the labels, and, by a second head, of what a teacher says.
+
+        With two heads it is half of each (Touvron et al. 2021, equation 3: hard distillation).
+        """
+        scores, cache = self.forward(p, batch.images, rng)
+        xp = get_xp(scores)
+        targets = xp.stack([batch.labels, batch.taught], axis=1)[:, : scores.shape[1]]
+        weight = xp.broadcast_to(batch.weight.astype(scores.dtype)[:, None], targets.shape)
+        return cross_entropy(scores, targets, weight), (scores, targets, weight, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p."""
+        scores, targets, weight, remembered = cache
+        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)[1]
+
+    def probabilities(self, p: Any, images: Array) -> Array:
+        """(B, V): softmax of the scores; of two heads the mean (Touvron et al. 2021, section 4)."""
+        scores, _ = self.forward(p, images)
+        return get_xp(scores).mean(softmax(scores), axis=1)
+
+    def measure(self, p: Any, batch: ImageBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of `accuracy`, images whose likeliest class is their label, and of its negative log."""
+        found = self.probabilities(p, batch.images)
+        xp, n = get_xp(found), len(batch.labels)
+        right = xp.sum(xp.argmax(found, axis=-1) == batch.labels)
+        of_labels = xp.take_along_axis(found, batch.labels[:, None], axis=-1)
+        smallest = float(xp.finfo(found.dtype).tiny)                               # a probability may be rounded to 0
+        return {"accuracy": (float(right), n), "loss": (-float(xp.sum(xp.log(of_labels + smallest))), n)}
+
+
+@dataclass(eq=False, kw_only=True)
+class ImageModel(SequenceModel):
+    """Base of the estimators. What a new one adds is its options and its `Network`.
+
+    `shape`, set by fit and load, is that of the images it has learned from: height, width and channels.
+    """
+
+    patch: ClassVar[int]             # an option of the subclass
+
+    shape: tuple[int, int, int] = field(init=False, repr=False)
+
+    table = "images"
+    criterion = "accuracy"
+    vocabularies = ("classes",)
+    classes: ClassVar[Vocabulary]    # set by fit and load
+    attends = True
+    Data = Images
+
+    def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
+        """The classes of all parts, and the shape of the images. Raises ValueError where labels are of two kinds."""
+        kinds = {part.labels.dtype.kind for part in parts}
+        if len(kinds) > 1:
+            raise ValueError("some parts have labels that are integers, others strings: expected one kind")
+        classes = Vocabulary(np.unique(np.concatenate([part.labels for part in parts])), "class")
+        return {"classes": classes, "shape": parts[0].shape}
+
+    def make_network(self, known: dict[str, Any]) -> Any:
+        height, width, channels = known.get("shape", self.smallest_shape())
+        sizes = {"n_classes": len(known["classes"]), "height": height, "width": width, "channels": channels}
+        return self.Network(**sizes, **self.options_for(self.Network))
+
+    def smallest_shape(self) -> tuple[int, int, int]:
+        """Of images that every choice of options can read: before fit, none are known."""
+        return self.patch, self.patch, 1
+
+    def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
+        """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
+        images = self._readable(data, known["shape"])
+        labels = known["classes"].numbers(data.labels.tolist()) - 1
+        return NumberedImages(images, labels, labels)
+
+    def sampler(self, numbered: NumberedImages) -> ImageSampler:
+        height, width = numbered.images.shape[1:3]
+        return ImageSampler(numbered, max(1, height * width // self.patch**2), self.batch_size, self.seed)
+
+    def known(self) -> dict[str, Any]:
+        return super().known() | {"shape": self.shape}
+
+    def probabilities(self, images: Any) -> np.ndarray:
+        """(N, classes): how sure the model is of each class. `images` are `Images`, or an array as these take it.
+
+        Raises ValueError for images of another size than those it has learned from.
+        """
+        network, given = self._fitted(), self.standardised(images)
+        xp = self._module(self.parameters)
+        parts = [given[i : i + 256] for i in range(0, len(given), 256)]
+        return np.concatenate([
+            backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
+        ])  # fmt: skip
+
+    def classify(self, images: Any) -> np.ndarray:
+        """(N,): the likeliest class of each image. Raises ValueError as `probabilities`."""
+        found = self.probabilities(images)
+        return self.classes.ids[np.argmax(found, axis=1)]
+
+    def attention(self, images: Any) -> list[np.ndarray]:
+        """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `probabilities`."""
+        network, given = self._fitted(), self.standardised(images)
+        _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
+        return [backend.to_numpy(weights) for weights in network.attention(cache)]
+
+    def standardised(self, images: Any) -> np.ndarray:
+        """(N, height, width, channels): images as the network reads them. Raises ValueError as `probabilities`."""
+        self._fitted()
+        data = images if isinstance(images, Images) else Images(images, np.zeros(len(images), int))
+        return self._readable(data, self.shape)
+
+    def _readable(self, data: Images, shape: tuple[int, int, int]) -> np.ndarray:
+        if data.shape != tuple(shape):
+            found, expected = (" x ".join(map(str, size)) for size in (data.shape, shape))
+            raise ValueError(f"images are {found} (height, width, channels), expected {expected} as in training")
+        return standardised(data.images)
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        return super()._arrays() | {"shape": np.array(self.shape)}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        shape = arrays.pop("shape")
+        if shape.shape != (3,) or shape.dtype.kind != "i" or np.any(shape < 1):
+            raise ValueError(f"shape is {shape.tolist()}, expected height, width and channels")
+        height, width, channels = shape.tolist()
+        self.shape = (height, width, channels)
+        super()._restore(arrays)

@@ -1,0 +1,93 @@
+"""Looking inside of models of images: what a token has looked at, how far a block looks, what a token depends on."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import backend
+from ...ops import conv2d_backward
+from .image_model import ImageModel
+
+
+def rollout(weights: list[np.ndarray]) -> np.ndarray:
+    """R = Ã_L ... Ã_2 Ã_1, with Ã = ½ mean of the heads' A + ½ I: attention rolled out (Abnar & Zuidema 2020, sec. 3).
+
+    Half of a token is what it was, the residual, and half is what attention has made. Row i says how much of each of
+    the first block's tokens has come to token i. It is no derivative: values and feed-forward networks are left out.
+    Shapes: weights, of each block (..., heads, n, n) -> (..., n, n). Raises ValueError where blocks differ in n.
+    """
+    sizes = [w.shape[-1] for w in weights]
+    if len(set(sizes)) != 1:
+        raise ValueError(f"rollout is for blocks of the same tokens, and these have {', '.join(map(str, sizes))}")
+    found = np.eye(sizes[0])
+    for w in weights:
+        found = (0.5 * w.mean(axis=-3) + 0.5 * np.eye(sizes[0])) @ found
+    return found
+
+
+def attention_distance(weights: list[np.ndarray], height: int, width: int, read: int = 0) -> np.ndarray:
+    """Σ_ij A_ij |place of i - place of j| / Σ_ij A_ij, in pixels (Dosovitskiy et al. 2021, figure 7).
+
+    Small: a head looks near; for one that looks at all patches alike see `uniform_distance`. The first `read` tokens
+    stand for no patch and are left out.
+    Shapes: weights, of each block (N, heads, n, n), heads of blocks may differ in number -> (blocks, most heads), with
+    NaN where a block has fewer.
+    """
+    found = np.full((len(weights), max(w.shape[1] for w in weights)), np.nan)
+    for block, w in enumerate(weights):
+        among = w[:, :, read:, read:]
+        far = _distances(among.shape[-1], height, width)
+        found[block, : w.shape[1]] = np.sum(among * far, axis=(0, 2, 3)) / np.sum(among, axis=(0, 2, 3))
+    return found
+
+
+def uniform_distance(patches: int, height: int, width: int) -> float:
+    """The mean distance of two of so many patches, in pixels: what `attention_distance` gives without any preference.
+    """
+    return float(np.mean(_distances(patches, height, width)))
+
+
+def _distances(patches: int, height: int, width: int) -> np.ndarray:
+    """(patches, patches), in pixels: patches are squares, row by row."""
+    side = math.isqrt(height * width // patches)
+    row, column = np.divmod(np.arange(patches), width // side)
+    return side * np.hypot(row[:, None] - row, column[:, None] - column)
+
+
+def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> np.ndarray:
+    """‖∂ token / ∂ pixel‖: what a token of the last block depends on. Shapes: image (H, W) or (H, W, C) -> (H, W).
+
+    The token is a patch, the middle one by default. The Jacobian is exact: one backward for each of its D features.
+    Raises ValueError for an image of another size than those the model has learned from, and no such patch.
+    """
+    network, p = model.network, model.parameters
+    (given,) = model.standardised(np.asarray(image)[None])
+    images = backend.asarray(given[None], like=p["norm"]["gamma"])
+    x, _ = network.encode(p, images)
+    n, dim = x.shape[1] - network.read, x.shape[2]
+    rows = math.isqrt(n * network.height // network.width)
+    token = (rows // 2) * (n // rows) + n // rows // 2 if token is None else token
+    if not 0 <= token < n:
+        raise ValueError(f"token is {token}, expected 0 to {n - 1}: there are {n} patches in the last block")
+    xp = backend.get_xp(x)
+    _, cache = network.encode(p, xp.concatenate([images] * dim))
+    dx = xp.zeros((dim, *x.shape[1:]), dtype=x.dtype)
+    dx[xp.arange(dim), network.read + token, xp.arange(dim)] = 1
+    dimages, _ = network.encode_backward(p, dx, cache)
+    return np.sqrt(np.sum(backend.to_numpy(dimages).astype(np.float64) ** 2, axis=(0, 3)))
+
+
+def convolution_field(height: int, width: int, layers: int, kernel: int = 3) -> np.ndarray:
+    """∂ y / ∂ pixel, with y the middle of `layers` convolutions whose kernels are means: (height, width), of sum <= 1.
+
+    Each layer reaches (kernel - 1) / 2 pixels further, and most of what arrives is from the middle (Luo et al. 2016).
+    """
+    W = np.full((kernel, kernel, 1, 1), 1 / kernel**2)
+    dx = np.zeros((height, width, 1))
+    dx[height // 2, width // 2] = 1
+    for _ in range(layers):
+        dx, _ = conv2d_backward(dx, np.zeros_like(dx), W)
+    return dx[..., 0]

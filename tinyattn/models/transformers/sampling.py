@@ -1,0 +1,39 @@
+"""How the next token is drawn: from the likeliest alone, or flatter or sharper than the model has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...options import check_options, option
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling:
+    """p ∝ exp(scores / temperature) among those that top_k and top_p leave. Raises ValueError for what cannot be."""
+
+    temperature: float = option(1.0, "scores are divided by it: near 0 only the likeliest is drawn", above=0)
+    top_k: int | None = option(None, "only the N likeliest are drawn from; 1 is greedy (default: all)", at_least=1)
+    top_p: float = option(
+        1.0, "only the likeliest that together have this probability (Holtzman et al. 2020)", above=0, at_most=1
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+    def probabilities(self, scores: np.ndarray) -> np.ndarray:
+        """Of equally likely ones the first is taken as likelier. Shapes: scores (V,) -> (V,), float64."""
+        scores = scores.astype(np.float64)
+        p = np.exp((scores - scores.max()) / self.temperature)
+        order = np.argsort(-p, kind="stable")[: self.top_k]
+        among = p[order] / p[order].sum()
+        before = np.cumsum(among) - among                  # what the likelier ones have together
+        chosen = order[before < self.top_p]
+        found = np.zeros_like(p)
+        found[chosen] = p[chosen] / p[chosen].sum()
+        return found
+
+    def draw(self, scores: np.ndarray, rng: np.random.Generator) -> int:
+        """A token's number. Shapes: scores (V,)."""
+        return int(rng.choice(len(scores), p=self.probabilities(scores)))

@@ -1,0 +1,177 @@
+"""Swin: attention within windows that shift from block to block, on grids that become coarser (Liu et al. 2021).
+
+A patch looks at those of its window alone, so that the cost grows with the image and not with its square. Every second
+block has its windows shifted by half of one, so that neighbours across an edge meet. After each stage four neighbours
+become one token of twice the width, and a window spans twice as much of the image.
+
+Where this differs from the paper: two stages in place of four, narrower; a window as large as the grid is not shifted,
+as there; and there is no stochastic depth but dropout.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Array
+from ...layers import FeedForward, LayerNorm, dense, dense_backward, dense_init, dropout_mask
+from ...layers.block import Block, BlockCache
+from ...layers.mechanisms.windows import Windows
+from ...layers.mixers import MultiHead
+from ...ops import dropout, dropout_backward, patchify, patchify_backward
+from ...options import check_options, option, with_default
+from ...training import Settings
+from .image_model import ImageCache, ImageModel, ImageNetwork
+
+
+@dataclass(kw_only=True)
+class SwinOptions:
+    patch: int = option(2, "pixels of a patch's side (the paper: 4): it must divide the sides of the images",
+                        at_least=1)  # fmt: skip
+    dim: int = option(32, "width of tokens in the first stage, doubled in each further one (the paper: 96)", at_least=1)
+    heads: int = option(2, "attention heads a block of the first stage, doubled as dim is; must divide dim",
+                        at_least=1)  # fmt: skip
+    stages: int = option(2, "stages, each on a grid of half as many rows and columns (the paper: 4)", at_least=1)
+    layers: int = option(2, "blocks a stage; every second one has its windows shifted", at_least=1)
+    window: int = option(4, "patches of a window's side (the paper: 7): it must divide the grid of each stage; a grid "
+                         "that is smaller is one window", at_least=1)  # fmt: skip
+    eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
+    dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+class SwinCache(NamedTuple):
+    images: Array
+    patches: Any                     # of the embedding of patches, the dense map's
+    keep: Array | None               # (B, n, D): dropout on the input
+    stages: list[tuple[list[BlockCache], Any]]     # of each, its blocks' and what merged the patches before it
+    norm: Any
+
+
+@dataclass(kw_only=True)
+class SwinNetwork(SwinOptions, ImageNetwork):
+    """The pure network: init, forward, loss, loss_backward. The mean of the last stage's tokens is read."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        coarsest = self.patch * 2 ** (self.stages - 1)
+        for name in ("height", "width"):
+            if getattr(self, name) % coarsest:
+                raise ValueError(
+                    f"patch is {self.patch} and stages {self.stages}, so that {name} must be a multiple of {coarsest}, "
+                    f"and that of the images is {getattr(self, name)}"
+                )
+        self.blocks                                       # making the parts checks them  # noqa: B018
+
+    @cached_property
+    def grids(self) -> list[tuple[int, int]]:
+        """Rows and columns of tokens, of each stage."""
+        sides = [self.patch * 2**stage for stage in range(self.stages)]
+        return [(self.height // side, self.width // side) for side in sides]
+
+    @cached_property
+    def blocks(self) -> list[list[Block]]:
+        """Of each stage, its blocks."""
+        return [[self._block(stage, i % 2 == 1) for i in range(self.layers)] for stage in range(self.stages)]
+
+    def _block(self, stage: int, shifted: bool) -> Block:
+        rows, columns = self.grids[stage]
+        window = min(self.window, rows, columns)
+        shift = window // 2 if shifted and (rows, columns) != (window, window) else 0
+        heads = MultiHead(self.heads * 2**stage, Windows(rows, columns, window, shift))
+        return Block(heads, "pre", self.norm, FeedForward(4 * self.dim * 2**stage, "gelu"), self.dropout)
+
+    @cached_property
+    def norm(self) -> LayerNorm:
+        return LayerNorm(self.eps)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64."""
+        p: dict[str, Any] = {"patches": dense_init(rng, self.patch**2 * self.channels, self.dim), "stages": []}
+        for stage, blocks in enumerate(self.blocks):
+            dim = self.dim * 2**stage
+            made: dict[str, Any] = {"blocks": [block.init(rng, dim) for block in blocks]}
+            if stage:
+                made["merge"] = {"norm": self.norm.init(2 * dim), "dense": dense_init(rng, 2 * dim, dim, bias=False)}
+            p["stages"].append(made)
+        return p | {"norm": self.norm.init(dim), "heads": self.init_heads(dim)}
+
+    def encode(self, p: Any, images: Array, rng: Any = None) -> tuple[Array, SwinCache]:
+        """Tokens (B, n, D) of the last and coarsest grid, row by row; and the cache."""
+        images = images.astype(p["norm"]["gamma"].dtype)
+        x, patches = dense(p["patches"], patchify(images, self.patch))             # (B, n, P² C) -> (B, n, D)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x = dropout(x, keep, self.dropout)
+        stages = []
+        for stage, q in enumerate(p["stages"]):
+            x, merged = self._merge(q["merge"], x, stage) if stage else (x, None)
+            caches = []
+            for block, weights in zip(self.blocks[stage], q["blocks"], strict=True):
+                x, cache = block.forward(weights, x, rng=rng)
+                caches.append(cache)
+            stages.append((caches, merged))
+        x, norm = self.norm.forward(p["norm"], x)
+        return x, SwinCache(images, patches, keep, stages, norm)
+
+    def encode_backward(self, p: Any, dx: Array, cache: SwinCache) -> tuple[Array, dict[str, Any]]:
+        """The mirror of `encode`: -> dimages, grads of all but the heads."""
+        grads: dict[str, Any] = {"stages": []}
+        dx, grads["norm"] = self.norm.backward(p["norm"], dx, cache.norm)
+        for stage in reversed(range(self.stages)):
+            q, (caches, merged) = p["stages"][stage], cache.stages[stage]
+            g: dict[str, Any] = {"blocks": []}
+            for i in reversed(range(self.layers)):
+                dx, of_block = self.blocks[stage][i].backward(q["blocks"][i], dx, caches[i])
+                g["blocks"].insert(0, of_block)
+            if stage:
+                dx, g["merge"] = self._merge_backward(q["merge"], dx, merged)
+            grads["stages"].insert(0, g)
+        dpatches = dropout_backward(dx, cache.keep, self.dropout)
+        dx, grads["patches"] = dense_backward(p["patches"], dpatches, cache.patches)
+        return patchify_backward(dx, cache.images, self.patch), grads
+
+    def _merge(self, p: Any, x: Array, stage: int) -> tuple[Array, Any]:
+        """Four neighbours become one token: norm, then a linear map. Shapes: x (B, n, D) -> (B, n / 4, 2 D), cache."""
+        grid = x.reshape(len(x), *self.grids[stage - 1], x.shape[-1])
+        h, norm = self.norm.forward(p["norm"], patchify(grid, 2))                  # (B, n / 4, 4 D)
+        y, linear = dense(p["dense"], h)
+        return y, (grid, norm, linear)
+
+    def _merge_backward(self, p: Any, dy: Array, cache: Any) -> tuple[Array, dict[str, Any]]:
+        grid, norm, linear = cache
+        dh, of_dense = dense_backward(p["dense"], dy, linear)
+        dpatches, of_norm = self.norm.backward(p["norm"], dh, norm)
+        dgrid = patchify_backward(dpatches, grid, 2)
+        return dgrid.reshape(len(dgrid), -1, grid.shape[-1]), {"norm": of_norm, "dense": of_dense}
+
+    def attention(self, cache: ImageCache) -> list[Array]:
+        return [block.attention.weights for blocks, _ in cache.encoder.stages for block in blocks]
+
+
+@dataclass(eq=False, kw_only=True)
+class Swin(SwinOptions, ImageModel):
+    """Learns what is on images from images with labels; as `ViT`, with windows in the place of full attention.
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    epochs: int = with_default(15, Settings, "epochs")
+    lr: float = with_default(2e-3, Settings, "lr")
+
+    name = "swin"
+    Network = SwinNetwork
+
+    def __post_init__(self) -> None:
+        SwinOptions.__post_init__(self)
+        ImageModel.__post_init__(self)
+
+    def smallest_shape(self) -> tuple[int, int, int]:
+        side = self.patch * 2 ** (self.stages - 1)
+        return side, side, 1

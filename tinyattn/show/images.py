@@ -1,0 +1,102 @@
+"""Pictures of what models of images look at."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..data import Images
+from ..models import (
+    ImageModel,
+    attention_distance,
+    convolution_field,
+    receptive_field,
+    rollout,
+    uniform_distance,
+)
+from .style import BLUE, GREY, HEAT, ORANGE, figure, in_style
+
+
+@in_style
+def rollout_map(images: np.ndarray, rolled: np.ndarray, labels: Any, title: str = "") -> Any:
+    """Above images, below how much of each patch has come to what is read. -> matplotlib figure.
+
+    Shapes: images (N, height, width, channels), rolled (N, rows, columns), labels N names.
+    """
+    fig, axes = figure(2, len(images), size=(1.3 * len(images) + 0.4, 3.3), squeeze=False)
+    for (above, below), image, patches, label in zip(axes.T, images, rolled, labels, strict=True):
+        above.imshow(image.mean(axis=-1), cmap="gray", interpolation="nearest")
+        above.set_title(str(label))
+        below.imshow(patches, cmap=HEAT, interpolation="nearest")
+        for ax in (above, below):
+            ax.set(xticks=[], yticks=[])
+    axes[0, 0].set_ylabel("image")
+    axes[1, 0].set_ylabel("rolled out")
+    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig
+
+
+@in_style
+def distance_plot(distances: np.ndarray, uniform: float, title: str = "") -> Any:
+    """The mean attention distance of each head, by block, and that of heads that look everywhere alike. -> figure.
+
+    Shapes: distances (blocks, heads), NaN for heads that are not there; uniform in pixels.
+    """
+    fig, ax = figure(size=(5.0, 3.2))
+    blocks = np.arange(1, len(distances) + 1)
+    for head in distances.T:
+        ax.plot(blocks, head, "o", color=BLUE, alpha=0.6)
+    ax.plot(blocks, np.nanmean(distances, axis=1), "-", color=ORANGE, label="mean of the heads")
+    ax.axhline(uniform, color=GREY, linestyle="--", label="all patches alike")
+    ax.set(xlabel="block", ylabel="mean attention distance (pixels)", xticks=blocks, ylim=(0, None), title=title)
+    ax.legend()
+    return fig
+
+
+@in_style
+def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
+    """What one output depends on, pixel by pixel, each as a part of its largest number; 0 stays blank. -> figure.
+
+    Shapes: fields, by name, (height, width) each.
+    """
+    fig, axes = figure(1, len(fields), size=(3.0 * len(fields), 3.2), squeeze=False)
+    for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
+        ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
+        ax.set(title=name, xticks=[], yticks=[])
+    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig
+
+
+def _rollout(model: ImageModel, images: Images, title: str) -> Any:
+    """Of the first images: of the class token's row, or of the mean of all, the part that patches have."""
+    some, read = images[:8], model.network.read
+    rolled = rollout(model.attention(some))
+    row = rolled[:, 0, read:] if read else rolled.mean(axis=1)
+    rows, columns = model.network.grid
+    return rollout_map(some.images, row.reshape(-1, rows, columns), model.classify(some), f"{title}: rolled out")
+
+
+def _distances(model: ImageModel, images: Images, title: str) -> Any:
+    """Over the first images."""
+    weights, read, (height, width, _) = model.attention(images[:100]), model.network.read, model.shape
+    uniform = uniform_distance(weights[0].shape[-1] - read, height, width)
+    return distance_plot(attention_distance(weights, height, width, read), uniform, f"{title}: how far heads look")
+
+
+def _field(model: ImageModel, images: Images, title: str) -> Any:
+    """Of the first image, and of as many convolutions as the model has blocks."""
+    layers, (height, width, _) = len(model.attention(images[:1])), model.shape
+    fields = {
+        f"a patch after {layers} blocks": receptive_field(model, images.images[0]),
+        f"{layers} convolutions of 3 x 3": convolution_field(height, width, layers),
+    }
+    return field_map(fields, f"{title}: what one output depends on")
+
+
+LOOKS: dict[str, Callable[[ImageModel, Images, str], Any]] = {      # of a model, images and a title: a picture
+    "rollout": _rollout,
+    "distances": _distances,
+    "field": _field,
+}
