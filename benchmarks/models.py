@@ -65,7 +65,8 @@ def table(sampled: Results, full: Results) -> str:
             column(sampled, one and f"games-{one}", UNI100), minutes(dense[0].get(dense[1], [])),
         ]  # fmt: skip
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", f"NDCG@10, mean ± standard deviation over seeds; an empty cell has no run. {made({**sampled, **full})}"])
+    said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run."
+    return "\n".join([*lines, "", f"{said} {made({**sampled, **full})}"])
 
 
 def main() -> None:
