@@ -213,8 +213,11 @@ def test_nothing_goes_on_after_the_command_was_stopped(sent, tmp_path):
     ends = time.monotonic() + 60
     while len(checkpoints := list(tmp_path.glob("out/*.work/checkpoint.npz"))) < 2 and time.monotonic() < ends:
         time.sleep(0.1)
-    parent.send_signal(sent)
-    assert parent.wait(30) != 0
+    try:
+        parent.send_signal(sent)
+        assert parent.wait(30) != 0
+    finally:
+        parent.kill()                                             # with which its workers end
     time.sleep(2)
     before = [path.stat().st_mtime_ns for path in checkpoints]
     time.sleep(3)
