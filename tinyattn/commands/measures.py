@@ -224,7 +224,32 @@ class Ratings(OfInteractions):
         save(curves, folder.figures / "training.png")
 
 
-class OfPairs:
+class InTenths(Measure):
+    """What measures share of models whose data has three parts: a tenth validates, a tenth is tested on."""
+
+    def add(self, command: Any) -> None:
+        return None
+
+    def settle(self, options: argparse.Namespace, model: str) -> None:
+        return None
+
+    def split(self, data: Any, options: argparse.Namespace) -> Parts:
+        parts: Parts = data.split()
+        return parts
+
+    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+        return {"split": "tenths"}
+
+    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
+        return None
+
+    def rows(
+        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
+    ) -> dict[str, Any]:
+        return {"model": {"test": model.evaluate(split.test)}}
+
+
+class OfPairs(InTenths):
     """How many strings a model writes as they should be, of those that it has not seen."""
 
     def add_data(self, command: Any) -> None:
@@ -234,35 +259,9 @@ class OfPairs:
         text = "pairs from a text file, a line each: a string, a TAB, and what it becomes"
         group.add_argument("--pairs", metavar="FILE", help=text)
 
-    def add(self, command: Any) -> None:
-        return None
-
-    def settle(self, options: argparse.Namespace, model: str) -> None:
-        return None
-
     def read(self, options: argparse.Namespace) -> tuple[PairSource, Pairs, None]:
         source = PairSource.of(options.pairs, options.task)
         return source, source.load(), None
-
-    def split(self, data: Pairs, options: argparse.Namespace) -> Parts:
-        return data.split()
-
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {"split": "tenths"}
-
-    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
-        return None
-
-    def rows(
-        self,
-        model: Any,
-        split: Parts,
-        options: argparse.Namespace,
-        source: PairSource,
-        truth: Truth | None,
-        prepared: None,
-    ) -> dict[str, Any]:
-        return {"model": {"test": model.evaluate(split.test)}}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print_means("strings of the test part, written from their sources alone", metrics, "test", model)
@@ -279,7 +278,7 @@ class OfPairs:
         save(picture, folder.figures / "alignment.png")
 
 
-class OfText:
+class OfText(InTenths):
     """How unlikely a model finds each token of a text that it has not seen, given those before it."""
 
     def add_data(self, command: Any) -> None:
@@ -287,24 +286,9 @@ class OfText:
         text = "a text file, .gz as well (default: sentences of a generated grammar, whose entropy is known)"
         group.add_argument("--text", metavar="FILE", help=text)
 
-    def add(self, command: Any) -> None:
-        return None
-
-    def settle(self, options: argparse.Namespace, model: str) -> None:
-        return None
-
     def read(self, options: argparse.Namespace) -> tuple[TextSource, Text, None]:
         source = TextSource.of(options.text)
         return source, source.load(), None
-
-    def split(self, data: Text, options: argparse.Namespace) -> Parts:
-        return data.split()
-
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {"split": "tenths"}
-
-    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
-        return None
 
     def rows(
         self,
@@ -330,7 +314,7 @@ class OfText:
         save(curves, folder.figures / "training.png")
 
 
-class OfImages:
+class OfImages(InTenths):
     """How many images of the test part a model calls by their label."""
 
     def add_data(self, command: Any) -> None:
@@ -342,12 +326,6 @@ class OfImages:
         text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
         group.add_argument("--teacher", metavar="RUN", help=text)
 
-    def add(self, command: Any) -> None:
-        return None
-
-    def settle(self, options: argparse.Namespace, model: str) -> None:
-        return None
-
     def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
         """Raises ValueError for a teacher whose answers are not asked for."""
         source = ImageSource.of(options.images, options.image_set)
@@ -358,26 +336,6 @@ class OfImages:
         teacher, _ = RunFolder(options.teacher).open(ImageModel)
         data = source.load()
         return source, replace(data, teacher=teacher.classify(data)), None
-
-    def split(self, data: Images, options: argparse.Namespace) -> Parts:
-        return data.split()
-
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
-        return {"split": "tenths"}
-
-    def prepare(self, split: Parts, options: argparse.Namespace) -> None:
-        return None
-
-    def rows(
-        self,
-        model: Any,
-        split: Parts,
-        options: argparse.Namespace,
-        source: ImageSource,
-        truth: Truth | None,
-        prepared: None,
-    ) -> dict[str, Any]:
-        return {"model": {"test": model.evaluate(split.test)}}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print_means("images of the test part, called by their label", metrics, "test", model)
