@@ -43,7 +43,6 @@ from .convolution import conv1d, conv1d_backward, conv2d, conv2d_backward
 from .dropout import dropout, dropout_backward
 from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
-from .gru import gru, gru_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
 from .losses import (
@@ -78,6 +77,18 @@ from .positions import (
     rotary_backward,
     rotary_tables,
     sinusoids,
+)
+from .recurrence import (
+    gru,
+    gru_backward,
+    lstm,
+    lstm_backward,
+    rnn,
+    rnn_backward,
+    selective_scan,
+    selective_scan_backward,
+    wkv,
+    wkv_backward,
 )
 from .refinements import (
     refine_add,
@@ -157,6 +168,8 @@ __all__ = [
     "linear_attention_backward",
     "linear_backward",
     "linear_weights",
+    "lstm",
+    "lstm_backward",
     "max_pool1d",
     "max_pool1d_backward",
     "norm_linear",
@@ -190,11 +203,15 @@ __all__ = [
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "rnn",
+    "rnn_backward",
     "root_elu",
     "root_elu_backward",
     "rotary",
     "rotary_backward",
     "rotary_tables",
+    "selective_scan",
+    "selective_scan_backward",
     "shifted_windows",
     "sigmoid",
     "silu",
@@ -211,4 +228,6 @@ __all__ = [
     "window_attention_backward",
     "window_shape",
     "window_weights",
+    "wkv",
+    "wkv_backward",
 ]
