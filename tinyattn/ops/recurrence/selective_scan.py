@@ -134,7 +134,7 @@ def selective_scan_backward(
             dz = xp.multiply(back, h[t - 1] if t else begun, out=scratch)
             if exact:
                 dz += slope
-            xp.einsum("mcnd,nd->mcd", dz, A, out=ddelta_[t])
+            ddelta_[t] = xp.einsum("mcnd,nd->mcd", dz, A)
             dA += xp.einsum("mcnd,mcd->nd", dz, delta_[t])
         G = back[:, 0]
         for whole_, part in ((dB, dB_), (dC, dC_), (BG, BG_), (ddelta, ddelta_)):

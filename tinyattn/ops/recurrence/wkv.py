@@ -14,10 +14,10 @@ MOST = 1 << 12          # numbers a step, of chunks side by side: what a few of 
 def wkv(
     k: Array, v: Array, w: Array, u: Array, mean0: Array | None = None, size0: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """y_t = Σ_s p_ts v_s, with p_t = softmax over s <= t of l_ts, l_ts = k_s - (t - 1 - s) w for s < t, and l_tt = k_t + u.
+    """y_t = Σ_s p_ts v_s, with p_ts = exp(l_ts) / Σ_r exp(l_tr), l_tt = k_t + u and l_ts = k_s - (t - 1 - s) w.
 
-    Every channel is on its own. A logit loses w with every token that goes by; u is added to that of the token itself.
-    As a recurrence, with the mean m of all values so far and the logarithm z of the sum of their weights:
+    Over all s <= t, every channel on its own. A logit loses w with every token that goes by; u is added to that of the
+    token itself. As a recurrence, with the mean m of all values so far and the logarithm z of the sum of their weights:
 
         y_t = m_{t-1} + ρ_t (v_t - m_{t-1})        ρ_t = σ(k_t + u - z_{t-1})
         m_t = m_{t-1} + γ_t (v_t - m_{t-1})        γ_t = σ(k_t - z_{t-1} + w)
@@ -32,7 +32,7 @@ def wkv(
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
     expect("...nd ...nd d d ...d ...d", k=k, v=v, w=w, u=u, mean0=mean0, size0=size0)
-    xp, (*lead, n, d), N = get_xp(k), k.shape, math.prod(k.shape[:-2])
+    xp, (n, d), N = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2])
     keys, values = k.reshape(N, n, d), v.reshape(N, n, d)
     mean, size = (xp.empty((N, n, d), dtype=k.dtype) for _ in range(2))
     before = _nothing(k, mean0, size0)
@@ -60,7 +60,7 @@ def wkv_backward(
     """dk_t = a_t + b_t + γ_t Z_t, and dv_t = ρ_t dy_t + γ_t M_t, with M and Z the gradients of m_t and z_t.
 
     Shapes: as in `wkv`, and dy like y -> dk, dv, dw, du, dmean0, dsize0 (None where mean0 and size0 are).
-    Let e_t = v_t - m_{t-1}. The two σ receive a_t = dy_t e_t ρ_t (1 - ρ_t), from y, and b_t = M_t e_t γ_t (1 - γ_t), from m:
+    With e_t = v_t - m_{t-1}, ρ receives a_t = dy_t e_t ρ_t (1 - ρ_t) inside of its σ, γ b_t = M_t e_t γ_t (1 - γ_t):
 
         M_{t-1} = (1 - γ_t) M_t + (1 - ρ_t) dy_t
         Z_{t-1} = (1 - γ_t) Z_t - b_t - a_t
