@@ -428,6 +428,14 @@ def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Any:
     return y
 
 
+def depthwise_conv1d(x: Array, W: Array) -> Any:
+    """Number by number."""
+    y = np.zeros((*x.shape[:-2], x.shape[-2] - len(W) + 1, x.shape[-1]))
+    for *lead, t, c in np.ndindex(y.shape):
+        y[(*lead, t, c)] = sum(x[(*lead, t + j, c)] * W[j, c] for j in range(len(W)))
+    return y
+
+
 def patchify(x: Array, patch: int) -> Any:
     """Number by number."""
     *lead, h, w, C = x.shape

@@ -40,6 +40,7 @@ from .attention import (
 )
 from .batch_norm import batch_norm, batch_norm_backward
 from .convolution import conv1d, conv1d_backward, conv2d, conv2d_backward
+from .depthwise import depthwise_conv1d, depthwise_conv1d_backward
 from .dropout import dropout, dropout_backward
 from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
@@ -79,6 +80,7 @@ from .positions import (
     sinusoids,
 )
 from .recurrence import (
+    ScanStates,
     gru,
     gru_backward,
     lstm,
@@ -114,6 +116,7 @@ __all__ = [
     "Blocks",
     "Layout",
     "Mask",
+    "ScanStates",
     "additive_attention",
     "additive_attention_backward",
     "alibi",
@@ -140,6 +143,8 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "dense_weights",
+    "depthwise_conv1d",
+    "depthwise_conv1d_backward",
     "distance_bpr",
     "distance_bpr_backward",
     "distance_buckets",

@@ -3,10 +3,11 @@
 from .gru import gru, gru_backward
 from .lstm import lstm, lstm_backward
 from .rnn import rnn, rnn_backward
-from .selective_scan import selective_scan, selective_scan_backward
+from .selective_scan import ScanStates, selective_scan, selective_scan_backward
 from .wkv import wkv, wkv_backward
 
 __all__ = [
+    "ScanStates",
     "gru",
     "gru_backward",
     "lstm",

@@ -49,7 +49,8 @@ def wkv(
             m[:, c] = _mixed(m0, z0 - lost, m[:, c], z[:, c])
             xp.logaddexp(z0 - lost, z[:, c], out=z[:, c])
             m0, z0 = m[:, c, -1:], z[:, c, -1:]
-    y = _mixed(*_before(before, mean, size), values, keys + u)
+    m, z = _before(before, mean, size)
+    y = _mixed(m, z, values, keys + u)
     return y.reshape(k.shape), mean.reshape(k.shape), size.reshape(k.shape)
 
 
