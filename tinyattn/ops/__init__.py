@@ -80,7 +80,6 @@ from .positions import (
     sinusoids,
 )
 from .recurrence import (
-    ScanStates,
     gru,
     gru_backward,
     lstm,
@@ -116,7 +115,6 @@ __all__ = [
     "Blocks",
     "Layout",
     "Mask",
-    "ScanStates",
     "additive_attention",
     "additive_attention_backward",
     "alibi",

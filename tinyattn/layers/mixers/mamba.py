@@ -10,7 +10,6 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...ops import (
-    ScanStates,
     depthwise_conv1d,
     depthwise_conv1d_backward,
     linear,
@@ -21,6 +20,7 @@ from ...ops import (
     silu,
     silu_backward,
 )
+from ...ops.recurrence import ScanStates
 from ...options import option
 from .recurrent import Recurrent, uniform
 

@@ -10,7 +10,9 @@ from .time import time_first, time_last
 def lstm(
     x: Array, W: Array, U: Array, b: Array, h0: Array | None = None, c0: Array | None = None
 ) -> tuple[Array, Array, Array]:
-    """h_t = o_t ⊙ tanh(c_t), with c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t: the cell c keeps, and h is what it shows.
+    """h_t = o_t ⊙ tanh(c_t), with c_t = f_t ⊙ c_{t-1} + i_t ⊙ g_t.
+
+    The cell c keeps, and h is what it shows.
 
         i_t, f_t, o_t = σ(x_t W + h_{t-1} U + b)                the input, forget and output gates
         g_t = tanh(x_t W + h_{t-1} U + b)                       the candidate, with its own columns

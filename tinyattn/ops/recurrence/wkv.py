@@ -58,10 +58,10 @@ def wkv_backward(
     dy: Array, k: Array, v: Array, w: Array, u: Array, mean: Array, size: Array,
     mean0: Array | None = None, size0: Array | None = None,
 ) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:  # fmt: skip
-    """dk_t = a_t + b_t + γ_t Z_t, and dv_t = ρ_t dy_t + γ_t M_t, with M and Z the gradients of m_t and z_t.
+    """dk_t = a_t + b_t + γ_t Z_t, and dv_t = ρ_t dy_t + γ_t M_t.
 
     Shapes: as in `wkv`, and dy like y -> dk, dv, dw, du, dmean0, dsize0 (None where mean0 and size0 are).
-    With e_t = v_t - m_{t-1}, ρ receives a_t = dy_t e_t ρ_t (1 - ρ_t) inside of its σ, γ b_t = M_t e_t γ_t (1 - γ_t):
+    M_t and Z_t are the gradients of m_t and z_t. With e_t = v_t - m_{t-1}, ρ receives a_t = dy_t e_t ρ_t (1 - ρ_t) inside of its σ, γ b_t = M_t e_t γ_t (1 - γ_t):
 
         M_{t-1} = (1 - γ_t) M_t + (1 - ρ_t) dy_t
         Z_{t-1} = (1 - γ_t) Z_t - b_t - a_t
