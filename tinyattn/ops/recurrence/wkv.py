@@ -61,7 +61,8 @@ def wkv_backward(
     """dk_t = a_t + b_t + γ_t Z_t, and dv_t = ρ_t dy_t + γ_t M_t.
 
     Shapes: as in `wkv`, and dy like y -> dk, dv, dw, du, dmean0, dsize0 (None where mean0 and size0 are).
-    M_t and Z_t are the gradients of m_t and z_t. With e_t = v_t - m_{t-1}, ρ receives a_t = dy_t e_t ρ_t (1 - ρ_t) inside of its σ, γ b_t = M_t e_t γ_t (1 - γ_t):
+    M_t and Z_t are the gradients of m_t and z_t. With e_t = v_t - m_{t-1}, the two σ receive inside of them
+    a_t = dy_t e_t ρ_t (1 - ρ_t) and b_t = M_t e_t γ_t (1 - γ_t):
 
         M_{t-1} = (1 - γ_t) M_t + (1 - ρ_t) dy_t
         Z_{t-1} = (1 - γ_t) Z_t - b_t - a_t
