@@ -47,7 +47,7 @@ class AttendingGRUCache(NamedTuple):
 
 @dataclass(frozen=True)
 class AttendingGRU:
-    """h_t = GRU([x_t, c_t], h_{t-1}), c_t = Σ_j a_tj m_j, and a_t the softmax of w · tanh(h_{t-1} W_q + m_j W_k) over j.
+    """h_t = GRU([x_t, c_t], h_{t-1}), c_t = Σ_j a_tj m_j, a_t the softmax of w · tanh(h_{t-1} W_q + m_j W_k) over j.
 
     The first state is tanh(m_1 W_0). Steps cannot be taken side by side: what is looked at depends on the last state.
     """
