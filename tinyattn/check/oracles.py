@@ -436,6 +436,15 @@ def depthwise_conv1d(x: Array, W: Array) -> Any:
     return y
 
 
+def additive_scores(q: Array, k: Array, w: Array) -> Any:
+    """Pair by pair."""
+    s = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for *lead, i, j in np.ndindex(s.shape):
+        pairs = zip(q[(*lead, i)], k[(*lead, j)], w, strict=True)
+        s[(*lead, i, j)] = sum(weight * math.tanh(a + b) for a, b, weight in pairs)
+    return s
+
+
 def patchify(x: Array, patch: int) -> Any:
     """Number by number."""
     *lead, h, w, C = x.shape
