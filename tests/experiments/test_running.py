@@ -56,7 +56,10 @@ def run_here(monkeypatch):
 
         def submit(self, f, *given):
             future = Future()
-            future.set_result(f(*given))
+            try:
+                future.set_result(f(*given))
+            except Exception as error:
+                future.set_exception(error)
             return future
 
         def shutdown(self, **how):
@@ -163,6 +166,16 @@ def test_a_folder_takes_one_process_at_a_time_and_has_to_be_one(tmp_path, monkey
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match=f"cannot write to {tmp_path / 'file'}: "):
         carry_out(SMALL, None, tmp_path / "file")
+
+
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    wrong = Row("heads that do not divide", "series", "sasrec", TRAINED | {"heads": 3}, seeds=1)
+    said, broken = [], replace(SMALL, rows={"wrong": wrong, "popularity": SMALL.rows["popularity"]})
+    with pytest.raises(ValueError, match="not divisible by heads 3"):
+        carry_out(broken, None, tmp_path, say=said.append)
+    assert any(line.startswith("wrong, seed 0: failed: ") and "heads 3" in line for line in said)
+    assert [path.name for path in tmp_path.glob("*.json")] == ["popularity-seed0.json"]
 
 
 def test_a_killed_run_is_named(tmp_path, monkeypatch):
