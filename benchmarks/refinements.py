@@ -41,14 +41,15 @@ SHAPES = {  # n, d, heads
     "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
-PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "stoc": 4}  # products of n x n matrices a head, forward
+PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "literal": 5, "stoc": 4}  # products of n x n matrices a head
+MEASURED = FORMS | {"literal": (" + M_value, as printed", {"refine": "value-literal"})}
 
 
 def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
     n, d, heads = shape
-    title, name, options = HOSTS[host]
+    _, name, options = HOSTS[host]
     kind: Any = MODELS[name]
-    settings = {"maxlen": n, "dim": d, "heads": heads, "blocks": 1, "dropout": 0.2} | FORMS[form][1]
+    settings = {"maxlen": n, "dim": d, "heads": heads, "blocks": 1, "dropout": 0.2} | MEASURED[form][1]
     settings |= {key: options[key] for key in options.keys() & {"block_form"}}
     return kind.Network(n_items=ITEMS, **settings)
 
@@ -81,9 +82,10 @@ def peak(trainer: TinyAttn) -> int:
 
 
 def measure(host: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
-    """Of each form: seconds of every round, peak, multiply-adds, parameters. Forms take turns, in another order each."""
-    trainers, found = {}, {}
-    for form in OF_HOST[host]:
+    """Of each form: seconds of every round, in which forms take turns, peak, multiply-adds, parameters."""
+    trainers: dict[str, TinyAttn] = {}
+    found: dict[str, Any] = {}
+    for form in (*OF_HOST[host], "literal"):
         network, weights, batches = given(Configuration("", None, BATCH, network_of(host, form, shape)), None)
         trainers[form] = TinyAttn(network, weights, batches, workers=1)
         found[form] = {
@@ -110,22 +112,24 @@ def slower(forms: dict[str, Any], form: str) -> float:
 
 
 def table(result: dict[str, Any]) -> list[str]:
-    columns = ["ms a step", "of the host's", "MB at most", "of the host's", "parameters more", "multiply-adds of a step"]
-    lines = heading([*columns, "formula: of the attention's"])
+    columns = ["ms a step", "of the host's", "MB at most", "of the host's", "parameters more", "multiply-adds",
+               "formula: of the attention's"]  # fmt: skip
+    lines = heading(columns)
     for case in result["cases"]:
         forms, (n, d, heads) = case["forms"], case["shape"]
         plain = forms["none"]
         for form, one in forms.items():
-            title = f"{HOSTS[case['host']][0]}{FORMS[form][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}"
+            title = f"{HOSTS[case['host']][0]}{MEASURED[form][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}"
             cells = [f"{1e3 * statistics.median(one['seconds']):.1f}"]
             if form == "none":
                 cells += ["", f"{one['peak'] / 1e6:.1f}", "", "", "", ""]
                 title = f"**{title}**"
             else:
-                cells += [f"{slower(forms, form):.2f}", f"{one['peak'] / 1e6:.1f}", f"{one['peak'] / plain['peak']:.2f}"]
-                cells += [f"{one['parameters'] - plain['parameters']:,}"]
-                cells += [f"{one['products'] / plain['products']:.2f}"]
-                cells += [f"+ {formula(case['host'], form, (n, d, heads)):.3g}"]
+                cells += [
+                    f"{slower(forms, form):.2f}", f"{one['peak'] / 1e6:.1f}", f"{one['peak'] / plain['peak']:.2f}",
+                    f"{one['parameters'] - plain['parameters']:,}", f"{one['products'] / plain['products']:.2f}",
+                    f"+ {formula(case['host'], form, (n, d, heads)):.2f}",
+                ]  # fmt: skip
             lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
@@ -142,7 +146,7 @@ def page(result: dict[str, Any]) -> str:
         "parameters, gradients and moments. Multiply-adds are those of the whole step, counted, as a multiple of the "
         "host's; the formula is the refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines "
         "(twice that for STOSA's two streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as "
-        "printed; M_value is measured in the form that sees no later token. The host's attention forms no n x n "
+        "printed, which sees later tokens; the causal form makes a softmax for every token. The host's attention forms no n x n "
         "matrix where it can do without; a refined one has to.",
         "",
         f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
