@@ -30,7 +30,8 @@ from benchmarks.machine import RESULTS, describe
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.training_step import SEED, Configuration, given
 from tinyattn.data import Batch
-from tinyattn.experiments.awrsr import FORMS, HOSTS, OF_HOST
+from tinyattn.experiments.awrsr.claims import Verdict
+from tinyattn.experiments.awrsr.grid import FORMS, HOSTS, OF_HOST
 from tinyattn.experiments.tables import heading
 from tinyattn.models import MODELS
 from tinyattn.training import SLICE_TOKENS
@@ -42,7 +43,11 @@ SHAPES = {  # n, d, heads
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
 PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "literal": 5, "stoc": 4}  # products of n x n matrices a head
-MEASURED = FORMS | {"literal": (" + M_value, as printed", {"refine": "value-literal"})}
+MEASURED = FORMS | {
+    "literal": (" + M_value, as printed", {"refine": "value-literal"}),
+    "layer": (" of two blocks", {"blocks": 2}),
+}
+NEGLIGIBLE = 0.1  # of a step's time: what is less is called so
 
 
 def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
@@ -85,7 +90,7 @@ def measure(host: str, shape: tuple[int, int, int], rounds: int) -> dict[str, An
     """Of each form: seconds of every round, in which forms take turns, peak, multiply-adds, parameters."""
     trainers: dict[str, TinyAttn] = {}
     found: dict[str, Any] = {}
-    for form in (*OF_HOST[host], "literal"):
+    for form in (*OF_HOST[host], "literal", "layer"):
         network, weights, batches = given(Configuration("", None, BATCH, network_of(host, form, shape)), None)
         trainers[form] = TinyAttn(network, weights, batches, workers=1)
         found[form] = {
@@ -128,10 +133,24 @@ def table(result: dict[str, Any]) -> list[str]:
                 cells += [
                     f"{slower(forms, form):.2f}", f"{one['peak'] / 1e6:.1f}", f"{one['peak'] / plain['peak']:.2f}",
                     f"{one['parameters'] - plain['parameters']:,}", f"{one['products'] / plain['products']:.2f}",
-                    f"+ {formula(case['host'], form, (n, d, heads)):.2f}",
+                    f"+ {formula(case['host'], form, (n, d, heads)):.2f}" if form in PRINTED else "",
                 ]  # fmt: skip
             lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
+
+
+def verdict(result: dict[str, Any]) -> Verdict:
+    """Is the cost negligible? What the paper prints, at every size that is measured: by time, as the step is called."""
+    small, said = [], []
+    for case in result["cases"]:
+        forms, (n, d, heads) = case["forms"], case["shape"]
+        printed = {form: slower(forms, form) - 1 for form in forms.keys() & {"simp", "add", "literal", "stoc"}}
+        small.append(max(printed.values()) < NEGLIGIBLE)
+        low, high, layer = min(printed.values()), max(printed.values()), slower(forms, "layer") - 1
+        said.append(f"{HOSTS[case['host']][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}: "
+                    f"{low:+.0%} to {high:+.0%} (a second block {layer:+.0%})")  # fmt: skip
+    word = "replicated" if all(small) else "replicated where n is far below d" if small[0] else "not replicated"
+    return Verdict(word, "time of a step, " + "; ".join(said))
 
 
 def page(result: dict[str, Any]) -> str:
@@ -146,8 +165,8 @@ def page(result: dict[str, Any]) -> str:
         "parameters, gradients and moments. Multiply-adds are those of the whole step, counted, as a multiple of the "
         "host's; the formula is the refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines "
         "(twice that for STOSA's two streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as "
-        "printed, which sees later tokens; the causal form makes a softmax for every token. The host's attention forms no n x n "
-        "matrix where it can do without; a refined one has to.",
+        "printed, which sees later tokens; the causal form makes a softmax for every token. The host's attention forms "
+        "no n x n matrix where it can do without; a refined one has to.",
         "",
         f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
         f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/refinements.py`.",
