@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
+from tinyattn.cli import main
+from tinyattn.commands import reproduce
 from tinyattn.data import SPLITS, SeriesWorld
 from tinyattn.evaluation import ndcg
 from tinyattn.experiments import EXPERIMENTS
@@ -136,6 +138,15 @@ def test_page_and_pictures_of_none_few_and_all_runs(rows, tmp_path):
     if rows == []:
         assert ".png" not in page
         assert "| SASRec + M_value, causal |  |  |  |  |" in page
+
+
+def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, capsys):
+    results = made_up(lambda key: 0.05, rows=["beauty-stosa-none"])
+    monkeypatch.setattr(reproduce, "results_of", lambda *given: results)
+    assert main(["reproduce", "awrsr", "--page", "--out", str(tmp_path)]) == 0
+    written = ["README.md", "gradients.png", "ndcg.png", "validation.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+    assert "![NDCG at N from 1 to 20" in capsys.readouterr().out
 
 
 def test_the_curve_of_ndcg_is_that_of_the_ranks():

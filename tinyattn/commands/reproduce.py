@@ -54,9 +54,10 @@ def run(options: argparse.Namespace) -> None:
     results = results_of(experiment, out, options.seeds)
     page = experiment.page(experiment, results)
     out.mkdir(parents=True, exist_ok=True)
-    for name, picture in experiment.pictures(results).items():
+    if experiment.pictures is not None:
         from ..show import draw_picture, save
 
-        save(draw_picture(picture), out / f"{name}.png")
+        for name, picture in experiment.pictures(results).items():
+            save(draw_picture(picture), out / f"{name}.png")
     write_atomically(out / "README.md", page.encode())
     print(page)

@@ -79,8 +79,8 @@ class Experiment:
     protocols: tuple[str, ...] = ("full",)
     ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
-    pictures: Callable[[Results], dict[str, Picture]] = lambda results: {}      # by the name of their file
-    also: Callable[[Recommender, Split], dict[str, Any]] | None = None          # what else a run writes down, as JSON
+    pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
+    also: Callable[[Recommender, Split], dict[str, Any]] | None = None      # what else a run writes down, as JSON
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 

@@ -136,18 +136,6 @@ def row_sum(x: Array, weights: Array | None = None) -> Array:
     return (rows(x) @ weights).reshape(*x.shape[:-1], 1)
 
 
-def row_max(x: Array) -> Array:
-    """The largest entry of each row: (..., d) -> (..., 1), with d of at least 1.
-
-    On the host by `reduceat`, which takes a third of the time of `max` where rows are short.
-    """
-    xp = get_xp(x)
-    if not is_numpy(xp):
-        return xp.max(x, axis=-1, keepdims=True)
-    d = x.shape[-1]
-    return xp.maximum.reduceat(x.reshape(-1), xp.arange(0, x.size, d)).reshape(*x.shape[:-1], 1)
-
-
 def column_sum(x: Array) -> Array:
     """Sums over all axes but the last: (..., d) -> (d,). On the host as the product 1ᵀ x, for the same reason."""
     x, xp = rows(x), get_xp(x)

@@ -1,7 +1,7 @@
 """Softmax over the last axis: scores become weights that sum to 1."""
 
 from ..backend import Array, get_xp
-from .shapes import expect, expect_onto, row_max, row_sum
+from .shapes import expect, expect_onto, row_sum
 
 
 def softmax(s: Array, mask: Array | None = None) -> Array:
@@ -19,9 +19,9 @@ def softmax(s: Array, mask: Array | None = None) -> Array:
         return xp.zeros_like(s)
     if mask is not None:
         s = xp.where(mask, s, -xp.inf)
-    top = row_max(s)                                            # (..., 1)
-    top = xp.where(top == -xp.inf, 0.0, top)                    # nothing allowed: -inf minus -inf would be NaN
-    p = s - top                                                 # (..., m), at most 0
+    row_max = xp.max(s, axis=-1, keepdims=True)                 # (..., 1)
+    row_max = xp.where(row_max == -xp.inf, 0.0, row_max)        # nothing allowed: -inf minus -inf would be NaN
+    p = s - row_max                                             # (..., m), at most 0
     xp.exp(p, out=p)                                            # in 0..1
     denominator = row_sum(p)                                    # (..., 1), at least 1, or 0 where nothing is allowed
     p /= xp.where(denominator == 0, 1.0, denominator)
