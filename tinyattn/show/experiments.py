@@ -9,7 +9,7 @@ import numpy as np
 from ..experiments.pictures import Curves, Maps, Picture
 from .style import BLUE, GREEN, GREY, HEAT, ORANGE, PURPLE, figure, in_style
 
-LOOKS: tuple[tuple[str, Any], ...] = (
+STYLES: tuple[tuple[str, Any], ...] = (
     (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), ("black", (0, (1, 3))),
 )  # fmt: skip
 COLUMNS = 2                 # of panels
@@ -30,7 +30,7 @@ def _curves(picture: Curves) -> Any:
     handles: dict[str, Any] = {}
     for ax, (title, lines) in zip(axes.flat, picture.panels.items(), strict=False):
         for name, (x, y) in lines.items():
-            colour, style = LOOKS[names.index(name) % len(LOOKS)]
+            colour, style = STYLES[names.index(name) % len(STYLES)]
             (handles[name],) = ax.plot(x, y, color=colour, linestyle=style, linewidth=1.6)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
     for ax in axes.flat[len(picture.panels) :]:
