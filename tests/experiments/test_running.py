@@ -29,6 +29,10 @@ def make_page(experiment, results):
     return page(experiment, results, [table(experiment, results, list(experiment.rows), COLUMNS)])
 
 
+def also(model, split):
+    return {"named": model.name}
+
+
 SMALL = Experiment(
     name="small", title="Small", question="Does it run?",
     datasets={"series": Dataset("series", world=TINY), "absent": Dataset("absent", file="absent.txt.gz")},
@@ -37,7 +41,7 @@ SMALL = Experiment(
         "sasrec": Row("SASRec", "series", "sasrec", TRAINED),
         "other": Row("on absent data", "absent", "popularity"),
     },
-    page=make_page, protocols=("full", "uni100"),
+    page=make_page, also=also, protocols=("full", "uni100"),
 )  # fmt: skip
 
 
@@ -84,6 +88,7 @@ def test_every_run_leaves_a_file_and_nothing_else(finished):
     assert found["row"] == {"data": "series", "model": "sasrec", "options": TRAINED, "seed": 1}
     assert found["epochs"] == len(found["valid"]) == 2
     assert set(found["metrics"]) == {"full", "uni100"}
+    assert found["named"] == "sasrec"
     assert found["data"]["fingerprint"] == TINY.generate().fingerprint()
     assert any("left out: absent, as there is no absent.txt.gz in None" in line for line in said)
 

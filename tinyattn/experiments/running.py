@@ -209,6 +209,7 @@ def _run(
                     for p in experiment.protocols},
         "beyond": _beyond(model, split),
         **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
+        **(experiment.also(model, split) if experiment.also else {}),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
