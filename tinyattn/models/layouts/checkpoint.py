@@ -86,10 +86,12 @@ class Checkpoint:
         unknown = [name for name in found if name not in known and not self._ignored(name)]
         if unknown:
             raise FileError(f"{found[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
-        for name in known.keys() & found.keys():
+        for name, expected in known.items():
+            if name not in found:        # a copy
+                continue
             path, shape, form = found[name]
-            if shape != known[name]:
-                raise FileError(f"{path}: {name} is {shape}, expected {known[name]} by its config.json")
+            if shape != expected:
+                raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
             if form not in FORMATS:
                 raise FileError(f"{path}: {name} is of {form}, expected one of {', '.join(FORMATS)}")
         return entries
