@@ -2,6 +2,7 @@
 
 from .estimator import Estimator
 from .explanation import Explanation, explain
+from .layouts import LAYOUTS, Checkpoint, import_model
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
@@ -83,6 +84,7 @@ __all__ = [
     "EASE",
     "FISM",
     "FPMC",
+    "LAYOUTS",
     "MF",
     "MODELS",
     "NARM",
@@ -92,6 +94,7 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Checkpoint",
     "Decoder",
     "DecoderNetwork",
     "Estimator",
@@ -131,6 +134,7 @@ __all__ = [
     "attention_distance",
     "convolution_field",
     "explain",
+    "import_model",
     "preset_options",
     "receptive_field",
     "rollout",
