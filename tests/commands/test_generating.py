@@ -42,6 +42,17 @@ def test_the_grammars_table_has_its_entropy(tmp_path, capsys, monkeypatch):
     assert "entropy         0.2733" in capsys.readouterr().out
 
 
+def test_evaluate_measures_its_own_text_and_that_of_a_file(finished, text, capsys):
+    nats = json.loads((finished / "metrics.json").read_text())["model"]["test"]["nats"]
+    capsys.readouterr()
+    for data, tested in (([], 28), ([str(text)], 288)):
+        assert main(["evaluate", str(finished), *data]) == 0
+        said = capsys.readouterr().out
+        assert f"{tested} characters are tested" in said
+        assert (f"{nats:.4f}" in said) == (not data)
+    refuses(capsys, ["recommend", finished, "--items", "a"], "which continues texts: `tinyattn generate` asks it")
+
+
 def test_generate_writes_on_where_the_prompt_ends(finished, capsys):
     def written(*more):
         capsys.readouterr()
