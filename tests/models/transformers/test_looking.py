@@ -14,7 +14,7 @@ from tinyattn.models import (
     rollout,
     uniform_distance,
 )
-from tinyattn.tree import tree_map
+from tinyattn.tree import leaves, tree_map
 
 
 def test_attention_rolled_out():
@@ -43,28 +43,26 @@ def test_how_far_heads_look():
     assert near < uniform < near + 4 / 2  # and half of the pairs are a row apart
 
 
-def test_a_model_without_preferences_looks_at_all_patches_alike():
-    """With queries of 0 all weights are alike: over the image for ViT, over a window of 2 x 2 patches for Swin."""
+def test_how_far_the_heads_of_a_model_look():
+    """Queries and biases of 0: all is looked at alike, by ViT in the image, by Swin in a window; its grids differ."""
     rng = np.random.default_rng(0)
     images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
-    for cls, heads, mean in ((ViT, [2, 2], uniform_distance(16, 4, 4)), (Swin, [2, 2, 4, 4], uniform_distance(4, 2, 2))):
-        options = {"readout": "mean"} if cls is ViT else {"window": 2}
-        model = cls(patch=1, dim=4, heads=2, layers=2, epochs=1, workers=1, **options).fit(images, progress=False)
-        blocks = model.parameters["blocks" if cls is ViT else "stages"]
-        for block in blocks if cls is ViT else [b for stage in blocks for b in stage["blocks"]]:
-            query = block["attention"]["query"]
-            query["W"][...] = query["b"][...] = 0
-            if cls is Swin:
-                block["attention"]["mechanism"]["table"][...] = 0
+    small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}
+    everywhere, window = uniform_distance(16, 4, 4), uniform_distance(4, 2, 2)
+    swins = {"block 1": (2, window, everywhere), "block 2": (4, uniform_distance(4, 4, 4), uniform_distance(4, 4, 4))}
+    for model, expected in (
+        (ViT(**small, layers=1), {"block 1": (2, everywhere, everywhere)}),
+        (Swin(**small, layers=1, window=2), swins),
+    ):
+        model.fit(images, progress=False)
+        for name, leaf in leaves(model.parameters):
+            if "query" in name or "table" in name:
+                leaf[...] = 0
         found = distances_by_head(model, images)
-        assert list(found) == [f"block {i}" for i in range(1, len(heads) + 1)]
-        for (block, row), n in zip(found.items(), heads, strict=True):
-            far, alike = (mean, uniform_distance(16, 4, 4)) if block < "block 3" else (uniform_distance(4, 4, 4),) * 2
-            unshifted = cls is ViT or block != "block 2"
-            expected = {f"head {h}": far for h in range(1, n + 1)} | {"mean": far, "alike": alike}
-            assert row.keys() == expected.keys()
-            assert row["alike"] == pytest.approx(alike)
-            assert not unshifted or row == pytest.approx(expected, rel=1e-6)
+        assert list(found) == list(expected)
+        for block, (heads, far, alike) in expected.items():
+            named = {f"head {head + 1}": far for head in range(heads)}
+            assert found[block] == pytest.approx(named | {"mean": far, "alike": alike}, rel=1e-6)
 
 
 @pytest.mark.parametrize(("cls", "options"), [(ViT, {}), (Swin, {"window": 2, "patch": 1})])
