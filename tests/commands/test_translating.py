@@ -75,7 +75,7 @@ def test_what_cannot_be_translated_or_trained_on_is_refused(finished, pairs, tmp
     refuses(capsys, ["train", *SMALL, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
     refuses(capsys, ["train", *SMALL, "--task", "copy", "--pairs", pairs], "expected one of them")
     refuses(capsys, ["train", *SMALL, "--pairs", tmp_path / "none"], "none: no such file")
-    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 128")
+    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 64")
     long = tmp_path / "long.tsv"
     long.write_text(pairs.read_text() + "a" * 65 + "\tb\n")
     refuses(capsys, ["train", *SMALL, "--pairs", long, "--out", tmp_path / "no"], "has 65 characters, expected 64")
