@@ -104,8 +104,9 @@ that it has not seen. Seconds are those of the whole command: drawing the data, 
 ## Are lower layers local?
 
 The mean distance between a patch and those it looks at, of all heads of a block, as a share of that of a head that
-looks at all patches alike: 1 is no preference, less is near (Dosovitskiy et al. 2021, figure 7). Swin's windows bound
-it; a stage has two blocks, and its grid half as many rows.
+looks at all patches alike: 1 is no preference, less is near (Dosovitskiy et al. 2021, figure 7). Windows make Swin's
+blocks local where they are smaller than the grid; a stage has two blocks, and its grid half as many rows as the one
+before. ViT would have to learn it: its blocks are local where their numbers are well below 1.
 
 {distances(result["rows"])}
 
