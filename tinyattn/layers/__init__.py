@@ -14,7 +14,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .going_on import nbytes
+from .going_on import Past, extend_blocks, nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -57,6 +57,7 @@ __all__ = [
     "MultiHead",
     "Norm",
     "Pair",
+    "Past",
     "Position",
     "PositionWise",
     "RMSNorm",
@@ -66,6 +67,7 @@ __all__ = [
     "dense_backward",
     "dense_init",
     "dropout_mask",
+    "extend_blocks",
     "feed_forward",
     "feed_forward_backward",
     "feed_forward_init",

@@ -217,6 +217,10 @@ class MultiHead(Mixer):
     def takes_dropout(self) -> bool:  # type: ignore[override]
         return "dropout" in self.mechanism.takes
 
+    @property
+    def extends(self) -> bool:
+        return self.position.extends and self.mechanism.extends
+
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         if dim % self.heads:
             raise ValueError(f"heads = {self.heads} does not divide the dimension {dim}")

@@ -67,7 +67,7 @@ class Position:
         return q, k
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
-        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, h, m, d)."""
+        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
         return {}
 
     def enter_backward(

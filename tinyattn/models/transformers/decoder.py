@@ -28,7 +28,9 @@ from ...layers import (
     POSITIONS,
     Block,
     BlockCache,
+    Past,
     dropout_mask,
+    extend_blocks,
 )
 from ...ops import (
     Mask,
@@ -88,14 +90,6 @@ class DecoderCache(NamedTuple):
     blocks: list[BlockCache]
     norm: Any
     h: Array                         # (B, n, D): what the scores are made of
-
-
-class Past(NamedTuple):
-    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
-    """
-
-    length: int                      # how many there were
-    layers: list[Any]                # of each block
 
 
 @dataclass(kw_only=True)
@@ -185,12 +179,9 @@ class DecoderNetwork(DecoderOptions):
         xp, first = get_xp(ids), 0 if past is None else past.length
         slots = xp.broadcast_to(xp.arange(first, first + ids.shape[1]), ids.shape)
         x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
-        kept = []
-        for i, weights in enumerate(p["blocks"]):
-            x, layer = self.block.extend(weights, x, None if past is None else past.layers[i])
-            kept.append(layer)
+        x, kept = extend_blocks(self.block, p["blocks"], x, past)
         h, _ = self.block.norm.forward(p["norm"], x)
-        return linear(h, p[self.scored].T), Past(first + ids.shape[1], kept)
+        return linear(h, p[self.scored].T), kept
 
     def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
