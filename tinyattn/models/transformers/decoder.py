@@ -11,7 +11,7 @@ Where this differs from GPT-2: attention weights are not dropped (in block form 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ from ...layers import (
     dropout_mask,
     extend_blocks,
 )
+from ...layers.one_token import Extend, with_one_token
 from ...ops import (
     Mask,
     cross_entropy,
@@ -142,9 +143,8 @@ class DecoderNetwork(DecoderOptions):
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, DecoderCache]:
         """Scores (B, n, V) of what follows each token, from it and those before it; and the cache. Shapes: ids (B, n).
         """
-        xp = get_xp(ids)
+        xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
-        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         caches = []
@@ -176,12 +176,20 @@ class DecoderNetwork(DecoderOptions):
         are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most
         `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
         """
-        xp, first = get_xp(ids), 0 if past is None else past.length
-        slots = xp.broadcast_to(xp.arange(first, first + ids.shape[1]), ids.shape)
-        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
+        x = self._read(p, ids, 0 if past is None else past.length)
         x, kept = extend_blocks(self.block, p["blocks"], x, past)
         h, _ = self.block.norm.forward(p["norm"], x)
         return linear(h, p[self.scored].T), kept
+
+    def extending(self, p: Any) -> Extend:
+        """`extend` with these parameters, which nobody may change meanwhile: one token of one text comes sooner."""
+        return with_one_token(partial(self.extend, p), self.block, p, partial(self._read, p), p[self.scored].dot)
+
+    def _read(self, p: Any, ids: Array, first: int) -> Array:
+        """(B, n, D): what goes into the first block, before dropout, of tokens that follow `first` others."""
+        slots = get_xp(ids).arange(first, first + ids.shape[1])
+        x = embedding(ids, p["tokens"])
+        return self._parts[1].add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
 
     def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
@@ -260,8 +268,9 @@ class Decoder(DecoderOptions, SequenceModel):
             raise ValueError(f"the prompt has {len(ids)} tokens, expected {self.context} at most: that is the context")
         xp, rng = self._module(self.parameters), generator(seed, Stream.GENERATION)
         first, past, unread = len(ids), None, ids
+        extend = network.extending(self.parameters)
         while len(ids) < first + length:
-            scores, past = network.extend(self.parameters, xp.asarray(np.array([unread])), past)
+            scores, past = extend(xp.asarray(np.array([unread])), past)
             ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
             unread = ids[-1:]
             if past.length == self.context:
