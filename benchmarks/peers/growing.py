@@ -21,7 +21,7 @@ from tinyattn.data import Vocabulary
 from tinyattn.models import DecoderNetwork, SASRec, SASRecNetwork
 from tinyattn.tree import tree_map
 
-ADDED = 8  # tokens a `begin`
+ADDED = {True: 32, False: 2}  # tokens a `begin`, for who keeps something and who does not: the first ones are slower
 SECONDS = 0.1  # of them in a round, about; of one `begin` at least
 
 
@@ -32,6 +32,8 @@ class Text:
         self.network, self.p = network, weights
         self.extend = network.extending(weights)
         self.about: dict[str, Any] = {"threads at most": THREADS}
+
+    keeps = True
 
     def begin(self, numbers: list[int]) -> None:
         _, self.past = self.extend(np.array([numbers]), None)
@@ -44,6 +46,8 @@ class Text:
 class TextAgain(Text):
     """The whole text for every token."""
 
+    keeps = False
+
     def begin(self, numbers: list[int]) -> None:
         self.numbers = list(numbers)
 
@@ -54,6 +58,8 @@ class TextAgain(Text):
 
 class History:
     """`session.add(item).best(10)`."""
+
+    keeps = True
 
     def __init__(self, network: SASRecNetwork, weights: Any) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
@@ -73,6 +79,8 @@ class History:
 class HistoryAgain(History):
     """`model.recommend(history)`."""
 
+    keeps = False
+
     def begin(self, numbers: list[int]) -> None:
         self.numbers = list(numbers)
 
@@ -88,8 +96,8 @@ class Grower(child.Child):
         network, weights, numbers = self._given()
         expected = pickle.loads((self.folder / "reference.pickle").read_bytes())
         contender = self.make(network, weights)
-        contender.begin(numbers[:-ADDED])
-        for number in numbers[-ADDED:]:
+        contender.begin(numbers[:-3])
+        for number in numbers[-3:]:
             found = contender.add(number)
         return child.compare({"scores of what follows": np.asarray(found)}, {"scores of what follows": expected})
 
@@ -97,17 +105,18 @@ class Grower(child.Child):
         network, weights, self.numbers = self._given()
         began = time.perf_counter()
         self.contender, self.passes = self.make(network, weights), 1
+        self.added = ADDED[self.contender.keeps]
         for _ in range(3):
-            self.passes = max(1, int(SECONDS / (ADDED * self.run()["seconds"])))
-        self.contender.about["calls a round"] = self.passes * ADDED
+            self.passes = max(1, int(SECONDS / (self.added * self.run()["seconds"])))
+        self.contender.about["calls a round"] = self.passes * self.added
         return {"seconds": time.perf_counter() - began}
 
     def run(self) -> dict[str, Any]:
         found = []
         for _ in range(self.passes):
-            self.contender.begin(self.numbers[:-ADDED])
+            self.contender.begin(self.numbers[: -self.added])
             times = [time.perf_counter()]
-            for number in self.numbers[-ADDED:]:
+            for number in self.numbers[-self.added :]:
                 self.contender.add(number)
                 times.append(time.perf_counter())
             found.extend(np.diff(times).tolist())

@@ -132,6 +132,8 @@ class RotarySASRec(nn.Module):
 class Again:
     """All tokens are read for each that is added; of the last one the scores are made."""
 
+    keeps = False
+
     def __init__(self, network: Any, weights: Any) -> None:
         torch.set_num_threads(THREADS)
         self.model = (GPT if hasattr(network, "context") else RotarySASRec)(network).eval()
@@ -149,6 +151,8 @@ class Again:
 
 class Cached(Again):
     """Keys and values are kept in preallocated buffers."""
+
+    keeps = True
 
     @torch.inference_mode()
     def begin(self, numbers: list[int]) -> None:

@@ -81,11 +81,13 @@ class OneToken:
         g, d, keeps = mixer.groups, dim // mixer.heads, mixer.mechanism.keeps
         qkv = x_hat.dot(weights.qkv)
         qkv += weights.qkv_b
-        q, k = qkv[:dim].reshape(1, -1, 1, d), qkv[dim : dim + g * d].reshape(1, g, 1, d)
+        heads = qkv.reshape(1, -1, 1, d)                     # of queries, keys and values, one after the other
+        turned, v = heads[:, :-g], heads[:, -g:]
         if mixer.position.at_heads:
-            q, k = mixer.position.turn(weights.position, q, k, past.length)
-        keys, values = past.kept.k.append(k), past.kept.v.append(qkv[dim + g * d :].reshape(1, g, 1, d))
-        s = np.matmul(q.reshape(g, -1, d), keys.rows[0].swapaxes(1, 2))         # (g, heads / g, m)
+            turned = mixer.position.turn(weights.position, turned, past.length)
+        keys, values = past.kept.k.append(turned[:, -g:]), past.kept.v.append(v)
+        q = turned[0, :-g].reshape(g, -1, d)
+        s = np.matmul(q, keys.rows[0].swapaxes(1, 2))                           # (g, heads / g, m)
         s -= s.max(axis=2, keepdims=True)
         np.exp(s, out=s)
         out = np.matmul(s, values.rows[0])                                      # (g, heads / g, d)
@@ -123,12 +125,12 @@ Extend = Callable[[Array, Past | None], tuple[Array, Past]]
 
 
 def with_one_token(
-    extend: Extend, block: Any, p: Any, read: Callable[[Array, int], Array], tell: Callable[[Array], Array]
+    extend: Extend, block: Any, p: Any, read: Callable[[int, int], Array], tell: Callable[[Array], Array]
 ) -> Extend:
     """`extend(ids, past)`, of which one token of one sequence comes sooner, where `OneToken` suits; nobody may change p.
 
-    `read(ids, length)` gives what goes into the first block, for tokens that follow so many, `tell(h)` what is said of
-    the state. Shapes: ids (B, n), read (B, n, D), h (D,).
+    `read(id, length)` gives what goes into the first block, (D,), of a token that follows so many, `tell(h)` what is
+    said of the state h (D,).
     """
     if not p["blocks"] or not OneToken.suits(block) or not is_numpy(get_xp(p["norm"]["gamma"])) or is_readable():
         return extend
@@ -137,7 +139,7 @@ def with_one_token(
     def sooner(ids: Array, past: Past | None) -> tuple[Array, Past]:
         if past is None or ids.shape != (1, 1):
             return extend(ids, past)
-        h, kept = one.extend(read(ids, past.length)[0, 0], past)
+        h, kept = one.extend(read(ids[0, 0], past.length), past)
         return tell(h)[None, None], kept
 
     return sooner

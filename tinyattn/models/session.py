@@ -37,7 +37,7 @@ class Session:
         self._model, self._vocabulary = model, model._fitted()
         self._user = None if user is None else model._user_numbers([user])
         self._growing = model.growing()
-        self._numbers: list[int] = []                # of all items
+        self._numbers = np.zeros(0, dtype=np.int64)  # of all items
         self._past: Any = None                       # what is kept
         self._read = 0                               # of so many
         self._scores: np.ndarray | None = None       # after the last item, once somebody has asked
@@ -58,7 +58,7 @@ class Session:
 
     def add(self, *items: Any) -> Self:
         """Items that follow. Raises ValueError for an unknown id (named), before any is taken."""
-        self._numbers = self._numbers + self._vocabulary.numbers(items).tolist()
+        self._numbers = np.concatenate([self._numbers, self._vocabulary.numbers(items)])
         self._scores = None
         return self
 
@@ -73,17 +73,17 @@ class Session:
 
         Raises ValueError for what `recommend` refuses, and where the model has learned since the session began.
         """
-        if not self._numbers:
+        if not len(self):
             raise ValueError("the history is empty: expected at least one item id")
         refuse_k(k, self._vocabulary)
         if self._scores is None:
             self._scores = self._scored()
-        history = [] if repeats else [np.array(self._numbers)]
+        history = [] if repeats else [self._numbers]
         ids, values = best_of(self._scores.copy(), history, k, self._vocabulary, exclude, only)
         return ids[0], values[0]
 
     def _scored(self) -> np.ndarray:
-        growing, numbers = self._growing, np.array(self._numbers)
+        growing, numbers = self._growing, self._numbers
         if growing is not None and growing.parameters is not getattr(self._model, "parameters", None):
             raise ValueError("the model has learned since this session began: begin another")
         if growing is None or len(numbers) > growing.longest:

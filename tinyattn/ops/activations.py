@@ -32,7 +32,11 @@ def gelu(x: Array, approximate: bool = False) -> Array:
     """
     expect("...", x=x)
     if approximate:
-        return 0.5 * x * (1 + _tanh(x))
+        y = _tanh(x)
+        y += 1
+        y *= x
+        y *= 0.5
+        return y
     return x * _phi(x)
 
 
@@ -57,8 +61,12 @@ def _near(x: Array) -> Array:
 
 
 def _tanh(x: Array) -> Array:
-    near = _near(x)
-    return get_xp(x).tanh(_SQRT_2_OVER_PI * (near + _CUBIC * near * near * near))
+    xp, near = get_xp(x), _near(x)
+    u = near * near
+    u *= _SQRT_2_OVER_PI * _CUBIC
+    u += _SQRT_2_OVER_PI
+    u *= near                                           # √(2/π) (x + 0.044715 x³)
+    return xp.tanh(u, out=u)
 
 
 def _phi(x: Array) -> Array:

@@ -11,7 +11,7 @@ from ...backend import Array, get_xp
 from ...ops import Mask, attention, relative_values
 from ...options import check_options
 from ..growing import GrowingRows
-from ..heads import in_groups
+from ..heads import for_each_head, in_groups
 
 
 class Attended(Protocol):
@@ -97,23 +97,30 @@ class Mechanism:
         """
         if not self.extends:
             raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
-        xp, (_, heads, n, _), g = get_xp(q), q.shape, k.shape[-3]
-        past = past or KeysValues(GrowingRows.none(k), GrowingRows.none(v))
-        kept = KeysValues(past.k.append(k), past.v.append(v))
-        k, v = kept.k.rows, kept.v.rows
-        m = k.shape[-2]
+        kept, heads = KeysValues(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past, q.shape[-3]
+        kept = KeysValues(kept.k.append(k), kept.v.append(v))
+        given = terms(q, kept.k.rows)
+        if past is None:
+            every = for_each_head(k, heads), for_each_head(v, heads)
+            out, _ = self.forward(None, q, *every, Mask(causal=True), given, 0.0, None)
+        else:
+            out = self._looked_up(q, kept.k.rows, kept.v.rows, given)
+        return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
+
+    def _looked_up(self, q: Array, k: Array, v: Array, given: dict[str, Array]) -> Array:
+        """Attention of the last n of m tokens. Shapes: q (B, h, n, d), k, v (B, g, m, d) -> out (B, h, n, d)."""
+        xp, (_, heads, n, _), (_, g, m, _) = get_xp(q), q.shape, k.shape
         queries = xp.arange(m - n, m)[None, :, None]
         mask = self.as_full(Mask(causal=True), heads, queries, m)
         assert mask is not None                                 # as it `extends`
         allowed = None if n == 1 and mask.only_causal else mask.rows(queries, m, q)      # the last token looks at all
-        given = terms(q, k)
-        grouped = (in_groups(x, heads, g) for x in (q, allowed, given.get("bias")))      # heads that share keys
+        grouped = (in_groups(x, heads, g) for x in (q, allowed, given.get("bias")))
         out, weights = attention_in_groups(k, v, *grouped)
         out, weights = out.reshape(q.shape), weights.reshape(*q.shape[:-1], m)
         if "relative_values" in given:                          # read backwards, as in `Shaw.terms`
             backwards = weights[..., ::-1, ::-1], given["relative_values"][..., ::-1, :]
             out += relative_values(*backwards)[..., ::-1, :]
-        return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
+        return out
 
     @property
     def further(self) -> tuple[str, ...]:

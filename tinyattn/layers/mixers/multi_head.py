@@ -263,7 +263,7 @@ class MultiHead(Mixer):
         q = split(dense(p["query"], x)[0], self.heads)
         k, v = (split(dense(p[name], memory)[0], self.groups) for name in ("key", "value"))
         placed = p.get("position")
-        q, k = self.position.turn(placed, q, k, length)
+        q, k = (self.position.turn(placed, part, length) for part in (q, k))
         terms = partial(self.position.terms, placed)
         out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
         y = merge(out)

@@ -37,12 +37,11 @@ class RoPE(Position):
         of_q, of_k = (_tables(get_xp(x), x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
         return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
 
-    def turn(self, p: Any, q: Array, k: Array, first: int) -> tuple[Array, Array]:
-        stop = first + q.shape[-2]
+    def turn(self, p: Any, x: Array, first: int) -> Array:
+        stop = first + x.shape[-2]
         rows = 1 << stop.bit_length()                           # a power of 2, so that few tables are made
-        cos, sin = _tables(get_xp(q), rows, q.shape[-1], q.dtype, self.rope_base)
-        tables = cos[first:stop], sin[first:stop]
-        return rotary(q, *tables), rotary(k, *tables)
+        cos, sin = _tables(get_xp(x), rows, x.shape[-1], x.dtype, self.rope_base)
+        return rotary(x, cos[first:stop], sin[first:stop])
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: tuple[Any, Any]

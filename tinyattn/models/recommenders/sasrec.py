@@ -181,8 +181,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         """(B, L, D): what goes into the first block, before dropout."""
         return self.scheme.add(p.get("positions"), self._items(p, batch.ids), batch.slots)
 
-    def _items(self, p: Any, ids: Array, length: int = 0) -> Array:
-        """(B, L, D): items as they are read, wherever they stand, and however many there were before."""
+    def _items(self, p: Any, ids: Array) -> Array:
+        """(B, L, D): items as they are read, wherever they stand."""
         x = embedding(ids, p["items"])
         if self.emb_scale:
             x *= math.sqrt(self.dim)
@@ -239,10 +239,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def extending(self, p: Any) -> Extend:
         """One item of one history comes sooner."""
-        extend = partial(self.extend, p)
+        extend, scale = partial(self.extend, p), math.sqrt(self.dim) if self.emb_scale else 1.0
         if not self.last_norm:
             return extend
-        return with_one_token(extend, self.block, p, partial(self._items, p), lambda h: h)
+        return with_one_token(extend, self.block, p, lambda item, length: p["items"][item] * scale, lambda h: h)
 
     def for_one(self, p: Any) -> OneHistory | None:
         return OneHistory(self, p) if OneHistory.suits(self) else None

@@ -183,7 +183,13 @@ class DecoderNetwork(DecoderOptions):
 
     def extending(self, p: Any) -> Extend:
         """`extend` with these parameters, which nobody may change meanwhile: one token of one text comes sooner."""
-        return with_one_token(partial(self.extend, p), self.block, p, partial(self._read, p), p[self.scored].dot)
+        nothing = np.zeros((1, self.context, self.dim), p["tokens"].dtype)
+        (places,) = self._parts[1].add(p.get("positions"), nothing, np.arange(self.context)[None])
+
+        def read(token: int, length: int) -> Array:
+            return p["tokens"][token] + places[length]
+
+        return with_one_token(partial(self.extend, p), self.block, p, read, p[self.scored].dot)
 
     def _read(self, p: Any, ids: Array, first: int) -> Array:
         """(B, n, D): what goes into the first block, before dropout, of tokens that follow `first` others."""
