@@ -60,7 +60,9 @@ def turned(x: Tensor, turns: Tensor) -> Tensor:
 
 
 class Block(nn.Module):
-    def __init__(self, dim: int, heads: int, hidden: int, activation: nn.Module, eps: float, bias: bool, project: bool):
+    def __init__(
+        self, dim: int, heads: int, hidden: int, activation: nn.Module, eps: float, bias: bool, project: bool
+    ) -> None:
         super().__init__()
         self.norm_1 = nn.LayerNorm(dim, eps=eps)
         self.attention = Attention(dim, heads, bias, project)
@@ -196,3 +198,14 @@ class Trained:
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         return self.differentiate(0), take(self.model)
+
+
+class Compiled(Trained):
+    """torch-compile: the same model, compiled."""
+
+    def __init__(self, network: Any, weights: Any, batches: list[TextBatch]) -> None:
+        super().__init__(network, weights, batches)
+        self.model = torch.compile(self.model, dynamic=False)
+
+    def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
+        return self.differentiate(0), take(self.model._orig_mod)
