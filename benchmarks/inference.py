@@ -2,10 +2,10 @@
 
     python benchmarks/inference.py [--rounds 15] [--contenders tinyattn,torch-sdpa] [--only answers,one-more]
 
-answers: one history of 5, 20, 50, 200 items, ten at once, and 6,040 users, of 3,416 items: the sizes of ML-1M, on histories that
-are drawn. one-more: a token of a text, an item of a history, with and without a cache (benchmarks/one_more.py); all its
-contenders take part. Every contender must first give the library's answers in float64. Writes benchmarks/results/inference.json
-and .md.
+answers: one history of 5, 20, 50, 200 items, ten at once, and 6,040 users, of 3,416 items: the sizes of ML-1M, on
+histories that are drawn. one-more: a token of a text, an item of a history, with and without a cache, by all contenders
+of benchmarks/one_more.py. Every contender must first give the library's answers in float64. Writes
+benchmarks/results/inference.json and .md.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
-    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the others stay as they were found")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the other stays as it was")
     asked = parser.parse_args()
     for words, known in ((asked.contenders, CONTENDERS), (asked.only, PARTS)):
         unknown = set(words.split(",")) - set(known)

@@ -28,12 +28,12 @@ SECONDS = 0.1  # of them in a round, about; of one `begin` at least
 class Text:
     """Decoder.generate's own loop, without the drawing."""
 
+    keeps = True
+
     def __init__(self, network: DecoderNetwork, weights: Any) -> None:
         self.network, self.p = network, weights
         self.extend = network.extending(weights)
         self.about: dict[str, Any] = {"threads at most": THREADS}
-
-    keeps = True
 
     def begin(self, numbers: list[int]) -> None:
         _, self.past = self.extend(np.array([numbers]), None)

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, get_xp, is_numpy
-
 from .feed_forward import ACTIVATIONS, FeedForward
 from .going_on import Past
 from .mechanisms import Full, Window
@@ -127,7 +126,7 @@ Extend = Callable[[Array, Past | None], tuple[Array, Past]]
 def with_one_token(
     extend: Extend, block: Any, p: Any, read: Callable[[int, int], Array], tell: Callable[[Array], Array]
 ) -> Extend:
-    """`extend(ids, past)`, of which one token of one sequence comes sooner, where `OneToken` suits; nobody may change p.
+    """`extend(ids, past)`; where `OneToken` suits, one token of one sequence comes sooner. Nobody may change p then.
 
     `read(id, length)` gives what goes into the first block, (D,), of a token that follows so many, `tell(h)` what is
     said of the state h (D,).

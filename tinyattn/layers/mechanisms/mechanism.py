@@ -152,8 +152,8 @@ def attention_in_groups(
 
     Shapes: k, v (B, g, m, d), q (B, g, r, n, d) -> out (B, g, r, n, d), weights (B, g, r, n, m).
     """
-    shared = (get_xp(x).broadcast_to(x[:, :, None], (*q.shape[:3], *x.shape[2:])) for x in (k, v))
-    return attention(q, *shared, allowed, bias)
+    keys, values = (get_xp(x).broadcast_to(x[:, :, None], (*q.shape[:3], *x.shape[2:])) for x in (k, v))
+    return attention(q, keys, values, allowed, bias)
 
 
 SAID = {

@@ -80,7 +80,7 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
         """(B, D): the state after the last item of each history."""
         return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
 
-    extends = True  # type: ignore[assignment]
+    extends = True
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         """What is kept is a state a layer, however many items there were."""
