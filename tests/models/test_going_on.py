@@ -99,7 +99,7 @@ def test_it_is_worked_out_where_it_can_be(monkeypatch):
         network.extending(p)
 
 
-@pytest.mark.parametrize("mechanism, kv_heads", [("full", None), ("full", 2), ("window", None), ("linear", None)])
+@pytest.mark.parametrize(("mechanism", "kv_heads"), [("full", None), ("full", 2), ("window", None), ("linear", None)])
 def test_two_continuations_of_one_text_do_not_meet(mechanism, kv_heads):
     network, p = make(mechanism=mechanism, kv_heads=kv_heads, dtype=np.float32)
     begin, left, right = np.array([[1, 2, 3]]), np.array([[4]]), np.array([[5]])

@@ -38,7 +38,7 @@ def same(session, model, history, **how):
     np.testing.assert_allclose(scores, values, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("mechanism, position, form", covering(EVERY, 1))
+@pytest.mark.parametrize(("mechanism", "position", "form"), covering(EVERY, 1))
 def test_item_by_item_it_is_what_recommend_gives_for_all(mechanism, position, form):
     model = made(mechanism=mechanism, position=position, block_form=form, heads=2, **OWN.get(mechanism, {}))
     session = model.session(ITEMS[:2])

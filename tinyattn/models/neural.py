@@ -113,7 +113,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
                 h, kept = extend(xp.asarray(items[None]), past)
                 return backend.to_numpy(network.score_items(p, h[:, -1])), kept
 
-        return Growing(score, self.maxlen, p)
+        return Growing(score, self.maxlen)
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """States are made at once, and compared with items a tile at a time: see `Products`."""

@@ -24,7 +24,6 @@ class Growing(NamedTuple):
 
     score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # (n,) items that follow others, what was kept of those
     longest: int                     # -> the scores (1, n_items + 1) after the last, what is kept; items, at most
-    parameters: Any                  # those that it computes with
 
 
 class Session:
@@ -36,7 +35,7 @@ class Session:
     def __init__(self, model: Recommender, history: Sequence[Any] = (), user: Any = None) -> None:
         self._model, self._vocabulary = model, model._fitted()
         self._user = None if user is None else model._user_numbers([user])
-        self._growing = model.growing()
+        self._growing, self._learned = model.growing(), getattr(model, "parameters", None)
         self._numbers = np.zeros(0, dtype=np.int64)  # of all items
         self._past: Any = None                       # what is kept
         self._read = 0                               # of so many
@@ -76,6 +75,8 @@ class Session:
         if not len(self):
             raise ValueError("the history is empty: expected at least one item id")
         refuse_k(k, self._vocabulary)
+        if self._learned is not getattr(self._model, "parameters", None):
+            raise ValueError("the model has learned since this session began: begin another")
         if self._scores is None:
             self._scores = self._scored()
         history = [] if repeats else [self._numbers]
@@ -84,8 +85,6 @@ class Session:
 
     def _scored(self) -> np.ndarray:
         growing, numbers = self._growing, self._numbers
-        if growing is not None and growing.parameters is not getattr(self._model, "parameters", None):
-            raise ValueError("the model has learned since this session began: begin another")
         if growing is None or len(numbers) > growing.longest:
             self._past = None
             return self._model.score([numbers], self._user)
