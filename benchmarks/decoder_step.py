@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -83,6 +83,13 @@ def _table(row: dict[str, Any]) -> list[str]:
         cells = [f"{1e3 * np.median(found['seconds']):.0f}", *cells, f"{found['peak']:.0f}"]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return lines
+
+
+def summary(result: dict[str, Any]) -> str:
+    """What docs/speed.md quotes: every make of CPU, its table and what was reached."""
+    parts = [[f"{row['machine']['cores']} cores of {cpu}:", "", *_table(row), "", verdict(row)]
+             for cpu, row in result.items()]  # fmt: skip
+    return "\n\n".join("\n".join(part) for part in parts)
 
 
 def verdict(row: dict[str, Any]) -> str:
@@ -146,6 +153,7 @@ def main() -> None:
     }
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    write_readme("decoder_step", summary(result), "docs/speed.md")
     print(page(result))
 
 

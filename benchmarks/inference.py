@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -165,6 +165,8 @@ def main() -> None:
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    if "one more" in result:
+        write_readme("one_more", one_more.summary(result["one more"]), "docs/speed.md")
     print(page(result))
 
 

@@ -55,6 +55,18 @@ def times(row: dict[str, Any], name: str) -> np.ndarray:
 
 def part(found: dict[str, Any]) -> str:
     """The part of the page, from the results alone."""
+    machine = found["machine"]
+    of = sorted({row[name]["about"]["torch"] for row in found["cases"].values() for name in row if "torch" in name})
+    made = (
+        f"{found['rounds']} rounds. {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy "
+        f"{machine['numpy']}, torch {', '.join(of) or 'not installed'}, commit {machine['commit']}, {machine['date']}."
+    )
+    off = max(row[name]["check"]["off"] for row in found["cases"].values() for name in row)
+    return "\n".join([summary(found), "", HOW.strip().format(off=off), "", made])
+
+
+def summary(found: dict[str, Any]) -> str:
+    """What docs/speed.md quotes: the table and the goal."""
     lines = ["| ms | " + " | ".join(HEADS.values()) + " |", "|---|" + "---|" * len(HEADS)]
     for case, row in found["cases"].items():
         cells = []
@@ -65,14 +77,7 @@ def part(found: dict[str, Any]) -> str:
             cell = f"{1e3 * float(np.median(row[name]['seconds'])):.3g}"
             cells.append(cell if name == "tinyattn" else f"{cell} ({float(np.median(times(row, name))):.2f})")
         lines.append(f"| {case} | {' | '.join(cells)} |")
-    machine = found["machine"]
-    of = sorted({row[name]["about"]["torch"] for row in found["cases"].values() for name in row if "torch" in name})
-    made = (
-        f"{found['rounds']} rounds. {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy "
-        f"{machine['numpy']}, torch {', '.join(of) or 'not installed'}, commit {machine['commit']}, {machine['date']}."
-    )
-    off = max(row[name]["check"]["off"] for row in found["cases"].values() for name in row)
-    return "\n".join([*lines, "", verdict(found), "", HOW.strip().format(off=off), "", made])
+    return "\n".join([*lines, "", verdict(found)])
 
 
 def verdict(found: dict[str, Any]) -> str:
@@ -100,8 +105,8 @@ as the case names; a step ends with the scores of all tokens. The history's is S
 {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is `session.add(item).best(10)`,
 and ends with the ten best items that are not in the history. (With learned positions, which count from the newest item,
 nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last
-{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention and keys and values
-in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores all tokens of a text).
+{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention, and
+keys and values in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores all tokens of a text).
 {THREADS} threads each. Before that, each gave after the last token what the library gives in float64, to {TOLERANCE:g}
 of the largest; off by {{off:.0e}} at most.
 """

@@ -37,6 +37,7 @@ from .recommenders import (
 )
 from .run import RunFolder
 from .sequence_model import SequenceModel
+from .session import Session
 from .trained import Trained
 from .transformers import (
     Decoder,
@@ -119,6 +120,7 @@ __all__ = [
     "STOSANetwork",
     "SequenceModel",
     "SequenceOptions",
+    "Session",
     "Swin",
     "SwinNetwork",
     "TimeSVDpp",
