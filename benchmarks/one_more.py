@@ -103,10 +103,10 @@ In brackets: times tinyattn's with its cache, medians of ratios within a round. 
 form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
 as the case names; a step ends with the scores of all tokens. The history's is SASRec with rotary positions,
 {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is `session.add(item).best(10)`,
-and ends with the ten best items that are not in the history. (With learned positions, which count from the newest item,
-nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last
-{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention, and
-keys and values in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores all tokens of a text).
-{THREADS} threads each. Before that, each gave after the last token what the library gives in float64, to {TOLERANCE:g}
-of the largest; off by {{off:.0e}} at most.
+and ends with the ten best items that are not in the history. (With learned positions, which count from the newest
+item, nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last
+{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention,
+and keys and values in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores
+all tokens of a text). {THREADS} threads each. Before that, each gave after the last token what the library gives in
+float64, to {TOLERANCE:g} of the largest; off by {{off:.0e}} at most.
 """
