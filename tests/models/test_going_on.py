@@ -13,9 +13,9 @@ from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.test_seams import OWN
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
-from tinyattn.layers.one_token import OneToken
 from tinyattn.layers.readable import readable
 from tinyattn.models import DecoderNetwork
+from tinyattn.models.one_token import OneToken
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
 

@@ -11,11 +11,11 @@ import numpy as np
 from ..backend import Array, get_xp
 from ..data import Batch
 from ..layers import Past, glorot
-from ..layers.one_token import Extend
 from ..ops import sum_rows
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
 from .one_history import OneHistory
+from .one_token import Extend
 
 
 @dataclass(kw_only=True)

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..layers import ACTIVATIONS, FeedForward
-from ..layers.one_token import normed_map
 from ..layers.pairs import NormedHeads
+from .one_token import normed_map
 
 MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and here is more of it
 

@@ -32,12 +32,12 @@ from ...layers import (
     gather_rows,
 )
 from ...layers.mechanisms import refined
-from ...layers.one_token import Extend, with_one_token
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..one_history import OneHistory
+from ..one_token import Extend, with_one_token
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS}
 PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say

@@ -32,7 +32,6 @@ from ...layers import (
     dropout_mask,
     extend_blocks,
 )
-from ...layers.one_token import Extend, with_one_token
 from ...ops import (
     Mask,
     cross_entropy,
@@ -47,6 +46,7 @@ from ...ops import (
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
+from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 

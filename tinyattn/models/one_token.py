@@ -18,15 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import Array, get_xp, is_numpy
-from .feed_forward import ACTIVATIONS, FeedForward
-from .going_on import Past
-from .mechanisms import Full, Window
-from .mechanisms.mechanism import KeysValues
-from .mixers import MultiHead
-from .mixers.multi_head import Heads
-from .norm import LayerNorm
-from .positions import Position
-from .readable import is_readable
+from ..layers import ACTIVATIONS, FeedForward, LayerNorm, MultiHead, Past, Position
+from ..layers.mechanisms import Full, Window
+from ..layers.mechanisms.mechanism import KeysValues
+from ..layers.mixers.multi_head import Heads
+from ..layers.readable import is_readable
 
 
 class Folded(NamedTuple):
