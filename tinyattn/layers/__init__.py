@@ -14,7 +14,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .going_on import Past, extend_blocks, nbytes
+from .going_on import Past, nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -67,7 +67,6 @@ __all__ = [
     "dense_backward",
     "dense_init",
     "dropout_mask",
-    "extend_blocks",
     "feed_forward",
     "feed_forward_backward",
     "feed_forward_init",

@@ -28,9 +28,9 @@ from ...layers import (
     Past,
     Position,
     dropout_mask,
-    extend_blocks,
     gather_rows,
 )
+from ...layers.going_on import extend_blocks
 from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options

@@ -30,8 +30,8 @@ from ...layers import (
     BlockCache,
     Past,
     dropout_mask,
-    extend_blocks,
 )
+from ...layers.going_on import extend_blocks
 from ...ops import (
     Mask,
     cross_entropy,
