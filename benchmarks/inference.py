@@ -1,10 +1,11 @@
 """How long does an answer take? From an unseen history to its ten best next items: tinyattn beside PyTorch.
 
-    python benchmarks/inference.py [--rounds 15] [--contenders tinyattn,torch-sdpa]
+    python benchmarks/inference.py [--rounds 15] [--contenders tinyattn,torch-sdpa] [--only answers,one-more]
 
-One history of 5, 20, 50, 200 items, ten at once, and 6,040 users, of 3,416 items: the sizes of ML-1M, on histories that
-are drawn. Every contender must first give the library's answers in float64. Writes benchmarks/results/inference.json
-and .md.
+answers: one history of 5, 20, 50, 200 items, ten at once, and 6,040 users, of 3,416 items: the sizes of ML-1M, on
+histories that are drawn. one-more: a token of a text, an item of a history, with and without a cache, by all contenders
+of benchmarks/one_more.py. Every contender must first give the library's answers in float64. Writes
+benchmarks/results/inference.json and .md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ if __package__ is None:
 
 import numpy as np
 
+from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_readme
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -37,6 +39,7 @@ CONTENDERS = {"tinyattn": "numpy", "torch-released": "torch", "torch-sdpa": "tor
 NETWORK = SASRecNetwork(n_items=3_416, maxlen=200, dim=50, blocks=2, heads=1, dropout=0.2)
 ONE = {f"one of {n} items": n for n in (5, 20, 50, 200)}
 CASES = [*ONE, "ten at once", "all users"]
+PARTS = ("answers", "one-more")
 GOAL = {"must": 2, "moonshot": 5}  # times as fast as the faster PyTorch, for every one history
 CHECKED = 20  # histories of full length: where there is padding, torch-released attends to it
 
@@ -117,6 +120,8 @@ def page(result: dict[str, Any]) -> str:
         about = ", ".join(f"{what} {value}" for what, value in last[name]["about"].items() if what != "calls a round")
         lines.append(f"- {name}: {about}; scores off by {row['off']:.0e}")
     lines += [f"- {name}: not installed, not measured" for name in options["missing"]]
+    if "one more" in result:
+        lines += ["", "## One more token, one more item", "", one_more.part(result["one more"])]
     return "\n".join([*lines, "", "Made by `python benchmarks/inference.py`.", ""])
 
 
@@ -137,22 +142,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--contenders", default=",".join(CONTENDERS), metavar="NAME,NAME")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,PART", help="the other stays as it was")
     asked = parser.parse_args()
-    unknown = set(asked.contenders.split(",")) - CONTENDERS.keys()
-    if unknown:
-        parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(CONTENDERS)}")
+    for words, known in ((asked.contenders, CONTENDERS), (asked.only, PARTS)):
+        unknown = set(words.split(",")) - set(known)
+        if unknown:
+            parser.error(f"{', '.join(sorted(unknown))}: expected some of {', '.join(known)}")
     if asked.rounds < 1:
         parser.error(f"{asked.rounds} rounds: expected at least 1")
-    names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
-    missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
-    result = measure(NETWORK, [n for n in names if n not in missing], CASES, asked.rounds) | {
-        "machine": describe(),
-        "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
-        "options": {"rounds": asked.rounds, "missing": missing},
-    }
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if "answers" in asked.only.split(",") or not result:
+        names = [name for name in CONTENDERS if name in asked.contenders.split(",")]
+        missing = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is None]
+        result |= measure(NETWORK, [n for n in names if n not in missing], CASES, asked.rounds) | {
+            "machine": describe(),
+            "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
+            "options": {"rounds": asked.rounds, "missing": missing},
+        }
+    if "one-more" in asked.only.split(","):
+        found = one_more.measure(list(one_more.CONTENDERS), asked.rounds, one_more.CASES)
+        result["one more"] = {"cases": found, "machine": describe(), "rounds": asked.rounds}
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
+    if "one more" in result:
+        write_readme("one_more", one_more.summary(result["one more"]), "docs/speed.md")
     print(page(result))
 
 

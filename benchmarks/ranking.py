@@ -59,11 +59,16 @@ def draw(network: SASRecNetwork, lengths: Lengths, data: Path | None) -> list[np
 
 
 def parameters(network: SASRecNetwork) -> Any:
-    """Initial ones, shaken, so that no bias is 0 and no scale 1."""
+    """Initial ones, shaken; padding is 0."""
+    found = shaken(network)
+    found["items"][0] = 0
+    return found
+
+
+def shaken(network: Any) -> Any:
+    """Initial parameters, moved a little, so that no bias is 0 and no scale 1."""
     rng = np.random.default_rng(SEED)
-    shaken = tree_map(lambda w: (w + 0.05 * rng.standard_normal(w.shape)).astype(np.float32), network.init(rng))
-    shaken["items"][0] = 0
-    return shaken
+    return tree_map(lambda w: (w + 0.05 * rng.standard_normal(w.shape)).astype(np.float32), network.init(rng))
 
 
 def measure(network: SASRecNetwork, histories: list[np.ndarray], names: list[str], rounds: int) -> dict[str, Any]:

@@ -15,11 +15,14 @@ import pytest
 
 from benchmarks import (
     course,
+    decoder_step,
     default_world,
     games_kang205,
     gpu,
+    inference,
     ladder,
     ml_1m,
+    one_more,
     ranking,
     ratings,
     reading,
@@ -75,6 +78,11 @@ def test_speed_is_quoted_from_the_results_files():
     assert quoted("roofline", page) == roofline.tables(roof).strip()
     assert quoted("ladder", page) == ladder.tables(rungs).strip()
     assert quoted("ranking", page) == ranking.table(ranks).strip()
+    answers, text = (json.loads(b.RESULT.read_text()) for b in (inference, decoder_step))
+    assert quoted("one_more", page) == one_more.summary(answers["one more"])
+    assert inference.PAGE.read_text() == inference.page(answers)
+    assert quoted("decoder_step", page) == decoder_step.summary(text)
+    assert decoder_step.PAGE.read_text() == decoder_step.page(text)
 
 
 def test_the_gpu_page_tells_what_a_step_asks_for():

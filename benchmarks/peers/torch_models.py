@@ -100,6 +100,7 @@ class SASRec(nn.Module):
 # torch's name of a parameter, less the block it is in: the library's names that make it up, side by side
 LAYOUT = {
     "items.weight": ("items",),
+    "tokens.weight": ("tokens",),
     "positions.weight": ("positions",),
     "norm.weight": ("norm.gamma",),
     "norm.bias": ("norm.beta",),
@@ -107,6 +108,9 @@ LAYOUT = {
     "norm_1.bias": ("norm_1.beta",),
     "attention.qkv.weight": ("attention.query.W", "attention.key.W", "attention.value.W"),
     "attention.attention.in_proj_weight": ("attention.query.W", "attention.key.W", "attention.value.W"),
+    "attention.qkv.bias": ("attention.query.b", "attention.key.b", "attention.value.b"),
+    "attention.output.weight": ("attention.output.W",),
+    "attention.output.bias": ("attention.output.b",),
     "norm_2.weight": ("norm_2.gamma",),
     "norm_2.bias": ("norm_2.beta",),
     "feed_forward.0.weight": ("feed_forward.inner.W",),

@@ -75,4 +75,4 @@ def test_a_run_of_another_model_is_not_written_over(tmp_path, capsys):
     other = write(tmp_path / "other", GPT_2, weights_of(GPT_2, seed=1))
     refuses(capsys, ["import-model", other, "--out", out], "was trained on other data; choose another --out")
     assert (config, model) == ((out / "config.json").read_bytes(), (out / "model.npz").read_bytes())
-    refuses(capsys, ["evaluate", out], "is a decoder model, expected")
+    refuses(capsys, ["evaluate", out], "does not say what data it is about; name DATA")

@@ -13,7 +13,9 @@ from tests.devices import On
 from tests.models.schemes import SCHEMES
 from tests.models.test_seams import OWN
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, POSITIONS, nbytes
+from tinyattn.layers.readable import readable
 from tinyattn.models import DecoderNetwork
+from tinyattn.models.one_token import OneToken
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
 
@@ -66,6 +68,63 @@ def test_on_every_device_in_float32_and_nothing_is_written_into_the_past(parts, 
     assert once.dtype == np.float32
     np.testing.assert_array_equal(once, again)
     np.testing.assert_allclose(once, whole[:, 5:], rtol=0, atol=2e-5)
+
+
+SOONER = [parts for parts in EVERY if parts[0] == "attention" and OneToken.suits(make(*parts)[0].block)]
+
+
+@pytest.mark.parametrize("parts", SOONER, ids=lambda parts: "-".join(map(str, parts)))
+def test_one_token_at_a_time_with_what_depends_on_parameters_worked_out(parts):
+    network, p = make(*parts)
+    ids = np.random.default_rng(0).integers(0, 7, (1, 12))
+    whole, _ = network.forward(p, ids)
+    extend = network.extending(p)
+    _, past = extend(ids[:, :2], None)
+    for i in range(2, 12):
+        scores, past = extend(ids[:, i : i + 1], past)
+        np.testing.assert_allclose(scores[0, 0], whole[0, i], rtol=0, atol=1e-11)
+    found, past = extend(ids[:, :4], past)                       # and some at once
+    again, _ = in_pieces(network, p, np.concatenate([ids, ids[:, :4]], axis=1), (12,))
+    np.testing.assert_allclose(found, again[:, 12:], rtol=0, atol=1e-11)
+
+
+def test_it_is_worked_out_where_it_can_be(monkeypatch):
+    of = [set(options) for options in zip(*SOONER, strict=True)]
+    assert of == [{"attention"}, {"full", "window"}, {"learned", "sinusoidal", "none", "rope"}, {"pre"}, {None, 2}]
+    assert not any(OneToken.suits(make(**other)[0].block)
+                   for other in ({"mixer": "gru"}, {"norm": "rms"}, {"feed_forward": "swiglu"}))  # fmt: skip
+    monkeypatch.setattr(OneToken, "__init__", lambda *_: pytest.fail("made where the readable form was asked for"))
+    with readable():
+        network, p = make()
+        network.extending(p)
+
+
+@pytest.mark.parametrize(("mechanism", "kv_heads"), [("full", None), ("full", 2), ("window", None), ("linear", None)])
+def test_two_continuations_of_one_text_do_not_meet(mechanism, kv_heads):
+    network, p = make(mechanism=mechanism, kv_heads=kv_heads, dtype=np.float32)
+    begin, left, right = np.array([[1, 2, 3]]), np.array([[4]]), np.array([[5]])
+    extend = network.extending(p)
+    _, past = extend(begin, None)
+    alone, _ = extend(right, past)
+    taken, there = extend(left, past), {}
+    for name, ids in (("left", left), ("right", right)):
+        scores, there[name] = extend(ids, past)
+        np.testing.assert_array_equal(scores, taken[0] if name == "left" else alone)
+    for name, ids in (("right", right), ("left", left)):
+        found, _ = extend(begin, there[name])
+        once, _ = network.forward(p, np.concatenate([begin, ids, begin], axis=1))
+        np.testing.assert_allclose(found, once[:, 4:], rtol=0, atol=2e-5)
+
+
+def test_a_token_copies_nothing_of_what_is_kept():
+    """Eight tokens go into the buffer that the first eight have left room in."""
+    network, p = make()
+    extend = network.extending(p)
+    _, past = extend(np.zeros((1, 8), dtype=int), None)
+    buffers = [layer.kept.k.buffer for layer in past.layers]
+    for _ in range(8):
+        _, past = extend(np.zeros((1, 1), dtype=int), past)
+    assert all(layer.kept.k.buffer is buffer for layer, buffer in zip(past.layers, buffers, strict=True))
 
 
 def kept(n, *parts, **more):

@@ -15,7 +15,7 @@ from .feed_forward import (
     feed_forward_init,
 )
 from .gaussian_block import GaussianBlock
-from .going_on import nbytes
+from .going_on import Past, nbytes
 from .mechanisms import MECHANISMS, Mechanism
 from .mixers import (
     GRU,
@@ -59,6 +59,7 @@ __all__ = [
     "MultiHead",
     "Norm",
     "Pair",
+    "Past",
     "Position",
     "PositionWise",
     "RMSNorm",

@@ -7,7 +7,7 @@ others follow); for a recurrent mixer its state.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backend import Array
 from ..ops import Mask
@@ -45,8 +45,26 @@ class GoingOn(Mixer):
         return self.mixer.extend(p, x, memory, self.past)
 
 
+class Past(NamedTuple):
+    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
+    """
+
+    length: int                      # how many there were
+    layers: list[Any]                # of each block
+
+
+def extend_blocks(block: Any, weights: list[Any], x: Array, past: Past | None) -> tuple[Array, Past]:
+    """`block.extend` with the weights of each block in turn: -> y, what is kept of all tokens. Shapes: x, y (B, n, D).
+    """
+    layers = []
+    for i, p in enumerate(weights):
+        x, kept = block.extend(p, x, None if past is None else past.layers[i])
+        layers.append(kept)
+    return x, Past((0 if past is None else past.length) + x.shape[1], layers)
+
+
 def nbytes(kept: Any) -> int:
     """The memory that is kept: of all arrays in nested tuples and lists."""
-    if isinstance(kept, tuple | list):
+    if isinstance(kept, tuple | list) and not hasattr(kept, "nbytes"):
         return sum(nbytes(part) for part in kept)
     return int(getattr(kept, "nbytes", 0))

@@ -33,6 +33,17 @@ def for_each_head(x: Array, heads: int) -> Array:
     return get_xp(x).broadcast_to(x[..., None, :, :], (*lead, g, heads // g, n, d)).reshape(*lead, heads, n, d)
 
 
+def in_groups(x: Array | None, heads: int, groups: int) -> Array | None:
+    """Something of each head, (..., heads, n, m), as (..., groups, heads / groups, n, m): a group shares its keys.
+
+    What is alike for all heads, (n, m) or (..., 1, n, m), broadcasts to either; None stays None.
+    """
+    if x is None or x.ndim < 3:
+        return x
+    *lead, h, n, m = x.shape
+    return x.reshape(*lead, *((groups, heads // groups) if h == heads else (1, 1)), n, m)
+
+
 def sum_of_groups(dx: Array, groups: int) -> Array:
     """The gradient of `for_each_head`: what several heads read receives the sum of theirs.
 

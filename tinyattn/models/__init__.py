@@ -38,6 +38,7 @@ from .recommenders import (
 )
 from .run import RunFolder
 from .sequence_model import SequenceModel
+from .session import Session
 from .trained import Trained
 from .transformers import (
     Decoder,
@@ -123,6 +124,7 @@ __all__ = [
     "STOSANetwork",
     "SequenceModel",
     "SequenceOptions",
+    "Session",
     "Swin",
     "SwinNetwork",
     "TimeSVDpp",

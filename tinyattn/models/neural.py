@@ -21,6 +21,7 @@ from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .one_history import OneHistory
 from .products import Products
 from .recommender import Recommender, cosines
+from .session import Growing
 from .trained import Trained
 
 
@@ -99,6 +100,20 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if not hasattr(self, "network"):
             self._fitted()                                   # which says so
         return self._score(self.network, self.parameters, histories, users)
+
+    def growing(self) -> Growing | None:
+        self._fitted()
+        network, p = self.network, self.parameters
+        if not network.extends:
+            return None
+        extend, xp = network.extending(p), backend.get_xp(p[network.scored])
+
+        def score(items: np.ndarray, past: Any) -> tuple[np.ndarray, Any]:
+            with np.errstate(over="ignore", invalid="ignore"):       # as in `_score`
+                h, kept = extend(xp.asarray(items[None]), past)
+                return backend.to_numpy(network.score_items(p, h[:, -1])), kept
+
+        return Growing(score, self.maxlen)
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """States are made at once, and compared with items a tile at a time: see `Products`."""

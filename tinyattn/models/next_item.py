@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..backend import Array, get_xp
 from ..data import Batch
-from ..layers import glorot
+from ..layers import Past, glorot
 from ..ops import sum_rows
 from ..options import check_options, make_parts, option
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
 from .one_history import OneHistory
+from .one_token import Extend
 
 
 @dataclass(kw_only=True)
@@ -86,6 +88,24 @@ class NextItemNetwork(LossOptions):
     def for_one(self, p: Any) -> OneHistory | None:
         """What gives the last state of a single history on the host sooner; None where nothing does."""
         return None
+
+    @property
+    def extends(self) -> bool:
+        """Does what earlier items have made of themselves stay as it is when another follows, so that it can be kept?
+        """
+        return False
+
+    def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
+        """h (B, n, D) of items that follow others, as `forward` gives it, and what is kept of all of them.
+
+        `past` is what was kept of those before, None at the beginning; nothing writes into it. For networks that
+        `extends` is true of. Shapes: ids (B, n), with those before at most `maxlen` items, none of them padding.
+        """
+        raise NotImplementedError
+
+    def extending(self, p: Any) -> Extend:
+        """`extend` with these parameters, which nobody may change meanwhile."""
+        return partial(self.extend, p)
 
     def asking(self, batch: Batch) -> Batch:
         """The histories in the form in which their last position says what comes next."""

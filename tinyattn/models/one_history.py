@@ -23,6 +23,7 @@ import numpy as np
 
 from ..layers import ACTIVATIONS, FeedForward
 from ..layers.pairs import NormedHeads
+from .one_token import normed_map
 
 MOST_ROWS = 400      # tokens times heads: with more, arithmetic takes longer than calls, and here is more of it
 
@@ -115,7 +116,7 @@ class OneHistory:
 def _folded(p: Any, heads: int) -> Folded:
     W, b = {}, {}
     for name in ("query", "key", "value"):
-        W[name], b[name] = _after(p["norm_1"], p["attention"][name])
+        W[name], b[name] = normed_map(p["norm_1"], p["attention"][name])
     dim = len(W["query"])
     output = p["attention"].get("output", {"W": np.eye(dim, dtype=W["query"].dtype)})
     c = 1 / math.sqrt(dim // heads)
@@ -126,12 +127,7 @@ def _folded(p: Any, heads: int) -> Folded:
     outer = p["feed_forward"]["outer"]
     parts = C, b["value"] @ output["W"] + output.get("b", 0), outer["W"], outer["b"]
     C, c, V, v = (part - part.mean(axis=-1, keepdims=True) for part in parts)
-    return Folded(A, a, C, c, *_after(p["norm_2"], p["feed_forward"]["inner"]), V, v)
-
-
-def _after(norm: Any, p: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The map of LN(x) as one of x_hat: its weights and biases."""
-    return norm["gamma"][:, None] * p["W"], norm["beta"] @ p["W"] + p.get("b", 0)
+    return Folded(A, a, C, c, *normed_map(p["norm_2"], p["feed_forward"]["inner"]), V, v)
 
 
 def _parts(tree: Any, but: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:

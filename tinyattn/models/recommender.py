@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..data import Interactions, RatingSplit, Split, Truth, Vocabulary
-from ..evaluation import LazyScores, WholeRows, full_ranking, top
+from ..evaluation import LazyScores, WholeRows, full_ranking
+from .choosing import best, best_of, leave_out, refuse_k
 from .estimator import Estimator
+from .session import Growing, Session
 
 
 class Recommender(Estimator):
@@ -75,16 +77,25 @@ class Recommender(Estimator):
         histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
         if not histories or not all(len(h) for h in histories):
             raise ValueError("a history is empty: expected at least one item id")
-        if not 1 <= k <= len(vocabulary):
-            raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
+        refuse_k(k, vocabulary)
         numbers = None if users is None else self._user_numbers(users)
         scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
-        _leave_out(scores, vocabulary, exclude, only)
-        if not repeats:
-            for row, history in zip(scores, histories, strict=True):
-                row[history] = -np.inf
-        ids, values = _best(scores, k, vocabulary)
+        ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
+
+    def session(self, history: Sequence[Any] = (), *, user: Any = None) -> Session:
+        """A history that grows: what comes next after each item, without reading all of it again where that can be.
+
+            session = model.session([12, 55])
+            ids, scores = session.add(3).best(k=10)          # those of model.recommend([12, 55, 3], k=10)
+
+        Raises ValueError for an unknown id (named).
+        """
+        return Session(self, history, user)
+
+    def growing(self) -> Growing | None:
+        """What scores a history that grows from what was kept of its items; None where all have to be read again."""
+        return None
 
     def similar(self, item: Any, k: int = 10, *, only: Iterable[Any] | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The k items nearest to an item, nearest first: -> ids (k,), scores (k,). The item itself is left out.
@@ -97,8 +108,8 @@ class Recommender(Estimator):
         if not 1 <= k < len(vocabulary):
             raise ValueError(f"k is {k}, expected 1 to {len(vocabulary) - 1}, the number of other items")
         scores = np.array(self.item_scores(int(number)))[None]
-        _leave_out(scores, vocabulary, [item], only)
-        ids, values = _best(scores, k, vocabulary)
+        leave_out(scores, vocabulary, [item], only)
+        ids, values = best(scores, k, vocabulary)
         return ids[0], values[0]
 
     def item_scores(self, item: int) -> np.ndarray:
@@ -135,27 +146,3 @@ def cosines(table: np.ndarray, row: int) -> np.ndarray:
     norms = np.linalg.norm(table, axis=1)
     norms[norms == 0] = 1
     return table @ table[row] / (norms * norms[row])
-
-
-def _leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
-    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
-
-    Raises ValueError where a score is NaN.
-    """
-    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
-        raise ValueError("the model's scores are NaN: its parameters are damaged")
-    scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
-    if only is not None:
-        others = np.ones(len(vocabulary) + 1, dtype=bool)
-        others[vocabulary.numbers(only)] = False
-        scores[:, others] = -np.inf
-
-
-def _best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
-    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
-    best = top(scores, k)
-    values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
-    if values.min() == -np.inf:
-        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
-        raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
-    return vocabulary.decode(best), values

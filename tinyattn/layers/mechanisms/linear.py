@@ -36,6 +36,7 @@ class Linear(Mechanism):
 
     name = "linear"
     takes = frozenset({"causal", "lengths"})
+    extends = True
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any

@@ -134,6 +134,10 @@ class Longformer(Patterned):
         terms = {name: _longer(d, cache.rows) for name, d in zip(PROJECTIONS, further, strict=True)}
         return dq, dk, dv, terms, {}
 
+    @property
+    def extends(self) -> bool:
+        return not self.global_tokens
+
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask | None:  # type: ignore[override]
         return None if self.global_tokens else super().as_full(mask, heads, queries, m)
 

@@ -10,7 +10,8 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...ops import Mask, attention, relative_values
 from ...options import check_options
-from ..heads import for_each_head
+from ..growing import GrowingRows
+from ..heads import for_each_head, in_groups
 
 
 class Attended(Protocol):
@@ -24,8 +25,8 @@ class Attended(Protocol):
 class KeysValues(NamedTuple):
     """Of past tokens that later ones may still look at. Shapes: (..., g, m, d), g heads of keys and values."""
 
-    k: Array
-    v: Array
+    k: GrowingRows
+    v: GrowingRows
 
 
 class Mechanism:
@@ -77,6 +78,11 @@ class Mechanism:
         """
         return None
 
+    @property
+    def extends(self) -> bool:
+        """May tokens follow others that are not given again? Here: where it says a mask, `as_full`."""
+        return type(self).as_full is not Mechanism.as_full
+
     keeps: int | None = None         # past tokens that `extend` keeps, the newest; None: all
 
     def extend(
@@ -89,22 +95,32 @@ class Mechanism:
         (`as_full`) that depends on places alone. Shapes: q (B, h, n, d), k, v (B, g, n, d) -> out (B, h, n, d).
         Raises ValueError for a mechanism that cannot.
         """
-        xp, (_, heads, n, _) = get_xp(q), q.shape
-        if past is not None:
-            k, v = (xp.concatenate([old, new], axis=-2) for old, new in zip(past, (k, v), strict=True))
-        m = k.shape[-2]
+        if not self.extends:
+            raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
+        kept, heads = KeysValues(GrowingRows.none(k), GrowingRows.none(v)) if past is None else past, q.shape[-3]
+        kept = KeysValues(kept.k.append(k), kept.v.append(v))
+        given = terms(q, kept.k.rows)
+        if past is None:
+            every = for_each_head(k, heads), for_each_head(v, heads)
+            out, _ = self.forward(None, q, *every, Mask(causal=True), given, 0.0, None)
+        else:
+            out = self._looked_up(q, kept.k.rows, kept.v.rows, given)
+        return out, KeysValues(kept.k.newest(self.keeps), kept.v.newest(self.keeps))
+
+    def _looked_up(self, q: Array, k: Array, v: Array, given: dict[str, Array]) -> Array:
+        """Attention of the last n of m tokens. Shapes: q (B, h, n, d), k, v (B, g, m, d) -> out (B, h, n, d)."""
+        xp, (_, heads, n, _), (_, g, m, _) = get_xp(q), q.shape, k.shape
         queries = xp.arange(m - n, m)[None, :, None]
         mask = self.as_full(Mask(causal=True), heads, queries, m)
-        if mask is None:
-            raise ValueError(f"mechanism {self.name} cannot go on from past tokens: it has no cache")
-        keys = for_each_head(k, heads)
-        given = terms(q, keys)
-        out, weights = attention(q, keys, for_each_head(v, heads), mask.rows(queries, m, q), given.get("bias"))
+        assert mask is not None                                 # as it `extends`
+        allowed = None if n == 1 and mask.only_causal else mask.rows(queries, m, q)      # the last token looks at all
+        grouped = (in_groups(x, heads, g) for x in (q, allowed, given.get("bias")))
+        out, weights = attention_in_groups(k, v, *grouped)
+        out, weights = out.reshape(q.shape), weights.reshape(*q.shape[:-1], m)
         if "relative_values" in given:                          # read backwards, as in `Shaw.terms`
             backwards = weights[..., ::-1, ::-1], given["relative_values"][..., ::-1, :]
             out += relative_values(*backwards)[..., ::-1, :]
-        first = 0 if self.keeps is None else max(0, m - self.keeps)
-        return out, KeysValues(k[..., first:, :], v[..., first:, :])
+        return out
 
     @property
     def further(self) -> tuple[str, ...]:
@@ -127,6 +143,17 @@ class Mechanism:
         given = {name for name, value in vars(mask).items() if value is not None and value is not False}
         for name in sorted((given | set(terms) | ({"dropout"} if dropout else set())) - self.takes):
             raise ValueError(f"mechanism {self.name} does not take {SAID.get(name, name)}")
+
+
+def attention_in_groups(
+    k: Array, v: Array, q: Array, allowed: Array | None, bias: Array | None
+) -> tuple[Array, Array]:
+    """`attention` of heads in groups that share keys and values, of which no copy is made.
+
+    Shapes: k, v (B, g, m, d), q (B, g, r, n, d) -> out (B, g, r, n, d), weights (B, g, r, n, m).
+    """
+    keys, values = (get_xp(x).broadcast_to(x[:, :, None], (*q.shape[:3], *x.shape[2:])) for x in (k, v))
+    return attention(q, keys, values, allowed, bias)
 
 
 SAID = {

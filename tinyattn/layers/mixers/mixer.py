@@ -22,6 +22,11 @@ class Mixer:
     takes_memory: ClassVar[bool] = False
     takes_dropout: bool = False
 
+    @property
+    def extends(self) -> bool:
+        """May tokens follow others that are not given again? Does it have an `extend`?"""
+        return type(self).extend is not Mixer.extend
+
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of this width."""
         raise NotImplementedError

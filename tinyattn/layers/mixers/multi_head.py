@@ -217,6 +217,10 @@ class MultiHead(Mixer):
     def takes_dropout(self) -> bool:  # type: ignore[override]
         return "dropout" in self.mechanism.takes
 
+    @property
+    def extends(self) -> bool:
+        return self.position.extends and self.mechanism.extends
+
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         if dim % self.heads:
             raise ValueError(f"heads = {self.heads} does not divide the dimension {dim}")
@@ -259,7 +263,7 @@ class MultiHead(Mixer):
         q = split(dense(p["query"], x)[0], self.heads)
         k, v = (split(dense(p[name], memory)[0], self.groups) for name in ("key", "value"))
         placed = p.get("position")
-        q, k = self.position.turn(placed, q, k, length)
+        q, k = (self.position.turn(placed, part, length) for part in (q, k))
         terms = partial(self.position.terms, placed)
         out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
         y = merge(out)

@@ -59,15 +59,15 @@ class Position:
         """-> q, k, what the mechanism is given by name, cache. Shapes: q, k (B, h, n, d)."""
         return q, k, {}, None
 
-    def turn(self, p: Any, q: Array, k: Array, first: int) -> tuple[Array, Array]:
-        """What `enter` makes of queries and keys, of tokens that follow `first` others. Shapes: q, k (B, h or g, n, d).
+    def turn(self, p: Any, x: Array, first: int) -> Array:
+        """What `enter` makes of queries or keys, of tokens that follow `first` others. Shapes: x (B, h or g, n, d).
 
         A scheme at the heads that has neither this nor `terms` cannot go on from past tokens.
         """
-        return q, k
+        return x
 
     def terms(self, p: Any, q: Array, k: Array) -> dict[str, Array]:
-        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, h, m, d)."""
+        """What `enter` gives by name, for queries of the last n of m tokens. Shapes: q (B, h, n, d), k (B, g, m, d)."""
         return {}
 
     def enter_backward(

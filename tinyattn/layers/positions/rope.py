@@ -34,12 +34,14 @@ class RoPE(Position):
     def enter(
         self, p: Any, q: Array, k: Array, slots: Array
     ) -> tuple[Array, Array, dict[str, Array], tuple[Any, Any]]:
-        of_q, of_k = (_tables(get_xp(x), 0, x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
+        of_q, of_k = (_tables(get_xp(x), x.shape[-2], x.shape[-1], x.dtype, self.rope_base) for x in (q, k))
         return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
 
-    def turn(self, p: Any, q: Array, k: Array, first: int) -> tuple[Array, Array]:
-        tables = _tables(get_xp(q), first, q.shape[-2], q.shape[-1], q.dtype, self.rope_base)
-        return rotary(q, *tables), rotary(k, *tables)
+    def turn(self, p: Any, x: Array, first: int) -> Array:
+        stop = first + x.shape[-2]
+        rows = 1 << stop.bit_length()                           # a power of 2, so that few tables are made
+        cos, sin = _tables(get_xp(x), rows, x.shape[-1], x.dtype, self.rope_base)
+        return rotary(x, cos[first:stop], sin[first:stop])
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: tuple[Any, Any]
@@ -48,5 +50,5 @@ class RoPE(Position):
 
 
 @lru_cache(256)
-def _tables(xp: Any, first: int, n: int, d: int, dtype: Any, base: float) -> tuple[Array, Array]:
-    return rotary_tables(xp.arange(first, first + n), d, dtype, base)          # only ever read
+def _tables(xp: Any, n: int, d: int, dtype: Any, base: float) -> tuple[Array, Array]:
+    return rotary_tables(xp.arange(n), d, dtype, base)          # only ever read

@@ -13,6 +13,7 @@ from ...backend import Array, get_xp
 from ...ops import linear, linear_backward, relative_scores, relative_scores_backward, sinusoids
 from ...ops.shapes import transpose_last, unbroadcast
 from ..dense import glorot
+from ..heads import for_each_head
 from .position import Position
 
 
@@ -53,7 +54,7 @@ class XL(Position):
         m, (h, d) = k.shape[-2], p["u"].shape
         r = linear(_sinusoids(get_xp(q), m - 1, h * d, q.dtype), p["W"]).reshape(-1, h, d).swapaxes(0, 1)
         bias = relative_scores((q + p["v"][:, None, :])[..., ::-1, :], r[..., ::-1, :], m)[..., ::-1, ::-1]
-        return {"bias": (bias + p["u"][:, None, :] @ transpose_last(k)) * (1 / math.sqrt(d))}
+        return {"bias": (bias + p["u"][:, None, :] @ transpose_last(for_each_head(k, h))) * (1 / math.sqrt(d))}
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: XLCache

@@ -26,7 +26,7 @@ import numpy as np
 
 from ...backend import Array
 from ...data import Batch
-from ...layers import GRU, dropout_mask, gather_rows
+from ...layers import GRU, Past, dropout_mask, gather_rows
 from ...ops import Mask, dropout, dropout_backward, embedding
 from ...options import option
 from ..neural import NeuralRecommender
@@ -79,6 +79,16 @@ class GRU4RecNetwork(GRU4RecOptions, NextItemNetwork):
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): the state after the last item of each history."""
         return gather_rows(self.forward(p, batch)[0], last_position(batch))[:, 0]
+
+    extends = True
+
+    def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
+        """What is kept is a state a layer, however many items there were."""
+        x, states = embedding(ids, p["items"]), []
+        for i, weights in enumerate(p["layers"]):
+            x, state = GRU().extend(weights, x, None, None if past is None else past.layers[i])
+            states.append(state)
+        return x, Past((0 if past is None else past.length) + ids.shape[1], states)
 
 
 @dataclass(eq=False, kw_only=True)

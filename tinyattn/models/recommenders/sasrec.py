@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,16 +25,19 @@ from ...layers import (
     Block,
     BlockCache,
     MultiHead,
+    Past,
     Position,
     dropout_mask,
     gather_rows,
 )
+from ...layers.going_on import extend_blocks
 from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..one_history import OneHistory
+from ..one_token import Extend, with_one_token
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS}
 PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say
@@ -176,10 +179,14 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def _read(self, p: Any, batch: Batch) -> Array:
         """(B, L, D): what goes into the first block, before dropout."""
-        x = embedding(batch.ids, p["items"])
+        return self.scheme.add(p.get("positions"), self._items(p, batch.ids), batch.slots)
+
+    def _items(self, p: Any, ids: Array) -> Array:
+        """(B, L, D): items as they are read, wherever they stand."""
+        x = embedding(ids, p["items"])
         if self.emb_scale:
             x *= math.sqrt(self.dim)
-        return self.scheme.add(p.get("positions"), x, batch.slots)
+        return x
 
     def backward(self, p: Any, dh: Array, cache: NetworkCache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `forward`: -> dx (B, L, D), the gradient of the item embeddings as read, and grads.
@@ -216,6 +223,26 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         if self.user_embedding:
             h = h + embedding(batch.users, p["users"])[:, None, :]
         return h[:, 0]
+
+    @property
+    def extends(self) -> bool:
+        """Where a position scheme acts at the heads, or there is none: then distances matter, and they stay.
+
+        Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
+        item all others stand somewhere else, and no state of theirs is what it was.
+        """
+        return type(self.scheme).add is Position.add and self.mixer.extends and not self.user_embedding
+
+    def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
+        x, kept = extend_blocks(self.block, p["blocks"], self._items(p, ids), past)
+        return self.block.norm.forward(p["norm"], x)[0] if self.last_norm else x, kept
+
+    def extending(self, p: Any) -> Extend:
+        """One item of one history comes sooner."""
+        extend, scale = partial(self.extend, p), math.sqrt(self.dim) if self.emb_scale else 1.0
+        if not self.last_norm:
+            return extend
+        return with_one_token(extend, self.block, p, lambda item, length: p["items"][item] * scale, lambda h: h)
 
     def for_one(self, p: Any) -> OneHistory | None:
         return OneHistory(self, p) if OneHistory.suits(self) else None

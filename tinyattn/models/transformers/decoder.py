@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -29,8 +29,10 @@ from ...layers import (
     POSITIONS,
     Block,
     BlockCache,
+    Past,
     dropout_mask,
 )
+from ...layers.going_on import extend_blocks
 from ...ops import (
     Mask,
     cross_entropy,
@@ -45,6 +47,7 @@ from ...ops import (
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
+from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 
@@ -89,14 +92,6 @@ class DecoderCache(NamedTuple):
     blocks: list[BlockCache]
     norm: Any
     h: Array                         # (B, n, D): what the scores are made of
-
-
-class Past(NamedTuple):
-    """What is kept of past tokens, so that they are not computed again. `tinyattn.layers.nbytes` says how much it is.
-    """
-
-    length: int                      # how many there were
-    layers: list[Any]                # of each block
 
 
 @dataclass(kw_only=True)
@@ -154,9 +149,8 @@ class DecoderNetwork(DecoderOptions):
     def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, DecoderCache]:
         """Scores (B, n, V) of what follows each token, from it and those before it; and the cache. Shapes: ids (B, n).
         """
-        xp = get_xp(ids)
+        xp, x = get_xp(ids), self._read(p, ids, 0)
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
-        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         caches = []
@@ -188,15 +182,26 @@ class DecoderNetwork(DecoderOptions):
         are the last rows of what `forward` gives for all tokens. Shapes: ids (B, n), with those before at most
         `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
         """
-        xp, first = get_xp(ids), 0 if past is None else past.length
-        slots = xp.broadcast_to(xp.arange(first, first + ids.shape[1]), ids.shape)
-        x = self._parts[1].add(p.get("positions"), embedding(ids, p["tokens"]), slots)
-        kept = []
-        for i, weights in enumerate(p["blocks"]):
-            x, layer = self.block.extend(weights, x, None if past is None else past.layers[i])
-            kept.append(layer)
+        x = self._read(p, ids, 0 if past is None else past.length)
+        x, kept = extend_blocks(self.block, p["blocks"], x, past)
         h, _ = self.block.norm.forward(p["norm"], x)
-        return linear(h, p[self.scored].T), Past(first + ids.shape[1], kept)
+        return linear(h, p[self.scored].T), kept
+
+    def extending(self, p: Any) -> Extend:
+        """`extend` with these parameters, which nobody may change meanwhile: one token of one text comes sooner."""
+        nothing = np.zeros((1, self.context, self.dim), p["tokens"].dtype)
+        (places,) = self._parts[1].add(p.get("positions"), nothing, np.arange(self.context)[None])
+
+        def read(token: int, length: int) -> Array:
+            return p["tokens"][token] + places[length]
+
+        return with_one_token(partial(self.extend, p), self.block, p, read, p[self.scored].dot)
+
+    def _read(self, p: Any, ids: Array, first: int) -> Array:
+        """(B, n, D): what goes into the first block, before dropout, of tokens that follow `first` others."""
+        slots = get_xp(ids).arange(first, first + ids.shape[1])
+        x = embedding(ids, p["tokens"])
+        return self._parts[1].add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
 
     def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
         """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
@@ -276,8 +281,9 @@ class Decoder(DecoderOptions, SequenceModel):
             raise ValueError(f"the prompt has {len(ids)} tokens, expected {self.context} at most: that is the context")
         xp, rng = self._module(self.parameters), generator(seed, Stream.GENERATION)
         first, past, unread = len(ids), None, ids
+        extend = network.extending(self.parameters)
         while len(ids) < first + length:
-            scores, past = network.extend(self.parameters, xp.asarray(np.array([unread])), past)
+            scores, past = extend(xp.asarray(np.array([unread])), past)
             ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
             if ids[-1] in self.tokens.ends:
                 break

@@ -1,0 +1,112 @@
+"""A part of benchmarks/inference.py: one more token of a text, one more item of a history, with and without a cache."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.children import check, in_rounds, refuse, tell
+from benchmarks.peers import THREADS
+from benchmarks.peers.child import TOLERANCE
+from benchmarks.peers.growing import ADDED, write
+from benchmarks.ranking import shaken
+from tinyattn.models import DecoderNetwork, SASRecNetwork
+
+SEED = 0
+CONTENDERS = {"tinyattn": "numpy", "torch": "torch", "tinyattn-again": "numpy", "torch-again": "torch"}
+TEXT = {"n_tokens": 96, "dim": 128, "layers": 4, "heads": 4}
+HISTORY = {"n_items": 3_416, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "position": "rope"}
+CASES: dict[str, tuple[Any, int]] = {
+    **{f"token {n:,} of a text": (DecoderNetwork(context=n, **TEXT), n) for n in (64, 256, 1024)},
+    **{f"item {n} of a history": (SASRecNetwork(**HISTORY), n) for n in (50, 200)},
+}
+GOAL = {"must": 1, "good": 2, "moonshot": 4}  # times as fast as PyTorch with its cache, in every case
+
+
+def numbers_of(network: Any, n: int) -> list[int]:
+    rng = np.random.default_rng(SEED)
+    if isinstance(network, DecoderNetwork):
+        return rng.integers(0, network.n_tokens, n).tolist()
+    return (1 + rng.choice(network.n_items, n, replace=False)).tolist()
+
+
+def measure(names: list[str], rounds: int, cases: dict[str, tuple[Any, int]]) -> dict[str, Any]:
+    names = [name for name in names if importlib.util.find_spec(CONTENDERS[name]) is not None]
+    found = {}
+    for case, (network, n) in cases.items():
+        tell(f"-- {case}")
+        with tempfile.TemporaryDirectory() as folder:
+            write(Path(folder), network, shaken(network), numbers_of(network, n))
+            checked = check(names, Path(folder), "growing")
+            refuse(checked)
+            contenders = in_rounds(names, Path(folder), rounds, SEED, "growing")
+        found[case] = {name: contenders[name] | {"check": checked[name]} for name in names}
+    return found
+
+
+def times(row: dict[str, Any], name: str) -> np.ndarray:
+    """The contender's time over tinyattn's, round by round."""
+    return np.divide(row[name]["seconds"], row["tinyattn"]["seconds"])
+
+
+def part(found: dict[str, Any]) -> str:
+    """The part of the page, from the results alone."""
+    machine = found["machine"]
+    of = sorted({row[name]["about"]["torch"] for row in found["cases"].values() for name in row if "torch" in name})
+    made = (
+        f"{found['rounds']} rounds. {machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy "
+        f"{machine['numpy']}, torch {', '.join(of) or 'not installed'}, commit {machine['commit']}, {machine['date']}."
+    )
+    off = max(row[name]["check"]["off"] for row in found["cases"].values() for name in row)
+    return "\n".join([summary(found), "", HOW.strip().format(off=off), "", made])
+
+
+def summary(found: dict[str, Any]) -> str:
+    """What docs/speed.md quotes: the table and the goal."""
+    lines = ["| ms | " + " | ".join(HEADS.values()) + " |", "|---|" + "---|" * len(HEADS)]
+    for case, row in found["cases"].items():
+        cells = []
+        for name in HEADS:
+            if name not in row:
+                cells.append("")
+                continue
+            cell = f"{1e3 * float(np.median(row[name]['seconds'])):.3g}"
+            cells.append(cell if name == "tinyattn" else f"{cell} ({float(np.median(times(row, name))):.2f})")
+        lines.append(f"| {case} | {' | '.join(cells)} |")
+    return "\n".join([*lines, "", verdict(found)])
+
+
+def verdict(found: dict[str, Any]) -> str:
+    """The goal and what was reached: the worst of the cases."""
+    levels = ", ".join(f"{name} {least}" for name, least in GOAL.items())
+    goal = f"Goal, times as fast as PyTorch with its cache: {levels}."
+    ratios = {case: float(np.median(times(row, "torch"))) for case, row in found["cases"].items() if "torch" in row}
+    if not ratios:
+        return f"{goal} Not measured."
+    worst = min(ratios, key=lambda case: ratios[case])
+    reached = [name for name, least in GOAL.items() if ratios[worst] >= least]
+    return f"{goal} Reached: {ratios[worst]:.2f} ({worst}), {reached[-1] if reached else '**missed**'}."
+
+
+HEADS = {
+    "tinyattn": "tinyattn",
+    "torch": "PyTorch, cached",
+    "tinyattn-again": "tinyattn, all again",
+    "torch-again": "PyTorch, all again",
+}
+HOW = f"""
+In brackets: times tinyattn's with its cache, medians of ratios within a round. The text's model is a decoder in GPT's
+form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
+as the case names; a step ends with the scores of all tokens. The history's is SASRec with rotary positions,
+{HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is `session.add(item).best(10)`,
+and ends with the ten best items that are not in the history. (With learned positions, which count from the newest
+item, nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last
+{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention,
+and keys and values in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores
+all tokens of a text). {THREADS} threads each. Before that, each gave after the last token what the library gives in
+float64, to {TOLERANCE:g} of the largest; off by {{off:.0e}} at most.
+"""

@@ -1,0 +1,62 @@
+"""Rows that grow at their end: keys and values of past tokens, with room for those to come."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from ..backend import Array, get_xp
+
+
+class GrowingRows(NamedTuple):
+    """Rows `first` to `stop` of a buffer that has room behind them. Shapes: buffer (..., room, d).
+
+    `append` writes behind all rows that anybody sees, so what it was called of stays as it was. Only the first to
+    append to given rows may do that; who appends to them once more, as another continuation of the same text does, gets
+    a copy. A full buffer is copied into one twice as large, so that a row is copied about once on average, however many
+    are appended one at a time.
+    """
+
+    buffer: Array
+    first: int
+    stop: int
+    unclaimed: list[bool]            # empty once somebody has appended
+
+    @classmethod
+    def none(cls, like: Array) -> GrowingRows:
+        """No rows yet, for such as `like` (..., n, d) has."""
+        return cls(like[..., :0, :], 0, 0, [])
+
+    @property
+    def rows(self) -> Array:
+        """A view (..., n, d), only to be read."""
+        return self.buffer[..., self.first : self.stop, :]
+
+    @property
+    def nbytes(self) -> int:
+        """Of the rows; the buffer may be up to twice as large, or, of the `newest` rows, as large as it was."""
+        *lead, _, d = self.buffer.shape
+        return math.prod(lead) * (self.stop - self.first) * d * int(self.buffer.dtype.itemsize)
+
+    def append(self, x: Array) -> GrowingRows:
+        """These rows and then x. Shapes: x (..., n, d)."""
+        n, (buffer, first, stop, unclaimed) = x.shape[-2], self
+        if stop + n > buffer.shape[-2] or not _claim(unclaimed):
+            *lead, _, d = buffer.shape
+            first, stop = 0, stop - first
+            buffer = get_xp(x).empty((*lead, 2 * (stop + n), d), dtype=x.dtype)
+            buffer[..., :stop, :] = self.rows
+        buffer[..., stop : stop + n, :] = x
+        return GrowingRows(buffer, first, stop + n, [True])
+
+    def newest(self, n: int | None) -> GrowingRows:
+        """The last n rows alone; None: all. The others go when the buffer is next copied."""
+        return self if n is None else self._replace(first=max(self.first, self.stop - n))
+
+
+def _claim(unclaimed: list[Any]) -> bool:
+    """May the caller write behind the rows? In one step, so that of two threads one may."""
+    try:
+        return bool(unclaimed.pop())
+    except IndexError:
+        return False

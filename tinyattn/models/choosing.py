@@ -1,0 +1,55 @@
+"""From scores to the best items that may be given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..data import Vocabulary
+from ..evaluation import top
+
+
+def refuse_k(k: int, vocabulary: Vocabulary) -> None:
+    """Raise ValueError for a k that is not one of 1 to the number of items."""
+    if not 1 <= k <= len(vocabulary):
+        raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
+
+
+def best_of(
+    scores: np.ndarray, histories: list[np.ndarray], k: int, vocabulary: Vocabulary, exclude: Iterable[Any],
+    only: Iterable[Any] | None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """The k best that may be given: no items of the row's history, where histories are given. Writes into `scores`.
+
+    Shapes: scores (B, n_items + 1) -> ids (B, k), scores (B, k). Raises ValueError where fewer than k items are left.
+    """
+    leave_out(scores, vocabulary, exclude, only)
+    for row, history in zip(scores, histories, strict=False):
+        row[history] = -np.inf
+    return best(scores, k, vocabulary)
+
+
+def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
+    """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
+
+    Raises ValueError where a score is NaN.
+    """
+    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
+        raise ValueError("the model's scores are NaN: its parameters are damaged")
+    scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
+    if only is not None:
+        others = np.ones(len(vocabulary) + 1, dtype=bool)
+        others[vocabulary.numbers(only)] = False
+        scores[:, others] = -np.inf
+
+
+def best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
+    """(B, n_items + 1) -> ids (B, k), scores (B, k), best first; -inf marks what is no candidate."""
+    best = top(scores, k)
+    values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
+    if values.min() == -np.inf:
+        fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
+        raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
+    return vocabulary.decode(best), values

@@ -1,0 +1,93 @@
+"""A history that grows: what its items have made of themselves is kept, and the next item costs one row.
+
+That is exact where nothing of it changes when an item follows: the network's attention is causal, and positions are
+distances, or none. SASRec's learned positions count from the newest item, so each new item moves all others: there the
+history is read again. So it is where it has outgrown `maxlen`, as its oldest items are then no longer looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+import numpy as np
+
+from .choosing import best_of, refuse_k
+
+if TYPE_CHECKING:
+    from .recommender import Recommender
+
+
+class Growing(NamedTuple):
+    """How a model scores a history that grows."""
+
+    score: Callable[[np.ndarray, Any], tuple[np.ndarray, Any]]   # (n,) items that follow others, what was kept of those
+    longest: int                     # -> the scores (1, n_items + 1) after the last, what is kept; items, at most
+
+
+class Session:
+    """What `model.recommend` gives for a history, item after item; made by `model.session`.
+
+    It is of the model as it was when the session began. A copy goes on by itself.
+    """
+
+    def __init__(self, model: Recommender, history: Sequence[Any] = (), user: Any = None) -> None:
+        self._model, self._vocabulary = model, model._fitted()
+        self._user = None if user is None else model._user_numbers([user])
+        self._growing, self._learned = model.growing(), getattr(model, "parameters", None)
+        self._numbers = np.zeros(0, dtype=np.int64)  # of all items
+        self._past: Any = None                       # what is kept
+        self._read = 0                               # of so many
+        self._scores: np.ndarray | None = None       # after the last item, once somebody has asked
+        self.add(*history)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    @property
+    def keeps(self) -> bool:
+        """Does the next item cost one row? If not, all of the history is read again when the best are asked for."""
+        return self._growing is not None and len(self) < self._growing.longest
+
+    @property
+    def past(self) -> Any:
+        """What is kept of the items; `tinyattn.layers.nbytes` says how much it is."""
+        return self._past
+
+    def add(self, *items: Any) -> Self:
+        """Items that follow. Raises ValueError for an unknown id (named), before any is taken."""
+        self._numbers = np.concatenate([self._numbers, self._vocabulary.numbers(items)])
+        self._scores = None
+        return self
+
+    def copy(self) -> Session:
+        """Another session with this history, to which other items may be added: this one does not notice."""
+        return copy(self)
+
+    def best(
+        self, k: int = 10, *, exclude: Iterable[Any] = (), only: Iterable[Any] | None = None, repeats: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k best next items, best first: -> ids (k,), scores (k,). The arguments are those of `recommend`.
+
+        Raises ValueError for what `recommend` refuses, and where the model has learned since the session began.
+        """
+        if not len(self):
+            raise ValueError("the history is empty: expected at least one item id")
+        refuse_k(k, self._vocabulary)
+        if self._learned is not getattr(self._model, "parameters", None):
+            raise ValueError("the model has learned since this session began: begin another")
+        if self._scores is None:
+            self._scores = self._scored()
+        history = [] if repeats else [self._numbers]
+        ids, values = best_of(self._scores.copy(), history, k, self._vocabulary, exclude, only)
+        return ids[0], values[0]
+
+    def _scored(self) -> np.ndarray:
+        growing, numbers = self._growing, self._numbers
+        if growing is None or len(numbers) > growing.longest:
+            self._past = None
+            return self._model.score([numbers], self._user)
+        scores, self._past = growing.score(numbers[self._read :], self._past)
+        self._read = len(numbers)
+        return scores
