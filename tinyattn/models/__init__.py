@@ -41,6 +41,8 @@ from .trained import Trained
 from .transformers import (
     Decoder,
     DecoderNetwork,
+    Encoder,
+    EncoderNetwork,
     ImageModel,
     ImageNetwork,
     Swin,
@@ -74,6 +76,7 @@ MODELS: dict[str, type[Estimator]] = {
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
     "decoder": Decoder,
+    "encoder": Encoder,
     "vit": ViT,
     "swin": Swin,
 }
@@ -94,6 +97,8 @@ __all__ = [
     "CaserNetwork",
     "Decoder",
     "DecoderNetwork",
+    "Encoder",
+    "EncoderNetwork",
     "Estimator",
     "Explanation",
     "FISMNetwork",
