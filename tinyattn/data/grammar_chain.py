@@ -111,9 +111,9 @@ class GrammarChain:
 
     def parts_of(self, text: str) -> list[str]:
         """The part of the grammar that wrote each character. Raises ValueError for what is not whole sentences."""
-        sentences = [sentence + ". " for sentence in text.split(". ")]
-        if sentences.pop() != ". ":
+        if not text.endswith(". "):
             raise ValueError("the text does not end with a whole sentence of the grammar")
+        sentences = [sentence + ". " for sentence in text.split(". ")[:-1]]
         n, found = max(map(len, sentences)), []
         written = np.array(self.characters)
         for i in range(0, len(sentences), ROWS):

@@ -1,5 +1,4 @@
-"""Masked text: some tokens of each window are asked for, and most of these are hidden (Devlin et al. 2019, section 3.1).
-"""
+"""Masked text: some tokens of a window are asked for, and most of these hidden (Devlin et al. 2019, section 3.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ class Masking:
     """What a text becomes before it is read: each token is chosen or not, independently of all others.
 
     Of the chosen ones most are hidden: [MASK], number V, stands in their place. A random token stands in the place of
-    some, so that no token can be trusted, and some stay, so that what is seen counts. Chosen tokens alone are asked for.
+    some, so that no token can be trusted, and some stay, so that what is seen counts. No other tokens are asked for.
     Raises ValueError for shares that cannot be.
     """
 
@@ -35,7 +34,7 @@ class Masking:
     def __post_init__(self) -> None:
         check_options(self)
         if self.hidden + self.swapped > 1 + 1e-9:
-            raise ValueError(f"hidden {self.hidden} and swapped {self.swapped} are more than 1 together: no token has both")
+            raise ValueError(f"hidden {self.hidden} and swapped {self.swapped} are more than 1 together")
 
     def masked(self, ids: np.ndarray, n_tokens: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """What is read, and which tokens were chosen: one at least. Shapes: ids (B, n) in 0..V-1 -> (B, n), (B, n)."""

@@ -12,7 +12,6 @@ differ from what is compared with embeddings: with one table of 20 characters th
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
@@ -21,7 +20,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import Masking, MaskedTextSampler, Text, TextBatch, Tokens, Vocabulary, learned_tokens
+from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
 from ...ops import (
     cross_entropy,
@@ -227,6 +226,19 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
         self._fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 
+    def states(self, text: str) -> list[np.ndarray]:
+        """What the first block reads, and what each block gives, of every character: a list of (characters, D).
+
+        Nothing is hidden. A text is read in windows of `context`, side by side. Raises ValueError for an empty text and
+        an unknown character, which it names.
+        """
+        network, ids = self._fitted(), self.tokens.encode(text)
+        xp, found = self._module(self.parameters), []
+        for i in range(0, len(ids), self.context):
+            _, cache = network.forward(self.parameters, xp.asarray(ids[None, i : i + self.context]))
+            found.append([backend.to_numpy(x[0]) for x in cache.states])
+        return [np.concatenate(layer) for layer in zip(*found, strict=True)]
+
     def fill(self, text: str, k: int = 5, blank: str = "_") -> list[tuple[str, float]]:
         """The `k` likeliest ways to fill all blanks of a text, and the probability of each.
 
@@ -248,7 +260,8 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
             best = np.argsort(-total, axis=None, kind="stable")[: max(k, BEAM)]
             rows, scores = rows[best // V], total.flat[best]
             rows[:, place] = best % V
-        return [("".join(self.tokens.decode(row)), math.exp(score)) for row, score in zip(rows[:k], scores, strict=False)]
+        texts = ["".join(self.tokens.decode(row)) for row in rows[:k]]
+        return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
 
     def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
         """The numbers of a text, [MASK]'s at the blanks, and where those are."""
