@@ -28,4 +28,4 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     model, _ = RunFolder(options.run_folder).open(Encoder, device=options.device)
     for text, p in model.fill(options.text, options.k, options.blank):
-        print(f"{p:.4f}  {text}")
+        print(f"{p:.4f}  {text!r}")

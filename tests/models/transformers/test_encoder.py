@@ -119,7 +119,8 @@ def test_a_batch_of_one_is_learned_by_heart(form):
 
 
 CHANCES = np.array([0.4, 0.3, 0.2, 0.1])
-LEARNING = {"context": 8, "dim": 8, "heads": 2, "layers": 1, "workers": 1, "epochs": 6, "patience": 0, "batch_size": 32}
+LEARNING = {"context": 8, "dim": 8, "heads": 2, "layers": 1, "workers": 1, "epochs": 6, "patience": 0,
+            "schedule": "constant", "warmup": 0}  # fmt: skip
 
 
 def drawn(n, seed):
@@ -156,7 +157,7 @@ def test_a_leak_is_seen_as_a_loss_below_the_entropy():
 def learned():
     """A text without a choice in it, by heart."""
     options = {"context": 12, "dim": 16, "heads": 4, "layers": 1, "workers": 1, "epochs": 90, "patience": 0,
-               "batch_size": 4, "lr": 0.005}  # fmt: skip
+               "batch_size": 4, "lr": 0.005, "schedule": "constant", "warmup": 0}  # fmt: skip
     return Encoder(**options).fit("abcdef" * 70, progress=False)
 
 

@@ -184,8 +184,10 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
 
     epochs: int = with_default(40, Settings, "epochs")
     patience: int = with_default(5, SequenceModel, "patience")
-    batch_size: int = with_default(16, SequenceModel, "batch_size")
+    batch_size: int = with_default(32, SequenceModel, "batch_size")
     lr: float = with_default(3e-3, Settings, "lr")
+    schedule: str = with_default("linear", Settings, "schedule")
+    warmup: int = with_default(100, Settings, "warmup")
 
     name = "encoder"
     table = "masked text"
