@@ -6,8 +6,8 @@ with a norm after each residual and the exact GELU; embeddings and positions are
 
 Where this differs from BERT: tokens are characters, so a blank is one character; windows of the text are read as they
 come, without pairs of sentences and what was learned from those; and a state's scores are its products with the
-embeddings, and a bias. BERT puts a further dense layer, GELU and norm between, which lets the last block's states
-differ from what is compared with embeddings: with one table of 20 characters there is nothing to gain by it.
+embeddings, and a bias. BERT puts a further dense layer, GELU and norm between; the simplest form is taken here, as the
+last block ends with such layers of its own. Attention weights are not dropped.
 """
 
 from __future__ import annotations
@@ -183,7 +183,7 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
     """
 
     epochs: int = with_default(40, Settings, "epochs")
-    patience: int = with_default(5, SequenceModel, "patience")
+    patience: int = with_default(0, SequenceModel, "patience")           # the rate falls until the last epoch
     batch_size: int = with_default(32, SequenceModel, "batch_size")
     lr: float = with_default(3e-3, Settings, "lr")
     schedule: str = with_default("linear", Settings, "schedule")
