@@ -233,7 +233,7 @@ def test_its_loss_comes_near_what_the_grammar_itself_says():
     parts = Grammar().generate().split()
     model = Encoder().fit(parts, progress=False)
     least = GrammarChain.of_rules().loss(model.asked(parts.test), model.tokens.strings, model.masking)
-    assert least - 0.002 < model.evaluate(parts.test)["loss"] < least + 0.02
+    assert least - 0.002 < model.evaluate(parts.test)["loss"] < least + 0.03
 
 
 @pytest.mark.parametrize("form", FORMS)
