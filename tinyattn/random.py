@@ -36,6 +36,8 @@ class Stream(IntEnum):
     WINDOWS = 15
     GENERATION = 16
     IMAGES = 17
+    MASKING = 18
+    PROBE = 19
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -27,7 +27,8 @@ def images(n=30):
 
 
 # a small one for each table of measures
-DATA = {"pairs": pairs(), "text": Grammar(sentences=8).generate().split(), "images": images()}
+TEXT = Grammar(sentences=8).generate().split()
+DATA = {"pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images()}
 
 
 def make(name, **more):

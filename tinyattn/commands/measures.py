@@ -16,6 +16,7 @@ from ..data import (
     RATING_SPLITS,
     SPLITS,
     TASKS,
+    GrammarChain,
     Images,
     ImageSource,
     Interactions,
@@ -360,6 +361,32 @@ class OfText(InTenths):
         save(curves, folder.figures / "training.png")
 
 
+class OfMaskedText(OfText):
+    """How unlikely a model finds hidden tokens of a text that it has not seen, given those on both sides."""
+
+    does, asked_by = "fills gaps in texts", "fill"
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: TextSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        """Beside the model, where the grammar is known, what it says of the same tokens: nothing can be better."""
+        found = {"model": {"test": {"nats": model.evaluate(split.test)["loss"]}}}
+        if source.entropy is None:
+            return found
+        known = model.tokens.strings
+        best = GrammarChain.of_rules().loss(model.asked(split.test), known, model.masking)
+        return found | {"grammar": {"test": {"nats": best}}}
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("the loss on the test part, a character that is asked for", metrics, "test", model)
+
+
 class OfImages(InTenths):
     """How many images of the test part a model calls by their label."""
 
@@ -413,7 +440,10 @@ class OfImages(InTenths):
 
 
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
-MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "images": OfImages()}
+MEASURES: dict[str, Measure] = {
+    **OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "masked text": OfMaskedText(),
+    "images": OfImages(),
+}  # fmt: skip
 
 
 def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") -> tuple[Any, dict[str, Any]]:

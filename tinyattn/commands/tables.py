@@ -60,7 +60,7 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
 def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> None:
     """A line a row of `metrics`, {row: {of: {metric: value}}}, below a heading."""
     print(f"\n{heading}")
-    widths = {name: max(10, len(name) + 2) for name in metrics["model"][of]}
+    widths = {name: max(10, len(name) + 2) for name in next(iter(metrics.values()))[of]}
     print(" " * 12 + "".join(f"{name.upper():>{width}}" for name, width in widths.items()))
     for row, values in metrics.items():
         title = model.name if row == "model" else row

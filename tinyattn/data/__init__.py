@@ -5,6 +5,7 @@ from .cloze import ClozeSampler
 from .epochs import rows_of_step, steps_of
 from .formats import FORMATS, DataError
 from .grammar import Grammar
+from .grammar_chain import GrammarChain
 from .images import (
     IMAGE_SETS,
     ImageBatch,
@@ -17,6 +18,7 @@ from .images import (
 )
 from .interactions import Interactions
 from .lists import ItemNames, read_ids, read_names
+from .masked_text import MaskedTextSampler, Masking
 from .pair_source import PairSource
 from .pairs import NumberedPairs, PairBatch, Pairs, PairSampler, characters, numbers_of, pair_batch, read_pairs
 from .parts import Parts, tenths
@@ -46,12 +48,15 @@ __all__ = [
     "ClozeSampler",
     "DataError",
     "Grammar",
+    "GrammarChain",
     "ImageBatch",
     "ImageSampler",
     "ImageSource",
     "Images",
     "Interactions",
     "ItemNames",
+    "MaskedTextSampler",
+    "Masking",
     "NumberedImages",
     "NumberedPairs",
     "PairBatch",

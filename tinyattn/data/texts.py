@@ -59,11 +59,14 @@ class Text:
 
 
 class TextBatch(NamedTuple):
-    """Row b is a window of the text: where `ids` has tokens 0 to n - 1, `targets` have 1 to n, what follows each."""
+    """Row b is a window of the text: where `ids` has tokens 0 to n - 1, `targets` have 1 to n, what follows each.
+
+    Of masked text `targets` are tokens 0 to n - 1 as well, and `ids` what is read in their place.
+    """
 
     ids: Array                # (B, n) token numbers
     targets: Array            # (B, n)
-    weight: Array             # (B, n) 1.0, and 0.0 at targets that another window has with more before them
+    weight: Array             # (B, n) 1.0, and 0.0 at targets that are another window's, or not asked for
     rows: Array               # (B,) whose each row is
 
     @property
@@ -93,14 +96,16 @@ class TextSampler:
     batch_size: int
     seed: int
 
+    ahead: ClassVar[int] = 1         # how far what is asked for stands after what is read
+
     def __post_init__(self) -> None:
-        if len(self.tokens) < 2:
+        if len(self.tokens) <= self.ahead:
             raise ValueError(f"the text has {len(self.tokens)} token, expected at least 2: one that follows another")
 
     @property
     def width(self) -> int:
         """Tokens that a window reads."""
-        return min(self.context, len(self.tokens) - 1)
+        return min(self.context, len(self.tokens) - self.ahead)
 
     @property
     def windows(self) -> int:
@@ -114,7 +119,7 @@ class TextSampler:
 
     def batch(self, step: int) -> TextBatch:
         """The batch of `step`; steps are counted from 0, through all epochs."""
-        room = len(self.tokens) - 1 - self.windows * self.width
+        room = len(self.tokens) - self.ahead - self.windows * self.width
         first = int(generator(self.seed, Stream.WINDOWS, step // self.steps).integers(room + 1))
         rows = rows_of_step(self.windows, self.steps, self.seed, step)
         return self._of(first + rows * self.width, rows)
@@ -132,5 +137,6 @@ class TextSampler:
         return batch._replace(weight=(places >= counted[:, None]).astype(np.float32))
 
     def _of(self, begins: np.ndarray, rows: np.ndarray) -> TextBatch:
-        found = self.tokens[begins[:, None] + np.arange(self.width + 1)]
-        return TextBatch(found[:, :-1], found[:, 1:], np.ones((len(rows), self.width), dtype=np.float32), rows)
+        places = begins[:, None] + np.arange(self.width)
+        ones = np.ones(places.shape, dtype=np.float32)
+        return TextBatch(self.tokens[places], self.tokens[places + self.ahead], ones, rows)

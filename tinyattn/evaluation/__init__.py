@@ -1,8 +1,9 @@
-"""Ranking metrics and protocols; the errors of predicted ratings."""
+"""Ranking metrics and protocols; the errors of predicted ratings; linear probes."""
 
 from .beyond import best_items, coverage, novelty, overlap, popularity_lift, popularity_of
 from .bootstrap import Difference, paired_difference, paired_error_difference
 from .lazy import LazyScores, SharedScores, WholeRows
+from .probe import Probed, linear_probe
 from .protocol import (
     PROTOCOLS,
     candidates_for,
@@ -22,6 +23,7 @@ __all__ = [
     "Difference",
     "LazyScores",
     "NaNScoreError",
+    "Probed",
     "SharedScores",
     "WholeRows",
     "all_ranks",
@@ -33,6 +35,7 @@ __all__ = [
     "evaluate",
     "full_ranking",
     "hit_rate",
+    "linear_probe",
     "mean_rating",
     "metrics",
     "ndcg",

@@ -136,12 +136,13 @@ class Form(NamedTuple):
     backward: Callable[..., Any]
     gives_memory: bool = False       # do keys and values come from other tokens than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
+    gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
     init: Callable[..., dict[str, Any]] | None = None     # (rng, dim) -> parameters that only this form has
 
 
 BLOCK_FORMS = {
     "pre": Form(pre_block, pre_block_backward),
-    "post": Form(post_block, post_block_backward),
+    "post": Form(post_block, post_block_backward, gives_normed=True),
     "sasrec": Form(sasrec_block, sasrec_block_backward, gives_memory=True, drops_weights=True),
     "ligr": Form(ligr_block, ligr_block_backward, init=gates_init),
     "plain": Form(plain_block, plain_block_backward),

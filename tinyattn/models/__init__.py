@@ -43,6 +43,8 @@ from .trained import Trained
 from .transformers import (
     Decoder,
     DecoderNetwork,
+    Encoder,
+    EncoderNetwork,
     ImageModel,
     ImageNetwork,
     Swin,
@@ -77,6 +79,7 @@ MODELS: dict[str, type[Estimator]] = {
     "timesvdpp": TimeSVDpp,
     "transformer": Transformer,
     "decoder": Decoder,
+    "encoder": Encoder,
     "vit": ViT,
     "swin": Swin,
 }
@@ -99,6 +102,8 @@ __all__ = [
     "Checkpoint",
     "Decoder",
     "DecoderNetwork",
+    "Encoder",
+    "EncoderNetwork",
     "Estimator",
     "Explanation",
     "FISMNetwork",

@@ -1,6 +1,7 @@
 """Transformers that are no recommenders: a network and its options, a file each."""
 
 from .decoder import Decoder, DecoderNetwork
+from .encoder import Encoder, EncoderNetwork
 from .image_model import ImageModel, ImageNetwork
 from .looking import (
     attention_distance,
@@ -17,6 +18,8 @@ from .vit import ViT, ViTNetwork
 __all__ = [
     "Decoder",
     "DecoderNetwork",
+    "Encoder",
+    "EncoderNetwork",
     "ImageModel",
     "ImageNetwork",
     "Swin",

@@ -1,0 +1,53 @@
+"""Linear probes: how much of a label can be read off a model's states by a linear map (Alain & Bengio 2016)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ..random import Stream, generator
+
+RIDGE = 1e-3             # added to the mean squares of features, so that directions without variance do no harm
+
+
+class Probed(NamedTuple):
+    """Shares of the test part whose label was named."""
+
+    accuracy: float
+    shuffled: float      # of a probe that learned, and was asked for, labels in random order
+
+
+def linear_probe(
+    train: np.ndarray, labels: np.ndarray, test: np.ndarray, test_labels: np.ndarray, seed: int = 0
+) -> Probed:
+    """W = (XᵀX / N + λ I)⁻¹ XᵀY / N, with Y one-hot: a label's score is the least-squares guess of its indicator.
+
+    In closed form, so that there is nothing to tune and no chance in it; X is centred and has a column of ones. A probe
+    of shuffled labels is the control: where it finds more than the commonest label's share, the probe learned the
+    labels themselves, and not what the states say of them.
+    Shapes: train (N, D), labels (N,), test (M, D), test_labels (M,), all frozen. Raises ValueError for shapes that do
+    not fit, and for fewer than two different labels.
+    """
+    if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
+        raise ValueError(f"states are {train.shape} and {test.shape}, expected (N, D) and (M, D)")
+    for states, given in ((train, labels), (test, test_labels)):
+        if given.shape != (len(states),) or not len(states):
+            raise ValueError(f"{len(states)} states have {given.size} labels, expected one each, and one at least")
+    classes = np.unique(labels)
+    if len(classes) < 2:
+        raise ValueError(f"all labels are {classes[0]}, expected at least two different ones")
+    rng = generator(seed, Stream.PROBE)
+    mean = train.mean(axis=0, dtype=np.float64)
+    X, Z = _features(train, mean), _features(test, mean)
+    found = []
+    for given, asked in ((labels, test_labels), (rng.permutation(labels), rng.permutation(test_labels))):
+        Y = (given[:, None] == classes).astype(np.float64)
+        W = np.linalg.solve(X.T @ X / len(X) + RIDGE * np.eye(X.shape[1]), X.T @ Y / len(X))
+        found.append(float(np.mean(classes[np.argmax(Z @ W, axis=1)] == asked)))
+    return Probed(*found)
+
+
+def _features(states: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    centred = states.astype(np.float64) - mean
+    return np.concatenate([centred, np.ones((len(centred), 1))], axis=1)

@@ -1,0 +1,283 @@
+"""The encoder: reads a text in which tokens are hidden, and says which ones they were (BERT; Devlin et al. 2019).
+
+A stack of blocks in which every token looks at all others, before it and after it. So it cannot be trained on the
+token that follows, which it would see: some tokens are hidden, and they alone are asked for. Blocks are BERT's,
+with a norm after each residual and the exact GELU; embeddings and positions are normed before the first of them.
+
+Where this differs from BERT: tokens are characters, so a blank is one character; windows of the text are read as they
+come, without pairs of sentences and what was learned from those; and a state's scores are its products with the
+embeddings, and a bias. BERT puts a further dense layer, GELU and norm between; the simplest form is taken here, as the
+last block ends with such layers of its own. Attention weights are not dropped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
+from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
+from ...ops import (
+    cross_entropy,
+    cross_entropy_backward,
+    dropout,
+    dropout_backward,
+    embedding,
+    embedding_backward,
+    linear,
+    linear_backward,
+    softmax,
+)
+from ...options import check_options, make_parts, option, part_options, with_default
+from ...training import Settings
+from ..sequence_model import SequenceModel
+
+PARTS: dict[str, Any] = {"position": POSITIONS}
+PartOptions: Any = part_options(**PARTS)
+SMALL = 0.02             # the standard deviation of fresh embeddings, as in BERT
+BEAM = 32                # fillings of the first blanks that `fill` goes on from, at least
+
+
+@dataclass(kw_only=True)
+class EncoderOptions(PartOptions):
+    context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1)
+    layers: int = option(2, "blocks (BERT: 12)", at_least=1)
+    heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
+    block_form: str = option("post", "where the norms stand", choices=BLOCK_FORMS)
+    position: str = option("learned", "how tokens know their place", choices=POSITIONS)
+    norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
+    feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
+    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    last_norm: bool | None = option(
+        None, "a norm after the last block (default: in the forms that need it, which are all but post)"
+    )
+    eps: float = option(1e-5, "added to what every norm divides by, before the root (BERT: 1e-12)", above=0)
+    dropout: float = option(0.0, "dropout rate (BERT: 0.1)", at_least=0, below=1)
+
+    def __post_init__(self) -> None:
+        check_options(self)
+        if self.last_norm is None:
+            self.last_norm = not BLOCK_FORMS[self.block_form].gives_normed
+        make_parts(self, **PARTS)     # what their options come to be stands in config.json
+
+
+class EncoderCache(NamedTuple):
+    """What one forward remembers; `blocks[i].attention.weights` shows who looks at whom."""
+
+    ids: Array
+    slots: Array
+    norm: Any                        # of the input
+    keep: Array | None               # (B, n, D): dropout on the input
+    blocks: list[BlockCache]
+    states: list[Array]              # (B, n, D): what the first block reads, then what each block gives
+    last_norm: Any                   # the norm's, or None without one
+    h: Array                         # (B, n, D): what the scores are made of
+
+
+@dataclass(kw_only=True)
+class EncoderNetwork(EncoderOptions):
+    """The pure network: init, forward, loss, loss_backward. The last row of "tokens" is [MASK]'s, which has no score.
+    """
+
+    n_tokens: int                    # they are 0 to n_tokens - 1; n_tokens itself is [MASK]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.dim % self.heads:
+            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        self.block                   # making the parts checks them  # noqa: B018
+
+    @cached_property
+    def _position(self) -> Any:
+        return make_parts(self, **PARTS)[0].both_ways()
+
+    @cached_property
+    def block(self) -> Block:
+        """Every block has the same parts, and parameters of its own."""
+        feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
+        heads = MultiHead(self.heads, position=self._position)
+        return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V.
+
+        Learned positions are drawn like embeddings, as in BERT: the norm of their sum shows both alike.
+        """
+        p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens + 1, self.dim))}
+        positions = self._position.init(rng, self.context, self.dim)
+        if positions is not None:
+            p["positions"] = SMALL * rng.standard_normal(positions.shape)
+        p["norm"] = self.block.norm.init(self.dim)
+        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.layers)]
+        if self.last_norm:
+            p["last_norm"] = self.block.norm.init(self.dim)
+        p["bias"] = np.zeros(self.n_tokens)
+        return p
+
+    def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, EncoderCache]:
+        """Scores (B, n, V) of what stood in each place, from all that is read; and the cache. Shapes: ids (B, n)."""
+        xp, norm = get_xp(ids), self.block.norm
+        slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
+        x = self._position.add(p.get("positions"), embedding(ids, p["tokens"]), slots)
+        x, first = norm.forward(p["norm"], x)
+        keep = dropout_mask(x, x.shape, self.dropout, rng)
+        x = dropout(x, keep, self.dropout)
+        caches, states = [], [x]
+        for weights in p["blocks"]:
+            x, cache = self.block.forward(weights, x, slots=slots, rng=rng)
+            caches.append(cache)
+            states.append(x)
+        h, last = norm.forward(p["last_norm"], x) if self.last_norm else (x, None)
+        scores = linear(h, p["tokens"][:-1].T, p["bias"])
+        return scores, EncoderCache(ids, slots, first, keep, caches, states, last, h)
+
+    def backward(self, p: Any, dscores: Array, cache: EncoderCache) -> dict[str, Any]:
+        """The mirror of `forward`: -> grads shaped like p. The table is read twice, and has the sum of both."""
+        grads: dict[str, Any] = {"blocks": []}
+        norm = self.block.norm
+        dx, dW, grads["bias"] = linear_backward(dscores, cache.h, p["tokens"][:-1].T)
+        if self.last_norm:
+            dx, grads["last_norm"] = norm.backward(p["last_norm"], dx, cache.last_norm)
+        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
+            dx, g = self.block.backward(weights, dx, remembered)
+            grads["blocks"].insert(0, g)
+        dx = dropout_backward(dx, cache.keep, self.dropout)
+        dx, grads["norm"] = norm.backward(p["norm"], dx, cache.norm)
+        if "positions" in p:
+            grads["positions"] = self._position.add_backward(p["positions"], dx, cache.slots)
+        grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
+        grads["tokens"][:-1] += dW.T                             # in place: the array is this function's own
+        return grads
+
+    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean cross-entropy of the tokens that are asked for, in nats, and what `loss_backward` needs."""
+        scores, cache = self.forward(p, batch.ids, rng)
+        weight = batch.weight.astype(scores.dtype)
+        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p."""
+        scores, targets, weight, remembered = cache
+        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
+
+    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of the loss."""
+        total = float(get_xp(batch.weight).sum(batch.weight))
+        return {"loss": (float(self.loss(p, batch)[0]) * total, total)}
+
+
+@dataclass(eq=False, kw_only=True)
+class Encoder(EncoderOptions, Masking, SequenceModel):
+    """Learns from a text which characters are missing, and fills blanks.
+
+        model = Encoder(epochs=5).fit(Grammar().generate().split())
+        model.fill("the ___ sleeps.")                        # [("the cat sleeps.", 0.35), ...]
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    epochs: int = with_default(40, Settings, "epochs")
+    patience: int = with_default(0, SequenceModel, "patience")           # the rate falls until the last epoch
+    batch_size: int = with_default(32, SequenceModel, "batch_size")
+    lr: float = with_default(3e-3, Settings, "lr")
+    schedule: str = with_default("linear", Settings, "schedule")
+    warmup: int = with_default(100, Settings, "warmup")
+
+    name = "encoder"
+    table = "masked text"
+    criterion = "-loss"
+    vocabularies = ("tokens",)
+    tokens: ClassVar[Tokens]         # set by fit and load
+    Network = EncoderNetwork
+    Data = Text
+
+    def __post_init__(self) -> None:
+        EncoderOptions.__post_init__(self)
+        Masking.__post_init__(self)
+        SequenceModel.__post_init__(self)
+
+    @property
+    def masking(self) -> Masking:
+        """What a text becomes before it is read."""
+        return Masking(**self.options_for(Masking))
+
+    def vocabularies_of(self, parts: list[Text]) -> dict[str, Vocabulary]:
+        """Characters of all parts."""
+        train, *others = [part.text for part in parts]
+        return {"tokens": learned_tokens(train, 0, others)}
+
+    def make_network(self, known: dict[str, Vocabulary]) -> EncoderNetwork:
+        return EncoderNetwork(n_tokens=len(known["tokens"]), **self.options_for(EncoderNetwork))
+
+    def numbered(self, data: Text, known: dict[str, Any]) -> tuple[np.ndarray, int]:
+        """Their numbers, and how many there are. Raises ValueError for an unknown character, and names it."""
+        return known["tokens"].encode(data.text), len(known["tokens"])
+
+    def sampler(self, numbered: tuple[np.ndarray, int]) -> MaskedTextSampler:
+        ids, n = numbered
+        return MaskedTextSampler(ids, self.context, self.batch_size, self.seed, n_tokens=n, masking=self.masking)
+
+    def asked(self, data: Any) -> TextBatch:
+        """The windows of a text, masked as `evaluate` asks for them: whatever `Data.of` takes."""
+        self._fitted()
+        return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
+
+    def states(self, text: str) -> list[np.ndarray]:
+        """What the first block reads, and what each block gives, of every character: a list of (characters, D).
+
+        Nothing is hidden. A text is read in windows of `context`, side by side. Raises ValueError for an empty text and
+        an unknown character, which it names.
+        """
+        network, ids = self._fitted(), self.tokens.encode(text)
+        xp, found = self._module(self.parameters), []
+        for i in range(0, len(ids), self.context):
+            _, cache = network.forward(self.parameters, xp.asarray(ids[None, i : i + self.context]))
+            found.append([backend.to_numpy(x[0]) for x in cache.states])
+        return [np.concatenate(layer) for layer in zip(*found, strict=True)]
+
+    def fill(self, text: str, k: int = 5, blank: str = "_") -> list[tuple[str, float]]:
+        """The `k` likeliest ways to fill all blanks of a text, and the probability of each.
+
+        Every `blank` stands for one character. They are filled from left to right, each given those before it, while
+        those after it are hidden: p(filling) = Π p(character | the text with the blanks before it filled). The BEAM
+        likeliest beginnings, or k, are gone on from. Raises ValueError for a text without a blank or of more tokens
+        than `context`, an unknown character (named), a `blank` that is not one character, and k below 1.
+        """
+        network = self._fitted()
+        if k < 1:
+            raise ValueError(f"k is {k}, expected at least 1")
+        ids, places = self._blanks(text, blank)
+        xp, V = self._module(self.parameters), len(self.tokens)
+        rows, scores = ids[None], np.zeros(1)
+        for place in places.tolist():
+            found, _ = network.forward(self.parameters, xp.asarray(rows))
+            p = backend.to_numpy(softmax(found[:, place])).astype(np.float64)
+            total = scores[:, None] + np.log(p + np.finfo(np.float64).tiny)
+            best = np.argsort(-total, axis=None, kind="stable")[: max(k, BEAM)]
+            rows, scores = rows[best // V], total.flat[best]
+            rows[:, place] = best % V
+        texts = ["".join(self.tokens.decode(row)) for row in rows[:k]]
+        return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
+
+    def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
+        """The numbers of a text, [MASK]'s at the blanks, and where those are."""
+        if len(blank) != 1:
+            raise ValueError(f"blank is {blank!r}, expected one character")
+        places = np.flatnonzero(np.array(list(text)) == blank)
+        ids = self.tokens.encode(text.replace(blank, str(self.tokens.ids[0])))
+        if not len(places):
+            raise ValueError(f"the text has no blank: expected {blank!r} for each character that is missing")
+        if len(ids) > self.context:
+            raise ValueError(f"the text has {len(ids)} tokens, expected {self.context} at most: that is the context")
+        ids[places] = len(self.tokens)
+        return ids, places
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        setattr(self, "tokens", Tokens(self.tokens.ids))  # noqa: B010
+        super()._restore(arrays)
