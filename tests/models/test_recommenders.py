@@ -219,7 +219,7 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
 def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
     model = fitted("sasrec", {})
     model.save(tmp_path / "m.npz")
-    with pytest.raises(FileError, match="is a sasrec model, expected markov"):
+    with pytest.raises(FileError, match="is of model sasrec, expected markov"):
         Markov.load(tmp_path / "m.npz")
     meta, arrays = read_arrays(tmp_path / "m.npz", "model")
     damages = {

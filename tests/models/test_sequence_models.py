@@ -99,7 +99,7 @@ def test_saved_and_loaded_it_is_the_same(whole, tmp_path):
 
 def test_a_recommender_is_none_of_them(tmp_path):
     Popularity().fit([["a", "b"], ["b"]]).save(tmp_path / "p.npz")
-    with pytest.raises(FileError, match=f"is a popularity model, expected {' or '.join(MODELS_HERE)}"):
+    with pytest.raises(FileError, match=f"is of model popularity, expected {' or '.join(MODELS_HERE)}"):
         SequenceModel.load(tmp_path / "p.npz")
 
 

@@ -455,7 +455,7 @@ def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") ->
     if not isinstance(model, kind):
         measure = MEASURES[model.table]
         raise ValueError(
-            f"{folder} is a {model.name} model, which {measure.does}: `tinyattn {measure.asked_by}` asks it, and "
+            f"{folder} is of model {model.name}, which {measure.does}: `tinyattn {measure.asked_by}` asks it, and "
             "`tinyattn evaluate` measures it"
         )
     return model, config

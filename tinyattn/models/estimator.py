@@ -106,7 +106,7 @@ class Estimator:
         is_base = not hasattr(cls, "name")
         known = {n: kind for n, kind in MODELS.items() if issubclass(kind, cls)} if is_base else {cls.name: cls}
         if not isinstance(meta.get("model"), str) or meta["model"] not in known:
-            raise FileError(f"{path} is a {meta.get('model')} model, expected {' or '.join(known)}")
+            raise FileError(f"{path} is of model {meta.get('model')}, expected {' or '.join(known)}")
         try:
             kind: Any = known[meta["model"]]
             model = kind(**meta["options"] | {name: value for name, value in where.items() if hasattr(kind, name)})

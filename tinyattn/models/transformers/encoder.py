@@ -262,7 +262,7 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
             best = np.argsort(-total, axis=None, kind="stable")[: max(k, BEAM)]
             rows, scores = rows[best // V], total.flat[best]
             rows[:, place] = best % V
-        texts = ["".join(self.tokens.decode(row)) for row in rows[:k]]
+        texts = [self.tokens.text(row) for row in rows[:k]]
         return list(zip(texts, np.exp(scores[:k]).tolist(), strict=True))
 
     def _blanks(self, text: str, blank: str) -> tuple[np.ndarray, np.ndarray]:
