@@ -77,7 +77,7 @@ def test_what_cannot_be_generated_or_trained_on_is_refused(finished, text, tmp_p
     refuses(capsys, [*generate, "t", "--top-k", "0"], "top_k is 0, expected at least 1")
     refuses(capsys, [*generate, "t", "--length", "0"], "length is 0, expected at least 1")
     refuses(capsys, [*generate, "t", "--seed", "-1"], "--seed is -1, expected at least 0")
-    refuses(capsys, ["translate", finished, "t"], "is of model decoder, which continues texts: `tinyattn generate` asks")
+    refuses(capsys, ["translate", finished, "t"], "decoder, which continues texts: `tinyattn generate` asks")
     short = tmp_path / "short.txt"
     short.write_text("abc")
     train = ["train", *SMALL, "--out", tmp_path / "no", "--text"]

@@ -89,7 +89,7 @@ def test_saved_and_loaded_it_is_the_same(whole, tmp_path):
         loaded = kind.load(tmp_path / "m.npz", workers=1)
         assert loaded.identity() == whole.identity()
         assert loaded.evaluate(DATA[whole.table].test) == whole.evaluate(DATA[whole.table].test)
-    with pytest.raises(FileError, match=f"is a {whole.name} model, expected sasrec or "):
+    with pytest.raises(FileError, match=f"is of model {whole.name}, expected sasrec or "):
         Recommender.load(tmp_path / "m.npz")
     with pytest.raises(ValueError, match="has not learned anything yet"):
         make(whole.name).save(tmp_path / "n.npz")

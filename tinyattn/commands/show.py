@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> None:
 
     history, _, model = history_of(options)
     if not model.attends:
-        raise ValueError(f"{options.run_folder} is of model {model.name}, which has no attention: there is nothing to show")
+        raise ValueError(f"{options.run_folder} is of model {model.name}, without attention: there is nothing to show")
     ids, weights = model.attention(history)
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
