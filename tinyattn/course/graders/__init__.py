@@ -9,7 +9,8 @@ A grader is called with the answer and returns a `Grade`. `asks` says for what; 
 
 from .checker import Checker, Pair
 from .function import Function
+from .judge import Judge, Judged
 from .number import Number
 from .property import Property
 
-__all__ = ["Checker", "Function", "Number", "Pair", "Property"]
+__all__ = ["Checker", "Function", "Judge", "Judged", "Number", "Pair", "Property"]
