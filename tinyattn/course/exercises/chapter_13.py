@@ -79,6 +79,7 @@ def _backward_with(
     return backward
 
 
+_USED = "Row k of X is used in which entries of B: a row, or a column?"
 _TWICE = "How often is A read in B = c (A W_Q)(A W_K)ᵀ?"
 _BOTH = "A was read for X and for Y: both gradients belong to dA, and add."
 WRONG_BACKWARD = (
@@ -101,10 +102,10 @@ WRONG_BACKWARD = (
      "How often does c stand in B?", "c stands in B once, and so in dX and in dY."),
     (_backward_with(of_Y=lambda dB, X, c: c * dB @ X), "Row t of Y is used in which entries of B: a row, or a column?",
      "dY = c dBᵀ X: row t of Y made column t of B."),
-    (_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y), "Row k of X is used in which entries of B: a row, or a column?",
+    (_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y), _USED,
      "dX = c dB Y: row k of X made row k of B."),
     (_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
-     "Row k of X is used in which entries of B: a row, or a column?", "dB and dBᵀ have changed places."),
+     _USED, "dB and dBᵀ have changed places."),
     (_backward_with(of_W=lambda A, X, d: A @ d), "X = A W_Q. Which of A and Aᵀ meets dX in dW_Q?",
      "dW_Q = Aᵀ dX."),
     (_backward_with(of_W=lambda A, X, d: d.T @ A), "dW_Q has the shape of W_Q: is it transposed in yours?",
@@ -149,26 +150,31 @@ def _at_once(weights: Any) -> Any:
 
 
 def _row_by_row(
-    ends: Any = lambda k: k + 1, rows: Any = lambda X, k: X, row: Any = lambda Z, k: Z[-1],
-    weights: Any = lambda L: ops.softmax(L), of: Any = lambda z, S: z @ S.T, right: bool = False,
-    cut: bool = True,
+    ends: Any = lambda k: k + 1, product: Any = lambda W, A: W @ A, rows: Any = lambda X: X,
+    row: Any = lambda Z, k: Z[-1], weights: Any = ops.softmax, of: Any = lambda z, S: z @ S.T,
 ) -> Any:  # fmt: skip
     """The repaired form, with one line written otherwise."""
 
     def refine(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
         B = np.zeros_like(A)
         for k in range(len(A)):
-            seen = slice(max(0, min(ends(k), len(A))))
-            inner = seen if cut else slice(None)
-            pairs = [(A[seen, inner], W[seen, seen]) if not right else (W[seen, inner], A[seen, seen])
-                     for W in (W_Q, W_K, W_V)]  # fmt: skip
-            X, Y, Z = (w @ a for a, w in pairs)
+            seen = slice(ends(k))
+            X, Y, Z = (product(W[seen, seen], A[seen, seen]) for W in (W_Q, W_K, W_V))
             if len(Z):
-                found = of(row(Z, k), weights(rows(X, k).T @ rows(Y, k)))
-                B[k, : min(k + 1, len(found))] = found[: k + 1]
+                b = of(row(Z, k), weights(rows(X).T @ rows(Y)))
+                B[k, : min(k + 1, len(b))] = b[: k + 1]
         return B
 
     return refine
+
+
+def _all_columns(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
+    """Rows up to k in the sum, but all columns in the softmax."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        X, Y, Z = (W[: k + 1] @ A for W in (W_Q, W_K, W_V))
+        B[k, : k + 1] = (Z[-1] @ ops.softmax(X.T @ Y).T)[: k + 1]
+    return B
 
 
 _SUM = "(XᵀY)_tj = Σ_i x_it y_ij: over which i does it run, for row k?"
@@ -185,14 +191,15 @@ WRONG_VALUE = (
      "The slice ends one too late: slice(k + 1)."),
     (_row_by_row(row=lambda Z, k: Z[0]), "Which row of the shorter sequence is token k's?",
      "Row k of B is the *last* row of the shorter sequence: Z[-1], or Z[k]."),
-    (_row_by_row(rows=lambda X, k: X[-1:]), _SUM, "Only row k is in the sum. All rows up to k belong to it."),
-    (_row_by_row(rows=lambda X, k: X[:-1]), _SUM, "Row k itself is missing in the sum."),
+    (_row_by_row(rows=lambda X: X[-1:]), _SUM, "Only row k is in the sum. All rows up to k belong to it."),
+    (_row_by_row(rows=lambda X: X[:-1]), _SUM, "Row k itself is missing in the sum."),
     (_row_by_row(weights=lambda L: ops.softmax(L.T).T), "Along which axis does the softmax of the printed form run?",
      "The softmax runs down the columns. Row t of S has the weights of all j for t."),
     (_row_by_row(of=lambda z, S: z @ S), "S, or its transpose?", "b_kt = Σ_j z_kj S_tj: it is Z Sᵀ."),
-    (_row_by_row(cut=False), "Softmax of 0 is not 0: what do columns after k weigh?",
+    (_all_columns, "Softmax of 0 is not 0: what do columns after k weigh?",
      "Columns after k are 0 in XᵀY, and still have weights in its softmax: cut the columns, too."),
-    (_row_by_row(right=True), "On which side of A does W stand in equation 3?", "That is A W, not W A."),
+    (_row_by_row(product=lambda W, A: A @ W), "On which side of A does W stand in equation 3?",
+     "That is A W, not W A."),
     (lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
      "On which side of A does W stand in equation 3?", "That is causal, but another form: rows of A as tokens."),
     (_row_by_row(weights=lambda L: L), "Where is the softmax?", "The softmax is missing."),
@@ -214,7 +221,8 @@ def _simp(A: Any) -> Any:
 
 
 def _rows(A: Any, mask: Any = None) -> Any:
-    return ops.refine_value_rows(A, *_maps(len(A)), mask=mask)[0]
+    W_Q, W_K, W_V = _maps(len(A))
+    return ops.refine_value_rows(A, W_Q, W_K, W_V, mask)[0]
 
 
 def _next_rows(A: Any) -> Any:
@@ -257,10 +265,10 @@ FORMS = (
            diagnosis="Rows from k + 1 on must change: k + 1 itself as well."),
     Judged("every row, and a tenth of the last one", lambda A: A + 0.1 * A[-1], right=False,
            question="Does the last row change in yours?"),
-    Judged("the first row alone knows of the last one", lambda A: A + A[-1, -1] * (np.arange(len(A)) == 0)[:, None],
-           right=False, question="Does every row before the change count in your comparison, the first one, too?"),
     Judged("the diagonal alone knows of the row after it", lambda A: A + np.diag(np.append(A[1:, 0], 0)), right=False,
            question="Does the diagonal of B count?", diagnosis="b_kk counts: token k looks at itself."),
+    Judged("the first row alone knows of the last one", lambda A: A + A[-1, -1] * (np.arange(len(A)) == 0)[:, None],
+           right=False, question="Does every row before the change count in your comparison, the first one, too?"),
     Judged("the last row but one alone knows of the last", lambda A: A + np.eye(len(A))[:, [-2]] * A[-1, 0],
            right=False, question="Is every k tried, the last but one, too?", diagnosis="Try every k from 0 to n - 2."),
     Judged("A, and a millionth of the mean of its rows", lambda A: A + 1e-6 * A.mean(axis=0), right=False,
@@ -304,15 +312,15 @@ EXERCISES = (
         "write the property that kills this bug",
         difficulty=2,
         minutes=10,
-        task="later_rows_move_nothing(refine, n) -> True where no entry of B that counts knows a later row of A, else False",
+        task="later_rows_move_nothing(refine, n) -> True where no entry of B that counts knows later rows of A, else False",
         grader=Judge(FORMS, later_rows_move_nothing, given=(5,)),
         hints=(
             "Which rows of A may you change without token k's knowing, and which entries of B are used after the mask?",
             "For every k from 0 to n - 2: keep the rows of A up to k, take other ones after them (lower triangular, "
             "too), and compare B[i, t] for t <= i <= k, to the last bit.",
         ),
-        why="Row k of A is all that token k has said. What is above the diagonal of B is masked later and may know what "
-        "it likes, so M_simp passes; equation 3 sums over all rows, so that every entry moves.",
+        why="Row k of A is all that token k has said. What is above the diagonal of B is masked later and may know "
+        "everything, so M_simp passes; equation 3 sums over all rows, so that every entry moves.",
     ),
     Exercise(
         "all_better_by_chance",

@@ -16,7 +16,7 @@ RUNS = 3                # of a property, which may draw random inputs
 
 @dataclass(frozen=True)
 class Judged:
-    """A function of which the property is true, or, where it is not `right`, false; what is asked of a reader who errs."""
+    """A function of which the property is true, or false if it is not `right`; what is asked of a reader who errs."""
 
     says: str
     f: Callable[..., Any]
@@ -67,7 +67,8 @@ class Judge:
                 if (told is not False) != one.right:
                     return self._misjudged(one, nothing)
         right = sum(one.right for one in self.listed)
-        return Grade(RIGHT, f"right. It is true of {right} that are right, and false of {len(self.listed) - right} others.")
+        wrong = len(self.listed) - right
+        return Grade(RIGHT, f"right. It is true of {_counted(right)} right, and false of {_counted(wrong)} wrong.")
 
     def _ask(self, answer: Callable[..., Any], f: Callable[..., Any]) -> Any:
         """True, False, None where it returned nothing, or the grade of an answer that cannot be asked."""
@@ -88,3 +89,7 @@ class Judge:
         if nothing:
             return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
         return Grade(WRONG, "it is true of what is wrong.", (f"  {one.says}",), one.question, one.diagnosis)
+
+
+def _counted(n: int) -> str:
+    return f"{n} that {'is' if n == 1 else 'are'}"
