@@ -312,7 +312,7 @@ EXERCISES = (
         "write the property that kills this bug",
         difficulty=2,
         minutes=10,
-        task="later_rows_move_nothing(refine, n) -> True where no entry of B that counts knows later rows of A, else False",
+        task="later_rows_move_nothing(refine, n) -> True where no entry of B that counts knows later rows, else False",
         grader=Judge(FORMS, later_rows_move_nothing, given=(5,)),
         hints=(
             "Which rows of A may you change without token k's knowing, and which entries of B are used after the mask?",
