@@ -449,7 +449,7 @@ with style():
 show_figure(
     fig,
     "gains",
-    "Gains in NDCG@5. Left: each of eight seeds as the host, and the other seven beside it, from -7 to +7 %. "
+    "Gains in NDCG@5. Left: each of eight seeds as the host, and the other seven beside it, from -7 to +8 %. "
     "Right: the gains that the paper printed for two hosts on two data sets, from -3 to +9 %",
 )
 
