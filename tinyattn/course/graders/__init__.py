@@ -1,5 +1,5 @@
-"""Graders of answers, a file for each form of answer: a number, a function, a property, a judge of
-listed functions, a checker of gradients.
+"""Graders of answers, a file for each form of answer: a number, a function, a checker of gradients, a
+property of ops that the zoo has bugs of, and one of functions that the exercise lists.
 
 They run in the reader's own process, offline; what the answer prints is discarded. They ask what `tinyattn check` asks,
 and are kinder: a right answer is right in another dtype, as lists, or where it writes into what it is given.
