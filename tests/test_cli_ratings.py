@@ -133,7 +133,7 @@ def test_what_is_missing_is_said_before_anything_is_written(data, finished, tmp_
     refuses(capsys, ["train", pairs, *train], "no column of ratings and none of times", "user;item;rating;time")
     refuses(capsys, ["train", words, *train], "line 2: rating 'good' is not a finite number")
     refuses(capsys, ["train", *train], "a generated world has no ratings")
-    refuses(capsys, ["train", data, *train, "--at", "5"], "unrecognized arguments: --at 5")
+    refuses(capsys, ["train", data, *train, "--at", "5"], "--at is no option of model timesvdpp, but of sasrec, ")
     refuses(capsys, ["train", data, *train, "--split", "month"], "month")
     refuses(capsys, ["evaluate", finished, pairs], "no column of ratings")
     assert not out.exists()

@@ -26,6 +26,7 @@ from benchmarks import (
     roofline,
     tables,
     training_step,
+    transformers,
     zoo,
 )
 from benchmarks.machine import readme_marks
@@ -208,6 +209,10 @@ def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
         module.Tempered(0)
     with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
         layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
+
+
+def test_the_page_of_transformers_is_its_results_file():
+    assert transformers.PAGE.read_text() == transformers.page(json.loads(transformers.RESULT.read_text()))
 
 
 def test_the_page_of_ratings_is_its_results_file():

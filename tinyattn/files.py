@@ -31,7 +31,7 @@ class FileError(ValueError):
     """A file that is missing, truncated, unsafe, of an unknown format or not tinyattn's; the message names it."""
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | memoryview) -> None:
     """Replace the content of `path`. After a kill at any moment, `path` has the old content or the new one, whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")      # one name only: the next write replaces what a kill left
@@ -67,7 +67,7 @@ def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, 
     head = np.array(json.dumps(about, allow_nan=False))
     content = io.BytesIO()
     np.savez(content, tinyattn=head, **arrays)      # type: ignore[arg-type]
-    write_atomically(path, content.getvalue())
+    write_atomically(path, content.getbuffer())      # no second copy
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

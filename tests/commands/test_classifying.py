@@ -7,6 +7,7 @@ import pytest
 
 from tests.test_cli import refuses
 from tinyattn.cli import main
+from tinyattn.models import ImageModel
 
 SMALL = ["--dim", "8", "--heads", "2", "--layers", "2", "--epochs", "2", "--workers", "1", "--patch", "2"]
 
@@ -31,6 +32,8 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, images, capsys)
     assert sorted(p.name for p in (finished / "figures").iterdir()) == ["distances.png", "field.png", "training.png"]
     (row,) = json.loads((finished / "metrics.json").read_text()).values()
     assert row["test"].keys() == {"accuracy", "loss"}
+    blocks = list(row)[1:]
+    assert blocks == [f"block {i}" for i in range(1, len(blocks) + 1)]
     again = ["train", "--model", finished.name, *SMALL, "--images", str(images), "--out", str(finished)]
     assert main(again) == 0
     said = capsys.readouterr().out
@@ -50,6 +53,36 @@ def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_evaluate_measures_its_own_images_and_those_of_a_file(finished, images, capsys):
+    table = json.loads((finished / "metrics.json").read_text())["model"]
+    assert main(["evaluate", str(finished)]) == 0
+    said = capsys.readouterr().out
+    assert "6 images are tested" in said
+    assert f"{table['test']['accuracy']:10.4f}{table['test']['loss']:10.4f}" in said
+    rows = [line for line in said.splitlines() if line.startswith("block")]
+    assert rows[1].split()[-2:] == [f"{table['block 2'][name]:.2f}" for name in ("mean", "alike")]
+    assert main(["evaluate", str(finished), str(images)]) == 0
+    said = capsys.readouterr().out
+    assert "60 images are tested" in said
+    with np.load(images) as arrays:
+        found = ImageModel.load(finished / "model.npz").evaluate((arrays["images"], arrays["labels"]))
+    assert f"{found['accuracy']:10.4f}{found['loss']:10.4f}" in said
+    refuses(capsys, ["evaluate", finished, "--at", "5"], "--at: for a model that ranks items, and model", "classifies")
+    refuses(capsys, ["evaluate", finished, images, "--k-core", "2"], "--k-core: for a file of interactions, and this")
+    refuses(capsys, ["evaluate", finished, "--per-user", "x.csv"], "--per-user writes ranks, and model", "classifies")
+
+
+def test_what_asks_recommenders_names_the_command_for_images(finished, capsys):
+    for asked in (
+        ["recommend", finished, "--items", "a"], ["recommend", finished, "--user", "a"],
+        ["similar", finished, "--item", "a"], ["explain", finished, "--items", "a"], ["show", finished, "--items", "a"],
+        ["compare", finished, finished / "other"], ["translate", finished, "abc"],
+        ["generate", finished, "--prompt", "a"],
+    ):  # fmt: skip
+        says = f"is a {finished.name} model, which classifies images: `tinyattn classify` asks it, and `tinyattn eval"
+        assert refuses(capsys, asked, says) == ""
+
+
 def test_pictures_of_what_it_looks_at(finished, tmp_path, capsys):
     for of in ("rollout", "distances", "field"):
         picture = tmp_path / f"{of}.png"
@@ -58,6 +91,7 @@ def test_pictures_of_what_it_looks_at(finished, tmp_path, capsys):
             refuses(capsys, asked, "rollout is for blocks of the same tokens, and these have 16, 16, 4, 4")
         else:
             assert main(asked) == 0
+            assert ("block 2" in capsys.readouterr().out) == (of == "distances")
             assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -66,6 +100,7 @@ def test_a_teachers_answers_are_learned(finished, images, tmp_path, capsys):
     refuses(capsys, [*taught, "--teacher", str(finished)], "only a model with --distil learns its answers")
     refuses(capsys, [*taught, "--distil"], "these images have none: expected `teacher`")
     assert main([*taught, "--distil", "--teacher", str(finished)]) == 0
+    assert main(["evaluate", str(tmp_path / "taught")]) == 0  # the teacher is asked again: the data are the same
     own = json.loads((finished / "config.json").read_text())["data"]["fingerprint"]
     assert json.loads((tmp_path / "taught" / "config.json").read_text())["data"]["fingerprint"] != own
 
@@ -78,4 +113,5 @@ def test_what_is_refused(finished, tmp_path, capsys):
     refuses(capsys, [*train, "--images", str(other)], "has no array labels")
     refuses(capsys, [*train, "--images", "x.npz", "--image-set", "shapes"], "expected one of them")
     refuses(capsys, [*train, "--image-set", "shape"], "--image-set is 'shape', expected")
+    refuses(capsys, [*train, "x.npz"], f"x.npz: model {finished.name} takes no DATA, but --image-set, --images, --te")
     assert not (tmp_path / "run").exists()

@@ -42,6 +42,17 @@ def test_the_grammars_table_has_its_entropy(tmp_path, capsys, monkeypatch):
     assert "entropy         0.2733" in capsys.readouterr().out
 
 
+def test_evaluate_measures_its_own_text_and_that_of_a_file(finished, text, capsys):
+    nats = json.loads((finished / "metrics.json").read_text())["model"]["test"]["nats"]
+    capsys.readouterr()
+    for data, tested in (([], 28), ([str(text)], 288)):
+        assert main(["evaluate", str(finished), *data]) == 0
+        said = capsys.readouterr().out
+        assert f"{tested} characters are tested" in said
+        assert (f"{nats:.4f}" in said) == (not data)
+    refuses(capsys, ["recommend", finished, "--items", "a"], "which continues texts: `tinyattn generate` asks")
+
+
 def test_generate_writes_on_where_the_prompt_ends(finished, capsys):
     def written(*more):
         capsys.readouterr()
@@ -66,7 +77,7 @@ def test_what_cannot_be_generated_or_trained_on_is_refused(finished, text, tmp_p
     refuses(capsys, [*generate, "t", "--top-k", "0"], "top_k is 0, expected at least 1")
     refuses(capsys, [*generate, "t", "--length", "0"], "length is 0, expected at least 1")
     refuses(capsys, [*generate, "t", "--seed", "-1"], "--seed is -1, expected at least 0")
-    refuses(capsys, ["translate", finished, "t"], "is a decoder model, expected transformer")
+    refuses(capsys, ["translate", finished, "t"], "is a decoder model, which continues texts: `tinyattn generate` asks")
     short = tmp_path / "short.txt"
     short.write_text("abc")
     train = ["train", *SMALL, "--out", tmp_path / "no", "--text"]

@@ -55,16 +55,27 @@ def test_translate_writes_what_the_model_makes_of_a_text(finished, tmp_path, cap
     assert best[1] >= best[0]
 
 
+def test_evaluate_measures_its_own_strings_and_those_of_a_file(finished, pairs, capsys):
+    table = json.loads((finished / "metrics.json").read_text())["model"]["test"]
+    capsys.readouterr()
+    for data, tested in (([], 6), ([str(pairs)], 64)):
+        assert main(["evaluate", str(finished), *data]) == 0
+        said = capsys.readouterr().out
+        assert f"64 pairs; {tested} pairs are tested" in said
+        assert (f"{table['loss']:.4f}" in said) == (not data)
+
+
 def test_what_cannot_be_translated_or_trained_on_is_refused(finished, pairs, tmp_path, capsys):
     refuses(capsys, ["translate", finished, "abx"], "character 'x' of 'abx' is unknown")
     refuses(capsys, ["translate", finished, ""], "the text is empty")
     refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected at least 1")
     refuses(capsys, ["translate", finished, "abc", "--picture", tmp_path], "is a directory")
-    refuses(capsys, ["recommend", finished, "--items", "a"], "is a transformer model, expected sasrec or ")
+    refuses(capsys, ["recommend", finished, "--items", "a"], "model, which writes strings: `tinyattn translate` asks")
+    refuses(capsys, ["train", "--task", "copy"], "--task is no option of model sasrec, but of transformer")
     refuses(capsys, ["train", *SMALL, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
     refuses(capsys, ["train", *SMALL, "--task", "copy", "--pairs", pairs], "expected one of them")
     refuses(capsys, ["train", *SMALL, "--pairs", tmp_path / "none"], "none: no such file")
-    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 128")
+    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 64")
     long = tmp_path / "long.tsv"
     long.write_text(pairs.read_text() + "a" * 65 + "\tb\n")
     refuses(capsys, ["train", *SMALL, "--pairs", long, "--out", tmp_path / "no"], "has 65 characters, expected 64")

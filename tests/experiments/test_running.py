@@ -29,6 +29,10 @@ def make_page(experiment, results):
     return page(experiment, results, [table(experiment, results, list(experiment.rows), COLUMNS)])
 
 
+def also(model, split):
+    return {"named": model.name}
+
+
 SMALL = Experiment(
     name="small", title="Small", question="Does it run?",
     datasets={"series": Dataset("series", world=TINY), "absent": Dataset("absent", file="absent.txt.gz")},
@@ -37,7 +41,7 @@ SMALL = Experiment(
         "sasrec": Row("SASRec", "series", "sasrec", TRAINED),
         "other": Row("on absent data", "absent", "popularity"),
     },
-    page=make_page, protocols=("full", "uni100"),
+    page=make_page, also=also, protocols=("full", "uni100"),
 )  # fmt: skip
 
 
@@ -56,7 +60,10 @@ def run_here(monkeypatch):
 
         def submit(self, f, *given):
             future = Future()
-            future.set_result(f(*given))
+            try:
+                future.set_result(f(*given))
+            except Exception as error:
+                future.set_exception(error)
             return future
 
         def shutdown(self, **how):
@@ -81,6 +88,7 @@ def test_every_run_leaves_a_file_and_nothing_else(finished):
     assert found["row"] == {"data": "series", "model": "sasrec", "options": TRAINED, "seed": 1}
     assert found["epochs"] == len(found["valid"]) == 2
     assert set(found["metrics"]) == {"full", "uni100"}
+    assert found["named"] == "sasrec"
     assert found["data"]["fingerprint"] == TINY.generate().fingerprint()
     assert any("left out: absent, as there is no absent.txt.gz in None" in line for line in said)
 
@@ -163,6 +171,16 @@ def test_a_folder_takes_one_process_at_a_time_and_has_to_be_one(tmp_path, monkey
     (tmp_path / "file").touch()
     with pytest.raises(FileError, match=f"cannot write to {tmp_path / 'file'}: "):
         carry_out(SMALL, None, tmp_path / "file")
+
+
+def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    wrong = Row("heads that do not divide", "series", "sasrec", TRAINED | {"heads": 3}, seeds=1)
+    said, broken = [], replace(SMALL, rows={"wrong": wrong, "popularity": SMALL.rows["popularity"]})
+    with pytest.raises(ValueError, match="not divisible by heads 3"):
+        carry_out(broken, None, tmp_path, say=said.append)
+    assert any(line.startswith("wrong, seed 0: failed: ") and "heads 3" in line for line in said)
+    assert [path.name for path in tmp_path.glob("*.json")] == ["popularity-seed0.json"]
 
 
 def test_a_killed_run_is_named(tmp_path, monkeypatch):

@@ -45,6 +45,9 @@ def add_option(group: Any, declared: Declared) -> None:
     group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
 
 
+READING = ("format", "columns", "k_core")        # how DATA is read, where it is a file of interactions
+
+
 def add_data(command: Any, text: str = "default: the data the run was trained on") -> None:
     command.add_argument("data", nargs="?", metavar="DATA", help=text)
     group = command.add_argument_group("reading DATA")
@@ -144,5 +147,5 @@ def _names(known: Collection[str]) -> Callable[[str], list[str]]:
 def source_of(options: argparse.Namespace, ratings: bool = False) -> Source:
     """The data that was named on the command line, with its ratings where a model asks for them."""
     world = getattr(options, "world", None)                  # of the commands that have the flag
-    reading = {name: getattr(options, name) for name in ("format", "columns", "k_core")}
+    reading = {name: getattr(options, name) for name in READING}
     return Source.of(options.data, world, **reading, ratings=ratings or None)

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from ..data import ImageSource, read_images
-from ..models import ImageModel, RunFolder
+from ..data import read_images
+from ..models import ImageModel, distances_by_head
 from .arguments import add_run
-from .runs import refuse_unwritable
+from .measures import open_kind
+from .runs import its_own_data, refuse_unwritable
+from .tables import print_distances
 
 PICTURES = {
     "rollout": "how much of each patch has come to what is read",
-    "distances": "how far the heads of each block look",
+    "distances": "how far the heads of each block look, in numbers as well",
     "field": "what a patch of the last block depends on, beside convolutions",
 }
 SHOWN = 10               # of a run's own images
@@ -40,24 +42,19 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     if options.picture:
         refuse_unwritable(options.picture, "--picture")
-    model, config = RunFolder(options.run_folder).open(ImageModel, device=options.device)
+    model, config = open_kind(options.run_folder, ImageModel, options.device)
     if options.images is not None:
         data = read_images(options.images, labelled=False)
     else:
-        data = _its_own(options.run_folder, config)[:SHOWN]
+        _, its_own, _ = its_own_data(options.run_folder, model, config)
+        data = its_own.split().test[:SHOWN]
     for number, found in enumerate(model.probabilities(data), start=1):
         best = int(np.argmax(found))
         print(f"{number:4}  {model.classes.ids[best]}  {found[best]:.4f}")
+    if options.of == "distances":
+        print()
+        print_distances(distances_by_head(model, data))
     if options.picture:
         from ..show import LOOKS, save
 
         print(save(LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}"), options.picture))
-
-
-def _its_own(folder: str, config: dict[str, Any]) -> Any:
-    """The images that a run was tested on. Raises ValueError where it does not say which they are."""
-    try:
-        source = ImageSource.from_config(config["data"])
-    except (KeyError, TypeError, ValueError):
-        raise ValueError(f"{folder}/config.json does not say what images it is about; name IMAGES") from None
-    return source.load().split().test

@@ -1,4 +1,4 @@
-"""`tinyattn evaluate`: the table of a finished run, measured again, or on other data with the same items."""
+"""`tinyattn evaluate`: the table of a finished run, measured again, or on other data."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ import numpy as np
 from ..data import Split
 from ..evaluation import hit_rate, ndcg, target_ranks
 from ..files import write_atomically
+from ..models import Estimator
 from .arguments import add_data, add_evaluation, add_run
-from .measures import OF_INTERACTIONS
-from .runs import in_the_models_ids, open_run, refuse_unwritable, said, split_of
+from .measures import MEASURES
+from .runs import open_run, refuse_unwritable, said, split_of
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "evaluate",
         help="measure a trained model again",
-        description="Print the table of the run in RUN, on its own data or on DATA with the same items.",
+        description="Print the table of the run in RUN, on its own data or on DATA: interactions with the same items, "
+        "or, where its model is no recommender, a file of pairs, a text or images, all of which are then tested.",
     )
     add_run(command)
     add_data(command)
@@ -36,12 +38,12 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
         refuse_unwritable(options.per_user, "--per-user")
-    model, source, data, truth = open_run(options)
-    measure = OF_INTERACTIONS[model.table]
+    model, source, data, truth = open_run(options, Estimator)
+    measure = MEASURES[model.table]
     measure.settle(options, model.name)
-    if options.per_user and measure.ratings:
-        raise ValueError(f"--per-user writes ranks, and model {model.name} predicts ratings")
-    split = split_of(options.run_folder, model, in_the_models_ids(data, model))
+    if options.per_user and measure is not MEASURES["ranking"]:
+        raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
+    split = split_of(options.run_folder, model, data, is_its_own=options.data is None)
     print(f"{model.name} of {options.run_folder} on {source.title}: {said(data, split)}")
     prepared = measure.prepare(split, options)
     measure.print(measure.rows(model, split, options, source, truth, prepared), model, truth is not None)

@@ -6,10 +6,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..models import Decoder, RunFolder
+from ..models import Decoder
 from ..models.transformers.sampling import Sampling
 from ..options import options_of
 from .arguments import add_options, add_run
+from .measures import open_kind
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -31,5 +32,5 @@ def run(options: argparse.Namespace) -> None:
     Sampling(**how)                                          # refused before anything is read
     if options.seed < 0:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
-    model, _ = RunFolder(options.run_folder).open(Decoder, device=options.device)
+    model, _ = open_kind(options.run_folder, Decoder, options.device)
     print(options.prompt + model.generate(options.prompt, options.length, options.seed, **how))

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,17 +31,24 @@ from ..data import (
     split_ratings,
 )
 from ..evaluation import RATING_BASELINES, candidates_for, rating_errors
-from ..models import ImageModel, RunFolder
-from .arguments import RANKING, add_data, add_evaluation, add_world, source_of
+from ..models import Estimator, ImageModel, Recommender, RunFolder, distances_by_head
+from .arguments import RANKING, READING, add_data, add_evaluation, add_world, source_of
 from .comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
-from .tables import RATED, ROWS, metric_rows, print_means, print_table
+from .tables import RATED, ROWS, metric_rows, print_distances, print_means, print_table
 
-Splits = Mapping[str, Callable[[Interactions], Any]]     # name -> what is learned from, chosen by, and measured on
+Splits = Mapping[str, Callable[[Any], Any]]     # name -> what is learned from, chosen by, and measured on
+TENTHS: Splits = {"tenths": lambda data: data.split()}
 SPLITS_OF_RATINGS: Splits = {name: partial(split_ratings, by=name) for name in RATING_SPLITS}
+LOOKED_AT = 100          # images over which the distances of attention are means
 
 
 class Measure(Protocol):
     """`Estimator.table` names a model's."""
+
+    does: str                # what its models do: "model NAME ..."
+    asked_by: str            # the command that asks its models, of COMMANDS
+    sources: Any             # the class of its sources, which has `from_config`
+    splits: Splits           # how config.json names a split, and the split
 
     def add_data(self, command: Any) -> None:
         """The flags that say which data."""
@@ -55,8 +63,17 @@ class Measure(Protocol):
         """-> the source, which has a `name`, a `title` and `describe`; its data, which have `sizes` and a
         `fingerprint`; and their truth, where it is known."""
 
+    def named(self, options: argparse.Namespace) -> Any:
+        """The source that DATA of `evaluate` names. Raises ValueError for flags that cannot go with it."""
+
+    def load(self, source: Any) -> tuple[Any, Truth | None]:
+        """The data of a source, and their truth, where it is known."""
+
     def split(self, data: Any, options: argparse.Namespace) -> Any:
         """What the model learns from (`train`), chooses its epoch by, and is measured on (`tested`, in words)."""
+
+    def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Any:
+        """Data, the run's own or others, for a trained model to be measured on, split by the one of `splits`."""
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         """What config.json keeps of the evaluation."""
@@ -81,10 +98,10 @@ class Measure(Protocol):
 class OfInteractions(Measure):
     """What the measures of recommenders share."""
 
-    does: str                # what its models do: "model NAME ..."
     ratings: bool            # are ratings read?
-    splits: Splits           # what --split names
     notes: str               # what the numbers of `compare` mean
+
+    asked_by, sources = "recommend", Source
 
     def add_data(self, command: Any) -> None:
         add_data(command, "a file of interactions, .gz as well; `tinyattn data --help` lists the formats")
@@ -92,14 +109,24 @@ class OfInteractions(Measure):
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
         """Raises ValueError for data of a single user."""
-        source = source_of(options, self.ratings)
-        data, truth = source.load()
+        source = self.named(options)
+        data, truth = self.load(source)
         if data.n_users < 2:
             raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
         return source, data, truth
 
+    def named(self, options: argparse.Namespace) -> Source:
+        return source_of(options, self.ratings)
+
+    def load(self, source: Source) -> tuple[Interactions, Truth | None]:
+        return source.load()
+
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
         return self.splits[options.split](data)
+
+    def split_again(self, data: Interactions, model: Recommender, name: str, is_its_own: bool) -> Any:
+        """Raises ValueError naming an item that the model does not know."""
+        return self.splits[name](in_the_models_ids(data, model))
 
     def compare(
         self, folders: Sequence[str], models: Sequence[Any], split: Any, options: argparse.Namespace, prepared: Any
@@ -178,9 +205,7 @@ class Ratings(OfInteractions):
         group.add_argument("--split", choices=RATING_SPLITS, default="user", help=f"{text} (default: user)")
 
     def settle(self, options: argparse.Namespace, model: str) -> None:
-        given = ", ".join(f"--{name}" for name in RANKING if hasattr(options, name))
-        if given:
-            raise ValueError(f"{given}: for a model that {Ranking.does}, and model {model} {self.does}")
+        _refuse_ranking(options, model, self)
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": options.split}
@@ -225,16 +250,33 @@ class Ratings(OfInteractions):
 
 
 class InTenths(Measure):
-    """What measures share of models whose data has three parts: a tenth validates, a tenth is tested on."""
+    """What measures share of models whose data has three parts: a tenth validates, a tenth is tested on.
+
+    Of other data all is tested: the model has learned from none of it.
+    """
+
+    splits: Splits = TENTHS
 
     def add(self, command: Any) -> None:
         return None
 
     def settle(self, options: argparse.Namespace, model: str) -> None:
-        return None
+        _refuse_ranking(options, model, self)
+
+    def named(self, options: argparse.Namespace) -> Any:
+        given = ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
+        if given:
+            raise ValueError(f"{given}: for a file of interactions, and this model {self.does}")
+        return self.sources.of(options.data)
+
+    def load(self, source: Any) -> tuple[Any, Truth | None]:
+        return source.load(), None
 
     def split(self, data: Any, options: argparse.Namespace) -> Parts:
-        parts: Parts = data.split()
+        return self.split_again(data, None, "tenths", True)
+
+    def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Parts:
+        parts: Parts = self.splits[name](data) if is_its_own else Parts(None, test=data)
         return parts
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
@@ -252,6 +294,8 @@ class InTenths(Measure):
 class OfPairs(InTenths):
     """How many strings a model writes as they should be, of those that it has not seen."""
 
+    does, asked_by, sources = "writes strings", "translate", PairSource
+
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
         text = f"pairs that are generated, of {', '.join(TASKS)} (default, without --pairs: dates)"
@@ -264,7 +308,7 @@ class OfPairs(InTenths):
         return source, source.load(), None
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("strings of the test part, written from their sources alone", metrics, "test", model)
+        print_means("tested strings, written from their sources alone", metrics, "test", model)
 
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
@@ -280,6 +324,8 @@ class OfPairs(InTenths):
 
 class OfText(InTenths):
     """How unlikely a model finds each token of a text that it has not seen, given those before it."""
+
+    does, asked_by, sources = "continues texts", "generate", TextSource
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
@@ -303,7 +349,7 @@ class OfText(InTenths):
         return {"model": {"test": {"nats": model.evaluate(split.test)["per_character"]}}} | known
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("the loss on the test part, a character", metrics, "test", model)
+        print_means("the loss on the tested text, a character", metrics, "test", model)
 
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
@@ -317,6 +363,8 @@ class OfText(InTenths):
 class OfImages(InTenths):
     """How many images of the test part a model calls by their label."""
 
+    does, asked_by, sources = "classifies images", "classify", ImageSource
+
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")
         text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
@@ -326,19 +374,32 @@ class OfImages(InTenths):
         text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
         group.add_argument("--teacher", metavar="RUN", help=text)
 
-    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
+    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, Truth | None]:
         """Raises ValueError for a teacher whose answers are not asked for."""
-        source = ImageSource.of(options.images, options.image_set)
-        if options.teacher is None:
-            return source, source.load(), None
-        if not getattr(options, "distil", False):
+        source = replace(ImageSource.of(options.images, options.image_set), teacher=options.teacher)
+        if options.teacher is not None and not getattr(options, "distil", False):
             raise ValueError(f"--teacher is {options.teacher}, and only a model with --distil learns its answers")
-        teacher, _ = RunFolder(options.teacher).open(ImageModel)
+        return source, *self.load(source)
+
+    def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
+        """With the answers of the source's teacher, where it has one."""
+        if source.teacher is None:
+            return source.load(), None
+        teacher, _ = open_kind(source.teacher, ImageModel)
         data = source.load()
-        return source, replace(data, teacher=teacher.classify(data)), None
+        return replace(data, teacher=teacher.classify(data)), None
+
+    def rows(
+        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
+    ) -> dict[str, Any]:
+        """The measure, and beside it, block by block, how far heads look: are the lower ones local?"""
+        return {"model": {"test": model.evaluate(split.test)} | distances_by_head(model, split.test[:LOOKED_AT])}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("images of the test part, called by their label", metrics, "test", model)
+        print_means("tested images, called by their label", metrics, "test", model)
+        distances = {name: row for name, row in metrics["model"].items() if name != "test"}
+        if distances:                                        # runs of older versions have none
+            print_distances(distances)
 
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
@@ -353,3 +414,34 @@ class OfImages(InTenths):
 
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
 MEASURES: dict[str, Measure] = {**OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "images": OfImages()}
+
+
+def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") -> tuple[Any, dict[str, Any]]:
+    """The model of a finished run, and its configuration.
+
+    Raises FileError as `RunFolder.open`, and ValueError, which names the right command, for a model of another kind.
+    """
+    model, config = RunFolder(folder).open(Estimator, device=device)
+    if not isinstance(model, kind):
+        measure = MEASURES[model.table]
+        raise ValueError(
+            f"{folder} is a {model.name} model, which {measure.does}: `tinyattn {measure.asked_by}` asks it, and "
+            "`tinyattn evaluate` measures it"
+        )
+    return model, config
+
+
+def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
+    """The same interactions in the model's item numbers. ValueError names an item it does not know."""
+    assert model.items is not None
+    if np.array_equal(data.items.ids, model.items.ids):
+        return data
+    flat = model.items.numbers(data.items.ids.tolist())[data.flat - 1].astype(np.int32)
+    return replace(data, flat=flat, items=model.items)
+
+
+def _refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) -> None:
+    """Raise ValueError for flags of an evaluation of ranked items."""
+    given = ", ".join(f"--{name}" for name in RANKING if hasattr(options, name))
+    if given:
+        raise ValueError(f"{given}: for a model that {Ranking.does}, and model {model} {measure.does}")

@@ -15,7 +15,8 @@ from tqdm import tqdm
 from ..data import Interactions
 from ..files import write_atomically
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
-from .runs import history_of, in_the_models_ids, known_ids, names_of, only_of, open_run, refuse_unwritable
+from .measures import in_the_models_ids
+from .runs import history_of, known_ids, names_of, only_of, open_run, refuse_unwritable
 from .tables import print_history, print_items
 
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix

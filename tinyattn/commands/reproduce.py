@@ -51,7 +51,13 @@ def run(options: argparse.Namespace) -> None:
     out = options.out or Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
     if not options.page:
         carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs)
-    page = experiment.page(experiment, results_of(experiment, out, options.seeds))
+    results = results_of(experiment, out, options.seeds)
+    page = experiment.page(experiment, results)
     out.mkdir(parents=True, exist_ok=True)
+    if experiment.pictures is not None:
+        from ..show import draw_picture, save
+
+        for name, picture in experiment.pictures(results).items():
+            save(draw_picture(picture), out / f"{name}.png")
     write_atomically(out / "README.md", page.encode())
     print(page)

@@ -6,50 +6,49 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from ..data import (
     DataError,
     Interactions,
     ItemNames,
-    Source,
     Truth,
     Vocabulary,
     read_ids,
     read_names,
 )
 from ..files import FileError
-from ..models import Recommender, RunFolder
-from .arguments import source_of
-from .measures import OF_INTERACTIONS
+from ..models import Estimator, Recommender, RunFolder
+from .measures import MEASURES, OF_INTERACTIONS, open_kind
 
 
-def open_run(options: argparse.Namespace) -> tuple[Any, Source, Interactions, Truth | None]:
-    """The model of a finished run, and the data named, or else the data it was trained on, unchanged."""
-    model, config = RunFolder(options.run_folder).open(device=options.device)
-    if options.data is not None:
-        source = source_of(options, OF_INTERACTIONS[model.table].ratings)
-        return model, source, *source.load()
-    return model, *_its_own_data(options.run_folder, config)
+def open_run(
+    options: argparse.Namespace, kind: type[Estimator] = Recommender
+) -> tuple[Any, Any, Any, Truth | None]:
+    """The model, of this kind, of a finished run, and the source, data and truth of the DATA that is named, or else of
+    what it was trained on, unchanged."""
+    model, config = open_kind(options.run_folder, kind, options.device)
+    if options.data is None:
+        return model, *its_own_data(options.run_folder, model, config)
+    measure = MEASURES[model.table]
+    source = measure.named(options)
+    return model, source, *measure.load(source)
 
 
-def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, Interactions, Any]:
+def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Interactions, Any]:
     """The models of several finished runs, the data that all of them were trained on, unchanged, and its split.
 
     Raises FileError or ValueError where one is no finished run, is of another kind than the first, or has other data or
     another split.
     """
-    opened = [RunFolder(folder).open(device=device) for folder in folders]
+    opened = [open_kind(folder, Recommender, device) for folder in folders]
     first = opened[0][0]
     for folder, (model, _) in zip(folders, opened, strict=True):
         if model.table != first.table:
             kinds = " and ".join(f"model {m.name} {OF_INTERACTIONS[m.table].does}" for m in (first, model))
             raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
-    source, data, _ = _its_own_data(folders[0], opened[0][1])
+    source, data, _ = its_own_data(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
     for folder, (_, config) in zip(folders, opened, strict=True):
         if config["data"].get("fingerprint") != data.fingerprint():
@@ -59,34 +58,26 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Source, I
     return [model for model, _ in opened], source, data, split_of(folders[0], first, data)
 
 
-def split_of(folder: str, model: Recommender, data: Interactions) -> Any:
+def split_of(folder: str, model: Any, data: Any, is_its_own: bool = True) -> Any:
     """Some data split as this model's run was. Raises FileError for a run whose split is unknown."""
-    name, splits = RunFolder(folder).evaluation()["split"], OF_INTERACTIONS[model.table].splits
-    if name not in splits:
-        raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(splits)}")
-    return splits[name](data)
+    name, measure = RunFolder(folder).evaluation()["split"], MEASURES[model.table]
+    if name not in measure.splits:
+        raise FileError(f"{folder}/config.json has split {name!r}, expected one of {', '.join(measure.splits)}")
+    return measure.split_again(data, model, name, is_its_own)
 
 
-def _its_own_data(folder: str, config: dict[str, Any]) -> tuple[Source, Interactions, Truth | None]:
-    """The data that a run was trained on. Raises ValueError where it has changed, or is not said."""
+def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, Any, Truth | None]:
+    """The source, data and truth that a run was trained on. Raises ValueError where it has changed, or is not said."""
+    measure = MEASURES[model.table]
     try:
-        source = Source.from_config(config["data"])
+        source = measure.sources.from_config(config["data"])
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
-    data, truth = source.load()
+    data, truth = measure.load(source)
     if data.fingerprint() != trained_on:
         raise ValueError(f"{source.title} is no longer what {folder} was trained on; name DATA to use it anyway")
     return source, data, truth
-
-
-def in_the_models_ids(data: Interactions, model: Recommender) -> Interactions:
-    """The same interactions in the model's item numbers. ValueError names an item it does not know."""
-    assert model.items is not None
-    if np.array_equal(data.items.ids, model.items.ids):
-        return data
-    flat = model.items.numbers(data.items.ids.tolist())[data.flat - 1].astype(np.int32)
-    return replace(data, flat=flat, items=model.items)
 
 
 def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None, Any]:
@@ -94,7 +85,7 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
-        model, _ = RunFolder(options.run_folder).open(device=options.device)
+        model, _ = open_kind(options.run_folder, Recommender, options.device)
         return listed(options.items), None, model
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..models import RunFolder
+from ..models import Recommender
 from .arguments import add_candidates, add_names, add_run
+from .measures import open_kind
 from .runs import names_of, only_of
 from .tables import print_items
 
@@ -27,7 +28,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 
 def run(options: argparse.Namespace) -> None:
-    model, _ = RunFolder(options.run_folder).open(device=options.device)
+    model, _ = open_kind(options.run_folder, Recommender, options.device)
     names = names_of(options, model)
     ids, scores = model.similar(options.item, options.k, only=only_of(options, model))
     print(f"near {names.label(options.item)}:")

@@ -68,6 +68,17 @@ def print_means(heading: str, metrics: dict[str, Any], of: str, model: Any) -> N
     print()
 
 
+def print_distances(found: dict[str, dict[str, float]]) -> None:
+    """A line a block of what `distances_by_head` gives, below a heading."""
+    print("how far heads look, in pixels, their mean, and that of a head that looks at all patches alike")
+    columns = max(found.values(), key=len)                   # blocks may differ in heads
+    print(" " * 12 + "".join(f"{name.upper():>10}" for name in columns))
+    for block, values in found.items():
+        cells = (f"{values[name]:10.2f}" if name in values else " " * 10 for name in columns)
+        print(f"{block:12}" + "".join(cells))
+    print()
+
+
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
     """A line an item: place, id, score, and the name where it has one."""
     width = max(len(str(i)) for i in ids)

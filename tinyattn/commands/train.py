@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from .. import __version__
-from ..models import MODELS, PRESETS, RunFolder, preset_options
+from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
 from ..options import one_of, options_of
 from ..training import Settings
 from .arguments import add_options
@@ -59,15 +59,33 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
-        owners = [name for name, cls in MODELS.items() if argument.partition("=")[0] in _flags(cls)]
+        flag = argument.partition("=")[0]
+        owners = [name for name, cls in MODELS.items() if flag in _flags(cls)]
         if owners:
-            return f"{argument.partition('=')[0]} is no option of model {options.model}, but of {', '.join(owners)}"
+            return f"{flag} is no option of model {options.model}, but of {', '.join(owners)}"
+    read = _Flags()
+    MEASURES[MODELS[options.model].table].add_data(read)
+    if not unknown[0].startswith("-") and "data" not in read:
+        return f"{unknown[0]}: model {options.model} takes no DATA, but {', '.join(sorted(read))}"
     return f"unrecognized arguments: {' '.join(unknown)}"
 
 
-def _flags(cls: type) -> set[str]:
-    options = options_of(cls)
-    return {o.flag for o in options} | {o.flag.replace("--", "--no-", 1) for o in options if o.type is bool}
+def _flags(cls: type[Estimator]) -> set[str]:
+    """Those of its options, of its data and of its evaluation."""
+    options, measured, measure = options_of(cls), _Flags(), MEASURES[cls.table]
+    measure.add_data(measured)
+    measure.add(measured)
+    return measured | {o.flag for o in options} | {o.flag.replace("--", "--no-", 1) for o in options if o.type is bool}
+
+
+class _Flags(set[str]):
+    """In the place of a parser: keeps the flags that are added, in whatever group."""
+
+    def add_argument(self, name: str, **how: Any) -> None:
+        self.add(name)
+
+    def add_argument_group(self, title: str) -> _Flags:
+        return self
 
 
 def run(options: argparse.Namespace) -> None:

@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..models import RunFolder, Transformer
+from ..models import Transformer
 from .arguments import add_run
+from .measures import open_kind
 from .runs import refuse_unwritable
 
 
@@ -29,7 +30,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     if options.picture:
         refuse_unwritable(options.picture, "--picture")
-    model, _ = RunFolder(options.run_folder).open(Transformer, device=options.device)
+    model, _ = open_kind(options.run_folder, Transformer, options.device)
     found = model.translations(options.text, options.beam)
     for text, score in found[: options.beam]:
         print(f"{text}  (log-probability {score:.4f})")

@@ -30,7 +30,7 @@ from .split import SPLITS, Split, by_time, leave_one_out
 from .tasks import TASKS, Task
 from .text_source import TextSource
 from .texts import Text, TextBatch, TextSampler
-from .tokens import Tokens, learned_tokens
+from .tokenizers import TOKENIZERS, Tokenizer, TokenizerFile, TokenNumbers, Tokens, learned_tokens, tokenizer_of
 from .vocabulary import Vocabulary
 from .worlds import WORLDS, SeriesWorld, World
 
@@ -40,6 +40,7 @@ __all__ = [
     "RATING_SPLITS",
     "SPLITS",
     "TASKS",
+    "TOKENIZERS",
     "WORLDS",
     "Batch",
     "ClozeSampler",
@@ -72,6 +73,9 @@ __all__ = [
     "TextBatch",
     "TextSampler",
     "TextSource",
+    "TokenNumbers",
+    "Tokenizer",
+    "TokenizerFile",
     "Tokens",
     "Truth",
     "Vocabulary",
@@ -96,4 +100,5 @@ __all__ = [
     "standardised",
     "steps_of",
     "tenths",
+    "tokenizer_of",
 ]

@@ -32,6 +32,14 @@ class PairSource:
             raise ValueError(f"--task is {task!r}, expected {one_of(TASKS, task)}")
         return cls(None, TASKS[task or DEFAULT]())
 
+    @classmethod
+    def from_config(cls, data: dict[str, Any]) -> PairSource:
+        """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        if "task" in data:
+            settings = dict(data["task"])
+            return cls(None, TASKS[settings.pop("name")](**settings))
+        return cls(Path(data["path"]), None)
+
     @property
     def name(self) -> str:
         """Short, for the name of a folder."""

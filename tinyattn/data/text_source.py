@@ -21,6 +21,11 @@ class TextSource:
     def of(cls, path: str | None) -> TextSource:
         return cls(None if path is None else Path(path))
 
+    @classmethod
+    def from_config(cls, data: dict[str, Any]) -> TextSource:
+        """What `describe` said. Raises KeyError or TypeError where it is something else."""
+        return cls(None if "grammar" in data else Path(data["path"]))
+
     @property
     def name(self) -> str:
         """Short, for the name of a folder."""

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..data import Interactions, Truth, read
+from ..data import Interactions, Split, Truth, read
 from ..data.worlds import World
+from ..models import Recommender
+from .pictures import Picture
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
 QUICK_USERS, QUICK_EPOCHS = 300, 2
@@ -77,6 +79,8 @@ class Experiment:
     protocols: tuple[str, ...] = ("full",)
     ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
+    pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
+    also: Callable[[Recommender, Split], dict[str, Any]] | None = None      # what else a run writes down, as JSON
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 

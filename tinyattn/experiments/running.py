@@ -84,7 +84,8 @@ def carry_out(
     Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread. One that is
     interrupted goes on from its checkpoint, which stands beside the files until the run has finished.
     Raises FileError before anything is run for files that `results_of` refuses, and where `out` cannot be written to
-    or another process is at work in it; WorkerKilledError where a run is killed, and what a run raises.
+    or another process is at work in it; WorkerKilledError where a run is killed. A run that raises is named, the
+    others go on, and what the first one raised is raised at the end.
     """
     results = results_of(experiment, out, seeds)
     here = {key: data for key, data in experiment.datasets.items() if data.world or data.path(folder)}
@@ -100,7 +101,7 @@ def carry_out(
         return
     _refuse_unwritable(out)
     known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, found in results.items() for run in found}
-    tasks = []
+    tasks, failures = [], []
     for key, seed in to_do:
         given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed)
         tasks.append((f"{key}, seed {seed}", given))
@@ -111,10 +112,12 @@ def carry_out(
                 future.result()                              # raises what the run raised
             except BrokenProcessPool:
                 raise WorkerKilledError(f"{name}: the run was killed, perhaps for want of memory") from None
-            except Exception:
-                say(f"{name}: failed")
-                raise
+            except Exception as error:
+                say(f"{name}: failed: {error}")
+                failures.append(error)
             bar.update()
+    if failures:
+        raise failures[0]
 
 
 def _refuse_unwritable(out: Path) -> None:
@@ -206,6 +209,7 @@ def _run(
                     for p in experiment.protocols},
         "beyond": _beyond(model, split),
         **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
+        **(experiment.also(model, split) if experiment.also else {}),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],

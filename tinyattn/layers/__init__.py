@@ -1,5 +1,6 @@
 """Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
 
+from .attending_gru import AttendingGRU
 from .block import BLOCK_FORMS, Block, BlockCache
 from .decoder_block import DECODER_FORMS, DecoderBlock, DecoderBlockCache
 from .dense import dense, dense_backward, dense_init, glorot
@@ -45,6 +46,7 @@ __all__ = [
     "NORMS",
     "POSITIONS",
     "REFINEMENTS",
+    "AttendingGRU",
     "Block",
     "BlockCache",
     "DecoderBlock",

@@ -2,6 +2,7 @@
 
 from .estimator import Estimator
 from .explanation import Explanation, explain
+from .layouts import LAYOUTS, Checkpoint, import_model
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
@@ -51,6 +52,7 @@ from .transformers import (
     ViTNetwork,
     attention_distance,
     convolution_field,
+    distances_by_head,
     receptive_field,
     rollout,
     uniform_distance,
@@ -83,6 +85,7 @@ __all__ = [
     "EASE",
     "FISM",
     "FPMC",
+    "LAYOUTS",
     "MF",
     "MODELS",
     "NARM",
@@ -92,6 +95,7 @@ __all__ = [
     "BERT4RecNetwork",
     "Caser",
     "CaserNetwork",
+    "Checkpoint",
     "Decoder",
     "DecoderNetwork",
     "Estimator",
@@ -130,7 +134,9 @@ __all__ = [
     "ViTNetwork",
     "attention_distance",
     "convolution_field",
+    "distances_by_head",
     "explain",
+    "import_model",
     "preset_options",
     "receptive_field",
     "rollout",

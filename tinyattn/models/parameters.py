@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from .. import backend
 from ..random import Stream, generator
-from ..tree import flatten, leaves
+from ..tree import leaves, tree_map, views
 
 PREFIX = "parameters."
 
@@ -18,18 +19,32 @@ def named(p: Any) -> dict[str, np.ndarray]:
     return {f"{PREFIX}{name}": backend.to_numpy(leaf) for name, leaf in leaves(p)}
 
 
-def restored(network: Any, arrays: dict[str, np.ndarray], seed: int, device: str) -> Any:
-    """The tree that `named` made these of, on `device`. Raises ValueError for an array missing, misshapen or extra."""
-    _, p = flatten(network.init(generator(seed, Stream.INIT)), np.float32, backend.module_for(device))
+def restored(network: Any, arrays: Iterable[tuple[str, np.ndarray]], seed: int, device: str) -> Any:
+    """The tree that `named` made these of, on `device`; they may come one at a time.
+
+    Raises ValueError for an array missing, misshapen or extra.
+    """
+    p = _room(network, seed, device)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
-    if set(wanted) != set(arrays):
-        raise ValueError(f"{min(set(wanted) ^ set(arrays))} is missing, or not a parameter of this configuration")
-    for name, leaf in wanted.items():
-        found = arrays[name]
+    for name, found in arrays:
+        if name not in wanted:
+            raise ValueError(f"{name} is not a parameter of this configuration")
+        leaf = wanted.pop(name)
         if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
             raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
         leaf[...] = backend.asarray(found, like=leaf)
+    if wanted:
+        raise ValueError(f"{min(wanted)} is missing")
     return p
+
+
+def _room(network: Any, seed: int, device: str) -> Any:
+    """A tree shaped as the network's parameters, whose numbers are not set yet. Fresh ones are not kept beside it."""
+    fresh = network.init(generator(seed, Stream.INIT))
+    shaped = tree_map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), fresh)
+    del fresh
+    size = sum(leaf.size for _, leaf in leaves(shaped))
+    return views(backend.module_for(device).empty(size, dtype=np.float32), shaped)
 
 
 def checked(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -67,5 +67,9 @@ class Trained(Settings, Estimator):
         return named(self.parameters)
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        self._take(arrays.items())
+
+    def _take(self, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+        """Parameters by name, which may come one at a time. Raises as `_restore`."""
         self.network = self.known_network()
         self.parameters = restored(self.network, arrays, self.seed, self.device)

@@ -8,6 +8,8 @@ from .attention import (
     Layout,
     additive_attention,
     additive_attention_backward,
+    additive_scores,
+    additive_scores_backward,
     attention,
     attention_backward,
     block_sparse_attention,
@@ -40,10 +42,10 @@ from .attention import (
 )
 from .batch_norm import batch_norm, batch_norm_backward
 from .convolution import conv1d, conv1d_backward, conv2d, conv2d_backward
+from .depthwise import depthwise_conv1d, depthwise_conv1d_backward
 from .dropout import dropout, dropout_backward
 from .elu import elu, elu_backward
 from .embedding import embedding, embedding_backward, sum_rows
-from .gru import gru, gru_backward
 from .layer_norm import layer_norm, layer_norm_backward
 from .linear import linear, linear_backward
 from .losses import (
@@ -79,6 +81,18 @@ from .positions import (
     rotary_tables,
     sinusoids,
 )
+from .recurrence import (
+    gru,
+    gru_backward,
+    lstm,
+    lstm_backward,
+    rnn,
+    rnn_backward,
+    selective_scan,
+    selective_scan_backward,
+    wkv,
+    wkv_backward,
+)
 from .refinements import (
     refine_add,
     refine_add_backward,
@@ -105,6 +119,8 @@ __all__ = [
     "Mask",
     "additive_attention",
     "additive_attention_backward",
+    "additive_scores",
+    "additive_scores_backward",
     "alibi",
     "as_mask",
     "attention",
@@ -129,6 +145,8 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_backward",
     "dense_weights",
+    "depthwise_conv1d",
+    "depthwise_conv1d_backward",
     "distance_bpr",
     "distance_bpr_backward",
     "distance_buckets",
@@ -157,6 +175,8 @@ __all__ = [
     "linear_attention_backward",
     "linear_backward",
     "linear_weights",
+    "lstm",
+    "lstm_backward",
     "max_pool1d",
     "max_pool1d_backward",
     "norm_linear",
@@ -190,11 +210,15 @@ __all__ = [
     "relu_backward",
     "rms_norm",
     "rms_norm_backward",
+    "rnn",
+    "rnn_backward",
     "root_elu",
     "root_elu_backward",
     "rotary",
     "rotary_backward",
     "rotary_tables",
+    "selective_scan",
+    "selective_scan_backward",
     "shifted_windows",
     "sigmoid",
     "silu",
@@ -211,4 +235,6 @@ __all__ = [
     "window_attention_backward",
     "window_shape",
     "window_weights",
+    "wkv",
+    "wkv_backward",
 ]

@@ -62,14 +62,40 @@ def _tanh(x: Array) -> Array:
 
 
 def _phi(x: Array) -> Array:
-    """Φ(x). On the host in tiles: `erf` takes a hundred steps, each as long as its numbers come from a core's cache."""
+    """Φ(x). On the host in tiles: it takes many steps, each as long as its numbers come from a core's cache."""
     xp, flat = get_xp(x), x.reshape(-1)
+    distribution = _phi_in_single if x.dtype == xp.float32 else _phi_in_double
     if not is_numpy(xp) or x.size <= _TILE:
-        return 0.5 * (1 + erf(_SQRT_HALF * x))
+        return distribution(x)
     y = xp.empty(x.size, dtype=x.dtype)
     for begin in range(0, x.size, _TILE):
-        y[begin : begin + _TILE] = 0.5 * (1 + erf(_SQRT_HALF * flat[begin : begin + _TILE]))
+        y[begin : begin + _TILE] = distribution(flat[begin : begin + _TILE])
     return y.reshape(x.shape)
+
+
+def _phi_in_double(x: Array) -> Array:
+    """½ (1 + erf(x / √2))."""
+    return 0.5 * (1 + erf(_SQRT_HALF * x))
+
+
+def _phi_in_single(x: Array) -> Array:
+    """Φ(-z) = ½ exp(z P(z)) for z = |x|, and Φ(z) = 1 - Φ(-z): to 1e-7, which float32 can hold, in a quarter of the
+    steps of `erf`."""
+    xp = get_xp(x)
+    size = xp.minimum(xp.abs(x), 40.0)                  # Φ is 0 or 1 beyond, and z⁸ must not overflow
+    exponent = _LOG_TAIL[0] * size
+    for a in _LOG_TAIL[1:]:
+        exponent += a
+        exponent *= size
+    tail = 0.5 * xp.exp(exponent)
+    return xp.where(x < 0, tail, 1 - tail)
+
+
+# P, highest power first: fitted here to (log Φ(-z) + log 2) / z on 0 to 7, so that Φ's largest error, 8e-9, is least.
+_LOG_TAIL = (
+    -1.96511236e-6, 2.72955472e-5, -1.29054296e-4, -9.49092008e-5, 4.89598156e-3, -3.63875736e-2, -3.18298868e-1,
+    -7.97885328e-1,
+)  # fmt: skip
 
 
 def erf(x: Array) -> Array:

@@ -1,5 +1,7 @@
 """The exponential linear unit: the ReLU with a smooth left side (Clevert, Unterthiner & Hochreiter 2016)."""
 
+import math
+
 from ..backend import Array, get_xp
 from .shapes import expect
 
@@ -13,8 +15,10 @@ def elu(x: Array, alpha: float = 1.0) -> Array:
     """
     expect("...", x=x)
     xp = get_xp(x)
-    left = xp.expm1(xp.minimum(x, 0))                        # expm1: exp(x) - 1 would lose the digits of a small x
-    return xp.maximum(x, 0) + float(alpha) * left            # each side is 0 where the other one holds
+    y = xp.expm1(xp.clip(x, -math.inf, 0))                   # exp(x) - 1 would lose the digits of a small x
+    y *= float(alpha)
+    y += xp.clip(x, 0, math.inf)                             # each side is 0 where the other one holds
+    return y
 
 
 def elu_backward(dy: Array, x: Array, alpha: float = 1.0) -> Array:
@@ -25,5 +29,8 @@ def elu_backward(dy: Array, x: Array, alpha: float = 1.0) -> Array:
     """
     expect("... ...", dy=dy, x=x)
     xp = get_xp(x)
-    slope = xp.exp(xp.minimum(x, 0))                         # 1 on the right
-    return dy * xp.where(x > 0, slope, float(alpha) * slope)
+    dx = xp.exp(xp.clip(x, -math.inf, 0))                    # 1 on the right
+    if alpha != 1:                                           # `where` takes longer than all else here
+        dx = xp.where(x > 0, dx, float(alpha) * dx)
+    dx *= dy
+    return dx

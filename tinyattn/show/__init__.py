@@ -7,13 +7,15 @@ from typing import Any
 from .array_map import array_map
 from .attention import alignment_map, attention_map
 from .curves import metric_bars, training_curves
+from .experiments import draw_picture
 from .images import LOOKS, distance_plot, field_map, rollout_map
 from .run_figures import draw_run
 from .style import figure, save, style
 
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
-__all__ = ["LOOKS", "Trace", "alignment_map", "array_map", "attention_map", "distance_plot", "draw_run", "field_map",
+__all__ = ["LOOKS", "Trace", "alignment_map", "array_map", "attention_map", "distance_plot", "draw_picture",
+           "draw_run", "field_map",
            "figure", "metric_bars", "rollout_map", "save",
            "style", "trace", "training_curves"]  # fmt: skip
 

@@ -9,11 +9,12 @@ from tinyattn.models import (
     ViT,
     attention_distance,
     convolution_field,
+    distances_by_head,
     receptive_field,
     rollout,
     uniform_distance,
 )
-from tinyattn.tree import tree_map
+from tinyattn.tree import leaves, tree_map
 
 
 def test_attention_rolled_out():
@@ -40,6 +41,28 @@ def test_how_far_heads_look():
     np.testing.assert_allclose(found, [[0, 4, uniform], [0, np.nan, np.nan]], atol=1e-12)
     near = 4 * (4 * 1 + 2 * 2) / 9  # in three columns: sum of |difference| / 9
     assert near < uniform < near + 4 / 2  # and half of the pairs are a row apart
+
+
+def test_how_far_the_heads_of_a_model_look():
+    """Queries and biases of 0: all is looked at alike, by ViT in the image, by Swin in a window; its grids differ."""
+    rng = np.random.default_rng(0)
+    images = Images(rng.random((6, 4, 4)), np.arange(6) % 2)
+    small = {"patch": 1, "dim": 4, "heads": 2, "epochs": 1, "workers": 1}
+    everywhere, window = uniform_distance(16, 4, 4), uniform_distance(4, 2, 2)
+    swins = {"block 1": (2, window, everywhere), "block 2": (4, uniform_distance(4, 4, 4), uniform_distance(4, 4, 4))}
+    for model, expected in (
+        (ViT(**small, layers=1), {"block 1": (2, everywhere, everywhere)}),
+        (Swin(**small, layers=1, window=2), swins),
+    ):
+        model.fit(images, progress=False)
+        for name, leaf in leaves(model.parameters):
+            if "query" in name or "table" in name:
+                leaf[...] = 0
+        found = distances_by_head(model, images)
+        assert list(found) == list(expected)
+        for block, (heads, far, alike) in expected.items():
+            named = {f"head {head + 1}": far for head in range(heads)}
+            assert found[block] == pytest.approx(named | {"mean": far, "alike": alike}, rel=1e-6)
 
 
 @pytest.mark.parametrize(("cls", "options"), [(ViT, {}), (Swin, {"window": 2, "patch": 1})])

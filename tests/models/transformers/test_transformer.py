@@ -168,7 +168,8 @@ def test_exact_match_by_teacher_forcing_is_exact_match_of_greedy_decoding():
     rng = np.random.default_rng(0)
     words = sorted({"".join(rng.choice(list("ab"), rng.integers(1, 5))) for _ in range(60)})
     pairs = Pairs.of((word, word[::-1]) for word in words)
-    model = Transformer(dim=16, heads=2, layers=1, epochs=25, lr=0.01, dropout=0, patience=0, workers=1)
+    small = {"dim": 16, "heads": 2, "layers": 1, "dropout": 0, "workers": 1}
+    model = Transformer(**small, epochs=25, lr=0.01, warmup=0, schedule="constant", batch_size=128, patience=0)
     model.fit(pairs, progress=False)
     greedy = np.mean([model.translate(source) == target for source, target in zip(words, pairs.targets, strict=True)])
     assert model.evaluate(pairs)["exact"] == pytest.approx(greedy)

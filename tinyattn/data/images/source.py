@@ -21,6 +21,7 @@ class ImageSource:
 
     path: Path | None
     made: Any                # an entry of IMAGE_SETS, made
+    teacher: str | Path | None = None        # the run of the model whose answers are learned, if any
 
     @classmethod
     def of(cls, path: str | None, name: str | None = None) -> ImageSource:
@@ -37,10 +38,11 @@ class ImageSource:
     @classmethod
     def from_config(cls, data: dict[str, Any]) -> ImageSource:
         """What `describe` said. Raises KeyError, TypeError or ValueError where it is something else."""
+        teacher = Path(data["teacher"]) if "teacher" in data else None
         if "image_set" in data:
             settings = dict(data["image_set"])
-            return cls(None, IMAGE_SETS[settings.pop("name")](**settings))
-        return cls(Path(data["path"]), None)
+            return cls(None, IMAGE_SETS[settings.pop("name")](**settings), teacher)
+        return cls(Path(data["path"]), None, teacher)
 
     @property
     def name(self) -> str:
@@ -54,9 +56,10 @@ class ImageSource:
 
     def describe(self) -> dict[str, Any]:
         """Which data these are, as JSON."""
+        taught = {} if self.teacher is None else {"teacher": str(Path(self.teacher).resolve())}
         if self.path is not None:
-            return {"path": str(self.path.resolve())}
-        return {"image_set": {"name": self.made.name, **asdict(self.made)}}
+            return {"path": str(self.path.resolve())} | taught
+        return {"image_set": {"name": self.made.name, **asdict(self.made)}} | taught
 
     def load(self) -> Images:
         return read_images(self.path) if self.path is not None else self.made.generate()

@@ -1,17 +1,29 @@
 """The mixers, by name: what stands in a block where attention stands."""
 
 from .gru import GRU
+from .lstm import LSTM
+from .mamba import Mamba
 from .mixer import Mixer
 from .multi_head import MultiHead, multi_head_attention, multi_head_attention_backward, multi_head_init
+from .rnn import RNN
+from .rwkv import RWKV
 
 MIXERS: dict[str, type[Mixer]] = {
     "attention": MultiHead,
+    "rnn": RNN,
+    "lstm": LSTM,
     "gru": GRU,
+    "rwkv": RWKV,
+    "mamba": Mamba,
 }
 
 __all__ = [
     "GRU",
+    "LSTM",
     "MIXERS",
+    "RNN",
+    "RWKV",
+    "Mamba",
     "Mixer",
     "MultiHead",
     "multi_head_attention",

@@ -2,7 +2,14 @@
 
 from .decoder import Decoder, DecoderNetwork
 from .image_model import ImageModel, ImageNetwork
-from .looking import attention_distance, convolution_field, receptive_field, rollout, uniform_distance
+from .looking import (
+    attention_distance,
+    convolution_field,
+    distances_by_head,
+    receptive_field,
+    rollout,
+    uniform_distance,
+)
 from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
@@ -20,6 +27,7 @@ __all__ = [
     "ViTNetwork",
     "attention_distance",
     "convolution_field",
+    "distances_by_head",
     "receptive_field",
     "rollout",
     "uniform_distance",

@@ -10,15 +10,16 @@ Where this differs from GPT-2: attention weights are not dropped (in block form 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import Text, TextBatch, TextSampler, Tokens, Vocabulary, learned_tokens
+from ...data import TOKENIZERS, Text, TextBatch, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -68,7 +69,7 @@ class DecoderOptions(PartOptions):
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    feed_forward_width: float = option(4.0, "its inner width, as a multiple of dim (LLaMA: 2.6875)", at_least=1)
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
@@ -112,6 +113,11 @@ class DecoderNetwork(DecoderOptions):
         self.block                   # making the parts checks them  # noqa: B018
 
     @property
+    def inner(self) -> int:
+        """The inner width of the feed-forward network."""
+        return round(self.feed_forward_width * self.dim)
+
+    @property
     def scored(self) -> str:
         """The name of the table that makes the scores."""
         return "tokens" if self.tied else "output"
@@ -130,7 +136,7 @@ class DecoderNetwork(DecoderOptions):
                  "bias": self.bias}  # fmt: skip
         mixer = kind(**{name: value for name, value in given.items() if name in takes})
         norm = NORMS[self.norm](self.eps)
-        feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
+        feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
@@ -230,7 +236,7 @@ class Decoder(DecoderOptions, SequenceModel):
     table = "text"
     criterion = "-loss"
     vocabularies = ("tokens",)
-    tokens: ClassVar[Tokens]         # set by fit and load
+    tokens: ClassVar[Tokenizer]      # set by fit and load
     Network = DecoderNetwork
     Data = Text
 
@@ -255,7 +261,8 @@ class Decoder(DecoderOptions, SequenceModel):
         return TextSampler(numbered, self.context, self.batch_size, self.seed)
 
     def generate(self, prompt: str, length: int = 200, seed: int = 0, **sampling: Any) -> str:
-        """`length` tokens that follow the prompt, each drawn from what the model gives for it.
+        """`length` tokens that follow the prompt, each drawn from what the model gives for it; fewer where one of the
+        tokenizer's `ends` is among them.
 
         `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are computed once and kept; where `context`
         is full, the later half of it is read anew, as a text of its own. Raises ValueError for an empty prompt, one of
@@ -272,21 +279,29 @@ class Decoder(DecoderOptions, SequenceModel):
         while len(ids) < first + length:
             scores, past = network.extend(self.parameters, xp.asarray(np.array([unread])), past)
             ids.append(how.draw(backend.to_numpy(scores)[0, -1], rng))
+            if ids[-1] in self.tokens.ends:
+                break
             unread = ids[-1:]
             if past.length == self.context:
                 past, unread = None, ids[-(self.context + 1) // 2 :]
-        return "".join(self.tokens.decode(np.array(ids[first:])))
+        return self.tokens.after(ids, first)
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """`loss`, in nats a token, and `per_character`, which can be compared whatever the tokens are."""
         found, text = super().evaluate(data), Text.of(data).text
         numbers = self.tokens.encode(text)
-        characters = len(text) - len(self.tokens.strings[numbers[0]])           # all but the first token's
+        characters = len(text) - len(self.tokens.text(numbers[:1]))           # all but the first token's
         return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
 
+    def learned_elsewhere(self, tokens: Tokenizer, arrays: Iterable[tuple[str, np.ndarray]]) -> Self:
+        """This model, with that tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""
+        setattr(self, "tokens", tokens)  # noqa: B010
+        self._take(arrays)
+        return self
+
     def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"merges": self.tokens.merges}
+        return super()._arrays() | {"tokenizer": np.array(self.tokens.name)} | self.tokens.arrays()
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        setattr(self, "tokens", Tokens(self.tokens.ids, arrays.pop("merges")))  # noqa: B010
-        super()._restore(arrays)
+        kind = TOKENIZERS[str(arrays.pop("tokenizer", Tokens.name))]
+        self.learned_elsewhere(kind.restored(self.tokens.ids, arrays), arrays.items())

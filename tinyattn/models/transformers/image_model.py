@@ -12,6 +12,8 @@ from ...backend import Array, get_xp
 from ...data import ImageBatch, Images, ImageSampler, NumberedImages, Vocabulary, standardised
 from ...layers import dense, dense_backward
 from ...ops import cross_entropy, cross_entropy_backward, softmax
+from ...options import with_default
+from ...training import Settings
 from ..sequence_model import SequenceModel
 
 
@@ -112,6 +114,10 @@ class ImageModel(SequenceModel):
 
     patch: ClassVar[int]             # an option of the subclass
 
+    patience: int = with_default(10, SequenceModel, "patience")
+    batch_size: int = with_default(32, SequenceModel, "batch_size")
+    schedule: str = with_default("cosine", Settings, "schedule")
+    warmup: int = with_default(100, Settings, "warmup")
     shape: tuple[int, int, int] = field(init=False, repr=False)
 
     table = "images"

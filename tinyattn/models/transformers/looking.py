@@ -50,6 +50,22 @@ def uniform_distance(patches: int, height: int, width: int) -> float:
     return float(np.mean(_distances(patches, height, width)))
 
 
+def distances_by_head(model: ImageModel, images: Any) -> dict[str, dict[str, float]]:
+    """{"block 1": {"head 1": .., "mean": .., "alike": ..}}: `attention_distance` of a model, in pixels, block by block.
+
+    "alike" is `uniform_distance`, what a head without any preference has. So a block whose mean is well below it looks
+    near. `images` as `ImageModel.attention` takes them; raises ValueError as it does.
+    """
+    weights, read, (height, width, _) = model.attention(images), model.network.read, model.shape
+    found = {}
+    for i, heads in enumerate(attention_distance(weights, height, width, read), start=1):
+        there = [float(far) for far in heads if far == far]                   # NaN where the block has no such head
+        alike = uniform_distance(weights[i - 1].shape[-1] - read, height, width)
+        named = {f"head {head}": far for head, far in enumerate(there, start=1)}
+        found[f"block {i}"] = named | {"mean": float(np.mean(there)), "alike": alike}
+    return found
+
+
 def _distances(patches: int, height: int, width: int) -> np.ndarray:
     """(patches, patches), in pixels: patches are squares, row by row."""
     side = math.isqrt(height * width // patches)

@@ -296,7 +296,11 @@ class Transformer(TransformerOptions, SequenceModel):
     """
 
     epochs: int = with_default(15, Settings, "epochs")
+    patience: int = with_default(10, SequenceModel, "patience")
+    batch_size: int = with_default(64, SequenceModel, "batch_size")
     lr: float = with_default(2e-3, Settings, "lr")
+    schedule: str = with_default("cosine", Settings, "schedule")
+    warmup: int = with_default(100, Settings, "warmup")
 
     name = "transformer"
     table = "pairs"

@@ -152,8 +152,9 @@ class ViT(ViTOptions, ImageModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
-    epochs: int = with_default(15, Settings, "epochs")
+    epochs: int = with_default(20, Settings, "epochs")
     lr: float = with_default(2e-3, Settings, "lr")
+    weight_decay: float = with_default(0.1, Settings, "weight_decay")        # the paper's
 
     name = "vit"
     Network = ViTNetwork

@@ -1,6 +1,7 @@
 """Attention, a file a form: as it is defined, arranged for a CPU, and with fewer pairs or none."""
 
 from .additive_attention import additive_attention, additive_attention_backward
+from .additive_scores import additive_scores, additive_scores_backward
 from .attention import attention, attention_backward
 from .block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
 from .blocks import Blocks, Layout, dense_weights
@@ -27,6 +28,8 @@ __all__ = [
     "Layout",
     "additive_attention",
     "additive_attention_backward",
+    "additive_scores",
+    "additive_scores_backward",
     "attention",
     "attention_backward",
     "block_sparse_attention",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...backend import Array, get_xp
-from ..shapes import expect, expect_not_negative, row_sum, transpose_last, with_ones
+from ..shapes import expect, expect_not_negative, row_sum, transpose_last
 
 
 def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array, root: bool = False) -> Array:
@@ -26,12 +26,11 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
     expect_not_negative(q_dev=q_dev, k_dev=k_dev)
     xp, c = get_xp(q_mean), 1 / math.sqrt(q_mean.shape[-1])
     q, k = _points(q_mean, q_dev, k_mean, k_dev)
-    scale = 1.0 if root else c
-    left = xp.concatenate([with_ones(2 * q), row_sum(q * q)], axis=-1)                   # [2 a, 1, |a|²]
-    left *= scale
+    left = xp.concatenate([2 * q, xp.ones_like(q[..., :1]), row_sum(q * q)], axis=-1)    # [2 a, 1, |a|²]
     right = xp.concatenate([k, -row_sum(k * k), -xp.ones_like(k[..., :1])], axis=-1)     # [b, -|b|², -1]
+    left *= 1.0 if root else c
     s = left @ transpose_last(right)
-    xp.minimum(s, 0, out=s)
+    xp.clip(s, -math.inf, 0, out=s)
     return -xp.sqrt(-s) * c if root else s
 
 
@@ -42,8 +41,8 @@ def wasserstein_scores_backward(
 
     Shapes: as in `wasserstein_scores`, and ds like s -> dq_mean, dq_dev, dk_mean, dk_dev like the arguments.
     g is the gradient of the squared distance, whose own gradient by a is 2 (a - b), and by b the opposite; deviations
-    have the same lines. The sums are g 1 and g b: one product with [b, 1]. With `root`, s = -√(D / d) has the
-    derivative 1 / (2 d s) by D, and g is 0 where the distance is 0, at the tip of a cone.
+    have the same lines. The sums are g 1 and g b. With `root`, s = -√(D / d) has the derivative 1 / (2 d s) by D, and g
+    is 0 where the distance is 0, at the tip of a cone.
     """
     expect("...nm ...nd ...nd ...md ...md ...nm", ds=ds, q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev, s=s)
     xp, d = get_xp(ds), q_mean.shape[-1]
@@ -59,12 +58,16 @@ def _points(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array) -> tuple[A
     Shapes: (..., n, d) twice, (..., m, d) twice -> (..., n, 2 d), (..., m, 2 d).
     """
     xp = get_xp(q_mean)
+    first = xp.concatenate([k_mean[..., :1, :], k_dev[..., :1, :]], axis=-1)
     q, k = xp.concatenate([q_mean, q_dev], axis=-1), xp.concatenate([k_mean, k_dev], axis=-1)
-    first = k[..., :1, :]
-    return q - first, k - first
+    q -= first
+    k -= first
+    return q, k
 
 
 def _pulled(g: Array, a: Array, b: Array) -> Array:
     """2 Σ_j g_ij (a_i - b_j). Shapes: g (..., n, m), a (..., n, e), b (..., m, e) -> (..., n, e)."""
-    sums = g @ with_ones(b)                                     # [Σ_j g_ij b_j, Σ_j g_ij]
-    return 2 * (sums[..., -1:] * a - sums[..., :-1])
+    pulled = row_sum(g) * a
+    pulled -= g @ b
+    pulled *= 2
+    return pulled

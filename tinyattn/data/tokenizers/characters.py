@@ -11,17 +11,19 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from .vocabulary import Vocabulary
+from .tokenizer import Tokenizer
 
 WORD = re.compile(r" ?\S+|\s")           # whatever the text, the words joined are the text
 
 
-class Tokens(Vocabulary):
+class Tokens(Tokenizer):
     """Characters, numbers 0, 1, 2, ... in their order, and after them a token for every merge. There is no padding."""
+
+    name = "characters"
 
     def __init__(self, characters: np.ndarray, merges: Any = ()):
         """Each merge is a pair of token numbers, of characters or of merges before it. Raises ValueError for others."""
@@ -44,8 +46,11 @@ class Tokens(Vocabulary):
             found.append(found[a] + found[b])
         return found
 
+    @property
+    def reads(self) -> str:
+        return f"text of the characters {''.join(self.ids)!r}"
+
     def encode(self, text: str) -> np.ndarray:
-        """(n,): the numbers of a text's tokens. Raises ValueError for an empty text, and names an unknown character."""
         if not text:
             raise ValueError("the text is empty: expected at least one character")
         characters = np.array(list(text))
@@ -62,9 +67,15 @@ class Tokens(Vocabulary):
             found += self._known[word]
         return np.array(found)
 
-    def decode(self, numbers: np.ndarray) -> Any:
-        """The strings of tokens. Shapes: (n,) -> (n,)."""
-        return np.array([self.strings[i] for i in np.asarray(numbers).tolist()])
+    def text(self, numbers: Any) -> str:
+        return "".join(self.strings[i] for i in np.asarray(numbers).tolist())
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {"merges": self.merges}
+
+    @classmethod
+    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+        return cls(ids, arrays.pop("merges"))
 
     def _merged(self, word: list[int]) -> list[int]:
         """A word of characters, with all pairs merged that can be, the earliest merge first."""

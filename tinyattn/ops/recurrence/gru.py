@@ -1,9 +1,8 @@
 """The gated recurrent unit: a state that is carried from token to token (Cho et al. 2014, equations 5 to 8)."""
 
-import math
-
-from ..backend import Array, get_xp
-from .shapes import column_sum, expect
+from ...backend import Array, get_xp
+from ..shapes import column_sum, expect
+from .time import time_first, time_last
 
 
 def gru(
@@ -27,7 +26,7 @@ def gru(
     xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
     if W.shape[1] != 3 * H:
         raise ValueError(f"gru: U has shape {U.shape}, expected (H, 3 H)")
-    gates = _time_first(x) @ W                                  # (n, N, 3 H), with N sequences
+    gates = time_first(x) @ W                                  # (n, N, 3 H), with N sequences
     gates += b
     gates[..., : 2 * H] += c[: 2 * H]
     N = gates.shape[1]
@@ -47,7 +46,7 @@ def gru(
         xp.tanh(new, out=new)
         state = xp.multiply(z, state, out=h[t])
         state += (1 - z) * new
-    return xp.ascontiguousarray(_time_last(h, lead)), _time_last(gates, lead), _time_last(recalled, lead)
+    return xp.ascontiguousarray(time_last(h, lead)), time_last(gates, lead), time_last(recalled, lead)
 
 
 def gru_backward(
@@ -70,7 +69,7 @@ def gru_backward(
     expect("...nh ...ni io ho ...nh ...no ...nh ...h",
            dh=dh, x=x, W=W, U=U, h=h, gates=gates, recalled=recalled, h0=h0)  # fmt: skip
     xp, (*lead, n, i), H = get_xp(x), x.shape, U.shape[0]
-    x, dh, h, gates, recalled = (_time_first(a) for a in (x, dh, h, gates, recalled))
+    x, dh, h, gates, recalled = (time_first(a) for a in (x, dh, h, gates, recalled))
     N = x.shape[1]
     r, z, new = gates[..., :H], gates[..., H : 2 * H], gates[..., 2 * H :]
     first = xp.zeros((1, N, H), dtype=h.dtype) if h0 is None else h0.reshape(1, N, H)
@@ -94,15 +93,4 @@ def gru_backward(
     du[:, 2 * H :] = (g_all * to_new).reshape(n * N, H)         # x W_n is not behind r
     dW = x.reshape(n * N, i).T @ du
     dx = (du @ W.T).reshape(n, N, i)
-    return _time_last(dx, lead), dW, dU, column_sum(du), dc, None if h0 is None else back.reshape(h0.shape)
-
-
-def _time_first(x: Array) -> Array:
-    """(..., n, d) -> (n, N, d), so that what belongs to one time lies together."""
-    x = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
-    return get_xp(x).ascontiguousarray(x)
-
-
-def _time_last(x: Array, lead: list[int]) -> Array:
-    """Undo `_time_first`: (n, N, d) -> (..., n, d). A view."""
-    return x.swapaxes(0, 1).reshape(*lead, x.shape[0], x.shape[2])
+    return time_last(dx, lead), dW, dU, column_sum(du), dc, None if h0 is None else back.reshape(h0.shape)

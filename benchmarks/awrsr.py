@@ -1,0 +1,87 @@
+"""Verdicts and one table for docs/awrsr.md, from the runs of the experiment awrsr and from what refinements cost.
+
+    python benchmarks/awrsr.py
+
+It reads benchmarks/results/reproduce/awrsr and benchmarks/results/refinements.json, and trains nothing. What has not
+been run is named as still to come.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks import refinements
+from benchmarks.machine import RESULTS, write_readme
+from tinyattn.experiments import EXPERIMENTS, Results, results_of
+from tinyattn.experiments.awrsr.claims import Verdict, contrast, ndcg5, verdicts
+from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED, SEEDS
+from tinyattn.experiments.tables import cell, heading, made
+
+NAME, PAGE = "awrsr", "docs/awrsr.md"
+AWRSR = EXPERIMENTS["awrsr"]
+BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
+
+
+def table(results: Results) -> list[str]:
+    """NDCG@5 of all rows with one layer, and what of it is the refinement's, on both data sets."""
+    lines = heading([column for data in DATASETS.values() for column in (data.title, "of the host's", "published")])
+    for key in BESIDE:
+        cells = [(_score(results[f"{data}-{key}"]), "", "") for data in DATASETS]
+        lines.append(_line(AWRSR.rows[f"ml-1m-{key}"].title, cells))
+    for host, (title, *_) in HOSTS.items():
+        hosts = {data: results[f"{data}-{host}-none"] for data in DATASETS}
+        cells = [(_score(runs), "", f"*{PUBLISHED[data, host]['none'][2]:.4f}*") for data, runs in hosts.items()]
+        lines.append(_line(f"**{title}**", cells))
+        cells = [(_score(runs[SEEDS:]), _gain(runs[SEEDS:], runs[:SEEDS]), "") for runs in hosts.values()]
+        lines.append(_line(f"{title}, three other seeds", cells))
+        for form in OF_HOST[host][1:]:
+            cells = []
+            for data, plain in hosts.items():
+                runs, theirs = results[f"{data}-{host}-{form}"], PUBLISHED[data, host]
+                said = f"*{theirs[form][2] / theirs['none'][2] - 1:+.1%}*" if form in theirs else ""
+                cells.append((_score(runs), _gain(runs, plain), said))
+            lines.append(_line(AWRSR.rows[f"ml-1m-{host}-{form}"].title, cells))
+    return lines
+
+
+def _line(title: str, cells: list[tuple[str, ...]]) -> str:
+    return f"| {title} | {' | '.join(part for three in cells for part in three)} |"
+
+
+def _score(runs: list[dict[str, Any]]) -> str:
+    return cell([ndcg5(run) for run in runs]) or "to come"
+
+
+def _gain(runs: list[dict[str, Any]], host: list[dict[str, Any]]) -> str:
+    """With its interval over seeds, as soon as any of them can say how far seeds differ."""
+    mine, theirs = ([ndcg5(run) for run in found] for found in (runs, host))
+    return str(contrast([mine], theirs)) if len(mine) > 1 and len(theirs) > 1 else ""
+
+
+def block(results: Results, costs: dict[str, Any] | None) -> str:
+    cost = refinements.verdict(costs) if costs else Verdict("to come", "`python benchmarks/refinements.py`")
+    to_come = sum(1 for key, seed in AWRSR.runs() if seed >= len(results[key]))
+    return "\n".join([
+        *verdicts(results, {"the cost is negligible": cost}), "",
+        *table(results), "",
+        "NDCG@5 under full ranking. Means ± standard deviations over seeds; in brackets intervals of 95 % over seeds. "
+        f"{to_come} of {len(AWRSR.runs())} runs are still to come. {made(results)}",
+    ])  # fmt: skip
+
+
+def main() -> None:
+    results = results_of(AWRSR, RESULTS / "reproduce" / "awrsr")
+    costs = json.loads(refinements.RESULT.read_text()) if refinements.RESULT.exists() else None
+    made_of = block(results, costs)
+    write_readme(NAME, made_of, PAGE)
+    print(made_of)
+
+
+if __name__ == "__main__":
+    main()

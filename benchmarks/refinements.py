@@ -1,0 +1,198 @@
+"""What does refining attention scores cost? A training step of each refinement beside its host's, in the same rounds.
+
+    python benchmarks/refinements.py [--rounds 11]
+
+Beside time and memory stands what is counted, and the formulas of AWRSR's cost: the paper (Liu et al. 2024, section
+3.5) has n² numbers and n³ multiply-adds more, and calls that negligible. All histories are full, so that n is the
+length of every one. Writes benchmarks/results/refinements.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+import tracemalloc
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.children import tell
+from benchmarks.counting import counted, counting
+from benchmarks.machine import RESULTS, describe
+from benchmarks.peers.ours import TinyAttn
+from benchmarks.training_step import SEED, Configuration, given
+from tinyattn.data import Batch
+from tinyattn.experiments.awrsr.claims import Verdict
+from tinyattn.experiments.awrsr.grid import FORMS, HOSTS, OF_HOST
+from tinyattn.experiments.tables import heading
+from tinyattn.models import MODELS
+from tinyattn.training import SLICE_TOKENS
+
+RESULT, PAGE = RESULTS / "refinements.json", RESULTS / "refinements.md"
+ITEMS, BATCH = 3_416, 32
+SHAPES = {  # n, d, heads
+    "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
+    "stosa": ((50, 64, 4), (100, 64, 4)),
+}
+PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "literal": 5, "stoc": 4}  # products of n x n matrices a head
+MEASURED = FORMS | {
+    "literal": (" + M_value, as printed", {"refine": "value-literal"}),
+    "layer": (" of two blocks", {"blocks": 2}),
+}
+OURS = 50  # n of the experiment; what is longer is told by its largest
+NEGLIGIBLE = 0.1  # of a step's time: what is less is called so
+
+
+def network_of(host: str, form: str, shape: tuple[int, int, int]) -> Any:
+    n, d, heads = shape
+    _, name, options = HOSTS[host]
+    kind: Any = MODELS[name]
+    settings = {"maxlen": n, "dim": d, "heads": heads, "blocks": 1, "dropout": 0.2} | MEASURED[form][1]
+    settings |= {key: options[key] for key in options.keys() & {"block_form"}}
+    return kind.Network(n_items=ITEMS, **settings)
+
+
+def formula(host: str, form: str, shape: tuple[int, int, int]) -> float:
+    """Multiply-adds of a refinement over those of the attention that it refines: projections, scores and averages.
+
+    STOSA has two streams, and distances of points of twice the width.
+    """
+    (n, d, heads), streams = shape, 2 if host == "stosa" else 1
+    return PRINTED[form] * heads * n**3 / (streams * (4 * n * d * d + 2 * n * n * d))
+
+
+def products(network: Any, weights: Any, batch: Batch) -> int:
+    """Multiply-adds of a step, forward and backward, without dropout."""
+    with counting() as counts:
+        for part in batch.slices(SLICE_TOKENS):
+            _, cache = network.loss(counted(weights), part)
+            network.loss_backward(counted(weights), 1.0, cache)
+    return counts.products
+
+
+def peak(trainer: TinyAttn) -> int:
+    """The most bytes that a step holds beside parameters, gradients and moments."""
+    tracemalloc.start()
+    trainer.step(0)
+    found = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return found
+
+
+def measure(host: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
+    """Of each form: seconds of every round, in which forms take turns, peak, multiply-adds, parameters."""
+    trainers: dict[str, TinyAttn] = {}
+    found: dict[str, Any] = {}
+    for form in (*OF_HOST[host], "literal", "layer"):
+        network, weights, batches = given(Configuration("", None, BATCH, network_of(host, form, shape)), None)
+        trainers[form] = TinyAttn(network, weights, batches, workers=1)
+        found[form] = {
+            "seconds": [], "peak": 0, "products": products(network, weights, batches[0]),
+            "parameters": trainers[form].learner.vector.size,
+        }  # fmt: skip
+        trainers[form].step(0)  # the first one allocates
+    rng = np.random.default_rng(SEED)
+    for i in range(rounds):
+        for form in rng.permutation(list(trainers)).tolist():
+            began = time.perf_counter()
+            trainers[form].step(i % len(trainers[form].batches))
+            found[form]["seconds"].append(time.perf_counter() - began)
+    for form, trainer in trainers.items():
+        found[form]["peak"] = peak(trainer)
+        trainer.close()
+    return found
+
+
+def slower(forms: dict[str, Any], form: str) -> float:
+    """How many times as long as its host's a step takes: the median over rounds."""
+    pairs = zip(forms[form]["seconds"], forms["none"]["seconds"], strict=True)
+    return statistics.median(a / b for a, b in pairs)
+
+
+def table(result: dict[str, Any]) -> list[str]:
+    columns = ["ms a step", "of the host's", "MB at most", "of the host's", "parameters more", "multiply-adds",
+               "formula: of the attention's"]  # fmt: skip
+    lines = heading(columns)
+    for case in result["cases"]:
+        forms, (n, d, heads) = case["forms"], case["shape"]
+        plain = forms["none"]
+        for form, one in forms.items():
+            title = f"{HOSTS[case['host']][0]}{MEASURED[form][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}"
+            cells = [f"{1e3 * statistics.median(one['seconds']):.1f}"]
+            if form == "none":
+                cells += ["", f"{one['peak'] / 1e6:.1f}", "", "", "", ""]
+                title = f"**{title}**"
+            else:
+                cells += [
+                    f"{slower(forms, form):.2f}", f"{one['peak'] / 1e6:.1f}", f"{one['peak'] / plain['peak']:.2f}",
+                    f"{one['parameters'] - plain['parameters']:,}", f"{one['products'] / plain['products']:.2f}",
+                    f"+ {formula(case['host'], form, (n, d, heads)):.2f}" if form in PRINTED else "",
+                ]  # fmt: skip
+            lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def verdict(result: dict[str, Any]) -> Verdict:
+    """Is the cost negligible? What the paper prints, at every size that is measured: by time, as the step is called."""
+    small, said, most = [], [], 0.0
+    for case in result["cases"]:
+        forms, (n, d, heads) = case["forms"], case["shape"]
+        printed = {form: slower(forms, form) - 1 for form in forms.keys() & {"simp", "add", "literal", "stoc"}}
+        small.append(max(printed.values()) < NEGLIGIBLE)
+        low, high, layer = min(printed.values()), max(printed.values()), slower(forms, "layer") - 1
+        most = max(most, high)
+        if n <= OURS:
+            said.append(f"{HOSTS[case['host']][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}: "
+                        f"{low:+.0%} to {high:+.0%} (a second block {layer:+.0%})")  # fmt: skip
+    word = "replicated" if all(small) else "replicated where n is far below d" if small[0] else "not replicated"
+    return Verdict(word, f"time of a step, {'; '.join(said)}; up to {most:+.0%} for longer histories")
+
+
+def page(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    return "\n".join([
+        "# What a refinement costs",
+        "",
+        *table(result),
+        "",
+        f"A training step of {BATCH} full histories, {ITEMS:,} items, one block, dropout .2, one worker; medians of "
+        f"{result['rounds']} rounds, in which all forms of a host take turns. MB: the most that a step holds beside "
+        "parameters, gradients and moments. Multiply-adds are those of the whole step, counted, as a multiple of the "
+        "host's; the formula is the refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines "
+        "(twice that for STOSA's two streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as "
+        "printed, which sees later tokens; the causal form makes a softmax for every token. The host's attention forms "
+        "no n x n matrix where it can do without; a refined one has to.",
+        "",
+        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
+        f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/refinements.py`.",
+        "",
+    ])  # fmt: skip
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=11)
+    asked = parser.parse_args(words)
+    if asked.rounds < 1:
+        parser.error(f"{asked.rounds} rounds: expected at least 1")
+    cases = []
+    for host, shapes in SHAPES.items():
+        for shape in shapes:
+            tell(f"{host}, n {shape[0]}, d {shape[1]}, {shape[2]} heads")
+            cases.append({"host": host, "shape": shape, "forms": measure(host, shape, asked.rounds)})
+    result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()

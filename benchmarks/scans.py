@@ -1,0 +1,204 @@
+"""Scans of long sequences: chunks side by side beside a loop over time, in NumPy and in PyTorch eager.
+
+    python benchmarks/scans.py [--rounds 9]
+
+Forward and backward of RWKV's `wkv` and of Mamba's `selective_scan`, one sequence of 4,096 tokens, float32, one thread.
+The loops take one token at a time, with the states that their backward needs kept, as one writes them down; PyTorch's
+is that forward alone, and its autograd. All must first give the library's results in float64. Contenders take turns in
+one process. Writes benchmarks/results/scans.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from benchmarks.machine import RESULTS, clean_environment, describe
+from tinyattn import ops
+from tinyattn.training.workers import keep_freed_memory
+
+RESULT, PAGE = RESULTS / "scans.json", RESULTS / "scans.md"
+N, D, STATE = 4096, 64, 16
+GOAL = 5                                                 # times as fast as NumPy's loop
+Arrays = dict[str, np.ndarray]
+
+
+def drawn(dtype: type) -> dict[str, Arrays]:
+    rng = np.random.default_rng(0)
+    x, dy, k, v, u = (rng.standard_normal((N, D)) for _ in range(5))
+    B, C = (rng.standard_normal((N, STATE)) for _ in range(2))
+    delta = np.log1p(np.exp(rng.standard_normal((N, D)) - 3))
+    A = -np.arange(1.0, STATE + 1)[:, None] * np.ones(D)
+    scan = {"dy": dy, "x": x, "delta": delta, "A": A, "B": B, "C": C, "D": np.ones(D)}
+    mean = {"dy": dy, "k": k, "v": v, "w": np.exp(rng.standard_normal(D) - 1), "u": u[0]}
+    return {name: {key: np.asarray(a, dtype) for key, a in given.items()}
+            for name, given in (("selective_scan", scan), ("wkv", mean))}  # fmt: skip
+
+
+def library(op: str) -> Callable[..., Any]:
+    forward, backward = getattr(ops, op), getattr(ops, f"{op}_backward")
+
+    def run(dy: np.ndarray, **given: np.ndarray) -> list[np.ndarray]:
+        y, *saved = forward(**given)
+        return [y, *(g for g in backward(dy, *given.values(), *saved) if g is not None)]
+
+    return run
+
+
+def scan_loop(
+    dy: np.ndarray, x: np.ndarray, delta: np.ndarray, A: np.ndarray, B: np.ndarray, C: np.ndarray, D: np.ndarray
+) -> list[np.ndarray]:
+    states, y = np.empty((N, *A.shape), x.dtype), np.empty_like(x)
+    h = np.zeros_like(A)
+    for t in range(N):
+        h = np.exp(delta[t] * A) * h + B[t][:, None] * (delta[t] * x[t])
+        states[t] = h
+        y[t] = C[t] @ h + D * x[t]
+    dx, ddelta, dB, dC = (np.empty_like(a) for a in (x, delta, B, C))
+    dA, G = np.zeros_like(A), np.zeros_like(A)
+    for t in range(N - 1, -1, -1):
+        G = G + C[t][:, None] * dy[t]
+        dC[t] = states[t] @ dy[t]
+        BG = B[t] @ G
+        dx[t] = D * dy[t] + delta[t] * BG
+        dB[t] = G @ (delta[t] * x[t])
+        G = G * np.exp(delta[t] * A)
+        dz = G * states[t - 1] if t else np.zeros_like(G)
+        ddelta[t] = np.sum(dz * A, axis=0) + x[t] * BG
+        dA += dz * delta[t]
+    return [y, dx, ddelta, dA, dB, dC, np.sum(dy * x, axis=0)]
+
+
+def wkv_loop(dy: np.ndarray, k: np.ndarray, v: np.ndarray, w: np.ndarray, u: np.ndarray) -> list[np.ndarray]:
+    """Numerator a, denominator b and their common exponent p, as the paper's appendix carries them."""
+    a, b, p = np.zeros(D, k.dtype), np.zeros(D, k.dtype), np.full(D, -1e30, k.dtype)
+    y, logs, states = np.empty_like(k), np.empty_like(k), np.empty((N, 3, D), k.dtype)
+    for t in range(N):
+        states[t] = a, b, p
+        q = np.maximum(p, u + k[t])
+        old, new = np.exp(p - q), np.exp(u + k[t] - q)
+        below = old * b + new
+        y[t], logs[t] = (old * a + new * v[t]) / below, q + np.log(below)
+        q = np.maximum(p - w, k[t])
+        old, new = np.exp(p - w - q), np.exp(k[t] - q)
+        a, b, p = old * a + new * v[t], old * b + new, q
+    dk, dv, du, dw = np.empty_like(k), np.empty_like(k), np.zeros_like(u), np.zeros_like(w)
+    da, db, o = np.zeros_like(u), np.zeros_like(u), np.full(D, -1e30, k.dtype)
+    for t in range(N - 1, -1, -1):
+        a, b, p = states[t]
+        here, later = np.exp(u + k[t] - logs[t]) * dy[t], np.exp(k[t] + o)
+        direct = here * (v[t] - y[t])
+        dv[t] = here + later * da
+        dk[t] = direct + later * (v[t] * da + db)
+        du += direct
+        dw -= np.exp(p - w + o) * (da * a + db * b)
+        q = np.maximum(o - w, -logs[t])
+        old, new = np.exp(o - w - q), np.exp(-logs[t] - q)
+        da, db, o = old * da + new * dy[t], old * db - new * dy[t] * y[t], q
+    return [y, dk, dv, dw, du]
+
+
+def in_torch(op: str) -> Callable[..., Any]:
+    import torch
+
+    torch.set_num_threads(1)
+
+    def scan(x: Any, delta: Any, A: Any, B: Any, C: Any, D: Any) -> Any:
+        h, found = torch.zeros_like(A), []
+        for t in range(N):
+            h = torch.exp(delta[t] * A) * h + B[t][:, None] * (delta[t] * x[t])
+            found.append(C[t] @ h + D * x[t])
+        return torch.stack(found)
+
+    def mean(k: Any, v: Any, w: Any, u: Any) -> Any:
+        a, b, p, found = torch.zeros_like(u), torch.zeros_like(u), torch.full_like(u, -1e30), []
+        for t in range(N):
+            q = torch.maximum(p, u + k[t])
+            old, new = torch.exp(p - q), torch.exp(u + k[t] - q)
+            found.append((old * a + new * v[t]) / (old * b + new))
+            q = torch.maximum(p - w, k[t])
+            old, new = torch.exp(p - w - q), torch.exp(k[t] - q)
+            a, b, p = old * a + new * v[t], old * b + new, q
+        return torch.stack(found)
+
+    forward = {"selective_scan": scan, "wkv": mean}[op]
+
+    def run(dy: np.ndarray, **given: np.ndarray) -> list[np.ndarray]:
+        inputs = [torch.tensor(a, requires_grad=True) for a in given.values()]
+        y = forward(*inputs)
+        y.backward(torch.from_numpy(dy))
+        return [x.detach().numpy() for x in (y, *(a.grad for a in inputs))]
+
+    return run
+
+
+def measure(rounds: int) -> dict[str, Any]:
+    loops: dict[str, Callable[..., Any]] = {"selective_scan": scan_loop, "wkv": wkv_loop}
+    found: dict[str, Any] = {}
+    exact, given = drawn(np.float64), drawn(np.float32)
+    for op, loop in loops.items():
+        contenders = {"tinyattn": library(op), "loop": loop}
+        if importlib.util.find_spec("torch"):
+            contenders["torch"] = in_torch(op)
+        expected = contenders["tinyattn"](**exact[op])
+        for name, run in contenders.items():
+            for mine, theirs in zip(expected, run(**exact[op]), strict=True):
+                if not np.allclose(mine, theirs, rtol=0, atol=1e-9 * max(1, float(np.abs(mine).max()))):
+                    raise SystemExit(f"{op}: {name} does not give the library's results")
+        seconds: dict[str, list[float]] = {name: [] for name in contenders}
+        for turn in range(rounds + 1):                   # the first round warms up
+            for name, run in contenders.items():
+                begun = time.perf_counter()
+                run(**given[op])
+                if turn:
+                    seconds[name].append(time.perf_counter() - begun)
+        found[op] = seconds
+        print(op, {name: f"{1000 * np.median(times):.1f} ms" for name, times in seconds.items()}, flush=True)
+    return found
+
+
+def page(result: dict[str, Any]) -> str:
+    rows = ["| | tinyattn, ms | loop in NumPy, ms | times as long | loop in PyTorch eager, ms | times as long |",
+            "|---|---|---|---|---|---|"]  # fmt: skip
+    for op, seconds in result["seconds"].items():
+        ours, cells = np.array(seconds["tinyattn"]), [f"{1000 * np.median(seconds['tinyattn']):.1f}"]
+        for name in ("loop", "torch"):
+            times = np.array(seconds.get(name, []))
+            cells += [f"{1000 * np.median(times):.0f}", f"{np.median(times / ours):.1f}"] if len(times) else ["", ""]
+        rows.append(f"| `{op}` | {' | '.join(cells)} |")
+    machine = result["machine"]
+    return "\n".join([
+        "# Scans of long sequences", "", *rows, "",
+        f"Forward and backward of one sequence of {N:,} tokens, d {D}, {STATE} states a channel in `selective_scan`, "
+        "float32, one thread. Medians; ratios are taken within a round. The goal was "
+        f"{GOAL} times. The loops take one token at a time; PyTorch's backward is its autograd.",
+        "",
+        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
+        f"{machine['date']}. Made by `python benchmarks/scans.py`.",
+    ]) + "\n"  # fmt: skip
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Scans of long sequences beside loops over time.")
+    parser.add_argument("--rounds", type=int, default=9)
+    if clean_environment() != dict(os.environ):          # a choice of kernel is read when NumPy is imported
+        os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
+    keep_freed_memory()                                  # as in training
+    with threadpool_limits(1):
+        result = {"machine": describe(), "seconds": measure(parser.parse_args().rounds)}
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(PAGE.read_text())

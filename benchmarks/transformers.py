@@ -1,0 +1,132 @@
+"""Does each model that is no recommender come to its goal, from one command, by its defaults?
+
+    python benchmarks/transformers.py
+
+Trains each on every data set that comes with it, `tinyattn train --model NAME` in a process of its own, one after the
+other. Writes benchmarks/results/transformers.json and .md.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.children import environment
+from benchmarks.machine import RESULTS, ROOT, describe
+from tinyattn.data import IMAGE_SETS, TASKS
+from tinyattn.models import MODELS, SequenceModel
+
+RESULT, PAGE = RESULTS / "transformers.json", RESULTS / "transformers.md"
+# table of the model: the flags that choose its data; without a line there is one data set
+DATA = {
+    "pairs": [("--task", name) for name in TASKS],
+    "images": [("--image-set", name) for name in IMAGE_SETS],
+}
+
+
+@dataclass(frozen=True)
+class Goal:
+    says: str                # what is measured, on the test part
+    bound: float
+    least: bool              # is more better?
+
+    def met(self, value: float) -> bool:
+        return value >= self.bound if self.least else value <= self.bound
+
+    def __str__(self) -> str:
+        return f"at {'least' if self.least else 'most'} {self.bound:g}"
+
+
+GOALS = {                    # by the first metric of a table
+    "exact": Goal("strings written exactly", 0.99, True),
+    "accuracy": Goal("images called by their label", 0.95, True),
+    "nats": Goal("nats a character above the best possible", 0.02, False),
+}
+
+
+def measure(model: str, flags: tuple[str, ...]) -> dict[str, Any]:
+    """Train one. The loss of a text is counted from that of the row beside the model's, which nothing can be below."""
+    with tempfile.TemporaryDirectory() as folder:
+        run, begin = Path(folder) / "run", time.perf_counter()
+        command = [sys.executable, "-m", "tinyattn", "train", "--model", model, *flags, "--out", str(run)]
+        subprocess.run(command, check=True, cwd=ROOT, env=environment(ROOT), stdout=subprocess.DEVNULL)
+        seconds = time.perf_counter() - begin
+        metrics = json.loads((run / "metrics.json").read_text())
+        epochs = len((run / "training.csv").read_text().splitlines()) - 1
+    blocks = dict(metrics["model"])
+    metric, value = next(iter(blocks.pop("test").items()))
+    known = [row["test"][metric] for name, row in metrics.items() if name != "model"]
+    return {
+        "command": " ".join(["tinyattn train --model", model, *flags]), "metric": metric,
+        "value": value - sum(known), "seconds": seconds, "epochs": epochs, "blocks": blocks,
+    }  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    lines = ["| command | measured | | goal | met | epochs | seconds |", "|---|---|---:|---|---|---:|---:|"]
+    for row in rows:
+        goal, value = GOALS[row["metric"]], row["value"]
+        said = f"{'yes' if goal.met(value) else '**no**'} | {row['epochs']} | {row['seconds']:.0f}"
+        lines.append(f"| `{row['command']}` | {goal.says} | {value:.4f} | {goal} | {said} |")
+    return "\n".join(lines)
+
+
+def distances(rows: list[dict[str, Any]]) -> str:
+    """How far the heads of each block look, as a share of the distance of a head that looks at all patches alike."""
+    looking = [row for row in rows if row["blocks"]]
+    blocks = max((list(row["blocks"]) for row in looking), key=len)
+    lines = ["| command | " + " | ".join(blocks) + " |", "|---|" + "---:|" * len(blocks)]
+    for row in looking:
+        of = row["blocks"]
+        cells = [f"{of[name]['mean'] / of[name]['alike']:.2f}" if name in of else "" for name in blocks]
+        lines.append(f"| `{row['command']}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def page(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    return f"""# Transformers that are no recommenders: their goals, by one command each
+
+Each is trained by its defaults on what comes with it, in a process of its own, and measured on a tenth of the data
+that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring, pictures.
+
+{table(result["rows"])}
+
+## Are lower layers local?
+
+The mean distance between a patch and those it looks at, of all heads of a block, as a share of that of a head that
+looks at all patches alike: 1 is no preference, less is near (Dosovitskiy et al. 2021, figure 7). Windows make Swin's
+blocks local where they are smaller than the grid; a stage has two blocks, and its grid half as many rows as the one
+before. ViT would have to learn it: its blocks are local where their numbers are well below 1.
+
+{distances(result["rows"])}
+
+`python benchmarks/transformers.py`,
+{machine["cores"]} cores of {machine["cpu"]}, NumPy {machine["numpy"]}, {machine["date"]}
+"""
+
+
+def main() -> None:
+    rows = []
+    for name, cls in MODELS.items():
+        if issubclass(cls, SequenceModel):
+            for flags in DATA.get(cls.table, [()]):
+                rows.append(measure(name, flags))
+                print(table(rows[-1:]).splitlines()[-1], flush=True)
+    result = {"machine": describe(), "rows": rows}
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(page(result))
+
+
+if __name__ == "__main__":
+    main()

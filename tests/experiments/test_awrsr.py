@@ -1,0 +1,177 @@
+"""The replication of AWRSR: its verdicts on made-up runs, and what its page and pictures show of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from tests.models.worlds import TINY
+from tinyattn.cli import main
+from tinyattn.commands import reproduce
+from tinyattn.data import SPLITS, SeriesWorld
+from tinyattn.evaluation import ndcg
+from tinyattn.experiments import EXPERIMENTS
+from tinyattn.experiments.awrsr import claims
+from tinyattn.experiments.awrsr.claims import Claims, contrast, first_at, judge, pooled, steady_from, verdicts
+from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS
+from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps, pictures
+from tinyattn.experiments.paired import t_95
+from tinyattn.experiments.running import ranks_of
+from tinyattn.models import MODELS
+from tinyattn.show import draw_picture, save
+
+AWRSR = EXPERIMENTS["awrsr"]
+MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "date": "2026-01-01"}
+
+
+def made_up(gain, spread=0.001, sooner=1.0, seeds=SEEDS, rows=AWRSR.rows):
+    """Runs of all rows: those of refinements are better by `gain(key)`, and need `sooner` times the epochs."""
+    rng, found = np.random.default_rng(0), {key: [] for key in AWRSR.rows}
+    for key in rows:
+        refined = not any(part in key for part in ("none", "popularity", "markov", "released", "sasrec-ce", "tune"))
+        for _ in range(2 * seeds if key.endswith("none") else seeds):
+            value = 0.05 * (1 + (gain(key) if refined else 0) + spread * rng.standard_normal())
+            epochs = np.arange(1, 61) / (sooner if refined else 1.0)
+            found[key].append({
+                "metrics": {"full": {name: value for _, name in claims_columns()}},
+                "ranks": "ACT." * 5,
+                "valid": (0.06 * (1 - np.exp(-epochs / 8))).tolist(),
+                "gradient_norm": (1 + np.exp(-epochs / 8 + 0.05 * rng.standard_normal())).tolist(),
+                "attention": {name: [[1 / (i + 1)] * (i + 1) for i in range(POSITIONS)]
+                              for name in ("weights", "unrefined")},
+                "epochs": 60, "seconds": 60.0, "machine": MACHINE,
+            })  # fmt: skip
+    return found
+
+
+def claims_columns():
+    return [("full", f"{name}@{k}") for name in ("hr", "ndcg") for k in (1, 5, 10, 20)]
+
+
+def words(results):
+    return {claim: judged(Claims(results)).verdict for claim, judged in claims.CLAIMS.items()}
+
+
+def test_a_contrast_is_that_of_two_samples():
+    mine, host = [0.11, 0.12, 0.13], [0.09, 0.10, 0.11, 0.10]
+    found = contrast([mine], host)
+    within = (2 * np.var(mine, ddof=1) + 3 * np.var(host, ddof=1)) / 5
+    assert found.size == pytest.approx(0.2)
+    assert found.variance == pytest.approx(within * (1 / 3 + 1 / 4) / 0.1**2)
+    assert found.half == pytest.approx(2.571 * math.sqrt(found.variance))
+    two = contrast([mine, mine], host)
+    assert (two.size, two.freedom) == (pytest.approx(0.2), 7)
+    assert pooled([found, found]).variance == pytest.approx(found.variance / 2)
+    assert pooled([found, found]).freedom == 10
+
+
+@pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (5, 2.571), (6, 2.447), (10, 2.228), (60, 2.000)])
+def test_the_points_of_students_t(freedom, value):
+    assert t_95(freedom) == pytest.approx(value, abs=0.005)
+
+
+def test_claims_that_hold_are_replicated():
+    def gain(key):
+        return 0.12 if "add" in key else 0.06
+
+    assert set(words(made_up(gain, sooner=0.5)).values()) == {"replicated"}
+
+
+def test_claims_that_do_not_hold_are_not():
+    assert set(words(made_up(lambda key: -0.05, sooner=1.5)).values()) == {"not replicated"}
+
+
+def test_where_nothing_moves_a_gain_is_not_replicated_and_no_loss_is():
+    found = words(made_up(lambda key: 0.0))
+    assert found.pop("M_simp is always at least as good") == "replicated"
+    assert set(found.values()) == {"not replicated"}
+
+
+def test_where_seeds_differ_by_more_than_the_gain_it_is_undecided_and_said_what_would_decide():
+    results = made_up(lambda key: 0.03, spread=0.1)
+    found = Claims(results).every_refinement_helps()
+    assert found.verdict == "undecided at this power"
+    assert f"±{claims.published_gain():.1%}" in found.decides
+    assert int(found.decides.split()[1]) > SEEDS
+
+
+def test_one_row_on_the_wrong_side_is_chance_and_two_are_not():
+    few = made_up(lambda key: -0.05 if key == "beauty-stosa-stoc" else 0.05)
+    assert words(few)["every refinement helps"] == "undecided at this power"
+    more = made_up(lambda key: -0.05 if "stoc" in key else 0.05)
+    assert words(more)["every refinement helps"] == "not replicated"
+
+
+def test_no_verdict_before_all_seeds_are_there():
+    results = made_up(lambda key: 0.1)
+    results["beauty-stosa-add"].pop()
+    found = Claims(results).every_refinement_helps()
+    assert (found.verdict, found.found) == ("to come", f"17 of 18 rows have their {SEEDS} seeds")
+    assert "| M_add is best with depth | **replicated** |" not in "\n".join(verdicts(results))
+
+
+def test_when_a_curve_is_there_and_a_norm_steady():
+    assert first_at([0.1, 0.5, 0.4, 0.6], 0.5) == 2
+    assert first_at([0.1, 0.2], 0.5) == 3
+    assert steady_from([9, 5, 1, 2, 1, 1, 1, 1, 1.05]) == 5
+    assert steady_from([1.0, 1.0]) == 1
+    low, high = contrast([[1.1, 1.1]], [1.0, 1.1]), contrast([[1.2, 1.2]], [1.0, 1.0])
+    assert [judge(low), judge(high)] == ["undecided", "replicated"]
+
+
+def test_the_mean_gain_that_is_published():
+    gains = [(0.0649 / 0.0616 - 1), (0.0516 / 0.0475 - 1)]
+    assert 0.03 < claims.published_gain() < max(gains)
+    assert sum(len(rows) - 1 for rows in PUBLISHED.values()) == 14
+
+
+@pytest.mark.parametrize("rows", [[], ["beauty-sasrec-none"], ["ml-1m-sasrec-none", "ml-1m-sasrec-simp"], None])
+def test_page_and_pictures_of_none_few_and_all_runs(rows, tmp_path):
+    results = made_up(lambda key: 0.05, rows=AWRSR.rows if rows is None else rows)
+    page, shown = AWRSR.page(AWRSR, results), pictures(results)
+    expected = {"ndcg", "validation", "gradients"} if rows != [] else set()
+    assert set(shown) == expected | ({"attention"} if rows is None or len(rows) == 2 else set())
+    for name, picture in shown.items():
+        assert f"]({name}.png)" in page
+        save(draw_picture(picture), tmp_path / f"{name}.png")
+        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+    if rows == []:
+        assert ".png" not in page
+        assert "| SASRec + M_value, causal |  |  |  |  |" in page
+
+
+def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, capsys):
+    results = made_up(lambda key: 0.05, rows=["beauty-stosa-none"])
+    monkeypatch.setattr(reproduce, "results_of", lambda *given: results)
+    assert main(["reproduce", "awrsr", "--page", "--out", str(tmp_path)]) == 0
+    written = ["README.md", "gradients.png", "ndcg.png", "validation.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == written
+    assert "![NDCG at N from 1 to 20" in capsys.readouterr().out
+
+
+def test_the_curve_of_ndcg_is_that_of_the_ranks():
+    results = made_up(lambda key: 0.0)
+    n, values = pictures(results)["ndcg"].panels["STOSA on MovieLens 1M"]["M_stoc"]
+    assert list(n) == list(range(1, 21))
+    assert values[4] == pytest.approx(float(np.mean(ndcg(ranks_of("ACT." * 5), 5))))
+
+
+@pytest.mark.parametrize("model", ["sasrec", "stosa"])
+def test_the_maps_of_a_run_are_the_weights_of_the_model_and_say_nothing_of_the_user(model):
+    world = SeriesWorld(series=8, episodes=4, users=20, most_open=2, shortest=POSITIONS - 2, longest=20)
+    split = SPLITS["leave-one-out"](world.generate())
+    options = {"epochs": 1, "dim": 4, "maxlen": 18, "blocks": 1, "heads": 2, "workers": 1}
+    plain, simp = (MODELS[model](**options, refine=refine).fit(split) for refine in ("none", "simp"))
+    histories = [h for h in split.histories(split.evaluated, "test") if len(h) >= POSITIONS]
+    for each, names in ((plain, {"weights"}), (simp, {"weights", "unrefined"})):
+        maps = attention_maps(each, split)["attention"]
+        assert set(maps) == names
+        for rows in maps.values():
+            assert [len(row) for row in rows] == list(range(1, POSITIONS + 1))
+            assert all(0 <= weight <= 1 for row in rows for weight in row)
+            assert sum(rows[-1]) <= 1.001
+        seen = [each.attention(split.data.items.decode(h))[1][0].mean(axis=0)[-1, -POSITIONS:] for h in histories]
+        assert any(np.allclose(maps["weights"][-1], row, atol=1e-4) for row in seen)
+    assert maps["unrefined"] != maps["weights"]
+    assert attention_maps(MODELS["popularity"]().fit(split), split) == {}
+    assert attention_maps(plain, SPLITS["leave-one-out"](TINY.generate())) == {}

@@ -1,0 +1,115 @@
+"""Recurrences beyond their specs: PyTorch's LSTM, chunks of every size, long sequences, going on, what is refused."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check import gradcheck, oracles
+from tinyattn.ops.recurrence import time
+
+
+def scanned(rng, lead, n, d=3, N=2):
+    """x, delta, A, B, C, D, h0."""
+    x, delta = rng.standard_normal((*lead, n, d)), rng.exponential(size=(*lead, n, d))
+    B, C = (rng.standard_normal((*lead, n, N)) for _ in range(2))
+    return [x, delta, -rng.exponential(size=(N, d)), B, C, rng.standard_normal(d), rng.standard_normal((*lead, N, d))]
+
+
+def keyed(rng, lead, n, d=3):
+    """k, v, w, u, mean0, size0."""
+    k, v = (rng.standard_normal((*lead, n, d)) for _ in range(2))
+    mean0, size0 = (rng.standard_normal((*lead, d)) for _ in range(2))
+    return [k, v, rng.exponential(size=d), rng.standard_normal(d), mean0, size0]
+
+
+@pytest.fixture(params=[1, 40, 10**6], ids=["one chunk", "a few", "many"])
+def chunks(request, monkeypatch):
+    """Numbers a step: how many chunks go side by side."""
+    for name in ("wkv", "selective_scan"):
+        monkeypatch.setattr(import_module(f"tinyattn.ops.recurrence.{name}"), "MOST", request.param)
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (0,)], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 8, 19])
+def test_chunks_side_by_side_are_one_sequence(n, lead, chunks, rng):
+    for op, oracle, given in ((ops.wkv, oracles.wkv, keyed(rng, lead, n)),
+                              (ops.selective_scan, oracles.selective_scan, scanned(rng, lead, n))):  # fmt: skip
+        np.testing.assert_allclose(op(*given)[0], oracle(*given), rtol=0, atol=1e-12)
+        if n and not lead:
+            assert gradcheck(op, getattr(ops, f"{op.__name__}_backward"), *given)
+
+
+@pytest.mark.parametrize("n", [0, 7, 8, 100, 1003])
+@pytest.mark.parametrize("most", [1, 50, 10**9])
+def test_pieces_are_all_of_the_tokens(n, most):
+    found = list(time.pieces(n, 5, most))
+    assert [t for piece, _, _ in found for t in range(piece.start, piece.stop)] == list(range(n))
+    assert all(piece.stop - piece.start == chunks * length for piece, chunks, length in found)
+    assert len(found) <= 2
+    assert all(length >= time.SHORTEST for _, chunks, length in found if chunks > 1)
+
+
+def test_what_follows_goes_on_from_the_state(rng):
+    x, delta, A, B, C, D, h0 = scanned(rng, (2,), 20)
+    y, states = ops.selective_scan(x, delta, A, B, C, D, h0)
+    _, early = ops.selective_scan(x[:, :9], delta[:, :9], A, B[:, :9], C[:, :9], D, h0)
+    late, _ = ops.selective_scan(x[:, 9:], delta[:, 9:], A, B[:, 9:], C[:, 9:], D, early.last)
+    np.testing.assert_allclose(late, y[:, 9:], rtol=0, atol=1e-13)
+    by_token = states.by_token()
+    np.testing.assert_allclose(by_token[:, 8], early.last, rtol=0, atol=1e-13)
+    np.testing.assert_allclose((C[..., None, :] @ by_token)[..., 0, :] + D * x, y, rtol=0, atol=1e-13)
+    k, v, w, u, mean0, size0 = keyed(rng, (2,), 20)
+    y, mean, size = ops.wkv(k, v, w, u, mean0, size0)
+    late, *_ = ops.wkv(k[:, 9:], v[:, 9:], w, u, mean[:, 8], size[:, 8])
+    np.testing.assert_allclose(late, y[:, 9:], rtol=0, atol=1e-13)
+
+
+def test_no_states_of_no_tokens(rng):
+    x, delta, A, B, C, D, h0 = scanned(rng, (2,), 0)
+    assert ops.selective_scan(x, delta, A, B, C, D, h0)[1].by_token().shape == (2, 0, 2, 3)
+
+
+def test_slopes_of_a_held_input_join(rng):
+    """φ' by its series and by its formula, where one hands over to the other, against differences of φ."""
+    module = import_module("tinyattn.ops.recurrence.selective_scan")
+    z = np.concatenate([-np.geomspace(1e-9, 30, 60), [0.0], np.geomspace(1e-9, 3, 20)])
+    h = 1e-4
+    difference = (module._phi(z + h) - module._phi(z - h)) / (2 * h)
+    np.testing.assert_allclose(module._phi_slope(z), difference, rtol=0, atol=1e-7)
+
+
+@pytest.mark.host
+def test_it_is_pytorchs_lstm(rng):
+    torch = pytest.importorskip("torch")
+    i, H = 3, 4
+    x, W, U = (rng.standard_normal(shape) for shape in ((5, 7, i), (i, 4 * H), (H, 4 * H)))
+    b, h0, c0 = (rng.standard_normal(shape) for shape in ((4 * H,), (5, H), (5, H)))
+    order = [*range(2 * H), *range(3 * H, 4 * H), *range(2 * H, 3 * H)]        # theirs: i, f, g, o
+    module = torch.nn.LSTM(i, H, batch_first=True, dtype=torch.float64)
+    theirs = dict(module.named_parameters())
+    for name, a in (("weight_ih_l0", W.T), ("weight_hh_l0", U.T), ("bias_ih_l0", b), ("bias_hh_l0", 0 * b)):
+        theirs[name].data = torch.tensor(np.ascontiguousarray(a[order]))
+    inputs = [torch.tensor(a, requires_grad=True) for a in (x, h0[None], c0[None])]
+    y, _ = module(inputs[0], (inputs[1], inputs[2]))
+    h, *saved = ops.lstm(x, W, U, b, h0, c0)
+    np.testing.assert_allclose(h, y.detach().numpy(), rtol=0, atol=1e-13)
+    y.backward(torch.tensor(np.cos(h)))
+    dx, dW, dU, db, dh0, dc0 = ops.lstm_backward(np.cos(h), x, W, U, h, *saved, h0, c0)
+    for mine, tensor in zip((dx, dh0[None], dc0[None]), inputs, strict=True):
+        np.testing.assert_allclose(mine, tensor.grad.numpy(), rtol=0, atol=1e-12)
+    for mine, name in ((dW.T, "weight_ih_l0"), (dU.T, "weight_hh_l0"), (db, "bias_ih_l0")):
+        np.testing.assert_allclose(mine[order], theirs[name].grad.numpy(), rtol=0, atol=1e-12)
+
+
+def test_refused(rng):
+    x, W, U, b = (rng.standard_normal(shape) for shape in ((2, 5, 3), (3, 16), (4, 16), (16,)))
+    with pytest.raises(ValueError, match=r"lstm: U has shape \(3, 16\), expected \(H, 4 H\), or \(H, 3 H\)"):
+        ops.lstm(x, W, U[:3], b)
+    with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\)"):
+        ops.rnn(x, W, U, b)
+    with pytest.raises(ValueError, match="wkv: v has shape"):
+        ops.wkv(x, x[:, :4], b[:3], b[:3])
+    with pytest.raises(ValueError, match="selective_scan: C has shape"):
+        ops.selective_scan(x, x, U[:3, :3], x, x[..., :2], b[:3])

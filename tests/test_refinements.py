@@ -1,0 +1,69 @@
+"""The benchmark of refinements' cost, and the page that is made of it and of the runs of the experiment."""
+
+import json
+
+import pytest
+
+from benchmarks import awrsr, refinements
+from tests.experiments.test_awrsr import made_up
+
+
+@pytest.mark.parametrize(
+    ("shape", "share"),
+    [((20, 128, 1), 0.017), ((50, 64, 1), 0.33), ((100, 64, 1), 1.03), ((200, 64, 1), 2.86), ((100, 64, 4), 4.1)],
+)
+def test_the_formula_is_that_of_the_paper(shape, share):
+    assert refinements.formula("sasrec", "simp", shape) == pytest.approx(share, rel=0.02)
+    assert refinements.formula("stosa", "simp", shape) == pytest.approx(share / 2, rel=0.02)
+
+
+def test_what_is_counted_is_the_formula_forward_and_twice_backward():
+    shape = (12, 8, 2)
+    found = []
+    for form in ("none", "simp"):
+        asked = refinements.Configuration("", None, 4, refinements.network_of("sasrec", form, shape))
+        network, weights, batches = refinements.given(asked, None)
+        found.append(refinements.products(network, weights, batches[0]))
+    plain, simp = found
+    n, _, heads = shape
+    assert simp - plain >= 4 * heads * 3 * n**3 * 2.5  # less is what a host does not compute above the diagonal
+
+
+def timed(times):
+    """A made-up result: each form takes so many times as long as its host."""
+    forms = {
+        form: {"seconds": [k, 2 * k], "peak": 1e6 * k, "products": 10, "parameters": 5} for form, k in times.items()
+    }
+    machine = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
+    return {"host": "sasrec", "shape": [50, 64, 1], "forms": forms}, machine
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "word"),
+    [(1.05, 1.05, "replicated"), (1.05, 1.3, "replicated where n is far below d"), (1.3, 1.3, "not replicated")],
+)
+def test_the_verdict_on_the_cost(first, second, word):
+    cases = [timed({"none": 1, "simp": k, "add": 1.01, "literal": 1.02, "layer": 1.7})[0] for k in (first, second)]
+    found = refinements.verdict({"cases": cases})
+    assert found.verdict == word
+    assert f"SASRec, n 50, d 64, 1 head: +1% to {second - 1:+.0%} (a second block +70%)" in found.found
+
+
+def test_the_pages_say_what_the_results_say():
+    case, machine = timed({"none": 1, "simp": 1.5, "layer": 2})
+    result = {"rounds": 2, "cases": [case], "machine": machine}
+    page = refinements.page(result)
+    assert "| SASRec + M_simp, n 50, d 64, 1 head | 2250.0 | 1.50 | 1.5 | 1.50 | 0 | 1.00 | + 0.33 |" in page
+    nothing = awrsr.block(made_up(lambda key: 0.0, rows=[]), None)
+    assert "| the cost is negligible | **to come** |" in nothing
+    runs = len(awrsr.AWRSR.runs())
+    assert f"{runs} of {runs} runs are still to come" in nothing
+    everything = awrsr.block(made_up(lambda key: 0.05), result)
+    assert "| every refinement helps | **replicated** |" in everything
+    assert "| SASRec, three other seeds | 0.0500 ±" in everything
+    assert f" 0 of {runs} runs are still to come" in everything
+
+
+def test_what_is_committed_is_what_the_commands_make():
+    result = json.loads(refinements.RESULT.read_text())
+    assert refinements.PAGE.read_text() == refinements.page(result)

@@ -1,0 +1,62 @@
+"""Additive scores, of queries and keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..common import tolerance
+from ..families import linear_in
+from ..property import Property, close, demand, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("additive_scores", PROPERTIES)
+linear_in(states, "w")
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.size(), draw.size()
+    m = draw.size_like(n)
+    return {"q": draw.array(*draw.lead, n, d), "k": draw.array(*draw.lead, m, d), "w": draw.array(d)}
+
+
+@states("rounding", "queries and keys are exchangeable: with them exchanged, s is transposed", hint="Is it q + k, or q - k?")
+def exchanged(op: Subject, **case: Any) -> None:
+    s = op(**case)
+    other = op(**case | {"q": case["k"], "k": case["q"]})
+    close(other.swapaxes(-1, -2), s, tolerance(SPEC, case), "s of keys and queries")
+
+
+@states("rounding", "however large queries and keys are, no score is larger than Σ |w|", "extremes",
+        hint="What bounds tanh?")
+def bounded(op: Subject, **case: Any) -> None:
+    s = op(**case | {"q": 100 * case["q"], "k": 100 * case["k"]})
+    demand(np.all(np.abs(s) <= np.sum(np.abs(case["w"])) + tolerance(SPEC, case)), "a score is larger than Σ |w|")
+
+
+@states("rounding", "a score is of its own query and its own key", gravity="leak", hint="Which pair does s_ij belong to?")
+def pairs_apart(op: Subject, **case: Any) -> None:
+    s = op(**case)
+    for i in range(case["q"].shape[-2]):
+        row = op(**case | {"q": case["q"][..., i : i + 1, :].copy()})
+        close(row, s[..., i : i + 1, :], tolerance(SPEC, case), f"row {i} of s")
+
+
+SPEC = Spec(
+    name="additive_scores",
+    says="s_ij = w · tanh(q_i + k_j)",
+    function="additive_scores",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("s",),
+    oracle=oracles.additive_scores,
+    wrt=("q", "k", "w"),
+    clauses=("additive_scores(q, k, w) -> s: q (..., n, d), k (..., m, d), w (d,), s (..., n, m)",),
+)

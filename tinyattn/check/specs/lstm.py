@@ -1,0 +1,74 @@
+"""Long short-term memory, with and without forget gate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..families import causal
+from ..property import Property, close, rounding, same_bits, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("lstm", PROPERTIES)
+causal(states, "x", hint="Which state goes into which step?")
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    columns = draw.choose((4, 3)) * H
+    x, W, U = draw.array(*draw.lead, n, i), draw.array(i, columns, size=0.5), draw.array(H, columns, size=0.5)
+    h0, c0 = (draw.array(*draw.lead, H) if draw.flag() else None for _ in range(2))
+    return {"x": x, "W": W, "U": U, "b": draw.array(columns), "h0": h0, "c0": c0}
+
+
+def forgets(case: dict[str, Any]) -> bool:
+    return case["U"].shape[1] == 4 * len(case["U"])
+
+
+@states("exact", "with its input gate closed and nothing forgotten, a cell keeps its number to the last bit", "extremes",
+        hint="What is added to the cell where i is 0, and what is it multiplied by?")
+def kept(op: Subject, **case: Any) -> None:
+    H, b = len(case["U"]), case["b"].copy()
+    b[:H] = -1e4
+    if forgets(case):
+        b[H : 2 * H] = 1e4
+    b[-2 * H : -H] = 1e4                                        # the output gate is open: h = tanh(c)
+    c0 = np.zeros((*case["x"].shape[:-2], H), b.dtype) if case["c0"] is None else case["c0"]
+    h = op(**case | {"b": b, "c0": c0})
+    same_bits(h, np.broadcast_to(np.tanh(c0)[..., None, :], h.shape).copy(), "the state")
+
+
+@states("rounding", "a forget gate that is always open is none", "extremes", hint="What happens to the cell without it?")
+def open_gate(op: Subject, **case: Any) -> None:
+    if not forgets(case):
+        return
+    H, b = len(case["U"]), case["b"].copy()
+    b[H : 2 * H] = 1e4
+    without = {name: np.concatenate([x[..., :H], x[..., 2 * H :]], axis=-1)
+               for name, x in (("W", case["W"]), ("U", case["U"]), ("b", b))}  # fmt: skip
+    atol = rounding(b.dtype, 10 * case["x"].size, SPEC.scale(case))
+    close(op(**case | {"b": b}), op(**case | without), atol, "the state")
+
+
+SPEC = Spec(
+    name="lstm",
+    says="h = o ⊙ tanh(c), c = f ⊙ c' + i ⊙ g, with i, f, o = σ(x W + h' U + b), g = tanh(x W + h' U + b), each its columns",
+    function="lstm",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("h",),
+    oracle=oracles.lstm,
+    wrt=("x", "W", "U", "b", "h0", "c0"),
+    clauses=(
+        "lstm(x, W, U, b, h0=None, c0=None) -> h first: x (..., n, i), W (i, 4 H), U (H, 4 H), b (4 H,), h0 and c0 "
+        "(..., H) or None for zeros, h (..., n, H)",
+        "W, U and b hold those of i, f, o and g side by side; with 3 H columns, those of i, o and g: nothing is forgotten",
+    ),
+)

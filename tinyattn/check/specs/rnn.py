@@ -1,0 +1,65 @@
+"""The simple recurrent network."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..families import causal
+from ..property import Property, close, demand, rounding, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("rnn", PROPERTIES)
+causal(states, "x", hint="Which state goes into which step?")
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    x, W = draw.array(*draw.lead, n, i), draw.array(i, H, size=0.5)
+    U = draw.array(H, H, size=0.5 / math.sqrt(H))               # not chaotic: rounding would grow from step to step
+    return {"x": x, "W": W, "U": U, "b": draw.array(H), "h0": draw.array(*draw.lead, H) if draw.flag() else None}
+
+
+@states("rounding", "without U every token is on its own: tanh(x W + b)", hint="What does a token read beside the state?")
+def no_memory(op: Subject, **case: Any) -> None:
+    case |= {"U": np.zeros_like(case["U"])}
+    expected = np.tanh(case["x"] @ case["W"] + case["b"])
+    close(op(**case), expected, rounding(case["x"].dtype, case["x"].size, SPEC.scale(case)), "the state")
+
+
+@states("rounding", "a sequence can be cut in two, if the state is handed on", hint="Is h0 the state before the first token?")
+def handed_on(op: Subject, **case: Any) -> None:
+    h, n = op(**case), case["x"].shape[-2]
+    atol = rounding(h.dtype, 10 * case["x"].size, SPEC.scale(case))
+    for t in range(1, n):
+        rest = op(**case | {"x": case["x"][..., t:, :].copy(), "h0": h[..., t - 1, :].copy()})
+        close(rest, h[..., t:, :], atol, f"from token {t} on, the state")
+
+
+@states("rounding", "a state lies within -1 and 1", hint="Which function squashes it?")
+def bounded(op: Subject, **case: Any) -> None:
+    demand(np.all(np.abs(op(**case)) <= 1), "a state has left -1..1")
+
+
+SPEC = Spec(
+    name="rnn",
+    says="h_t = tanh(x_t W + b + h_{t-1} U)",
+    function="rnn",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("h",),
+    oracle=oracles.rnn,
+    wrt=("x", "W", "U", "b", "h0"),
+    clauses=(
+        "rnn(x, W, U, b, h0=None) -> h: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros, "
+        "h (..., n, H)",
+    ),
+)

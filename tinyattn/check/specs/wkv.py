@@ -1,0 +1,75 @@
+"""RWKV's mean of values under weights that decay."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ... import ops
+from .. import oracles
+from ..cases import CaseDrawer
+from ..families import causal, linear_in
+from ..property import Property, close, demand, largest, rounding, stating
+from ..spec import Spec
+from ..subject import Subject
+
+PROPERTIES: list[Property] = []
+states = stating("wkv", PROPERTIES)
+causal(states, "k", "v", hint="Which values have come by when y_t is read?")
+linear_in(states, "v", of=lambda case: case | {"mean0": None, "size0": None})
+
+
+def case(draw: CaseDrawer) -> dict[str, Any]:
+    n, d = draw.size(), draw.size()
+    k, v = (draw.array(*draw.lead, n, d) for _ in range(2))
+    before = draw.flag()
+    mean0, size0 = (draw.array(*draw.lead, d) if before else None for _ in range(2))
+    return {"k": k, "v": v, "w": np.abs(draw.array(d)), "u": draw.array(d), "mean0": mean0, "size0": size0}
+
+
+@states("rounding", "keys may lie anywhere: 800 more for all of them, and for what came before, changes nothing", "extremes",
+        hint="exp(800) is beyond float64: what is the exponent taken relative to?")
+def far_keys(op: Subject, **case: Any) -> None:
+    y = op(**case)
+    for far in (800.0, -800.0):
+        shift = y.dtype.type(far)
+        size0 = None if case["size0"] is None else case["size0"] + shift
+        moved = op(**case | {"k": case["k"] + shift, "size0": size0})
+        close(moved, y, rounding(y.dtype, 10 * y.size, 800 * SPEC.scale(case)), f"with keys moved by {far:g}, y")
+
+
+@states("rounding", "y is a mean: it lies between the least and the greatest value", hint="Do the weights sum to 1?")
+def between(op: Subject, **case: Any) -> None:
+    y, v = op(**case | {"mean0": None, "size0": None}), case["v"]
+    atol = rounding(y.dtype, 10 * y.size, SPEC.scale(case))
+    low, high = (f(v, axis=-2, keepdims=True) for f in (np.min, np.max))
+    demand(np.all((y >= low - atol) & (y <= high + atol)), "y lies outside of the values")
+
+
+@states("rounding", "with a decay that leaves nothing, and u = 0, y mixes a token with the one before alone", "extremes",
+        hint="How often has the weight of the last token lost w when the next one reads it?")
+def one_back(op: Subject, **case: Any) -> None:
+    k, v = case["k"], case["v"]
+    y = op(**case | {"w": np.full_like(case["w"], 1e4), "u": np.zeros_like(case["u"]), "mean0": None, "size0": None})
+    share = 1 / (1 + np.exp(np.minimum(k[..., :-1, :] - k[..., 1:, :], 700)))
+    expected = np.concatenate([v[..., :1, :], share * v[..., 1:, :] + (1 - share) * v[..., :-1, :]], axis=-2)
+    close(y, expected, rounding(y.dtype, 10 * y.size, SPEC.scale(case)), "y")
+
+
+SPEC = Spec(
+    name="wkv",
+    says="y_t = Σ_s p_ts v_s, p_t = softmax over s <= t of k_s - (t - 1 - s) w, and of k_t + u for s = t, channel by channel",
+    function="wkv",
+    case=case,
+    ours=lambda: ops,
+    properties=PROPERTIES,
+    outputs=("y",),
+    oracle=oracles.wkv,
+    wrt=("k", "v", "w", "u", "mean0", "size0"),
+    clauses=(
+        "wkv(k, v, w, u, mean0=None, size0=None) -> y first: k and v (..., n, d), w (d,) >= 0, u (d,), y (..., n, d)",
+        "mean0 and size0 (..., d) or None: the mean of what came before, and the logarithm of its weight, at the first token",
+    ),
+    scale=lambda case: 10 * largest(*(x for x in case.values() if x is not None)) ** 2,
+)

@@ -1,0 +1,54 @@
+"""What a language model asks of a tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ..vocabulary import Vocabulary
+
+
+class Tokenizer(Vocabulary):
+    """Base of the tokenizers: a new one is a file with a subclass, and a line in TOKENIZERS.
+
+    Tokens are numbered 0 to len - 1. `ends` are those after which a text is over; the tokens of a model that was
+    trained here have none.
+    """
+
+    name: ClassVar[str]
+    ends: frozenset[int] = frozenset()
+
+    @classmethod
+    def of_folder(cls, folder: Path, size: int, ends: Collection[int]) -> Self | None:
+        """The tokenizer whose files are in a folder of weights, of a model of `size` tokens; None where none are."""
+        return None
+
+    @property
+    def reads(self) -> str:
+        """What a prompt is, for people."""
+        raise NotImplementedError
+
+    def encode(self, text: str) -> np.ndarray:
+        """(n,): the numbers of a text's tokens. Raises ValueError for a text of none, and names what is unknown."""
+        raise NotImplementedError
+
+    def text(self, numbers: Any) -> str:
+        """What these tokens say. Shapes: numbers (n,)."""
+        raise NotImplementedError
+
+    def after(self, numbers: Any, first: int) -> str:
+        """What the tokens from `first` on add to what those before say: a token may say something else at a beginning.
+        """
+        return self.text(numbers)[len(self.text(numbers[:first])) :]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a model's file keeps beside the ids."""
+        return {"ends": np.array(sorted(self.ends), dtype=np.int64)}
+
+    @classmethod
+    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+        """The tokenizer with these ids whose `arrays` are among these, out of which they are taken."""
+        raise NotImplementedError

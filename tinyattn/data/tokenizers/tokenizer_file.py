@@ -1,0 +1,103 @@
+"""Tokenizers that were learned elsewhere, read by the package `tokenizers`: tokenizer.json, or GPT-2's two files.
+
+GPT-2's are vocab.json and merges.txt, byte-pair encoding of bytes (Radford et al. 2019, section 2.2), to which no text
+is unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from ..formats import DataError
+from .tokenizer import Tokenizer
+
+FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
+END_OF_TEXT = "<|endoftext|>"            # GPT-2's only special token
+
+
+class TokenizerFile(Tokenizer):
+    """The tokenizer that `content` describes, which is that of a tokenizer.json, for a model of `size` tokens.
+
+    A model may have more tokens than its tokenizer: tables are padded. Raises ValueError for a tokenizer that has more
+    than the model, or is none.
+    """
+
+    name = "file"
+
+    def __init__(self, size: int, content: str, ends: Collection[int] = ()):
+        super().__init__(np.arange(size), "token")
+        self.ends, self._content = frozenset(ends), content
+        try:
+            self._reader = _package().Tokenizer.from_str(content)
+        except ImportError:
+            raise
+        except Exception as error:       # the package raises nothing narrower
+            raise ValueError(f"it describes no tokenizer: {error}") from None
+        self._reader.no_truncation()     # some files ask for one length, which training wanted
+        self._reader.no_padding()
+        most = max(self._reader.get_vocab().values(), default=0)
+        if most >= size:
+            raise ValueError(f"it has a token {most}, and the model has tokens 0 to {size - 1}")
+
+    @classmethod
+    def of_folder(cls, folder: Path, size: int, ends: Collection[int]) -> Self | None:
+        whole, parts = folder / FILE, (folder / VOCABULARY, folder / MERGES)
+        if not whole.exists() and not all(part.exists() for part in parts):
+            return None
+        path = whole if whole.exists() else folder / VOCABULARY
+        try:
+            content = whole.read_text(encoding="utf-8") if whole.exists() else _of_gpt_2(*parts)
+            return cls(size, content, ends)
+        except ValueError as error:
+            raise DataError(f"{path}: {error}") from None
+
+    @property
+    def reads(self) -> str:
+        return "text, as the tokenizer reads it that came with the weights"
+
+    def encode(self, text: str) -> np.ndarray:
+        """With the tokens that the tokenizer puts before every text: LLaMA's has one."""
+        if not text:
+            raise ValueError("the text is empty: expected at least one character")
+        ids = self._reader.encode(text).ids
+        if not ids:
+            raise ValueError(f"the tokenizer has no token for the text {text!r}")
+        return np.array(ids)
+
+    def text(self, numbers: Any) -> str:
+        said: str = self._reader.decode(np.asarray(numbers).tolist())
+        return said
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | {FILE: np.frombuffer(self._content.encode(), dtype=np.uint8)}
+
+    @classmethod
+    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+        return cls(len(ids), arrays.pop(FILE).tobytes().decode(), arrays.pop("ends").tolist())
+
+
+def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
+    """What tokenizer.json would say of these two files. Raises ValueError where they are something else."""
+    package = _package()
+    try:
+        reader = package.Tokenizer(package.models.BPE.from_file(str(vocabulary), str(merges)))
+    except Exception as error:           # as above
+        raise ValueError(f"with {merges.name} it is no byte-pair encoding: {error}") from None
+    reader.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    reader.decoder = package.decoders.ByteLevel()
+    if reader.token_to_id(END_OF_TEXT) is not None:
+        reader.add_special_tokens([END_OF_TEXT])
+    content: str = reader.to_str()
+    return content
+
+
+def _package() -> Any:
+    try:
+        import tokenizers
+    except ImportError:
+        raise ImportError("this tokenizer needs the package tokenizers: pip install 'tinyattn[export]'") from None
+    return tokenizers

@@ -1,0 +1,27 @@
+"""Are attention weights worth refining? A replication of AWRSR (Liu et al. 2024): tables 2 and 3, figures 2 to 5."""
+
+from ..experiment import Experiment
+from .grid import DATASETS, SEEDS, rows_of_grid
+from .page import awrsr_page
+from .pictures import attention_maps, pictures
+
+AWRSR = Experiment(
+    name="awrsr",
+    title="Paying attention to attention",
+    question="""
+AWRSR (Liu et al. 2024) makes new attention scores B of the scores A by maps that are learned with the model. Each
+refinement stands beside its host, which is trained with the same settings; n 50, d 64. Full ranking, items that the
+user has had left out. The paper's numbers, from one run each, stand in italics; its Beauty may be another cut of that
+data.
+""",
+    datasets=DATASETS,
+    rows=rows_of_grid(),
+    page=awrsr_page,
+    pictures=pictures,
+    also=attention_maps,
+    ks=(1, 5, 10, 20),
+    per_user=True,
+    seeds=SEEDS,
+)
+
+__all__ = ["AWRSR"]

@@ -1,0 +1,246 @@
+"""What the paper claims, and by which rules its claims are held against the runs: written before the first of them.
+
+All that is judged is a contrast: the mean over seeds of some rows, less that of their host, as a share of the host's.
+Its interval is Student's, 95 %, with the variance within rows, which are taken to vary alike; it says what other seeds
+might show, on these users. A claim has its verdict when all of its rows have all their seeds, and not before:
+
+- **replicated**: the interval lies where the claim says;
+- **not replicated**: it lies wholly where the claim does not, a gain of less than 1 % counted as none;
+- **undecided at this power**: neither. So many seeds a row would make the interval as narrow as what is looked for.
+
+A claim about every one of several rows has it replicated where every interval lies there, and not replicated where two
+lie on the other side: of fourteen that nothing moves, two do so by chance in 5 of 100 cases.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..experiment import Results
+from ..paired import t_95
+from ..tables import heading
+from .grid import AT_DEPTH, DATASETS, DEPTHS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
+
+LEAST = 0.01        # a gain below this share of the host's NDCG@5 is none
+NEAR = 0.95         # of what its host reaches on validation at its best: a run that is there has converged
+SOONER = 0.05       # a log of epochs: less is no faster
+STEADY = 0.1        # a gradient norm that stays so near to its last ones is steady
+LAST = 5            # epochs that say what a gradient norm comes to
+TOO_MANY = 2        # intervals on the wrong side
+
+Run = dict[str, Any]
+Number = Callable[[Run], float]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """A contrast: how large it is, the variance of that, and of how many degrees of freedom it was estimated."""
+
+    size: float
+    variance: float
+    freedom: int
+
+    @property
+    def half(self) -> float:
+        return t_95(self.freedom) * math.sqrt(self.variance)
+
+    @property
+    def low(self) -> float:
+        return self.size - self.half
+
+    @property
+    def high(self) -> float:
+        return self.size + self.half
+
+    def __str__(self) -> str:
+        return f"{self.size:+.1%} ({self.low:+.1%} to {self.high:+.1%})"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    verdict: str
+    found: str
+    decides: str = ""
+
+
+def contrast(rows: Sequence[Sequence[float]], host: Sequence[float], share: bool = True) -> Effect:
+    """The mean of the rows' means less the host's mean; as a share of that, unless they are logs."""
+    groups = [*rows, host]
+    freedom = sum(len(group) - 1 for group in groups)
+    within = sum((len(group) - 1) * statistics.variance(group) for group in groups) / freedom
+    base = statistics.mean(host)
+    size = statistics.mean(statistics.mean(row) for row in rows) - base
+    variance = within * (sum(1 / len(row) for row in rows) / len(rows) ** 2 + 1 / len(host))
+    unit = base if share else 1.0
+    return Effect(size / unit, variance / unit**2, freedom)
+
+
+def pooled(effects: Sequence[Effect]) -> Effect:
+    """The mean of effects that share no run."""
+    n = len(effects)
+    return Effect(
+        sum(e.size for e in effects) / n, sum(e.variance for e in effects) / n**2, sum(e.freedom for e in effects)
+    )
+
+
+def judge(effect: Effect, least: float = LEAST) -> str:
+    """Is there a gain?"""
+    return "replicated" if effect.low > 0 else "not replicated" if effect.high < least else "undecided"
+
+
+def seeds_for(effect: Effect, wanted: float) -> str:
+    """How many seeds a row would make the interval reach no further than `wanted` to each side."""
+    return f"about {max(SEEDS + 1, math.ceil(SEEDS * (effect.half / wanted) ** 2))} seeds a row, for ±{wanted:.1%}"
+
+
+def refined(host: str) -> list[str]:
+    """The paper's refinements of a host."""
+    return [form for form in OF_HOST[host] if form not in ("none", "lags")]
+
+
+def ndcg5(run: Run) -> float:
+    return float(run["metrics"][NDCG5[0]][NDCG5[1]])
+
+
+class Claims:
+    """The runs, and a method for each claim."""
+
+    def __init__(self, results: Results) -> None:
+        self.results = results
+
+    def numbers(self, key: str, number: Number = ndcg5) -> list[float]:
+        return [number(run) for run in self.results[key]]
+
+    def against(self, keys: Sequence[str], host: str) -> Effect:
+        return contrast([self.numbers(key) for key in keys], self.numbers(host))
+
+    def missing(self, keys: Sequence[str]) -> Verdict | None:
+        """What is said as long as not all is there."""
+        there = sum(len(self.results.get(key, ())) >= SEEDS for key in keys)
+        if there == len(keys):
+            return None
+        return Verdict("to come", f"{there} of {len(keys)} rows have their {SEEDS} seeds")
+
+    def every_refinement_helps(self) -> Verdict:
+        cells = [(f"{data}-{host}", form) for data in DATASETS for host in HOSTS for form in refined(host)]
+        hosts = {place: [form for where, form in cells if where == place] for place, _ in cells}
+        if to_come := self.missing([f"{p}-{f}" for p, forms in hosts.items() for f in ("none", *forms)]):
+            return to_come
+        each = [self.against([f"{place}-{form}"], f"{place}-none") for place, form in cells]
+        of_hosts = [self.against([f"{p}-{form}" for form in forms], f"{p}-none") for p, forms in hosts.items()]
+        mean, above, below = pooled(of_hosts), *_sides(each)
+        verdict = "replicated" if above == len(each) else "undecided"
+        if below >= TOO_MANY or mean.high < LEAST:
+            verdict = "not replicated"
+        found = f"{above} of {len(each)} intervals lie above 0, {below} below; on average {mean}"
+        widest = max(each, key=lambda e: e.half)
+        return _verdict(verdict, found, seeds_for(widest, published_gain()))
+
+    def add_is_best_with_depth(self) -> Verdict:
+        places = [f"beauty-{host}-{{}}-{depth}" for host, depths in DEPTHS.items() for depth in depths]
+        if to_come := self.missing([place.format(form) for place in places for form in AT_DEPTH]):
+            return to_come
+        over = {
+            form: pooled([self.against([place.format("add")], place.format(form)) for place in places])
+            for form in AT_DEPTH if form != "add"
+        }  # fmt: skip
+        judged = {judge(effect) for effect in over.values()}
+        verdict = next(v for v in ("not replicated", "undecided", "replicated") if v in judged)
+        found = f"2 to 4 layers: {over['none']} over the host, {over['simp']} over M_simp"
+        return _verdict(verdict, found, seeds_for(over["simp"], LEAST))
+
+    def simp_is_never_worse(self) -> Verdict:
+        pairs = [(f"{data}-{host}-simp", f"{data}-{host}-none") for data in DATASETS for host in HOSTS]
+        pairs += [(f"beauty-{host}-simp-{depth}", f"beauty-{host}-none-{depth}")
+                  for host, depths in DEPTHS.items() for depth in depths]  # fmt: skip
+        if to_come := self.missing([key for pair in pairs for key in pair]):
+            return to_come
+        each = [self.against([mine], host) for mine, host in pairs]
+        mean, (_, below) = pooled(each), _sides(each)
+        verdict = "replicated" if mean.low > -LEAST else "undecided"
+        if below >= TOO_MANY or mean.high < 0:
+            verdict = "not replicated"
+        found = f"{below} of {len(each)} intervals lie below 0; on average {mean}"
+        return _verdict(verdict, found, seeds_for(mean, LEAST))
+
+    def convergence_is_faster(self) -> Verdict:
+        def epochs(host: list[Run]) -> Number:
+            target = NEAR * statistics.mean(max(scores(run)) for run in host)
+            return lambda run: -math.log(first_at(scores(run), target))
+
+        found = f"epochs to {NEAR:.0%} of the host's best on validation"
+        return self._sooner([f"{data}-{host}" for data in DATASETS for host in HOSTS], epochs, found)
+
+    def gradients_are_steady_sooner(self) -> Verdict:
+        def epochs(host: list[Run]) -> Number:
+            return lambda run: -math.log(steady_from(run["gradient_norm"]))
+
+        found = f"epochs until the gradient's norm stays within {STEADY:.0%} of its last, SASRec"
+        return self._sooner([f"{data}-sasrec" for data in DATASETS], epochs, found)
+
+    def _sooner(self, places: list[str], epochs: Callable[[list[Run]], Number], found: str) -> Verdict:
+        """Of minus logs of epochs: are they fewer than the host's?"""
+        forms = {place: refined(place.rsplit("-", 1)[1]) for place in places}
+        if to_come := self.missing([f"{p}-{form}" for p in places for form in ("none", *forms[p])]):
+            return to_come
+        effects = []
+        for place in places:
+            number = epochs(self.results[f"{place}-none"])
+            rows = [self.numbers(f"{place}-{form}", number) for form in forms[place]]
+            effects.append(contrast(rows, self.numbers(f"{place}-none", number), share=False))
+        mean = pooled(effects)
+        fewer = ", ".join(f"{math.expm1(-value):+.0%}" for value in (mean.size, mean.high, mean.low))
+        return _verdict(judge(mean, SOONER), f"{found}: {fewer} (mean, interval)", seeds_for(mean, SOONER))
+
+
+def _sides(effects: Sequence[Effect]) -> tuple[int, int]:
+    """How many lie above 0, and how many below."""
+    return sum(e.low > 0 for e in effects), sum(e.high < 0 for e in effects)
+
+
+def _verdict(verdict: str, found: str, decides: str) -> Verdict:
+    undecided = verdict == "undecided"
+    return Verdict("undecided at this power" if undecided else verdict, found, decides if undecided else "")
+
+
+def scores(run: Run) -> list[float]:
+    return [score for score in run["valid"] if score is not None]
+
+
+def first_at(curve: Sequence[float], target: float) -> int:
+    """The first epoch, from 1, in which the curve is there; one more than it has where it never is."""
+    return next((epoch for epoch, score in enumerate(curve, 1) if score >= target), len(curve) + 1)
+
+
+def steady_from(norms: Sequence[float]) -> int:
+    """The first epoch, from 1, from which on all norms are near the mean of the last ones."""
+    final = statistics.mean(norms[-LAST:])
+    far = [epoch for epoch, norm in enumerate(norms, 1) if abs(norm - final) > STEADY * final]
+    return (far[-1] if far else 0) + 1
+
+
+def published_gain() -> float:
+    """The mean gain in NDCG@5 of table 2, on the two data sets that are run."""
+    return statistics.mean(
+        found[2] / rows["none"][2] - 1 for rows in PUBLISHED.values() for form, found in rows.items() if form != "none"
+    )
+
+
+CLAIMS: dict[str, Callable[[Claims], Verdict]] = {
+    "every refinement helps": Claims.every_refinement_helps,
+    "M_add is best with depth": Claims.add_is_best_with_depth,
+    "M_simp is always at least as good": Claims.simp_is_never_worse,
+    "convergence is faster": Claims.convergence_is_faster,
+    "gradients flow better": Claims.gradients_are_steady_sooner,
+}
+
+
+def verdicts(results: Results, more: dict[str, Verdict] | None = None) -> list[str]:
+    """A table of all claims; `more` are those that are judged by something else than the runs."""
+    judged = {claim: judged(Claims(results)) for claim, judged in CLAIMS.items()} | (more or {})
+    lines = heading(["verdict", "what was found", "what would decide it"])
+    return [*lines, *(f"| {claim} | **{v.verdict}** | {v.found} | {v.decides} |" for claim, v in judged.items())]

@@ -1,0 +1,99 @@
+"""The grid of the replication of AWRSR: rows, settings, and what the paper has found (Liu et al. 2024).
+
+Written down before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
+dropout of each host by the rows `tune`, on its plain form alone, before any refinement is run. **Budget**: refinements
+have what their host has: the same settings, epochs and patience. **What it can show**: seeds alone make NDCG@5 differ
+by about 3 % of itself (standard deviation, measured on SASRec before), so that between two means of three seeds a
+difference of 7 % can be told from chance (t with 4 degrees of freedom, 95 %), of five seeds one of 4.4 %; differences
+in pairs of users tell more about users, and nothing about seeds. The paper's gains are 0 to 9 %, from one run each.
+**Left out** for the budget of eight hours: M_value and M_stoc at depth, 3 layers of STOSA, lags on STOSA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from ..datasets import BEAUTY, ML_1M
+from ..experiment import Row
+
+# NDCG@1 is HR@1; and with one item held out, HR is Recall
+COLUMNS = [("full", f"{name}@{k}") for k in (1, 5, 10, 20) for name in ("hr", "ndcg") if (name, k) != ("ndcg", 1)]
+PRINTED = [("full", "hr@1"), ("full", "hr@5"), ("full", "ndcg@5")]
+NDCG5 = ("full", "ndcg@5")
+DATASETS = {"ml-1m": ML_1M, "beauty": BEAUTY}
+SOURCE = "Liu et al. 2024, table 2"
+TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 64, "blocks": 1, "epochs": 80, "patience": 8}
+HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "sasrec": ("SASRec", "sasrec", TRAINED | {"block_form": "sasrec"}),
+    "stosa": ("STOSA", "stosa", TRAINED | {"heads": 4}),
+}
+# by data and host, chosen by validation among the rows `tune`
+DROPOUT = {("ml-1m", "sasrec"): 0.2, ("ml-1m", "stosa"): 0.2, ("beauty", "sasrec"): 0.5, ("beauty", "stosa"): 0.5}
+TRIED = (0.2, 0.5)
+FORMS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("", {}),
+    "simp": (" + M_simp", {"refine": "simp"}),
+    "value": (" + M_value, causal", {"refine": "value"}),
+    "add": (" + M_add", {"refine": "add"}),
+    "stoc": (" + M_stoc", {"refine": "stoc"}),
+    "lags": (" + M_simp by lags, ours", {"refine": "simp", "refine_lags": True}),
+}
+OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
+DEPTHS = {"sasrec": (2, 3, 4), "stosa": (2, 4)}
+SEEDS = 3
+# PRINTED (table 2)
+PUBLISHED: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
+    ("beauty", "sasrec"): {"none": (0.0097, 0.0371, 0.0234), "simp": (0.0104, 0.0376, 0.0243),
+                           "value": (0.0116, 0.0376, 0.0251), "add": (0.0108, 0.0380, 0.0239)},
+    ("ml-1m", "sasrec"): {"none": (0.0265, 0.0959, 0.0616), "simp": (0.0291, 0.1004, 0.0649),
+                          "value": (0.0267, 0.0976, 0.0642), "add": (0.0289, 0.1013, 0.0654)},
+    ("beauty", "stosa"): {"none": (0.0150, 0.0422, 0.0285), "simp": (0.0153, 0.0453, 0.0304),
+                          "value": (0.0154, 0.0428, 0.0286), "add": (0.0162, 0.0442, 0.0305),
+                          "stoc": (0.0154, 0.0425, 0.0276)},
+    ("ml-1m", "stosa"): {"none": (0.0218, 0.0720, 0.0475), "simp": (0.0221, 0.0756, 0.0489),
+                         "value": (0.0246, 0.0789, 0.0516), "add": (0.0223, 0.0750, 0.0481),
+                         "stoc": (0.0225, 0.0733, 0.0478)},
+}  # fmt: skip
+# NDCG@5 on Beauty with 1 to 4 layers (table 3)
+BY_DEPTH = {
+    ("sasrec", "none"): (0.0234, 0.0242, 0.0265, 0.0247), ("sasrec", "simp"): (0.0243, 0.0255, 0.0274, 0.0262),
+    ("sasrec", "value"): (0.0251, 0.0250, 0.0270, 0.0255), ("sasrec", "add"): (0.0239, 0.0254, 0.0278, 0.0267),
+    ("stosa", "none"): (0.0285, 0.0271, 0.0257, 0.0260), ("stosa", "simp"): (0.0304, 0.0286, 0.0265, 0.0267),
+    ("stosa", "value"): (0.0286, 0.0278, 0.0260, 0.0265), ("stosa", "add"): (0.0305, 0.0289, 0.0277, 0.0284),
+    ("stosa", "stoc"): (0.0276, 0.0273, 0.0261, 0.0270),
+}  # fmt: skip
+AT_DEPTH = ("none", "simp", "add")                                   # the forms that are run with more layers
+MINUTES = {"sasrec": 3, "stosa": 7}
+
+
+def rows_of_grid() -> dict[str, Row]:
+    """Every row, by key: data, host and refinement, and where there are more, layers."""
+    rows: dict[str, Row] = {}
+    for data in DATASETS:
+        for title, key in (("popularity", "popularity"), ("Markov", "markov")):
+            rows[f"{data}-{key}"] = Row(title, data, key, seeds=1)
+        for host, (title, model, options) in HOSTS.items():
+            for rate in TRIED:
+                said = f"{title} on {DATASETS[data].title}, dropout {rate}"
+                tried = options | {"dropout": rate}
+                rows[f"{data}-tune-{host}-{rate}"] = Row(said, data, model, tried, minutes=MINUTES[host], seeds=1)
+            for form in OF_HOST[host]:
+                theirs = dict(zip(PRINTED, PUBLISHED[data, host].get(form, ()), strict=False))
+                seeds = 2 * SEEDS if form == "none" else SEEDS        # the second half: nothing but other seeds
+                rows[f"{data}-{host}-{form}"] = replace(_row(data, host, FORMS[form]), published=theirs, seeds=seeds)
+        rows[f"{data}-stosa-released"] = _row(data, "stosa", (" as released", {"mean_passthrough": True}))
+        rows[f"{data}-sasrec-ce"] = _row(data, "sasrec", (", cross-entropy", {"loss": "ce"}))
+    for host, depths in DEPTHS.items():
+        for form in AT_DEPTH:
+            said, more = FORMS[form]
+            for depth in depths:
+                rows[f"beauty-{host}-{form}-{depth}"] = _row("beauty", host, (f"{said}, {depth} layers", more), depth)
+    return rows
+
+
+def _row(data: str, host: str, form: tuple[str, dict[str, Any]], depth: int = 1) -> Row:
+    """The host in a form, (what is said of it, options), with the host's settings."""
+    title, model, options = HOSTS[host]
+    settled = options | {"dropout": DROPOUT[data, host], "blocks": depth} | form[1]
+    return Row(title + form[0], data, model, settled, source=SOURCE, minutes=MINUTES[host] * depth)

@@ -1,0 +1,76 @@
+"""The page of the replication of AWRSR: verdicts, tables 2 and 3, and figures 2 to 5, of the runs alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..experiment import Experiment, Results
+from ..paired import difference
+from ..tables import cell, epochs, heading, minutes, page, table, values
+from .claims import verdicts
+from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
+from .pictures import pictures
+
+RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
+are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
+Recall, as one item of each user is held out, and NDCG@1 is HR@1."""
+FIGURES = {
+    "ndcg": "NDCG against N (figure 2)",
+    "attention": "Attention weights of one user (figure 3)",
+    "validation": "Validation (figure 4)",
+    "gradients": "The norm of the gradient (figure 5)",
+}
+
+
+def awrsr_page(experiment: Experiment, results: Results) -> str:
+    """Verdicts, tables 2 and 3, figures 2 to 5."""
+    parts = [["## Claims"], verdicts(results), [RULES]]
+    for data in DATASETS:
+        keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
+        keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host]] + [f"{data}-stosa-released"]
+        parts += [[f"## {experiment.datasets[data].title}"],
+                  table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes a run": minutes}),
+                  ["NDCG@5 less the host's:"], differences(experiment, results, data)]
+    deeper = [f"beauty-{host}-{form}-{depth}" for host in DEPTHS for form in AT_DEPTH for depth in DEPTHS[host]]
+    parts += [["## Depth", "", "NDCG@5 on Beauty (table 3); an empty cell has no run:"], _by_depth(results),
+              table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes a run": minutes})]
+    for name, picture in pictures(results).items():
+        parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
+    tuned = [key for key in experiment.rows if "-tune-" in key]
+    tried = table(experiment, results, tuned, [NDCG5], {"best valid": _best})
+    parts += [["## Settings tried on the plain hosts"], tried]
+    return page(experiment, results, parts)
+
+
+def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
+    """Each refinement beside its host with the same seeds, and the host beside itself with three others."""
+    lines = heading(["difference", "95 %, over users", "95 %, over seeds", "of the host's", "published"])
+    for host in HOSTS:
+        plain = results[f"{data}-{host}-none"]
+        pairs = {f"{HOSTS[host][0]}, three other seeds": plain[SEEDS:]}
+        pairs |= {experiment.rows[f"{data}-{host}-{form}"].title: results[f"{data}-{host}-{form}"]
+                  for form in OF_HOST[host] if form != "none"}
+        theirs = PUBLISHED[data, host]
+        said = dict(zip(pairs, [None, *(theirs.get(form) for form in OF_HOST[host] if form != "none")], strict=True))
+        for title, runs in pairs.items():
+            lines.append(f"| {title} | {difference(runs, plain[:SEEDS])} | {_published(said[title], theirs['none'])} |")
+    return lines
+
+
+def _published(found: tuple[float, ...] | None, host: tuple[float, ...]) -> str:
+    return "" if found is None else f"*{found[2] - host[2]:+.4f} ({found[2] / host[2] - 1:+.1%})*"
+
+
+def _by_depth(results: Results) -> list[str]:
+    lines = heading(["1 layer", "2 layers", "3 layers", "4 layers"])
+    for (host, form), theirs in BY_DEPTH.items():
+        key = f"beauty-{host}-{form}"
+        runs = [results[key], *(results.get(f"{key}-{depth}", []) for depth in (2, 3, 4))]
+        cells = [cell(values(found, NDCG5)) for found in runs]
+        lines.append(f"| {HOSTS[host][0]}{FORMS[form][0]} | {' | '.join(cells)} |")
+        lines.append(f"| *published* | {' | '.join(f'*{value:.4f}*' for value in theirs)} |")
+    return lines
+
+
+def _best(runs: Any) -> str:
+    return f"{max(runs[0]['valid']):.4f}"

@@ -1,0 +1,119 @@
+"""A model that was trained elsewhere, from a folder of weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...data import Tokenizer, tokenizer_of
+from ...files import FileError
+from ...options import one_of
+from ..parameters import PREFIX
+from ..transformers import Decoder, DecoderNetwork
+from .config import Config
+from .gpt2 import GPT2
+from .layout import HEAD, Entry, Layout
+from .llama import Llama
+from .weights import FORMATS, Weights
+
+LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}     # by config.json's model_type
+
+
+class Checkpoint:
+    """A folder with config.json, weights and, most times, a tokenizer. All that can be refused is refused here.
+
+    Raises FileError for a folder that has not what is needed, for a configuration that is not computed here, for a
+    parameter that is missing, misshapen, unknown or not of floating point, each by its name; DataError for a tokenizer
+    that cannot be used; ImportError where a package is missing. No number has been read then.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.weights = Weights(self.folder)
+        self.config = Config(self.folder / "config.json")
+        self.layout = self._recognised()
+        size = self.config.whole("vocab_size")
+        self.model = Decoder(**self.layout.options(self.config))
+        network = DecoderNetwork(n_tokens=size, **self.model.options_for(DecoderNetwork))
+        self.copies = {HEAD: f"{self._at}{self.layout.embeddings}"} if network.tied else {}
+        self.entries = self._checked(network)
+        self.tokens = self._tokenizer(size)
+
+    def load(self) -> Decoder:
+        """The model. Numbers are read, and turned to float32, one parameter at a time."""
+        for name, original in self.copies.items():
+            if name in self.weights.found and not np.array_equal(self.weights.read(name), self.weights.read(original)):
+                said = f"{self.config.path} says that {name} is {original} (tie_word_embeddings)"
+                raise FileError(f"{said}, and their numbers differ")
+        return self.model.learned_elsewhere(self.tokens, self._arrays())
+
+    def describe(self) -> dict[str, Any]:
+        """Where the model is from, as JSON."""
+        about = {"imported": str(self.folder.resolve()), "layout": self.layout.name}
+        return about | {"fingerprint": self.weights.fingerprint()}
+
+    @property
+    def _at(self) -> str:
+        """The prefix of the file's names: the layout's or none."""
+        prefix = self.layout.prefix
+        return prefix if any(name.startswith(prefix) for name in self.weights.found) else ""
+
+    def _recognised(self) -> Layout:
+        kind = self.config.get("model_type")
+        if kind is None:
+            names = self.weights.found
+            kind = next((n for n, y in LAYOUTS.items() if {y.typical, y.prefix + y.typical} & names.keys()), None)
+            if kind is None:
+                known = " or ".join(layout.typical for layout in LAYOUTS.values())
+                raise FileError(f"{self.config.path} has no model_type, and no parameter is called {known}")
+        if not isinstance(kind, str) or kind not in LAYOUTS:
+            raise FileError(f"{self.config.path} has model_type {kind!r}, expected {one_of(LAYOUTS, kind)}")
+        return LAYOUTS[kind]
+
+    def _checked(self, network: DecoderNetwork) -> list[Entry]:
+        """The entries, whose names and shapes are those of the files."""
+        found, entries = self.weights.found, []
+        for entry in self.layout.entries(network, self._at):             # no longer than the file has names
+            if entry.theirs not in found:
+                said = f"{self.folder} has no {entry.theirs}"
+                raise FileError(f"{said}, expected in {self.layout.name} by its config.json")
+            entries.append(entry)
+        known = {entry.theirs: entry.shape for entry in entries}
+        known |= {name: known[original] for name, original in self.copies.items()}
+        unknown = [name for name in found if name not in known and not self._ignored(name)]
+        if unknown:
+            raise FileError(f"{found[min(unknown)].path} has {min(unknown)}, which no {self.layout.name} has")
+        for name, expected in known.items():
+            if name not in found:        # a copy
+                continue
+            path, shape, form = found[name]
+            if shape != expected:
+                raise FileError(f"{path}: {name} is {shape}, expected {expected} by its config.json")
+            if form not in FORMATS:
+                raise FileError(f"{path}: {name} is of {form}, expected one of {', '.join(FORMATS)}")
+        return entries
+
+    def _ignored(self, name: str) -> bool:
+        return self.layout.ignored.fullmatch(name.removeprefix(self._at)) is not None
+
+    def _tokenizer(self, size: int) -> Tokenizer:
+        said = self.config.get("eos_token_id", [])
+        ends = said if isinstance(said, list) else [said]
+        return tokenizer_of(self.folder, size, [e for e in ends if type(e) is int and 0 <= e < size])
+
+    def _arrays(self) -> Iterator[tuple[str, np.ndarray]]:
+        for entry in self.entries:
+            for ours, part in entry.parts(self.weights.read(entry.theirs)):
+                yield f"{PREFIX}{ours}", part
+
+
+def import_model(folder: str | Path) -> Decoder:
+    """The model whose weights are in a folder, in one of LAYOUTS. Raises as `Checkpoint`, and for numbers not finite.
+
+        model = import_model("gpt2")             # config.json, model.safetensors, tokenizer.json
+        print(model.generate("The cat", 20))
+    """
+    return Checkpoint(folder).load()

@@ -1,0 +1,49 @@
+"""What a layout says: which of our options a config.json comes to, and where each parameter goes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from .config import Config
+
+HEAD = "lm_head.weight"
+
+
+class Entry(NamedTuple):
+    """A parameter in a file, and what it becomes here."""
+
+    theirs: str
+    shape: tuple[int, ...]
+    ours: tuple[str, ...]                # of several, each is an equal share of the last axis
+    turn: Callable[[np.ndarray], np.ndarray] = np.asarray
+
+    def parts(self, x: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+        """(our name, array) of each."""
+        return zip(self.ours, np.split(self.turn(x), len(self.ours), axis=-1), strict=True)
+
+
+class Layout:
+    """Base of the layouts of language models: a new one is a file with a subclass, and a line in LAYOUTS."""
+
+    name: ClassVar[str]                  # config.json's model_type
+    prefix: ClassVar[str]                # stands before most names where the file has the scores' table too
+    embeddings: ClassVar[str]            # the name of the table of tokens
+    typical: ClassVar[str]               # a name that no other layout has
+    ignored: ClassVar[re.Pattern[str]]   # names of what is no parameter: masks, constants
+
+    def options(self, config: Config) -> dict[str, Any]:
+        """The options of the Decoder that computes this. Raises FileError, naming the value, where none does."""
+        raise NotImplementedError
+
+    def entries(self, network: Any, at: str) -> Iterator[Entry]:
+        """Every parameter that a file must have, `at` being the prefix of its names."""
+        raise NotImplementedError
+
+    def output(self, network: Any) -> Iterator[Entry]:
+        """The table that makes the scores, where it is not that of the tokens."""
+        if not network.tied:
+            yield Entry(HEAD, (network.n_tokens, network.dim), ("output",))

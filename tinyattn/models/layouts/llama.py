@@ -1,0 +1,103 @@
+"""LLaMA as Hugging Face's transformers saves it (Touvron et al. 2023).
+
+Its linear maps are y = x Wᵀ with W (out, in): they are transposed. Its rotary positions turn feature i of a head with
+feature i + d/2, ours, as the paper's, neighbours 2i and 2i + 1, by the same angle: so the columns that make queries and
+keys change places within each head, alike for both, and no score changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...files import FileError
+from .config import Config
+from .layout import Entry, Layout
+
+
+class Llama(Layout):
+    """`model.embed_tokens.weight`, `model.layers.0.self_attn.q_proj.weight`, ..., with or without `model.`."""
+
+    name, prefix, embeddings = "llama", "model.", "embed_tokens.weight"
+    typical = "layers.0.self_attn.q_proj.weight"
+    ignored = re.compile(r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq")    # which older files hold: constants
+
+    def options(self, config: Config) -> dict[str, Any]:
+        dim, heads = config.whole("hidden_size"), config.whole("num_attention_heads")
+        config.refuse_other("hidden_act", "silu")
+        config.refuse_other("mlp_bias", False)
+        if dim % heads == 0:             # else the network refuses it
+            config.refuse_other("head_dim", dim // heads)
+        return {
+            "context": config.whole("max_position_embeddings"),
+            "dim": dim,
+            "layers": config.whole("num_hidden_layers"),
+            "heads": heads,
+            "kv_heads": config.whole("num_key_value_heads", heads),
+            "position": "rope",
+            "rope_base": _rope_base(config),
+            "norm": "rms",
+            "eps": config.positive("rms_norm_eps", 1e-6),
+            "feed_forward": "swiglu",
+            "feed_forward_width": config.whole("intermediate_size") / dim,
+            "bias": config.flag("attention_bias", False),
+            "tied": config.flag("tie_word_embeddings", False),
+        }
+
+    def entries(self, network: Any, at: str) -> Iterator[Entry]:
+        D, F, h = network.dim, network.inner, network.heads
+        g = network.kv_heads
+        yield Entry(f"{at}embed_tokens.weight", (network.n_tokens, D), ("tokens",))
+        for i in range(network.layers):
+            theirs, ours = f"{at}layers.{i}", f"blocks.{i}"
+            yield _norm(f"{theirs}.input_layernorm", f"{ours}.norm_1", D)
+            for name, our, heads, turn in (
+                ("q_proj", "query", h, partial(neighbours, heads=h)),
+                ("k_proj", "key", g, partial(neighbours, heads=g)),
+                ("v_proj", "value", g, np.transpose),
+                ("o_proj", "output", h, np.transpose),
+            ):
+                of = f"{theirs}.self_attn.{name}", f"{ours}.attention.{our}"
+                yield from _map(*of, D, heads * D // h, turn, network.bias)
+            yield _norm(f"{theirs}.post_attention_layernorm", f"{ours}.norm_2", D)
+            for name, our, n_in, n_out in (("gate", "gate", D, F), ("up", "inner", D, F), ("down", "outer", F, D)):
+                yield from _map(f"{theirs}.mlp.{name}_proj", f"{ours}.feed_forward.{our}", n_in, n_out)
+        yield _norm(f"{at}norm", "norm", D)
+        yield from self.output(network)
+
+
+def neighbours(W: np.ndarray, heads: int) -> np.ndarray:
+    """Wᵀ, with columns i and i + d/2 of each head side by side, as 2i and 2i + 1; a vector is turned alike.
+
+    Shapes: (heads d, D) -> (D, heads d), or (heads d,) -> (heads d,).
+    """
+    columns = W.T
+    *rows, width = columns.shape
+    return columns.reshape(*rows, heads, 2, width // heads // 2).swapaxes(-1, -2).reshape(columns.shape)
+
+
+def _rope_base(config: Config) -> float:
+    """Newer files have a table of what concerns rotary positions. Raises FileError for angles that are scaled."""
+    table = config.table("rope_parameters")
+    for found in (table, config.table("rope_scaling")):
+        kind = found.get("rope_type", found.get("type", "default"))
+        if kind != "default":
+            raise FileError(f"{config.path} has rope_type {kind!r}, expected 'default': angles are not scaled here")
+    return table.positive("rope_theta", config.positive("rope_theta", 10000.0))
+
+
+def _norm(theirs: str, ours: str, width: int) -> Entry:
+    return Entry(f"{theirs}.weight", (width,), (f"{ours}.gamma",))
+
+
+def _map(
+    theirs: str, ours: str, n_in: int, n_out: int,
+    turn: Callable[[np.ndarray], np.ndarray] = np.transpose, bias: bool = False,
+) -> Iterator[Entry]:  # fmt: skip
+    yield Entry(f"{theirs}.weight", (n_out, n_in), (f"{ours}.W",), turn)
+    if bias:
+        yield Entry(f"{theirs}.bias", (n_out,), (f"{ours}.b",), turn)

@@ -1,0 +1,124 @@
+"""Parameters in safetensors files: what there is, and one at a time what it holds.
+
+The format is a JSON header with names, number formats and shapes, then the numbers, and nothing that could be run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...files import FileError, read_json
+
+ONE, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
+FORMATS = ("F64", "F32", "F16", "BF16")
+
+
+class Stored(NamedTuple):
+    """A parameter in a file."""
+
+    path: Path
+    shape: tuple[int, ...]
+    format: str
+
+
+class Weights:
+    """The parameters in a folder, in model.safetensors or the files that its index names. Only headers are read yet.
+
+    Raises FileError for a folder without them, and for files that are missing, damaged or do not agree with the index.
+    A folder that has only pickles is refused: reading one runs whatever code it holds.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        index = self._index()
+        self.files = sorted({folder / name for name in index.values()}) or [folder / ONE]
+        self.found: dict[str, Stored] = {}
+        for path in self.files:
+            for name, stored in _header(path).items():
+                if name in self.found:
+                    raise FileError(f"{name} is in both {self.found[name].path} and {path}")
+                self.found[name] = stored
+        for name, said in index.items():
+            if name not in self.found or self.found[name].path.name != said:
+                raise FileError(f"{folder / INDEX} says that {name} is in {said}, and it is not")
+
+    def read(self, name: str) -> np.ndarray:
+        """The parameter in float32. Raises FileError for a number that is not finite in that."""
+        stored = self.found[name]
+        if stored.format == "BF16":
+            _package("ml_dtypes")        # by which NumPy knows this format
+        with _opened(stored.path) as file, np.errstate(over="ignore"):
+            x: np.ndarray = file.get_tensor(name).astype(np.float32, copy=False)
+        if not np.all(np.isfinite(x)):
+            raise FileError(f"{stored.path}: {name} has numbers that are not finite in float32")
+        return x
+
+    def fingerprint(self) -> str:
+        """A digest of all files."""
+        digest = hashlib.sha256()
+        for path in self.files:
+            with path.open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+        return digest.hexdigest()[:16]
+
+    def _index(self) -> dict[str, str]:
+        """The file of each parameter, by the index; empty where one file has all."""
+        if (self.folder / ONE).exists():
+            return {}
+        path = self.folder / INDEX
+        if not path.exists():
+            raise FileError(_nothing(self.folder))
+        found = read_json(path)
+        names = found.get("weight_map") if isinstance(found, dict) else None
+        if not isinstance(names, dict) or not names:
+            raise FileError(f"{path} has no weight_map: which parameter is in which file")
+        for name in names.values():
+            if not isinstance(name, str) or name in ("", ".", "..") or Path(name).name != name:
+                raise FileError(f"{path} names the file {name!r}, expected one of its own folder")
+        return names
+
+
+def _nothing(folder: Path) -> str:
+    """Why there is nothing to read."""
+    if not folder.is_dir():
+        return f"{folder} is no folder, expected one with {ONE} and config.json"
+    pickles = sorted(path.name for pattern in PICKLES for path in folder.glob(pattern))
+    if pickles:
+        return (
+            f"{folder} has no {ONE}, and {pickles[0]} is not read: reading a pickle runs whatever code is in it; "
+            "who trusts it can save it as safetensors, which holds numbers only"
+        )
+    return f"{folder} has no {ONE} and no {INDEX}"
+
+
+def _header(path: Path) -> dict[str, Stored]:
+    """Every parameter of a file, whose numbers stay where they are."""
+    found = {}
+    with _opened(path) as file:
+        for name in file.keys():         # no dict  # noqa: SIM118
+            about = file.get_slice(name)
+            found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
+    return found
+
+
+def _opened(path: Path) -> Any:
+    package = _package("safetensors")
+    if not path.is_file():
+        raise FileError(f"{path}: no such file")
+    try:
+        return package.safe_open(path, framework="np")
+    except package.SafetensorError as error:
+        raise FileError(f"{path} is truncated, damaged or no safetensors file: {error}") from None
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(f"reading these weights needs the package {name}: pip install 'tinyattn[export]'") from None

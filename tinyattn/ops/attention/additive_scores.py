@@ -1,0 +1,61 @@
+"""Additive scores: a small network says how well a query and a key go together (Bahdanau, Cho & Bengio 2015, A.1.2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...backend import Array, get_xp
+from ..shapes import expect, rows
+
+
+def additive_scores(q: Array, k: Array, w: Array) -> Array:
+    """s_ij = w · tanh(q_i + k_j).
+
+    With q_i = h_i W and k_j = h_j U this is the alignment model of Bahdanau et al. (2015); a softmax of s and a product
+    with values follow. What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in
+    the backward again, so that memory is that of the scores. Time is n m d evaluations of tanh, each way, where a dot
+    product has n m d products: what made later models multiply (Luong et al. 2015, Vaswani et al. 2017, section 3.2.1).
+
+    Shapes: q (..., n, d), k (..., m, d), w (d,) -> s (..., n, m).
+    Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
+    """
+    expect("...nd ...md d", q=q, k=k, w=w)
+    n, m = q.shape[-2], k.shape[-2]
+    s = get_xp(q).empty((math.prod(q.shape[:-2]), n, m), dtype=q.dtype)
+    for i, t in _squashed(q, k):
+        s[:, i] = (rows(t) @ w).reshape(len(s), m)
+    return s.reshape(*q.shape[:-1], m)
+
+
+def additive_scores_backward(ds: Array, q: Array, k: Array, w: Array) -> tuple[Array, Array, Array]:
+    """dq_i = Σ_j du_ij, and dk_j = Σ_i du_ij, with du_ij = ds_ij w ⊙ (1 - t_ij²), and t_ij = tanh(q_i + k_j).
+
+    Shapes: as in `additive_scores`, and ds like s -> dq, dk, dw = Σ_ij ds_ij t_ij. The sum q_i + k_j, inside of tanh,
+    hands its gradient to both of its parts.
+    """
+    expect("...nm ...nd ...md d", ds=ds, q=q, k=k, w=w)
+    xp, (n, d), m = get_xp(ds), q.shape[-2:], k.shape[-2]
+    ds = ds.reshape(math.prod(q.shape[:-2]), n, m)
+    dq, dk = xp.empty((len(ds), n, d), dtype=q.dtype), xp.zeros((len(ds), m, d), dtype=q.dtype)
+    dw = xp.zeros_like(w)
+    for i, t in _squashed(q, k):
+        row = ds[:, i]
+        dw += row.reshape(-1) @ rows(t)
+        t *= t
+        xp.subtract(1, t, out=t)
+        t *= row[..., None]                                     # ds (1 - t²)
+        dq[:, i] = xp.sum(t, axis=1)
+        dk += t
+    dq *= w
+    dk *= w
+    return dq.reshape(q.shape), dk.reshape(k.shape), dw
+
+
+def _squashed(q: Array, k: Array) -> Iterator[tuple[int, Array]]:
+    """For each query i: t = tanh(q_i + k_j), (N, m, d), which may be written into."""
+    xp, N = get_xp(q), math.prod(q.shape[:-2])
+    q, k = q.reshape(N, *q.shape[-2:]), k.reshape(N, *k.shape[-2:])
+    for i in range(q.shape[1]):
+        t = q[:, i : i + 1] + k
+        yield i, xp.tanh(t, out=t)

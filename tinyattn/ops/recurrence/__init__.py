@@ -1,0 +1,21 @@
+"""States that are carried from token to token."""
+
+from .gru import gru, gru_backward
+from .lstm import lstm, lstm_backward
+from .rnn import rnn, rnn_backward
+from .selective_scan import ScanStates, selective_scan, selective_scan_backward
+from .wkv import wkv, wkv_backward
+
+__all__ = [
+    "ScanStates",
+    "gru",
+    "gru_backward",
+    "lstm",
+    "lstm_backward",
+    "rnn",
+    "rnn_backward",
+    "selective_scan",
+    "selective_scan_backward",
+    "wkv",
+    "wkv_backward",
+]

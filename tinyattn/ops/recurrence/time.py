@@ -1,0 +1,53 @@
+"""What recurrences share: tokens of one time side by side, and chunks of one sequence side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from ...backend import Array, get_xp
+
+SHORTEST = 8            # tokens a chunk at least: of shorter ones, what is handed from chunk to chunk would cost more
+
+
+def time_first(x: Array) -> Array:
+    """(..., n, d) -> (n, N, d), so that what belongs to one time lies together."""
+    x = x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]).swapaxes(0, 1)
+    return get_xp(x).ascontiguousarray(x)
+
+
+def time_last(x: Array, lead: list[int]) -> Array:
+    """Undo `time_first`: (n, N, d) -> (..., n, d). A view."""
+    return x.swapaxes(0, 1).reshape(*lead, x.shape[0], x.shape[2])
+
+
+def pieces(n: int, width: int, most: int) -> Iterator[tuple[slice, int, int]]:
+    """Cut n tokens into pieces of equally long chunks: -> tokens of the piece, chunks, tokens a chunk.
+
+    A loop over time pays for every step, however little it has to do: `width` numbers. So a long sequence goes as
+    chunks side by side, as many as make up to `most` numbers a step, and what is left over as one more piece.
+    """
+    chunks = max(1, min(most // max(1, width), n // SHORTEST))
+    length = n // chunks
+    if length:
+        yield slice(0, chunks * length), chunks, length
+    if chunks * length < n:
+        yield slice(chunks * length, n), 1, n - chunks * length
+
+
+def side_by_side(x: Array, piece: slice, chunks: int) -> Array:
+    """(N, n, ...) -> (N, chunks, tokens a chunk, ...), a view of the piece."""
+    part = x[:, piece]
+    return part.reshape(len(x), chunks, part.shape[1] // chunks, *x.shape[2:])
+
+
+def steps_first(x: Array, piece: slice, chunks: int) -> Array:
+    """(N, n, ...) -> (tokens a chunk, N, chunks, ...), so that what a step needs lies together."""
+    xp = get_xp(x)
+    return xp.ascontiguousarray(xp.moveaxis(side_by_side(x, piece, chunks), 2, 0))
+
+
+def steps_last(x: Array) -> Array:
+    """Undo `steps_first`: (tokens a chunk, N, chunks, ...) -> (N, tokens of the piece, ...)."""
+    x = get_xp(x).moveaxis(x, 0, 2)
+    return x.reshape(len(x), -1, *x.shape[3:]) if x.size else x.reshape(len(x), x.shape[1] * x.shape[2], *x.shape[3:])

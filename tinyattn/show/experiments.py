@@ -1,0 +1,62 @@
+"""Pictures of an experiment's runs, from the plain numbers that it gives of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..experiments.pictures import Curves, Maps, Picture
+from .style import BLUE, GREEN, GREY, HEAT, ORANGE, PURPLE, figure, in_style
+
+STYLES: tuple[tuple[str, Any], ...] = (
+    (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), ("black", (0, (1, 3))),
+)  # fmt: skip
+COLUMNS = 2                 # of panels
+
+
+def draw_picture(picture: Picture) -> Any:
+    """-> matplotlib figure."""
+    return _curves(picture) if isinstance(picture, Curves) else _maps(picture)
+
+
+@in_style
+def _curves(picture: Curves) -> Any:
+    """Panels side by side; a name has the same colour and line in all of them."""
+    names = list(dict.fromkeys(name for lines in picture.panels.values() for name in lines))
+    columns = min(COLUMNS, len(picture.panels))
+    rows = -(-len(picture.panels) // columns)
+    fig, axes = figure(rows, columns, size=(3.8 * columns + 0.4, 2.6 * rows + 0.5), squeeze=False)
+    handles: dict[str, Any] = {}
+    for ax, (title, lines) in zip(axes.flat, picture.panels.items(), strict=False):
+        for name, (x, y) in lines.items():
+            colour, style = STYLES[names.index(name) % len(STYLES)]
+            (handles[name],) = ax.plot(x, y, color=colour, linestyle=style, linewidth=1.6)
+        ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
+    for ax in axes.flat[len(picture.panels) :]:
+        ax.set_visible(False)
+    shown = [name for name in names if name in handles]
+    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=3, fontsize=9)
+    return fig
+
+
+@in_style
+def _maps(picture: Maps) -> Any:
+    """A row of maps each, with one scale of colours; what the mask hides stays blank."""
+    from matplotlib.colors import PowerNorm
+
+    columns = max(len(row) for row in picture.rows.values())
+    size = (2.7 * columns + 0.6, 2.6 * len(picture.rows) + 0.3)
+    fig, axes = figure(len(picture.rows), columns, size=size, squeeze=False)
+    for of_row, (title, row) in zip(axes, picture.rows.items(), strict=True):
+        largest = max(max(line) for rows in row.values() for line in rows)
+        for ax, (name, rows) in zip(of_row, row.items(), strict=False):
+            n = len(rows)
+            shown = np.ma.masked_invalid([[*line, *[np.nan] * (n - len(line))] for line in rows])
+            image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, largest), interpolation="nearest")
+            ax.set(title=name, xticks=[0, n - 1], yticks=[0, n - 1])
+            ax.set_xticklabels([f"-{n}", "-1"])
+            ax.set_yticklabels([f"-{n}", "-1"])
+        of_row[0].set_ylabel(title, fontsize=9)
+        fig.colorbar(image, ax=list(of_row), fraction=0.03, pad=0.02)
+    return fig
