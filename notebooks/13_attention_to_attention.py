@@ -27,7 +27,7 @@ from tinyattn.course import check, road, show_arrays, show_figure, table, yours
 from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.data.worlds import ChainWorld
 from tinyattn.evaluation import ndcg, target_ranks
-from tinyattn.experiments.awrsr import PUBLISHED
+from tinyattn.experiments.awrsr.grid import PUBLISHED
 from tinyattn.models import SASRec
 from tinyattn.ops import (
     refine_add,
@@ -508,8 +508,8 @@ table(
 # ## The table
 #
 # `tinyattn reproduce awrsr --data DIR` trains SASRec and STOSA, plain and refined, on MovieLens and Beauty, with three seeds each and three *other* seeds of
-# each host; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr.py) before the first run. Its page marks each claim as replicated, not
-# replicated, or undecided at this power. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger than that of three other seeds? Where do
+# each host; settings, budget and the smallest difference were [written down](../tinyattn/experiments/awrsr/grid.py) before the first run. [Its page](../docs/awrsr.md) marks each claim as replicated, not
+# replicated, or undecided at this power, and says what a refinement costs. Read it with what you know now: is the interval one over people or over seeds? Is the gain larger than that of three other seeds? Where do
 # popularity and a Markov chain stand?
 #
 # | what is often said | what the cells above show |
