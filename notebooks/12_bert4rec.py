@@ -437,5 +437,5 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # - Hidden items get their gradient as candidates, never as inputs.
 # - Compare models with the same loss, and look at the epochs: BERT4Rec learns from fewer positions, and needs more of them.
 #
-# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: 13, STOSA (to come), where an item is no
-# longer a point; until then, [15, before attention](15_before_attention.ipynb).
+# To read: [Klenitskiy & Vasilev (2023)](https://arxiv.org/abs/2309.07602), short and fair. Next: [13, attention to
+# attention](13_attention_to_attention.ipynb), where a printed method is built, its leak found, and its table read.

@@ -39,7 +39,7 @@ ROAD = (
             (10, "SASRec", "what will this person watch next?"),
             (11, "how not to fool yourself", "how much of a good number is the protocol's?"),
             (12, "BERT4Rec", "what changes when a model may look both ways?"),
-            (13, "STOSA", "is an item a point, or a cloud?"),
+            (13, "attention to attention", "can scores be refined by attention among them, and who would notice?"),
         ),
     ),
     Part(
