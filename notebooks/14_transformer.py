@@ -61,7 +61,9 @@ model = Transformer(**HOW)
 known = model.vocabularies_of([train])
 batch = model.sampler(model.numbered(train, known)).of(np.array([3, 4, 5]))
 print(train.sources[3:6], train.targets[3:6])
-show_arrays(source=batch.source, lengths=batch.lengths, written=batch.written, targets=batch.targets)
+show_arrays(
+    source=batch.source, lengths=batch.lengths, written=batch.written, targets=batch.targets
+)
 
 # %% [markdown]
 # The reading part is the **encoder**, the writing part the **decoder**. The encoder reads `source`, whose rows are padded: `lengths` counts what is real. The decoder reads
@@ -97,7 +99,7 @@ show_arrays(k=k, v=v, s=s, p=p, out=out)
 #
 # Given $dout$, attention's backward returns $dq$, $dk$ and $dv$, and does not ask of which tokens they were made. So only the ends are new. `x` was read once, `memory` twice.
 #
-# ### Exercise `my_cross_attention_backward` (derive the backward, ★★☆, 12 min)
+# ### Exercise `my_cross_attention_backward` (derive the backward, ★★☆, 10 min)
 #
 # Return the gradients of `x` and of `memory`. `attention(q, k, v)` returns `out, p`, and the library has chapter 04's `attention_backward(dout, q, k, v, p)`, which returns
 # `dq, dk, dv` and one thing more.
@@ -131,9 +133,9 @@ show_arrays(dx=dx, dmemory=dmemory)
 # ### One memory, many readers
 #
 # A decoder has several blocks, and *each* makes keys and values of its own from the same memory. What is read several times gets the sum of the gradients. Let us see the parts, in a network with
-# three blocks and random weights. `decode_backward` is the library's; the loss is $\sum h \odot dh$ with random $dh$. **Predict:** which block's part is the smallest?
+# three blocks and random weights. `decode_backward` is the library's; the loss is $\sum h \odot dh$ with random $dh$.
 
-# %% tags=["hide-output"]
+# %%
 deep = Transformer(**HOW | {"layers": 3}).make_network(known)
 rng = np.random.default_rng(0)
 p = deep.init(rng)
@@ -155,72 +157,67 @@ print("and it is the slope:", np.allclose(((up - down) * dh).sum() / 2, (step * 
 table("block | norm of its part", [[n, np.linalg.norm(part)] for n, part in sorted(parts.items())])
 
 # %% [markdown]
-# Whoever passes on the last block's part alone, a real bug, has an encoder that still learns, only worse.
+# No part is small. If only the last block's were passed on, the encoder would still learn something, and no shape would tell.
 #
 # ## The whole
 #
 # A block of the decoder has three branches instead of two, each with a norm and a residual as in [chapter 08](08_block.ipynb): look back, look across, compute.
 
+
 # %% tags=["hide-input"]
-def box(ax, x, y, text, colour, width=1.5):
-    how = {"boxstyle": "round,pad=0.1", "fc": "white", "ec": colour, "lw": 1.5}
-    ax.text(x, y, text, ha="center", va="center", fontsize=9.5, bbox=how | {"mutation_scale": 22})
+def box(ax, x, y, text, colour):
+    how = {"boxstyle": "round,pad=0.45", "fc": "white", "ec": colour, "lw": 1.5}
+    ax.text(x, y, text, ha="center", va="center", fontsize=10, bbox=how)
 
 
-def arrow(ax, start, end, colour=GREY, bend=0.0, line="-"):
-    how = {"arrowstyle": "-|>", "color": colour, "lw": 1.3, "ls": line}
-    bend = f"arc3,rad={bend}"
-    ax.annotate("", end, start, arrowprops=how | {"connectionstyle": bend, "shrinkA": 9, "shrinkB": 9})
+def arrow(ax, start, end, colour=GREY):
+    how = {"arrowstyle": "-|>", "color": colour, "lw": 1.4, "shrinkA": 12, "shrinkB": 12}
+    ax.annotate("", end, start, arrowprops=how)
 
 
 with style():
-    fig, ax = figure(size=(7.6, 4.6))
-    for y, text in enumerate(("source", "look around", "compute", "memory")):
-        box(ax, 0, y * 1.25, text, ORANGE if text == "memory" else BLUE)
-        if y:
-            arrow(ax, (0, y * 1.25 - 1.25), (0, y * 1.25))
-    for y, text in enumerate(("written", "look back (causal)", "look across", "compute", "scores")):
-        box(ax, 3, y, text, GREY if text == "scores" else GREEN)
-        if y:
-            arrow(ax, (3, y - 1), (3, y))
-    arrow(ax, (0.45, 3.75), (2.3, 2.05), ORANGE, -0.15)
-    ax.text(1.35, 3.32, "keys, values", color=ORANGE, fontsize=9.5)
-    for left, low, high, colour, name in (
-        (-0.95, 0.75, 3.0, BLUE, "encoder: N blocks"), (1.85, 0.55, 3.45, GREEN, "decoder: N blocks"),
-    ):  # fmt: skip
-        width = 1.9 if left < 0 else 2.3
-        ax.plot(
-            left + np.array([0, width, width, 0, 0]), [low, low, high, high, low], ":", color=colour
-        )
-        ax.text(left + width + 0.06, low, name, color=colour, fontsize=9.5, rotation=90, va="bottom")
-    ax.set(xlim=(-1.2, 4.7), ylim=(-0.5, 4.5))
+    fig, ax = figure(size=(7.4, 4.2))
+    reads = ("source", "look around", "compute", "memory")
+    writes = ("written", "look back", "look across", "compute", "scores")
+    stacks = (0, BLUE, reads, "encoder: N blocks"), (3, GREEN, writes, "decoder: N blocks")
+    for x, colour, names, title in stacks:
+        top = len(names) - 1
+        for y, name in enumerate(names):
+            box(ax, x, y, name, ORANGE if name == "memory" else colour if 0 < y < top else GREY)
+            if y:
+                arrow(ax, (x, y - 1), (x, y))
+        sides = x + 0.75 * np.array([-1, 1, 1, -1, -1])
+        ax.plot(sides, np.array([0, 0, 1, 1, 0]) * (top - 1) + 0.5, ":", color=colour)
+        ax.text(x + 0.8, 0.55, title, color=colour, fontsize=10, rotation=90, va="bottom")
+    arrow(ax, (0.25, 3.0), (2.75, 2.0), ORANGE)
+    ax.text(0.85, 3.0, "the same for every block", color=ORANGE, fontsize=10)
+    ax.set(xlim=(-1, 4.1), ylim=(-0.35, 4.35))
     ax.axis("off")
 show_figure(
     fig,
     "whole",
-    "Two stacks: the encoder's blocks, look around and compute, turn the source into the memory; each of the decoder's blocks looks "
-    "back, looks across at keys and values made of the memory, and computes; at the top are scores",
+    "Two stacks. Left, the encoder: from the source through N blocks, which look around and compute, to the memory. Right, the decoder: "
+    "from what is written through N blocks, which look back, look across at the memory, and compute, to scores",
 )
 
 # %%
-E_source, E_target, E_out = p["source"], p["target"], p["output"]
-sinusoids, parts = yours("my_sinusoids"), deep.decoder_block
+sinusoids, block = yours("my_sinusoids"), deep.decoder_block
 
 
 def read(E, ids, first=0):
     """Shapes: E (V, D), ids (..., n) -> tokens (..., n, D): √D times the embeddings, and where they stand."""
     slots = np.arange(first, first + ids.shape[-1])
-    return math.sqrt(E.shape[1]) * E[ids] + sinusoids(slots, E.shape[1])
+    return (math.sqrt(E.shape[1]) * E[ids] + sinusoids(slots, E.shape[1])).astype(E.dtype)
 
 
 def norm(w, x):
-    return parts.norm.forward(w, x)[0]
+    return block.norm.forward(w, x)[0]
 
 
 def layer(w, x, look_back, look_across):
     x = x + look_back(norm(w["norm_1"], x))
     x = x + look_across(norm(w["norm_2"], x))
-    return x + parts.feed_forward.forward(w["feed_forward"], norm(w["norm_3"], x))[0]
+    return x + block.feed_forward.forward(w["feed_forward"], norm(w["norm_3"], x))[0]
 
 
 def encode(network, p, source, lengths):
@@ -231,7 +228,7 @@ def encode(network, p, source, lengths):
 
 
 def decode(network, p, written, memory, lengths):
-    x, heads, cross = read(p["target"], written), parts.mixer, parts.cross
+    x, heads, cross = read(p["target"], written), block.mixer, block.cross
     for w in p["decoder"]["blocks"]:
         x = layer(
             w, x,
@@ -263,8 +260,7 @@ check("attention_parameters", attention_parameters)
 # %% [markdown]
 # ### Exercise `repaired_layer` (find the bug, ★☆☆, 6 min)
 #
-# Two attentions, two masks. Here is a decoder's layer without norms and projections, in which one mask is wrong. Nothing crashes, and shapes are right. The table says which of five words of
-# the memory, of which the last two are padding, move which of three outputs.
+# Two attentions, two masks. Here is a decoder's layer without norms and projections, in which one mask is wrong. Nothing crashes, and all shapes are right.
 
 
 # %%
@@ -279,15 +275,24 @@ def buggy_layer(x, memory, lengths):
     return x + look(x, memory, np.tri(n, m, dtype=bool))
 
 
+# %% [markdown]
+# Which outputs move if one word of the memory does? Of five words the last two are padding. (The folded cell changes one after the other.)
+
+
+# %% tags=["hide-input"]
 def moved(layer, n=3, m=5, real=3):
     """(n, m): does output i move if word j of the memory does?"""
-    x, memory = np.random.default_rng(1).standard_normal((2, 1, m, 4))
-    x, changed = x[:, :n], memory + np.eye(m)[:, :, None]  # (m, m, 4): a word each
-    before, after = (layer(x + 0 * y[:, :1], y, np.full(len(y), real)) for y in (memory, changed))
-    return (before != after).any(axis=-1).T
+    rng, lengths = np.random.default_rng(1), np.array([real])
+    x, memory = rng.standard_normal((1, n, 4)), rng.standard_normal((1, m, 4))
+    before, columns = layer(x, memory, lengths), []
+    for j in range(m):
+        changed = memory.copy()
+        changed[:, j] += 1
+        columns.append((layer(x, changed, lengths) != before).any(axis=-1)[0])
+    return np.array(columns).T.astype(int)
 
 
-show_arrays(moved=moved(buggy_layer).astype(int))
+show_arrays(buggy=moved(buggy_layer))
 
 
 # %%
@@ -302,6 +307,9 @@ def repaired_layer(x, memory, lengths):
 
 # %%
 check("repaired_layer", repaired_layer)
+
+# %%
+show_arrays(repaired=moved(yours("repaired_layer")))
 
 # %% [markdown]
 # ## Teacher forcing
@@ -355,40 +363,49 @@ print("written for 3 May 1999:", repr(leaky.translate("3 May 1999")))
 
 
 # %%
-def best(model, batch, written):
+def batch_of(pairs):
+    return translator.sampler(translator.numbered(Pairs.of(pairs), translator.known())).whole()
+
+
+def remember(model, batch):
+    return model.network.encode(model.parameters, batch.source, batch.lengths)[0]
+
+
+def best(model, batch, written, memory):
     """The likeliest next character after each. Shapes: written (B, n) -> (B, n)."""
-    network, p = model.network, model.parameters
-    memory, _ = network.encode(p, batch.source, batch.lengths)
-    h, _ = network.decode(p, written, memory, batch.lengths)
-    return network.scores(p, h).argmax(axis=-1)
+    h, _ = model.network.decode(model.parameters, written, memory, batch.lengths)
+    return model.network.scores(model.parameters, h).argmax(axis=-1)
 
 
-def greedy(model, batch):
+def greedy(model, batch, memory):
     """(B, n): what it writes if it reads what it has written."""
     written = batch.written[:, :1]  # 0
     for _ in range(batch.targets.shape[1]):
-        written = np.concatenate([written, best(model, batch, written)[:, -1:]], axis=1)
+        newest = best(model, batch, written, memory)[:, -1:]
+        written = np.concatenate([written, newest], axis=1)
     return written[:, 1:]
 
 
-whole = translator.sampler(translator.numbered(Pairs.of(test), translator.known())).whole()
-others = np.roll(whole.targets, 1, axis=0)  # the date of another row
-print(f"leaky repeats what it reads: {(best(leaky, whole, others) == others).mean():.2f}")
+whole = batch_of(test)
+others = np.roll(whole.targets, 1, axis=0)  # dates of other rows
+repeated = best(leaky, whole, others, remember(leaky, whole)) == others
+print(f"leaky repeats what it reads: {repeated.mean():.2f}")
 
 # %% [markdown]
 # ### Its own mistakes
 #
-# Teacher forcing has a price. In training a decoder never sees a wrong beginning; in use it reads its own. (This is called *exposure bias*.) What does that cost? Take a model after one short epoch,
+# Teacher forcing has a price. In training a decoder never sees a wrong beginning; in use it reads its own. (This is called *exposure bias*.) What does that cost? Take a model after one epoch,
 # and ours. **Predict:** count the right *characters*, and the right *strings*, with true beginnings and with their own. Which of the two counts differs?
 
 # %% tags=["hide-output"]
-early = Transformer(**HOW | {"epochs": 1, "batch_size": 64}).fit(train, progress=False)
+early = Transformer(**HOW | {"epochs": 1}).fit(train, progress=False)
 rows = []
-for name, one in (("one short epoch", early), ("five epochs", translator)):
-    given, own = (
-        found == whole.targets for found in (best(one, whole, whole.written), greedy(one, whole))
-    )
-    rows.append([name, *(f"{x.mean():.2f}" for x in (given, own, given.all(1), own.all(1)))])
+for name, one in (("one epoch", early), ("five epochs", translator)):
+    memory = remember(one, whole)
+    given = best(one, whole, whole.written, memory) == whole.targets
+    own = greedy(one, whole, memory) == whole.targets
+    shares = [f"{x.mean():.2f}" for x in (given, own)]
+    rows.append([name, *shares, *(f"{x.all(axis=1).mean():.1f}" for x in (given, own))])
 table("model | characters, given | own | strings, given | own", rows)
 
 # %% [markdown]
@@ -432,9 +449,12 @@ def my_beam_step(scores, log_p, width):
 check("my_beam_step", my_beam_step)
 
 # %%
+step_of_yours = yours("my_beam_step")
+
+
 def beam_step(*given):
-    parents, symbols, scores = yours("my_beam_step")(*given)
-    return parents.astype(int), symbols.astype(int), scores
+    parents, symbols, scores = step_of_yours(*given)
+    return parents.astype(int), symbols.astype(int), scores  # whole numbers again
 
 
 first, second = np.log([[0.6, 0.4]]), np.log([[0.55, 0.45], [0.9, 0.1]])
@@ -444,20 +464,19 @@ for width in (1, 2):
     print(f"width {width}: {'ab'[begins[parents[0]]]}{'ab'[ends[0]]}, {np.exp(scores[0]):.2f}")
 
 # %% [markdown]
-# Does a wider beam always find something at least as good? Let us ask 300 random models of strings of six symbols out of four.
+# Does a wider beam always find something at least as good? Let us ask 300 random models of strings of eight symbols out of three. The library's beam is not the usual one: place
+# $i$ is only filled with what follows the beginnings in places 1 to $i$ ([Lemons et al. 2022](https://arxiv.org/abs/2204.02929)). **Predict:** which of the two can be worse with a wider beam?
 
 
-# %%
-V, LENGTH, WIDTHS = 4, 6, (1, 2, 3, 4, 8)
+# %% tags=["hide-cell"]
+V, LENGTH, WIDTHS = 3, 8, (1, 2, 3, 4, 8)
 rng = np.random.default_rng(0)
-trees = [
-    [np.log(softmax(1.5 * rng.standard_normal((V**t, V)))) for t in range(LENGTH)]
-    for _ in range(300)
-]
+sizes = [(V**t, V) for t in range(LENGTH)]
+trees = [[np.log(softmax(rng.standard_normal(size))) for size in sizes] for _ in range(300)]
 
 
 def usual(tree, width):
-    """The best score that a beam of this width finds. tree[t] (V^t, V): of each beginning, in order."""
+    """The best score found. tree[t] (V^t, V): what may follow each beginning of t symbols."""
     nodes, scores = np.zeros(1, int), np.zeros(1)
     for log_p in tree:
         parents, symbols, scores = beam_step(scores, log_p[nodes], width)
@@ -465,25 +484,263 @@ def usual(tree, width):
     return scores[0]
 
 
-def ours(tree, width):
-    """The library's, which wants a symbol 0 that ends a string."""
+def by_places(tree, width):
+    """The library's search, in which a symbol 0 begins and ends a string."""
 
-    def log_p(beginnings):  # (k, t + 1): 0, and t symbols from 1 on
-        t = beginnings.shape[1] - 1
-        nodes = (beginnings[:, 1:] - 1) @ V ** np.arange(t)[::-1]
-        follows = tree[t][nodes] if t < LENGTH else np.zeros((len(beginnings), V))
-        return np.insert(follows, 0, 0 if t == LENGTH else -np.inf, axis=1)
+    def log_p(begins):  # (k, t + 1): 0, and t symbols from 1 on
+        k, t = len(begins), begins.shape[1] - 1
+        nodes = (begins[:, 1:] - 1) @ V ** np.arange(t)[::-1]
+        ends = t == LENGTH
+        return np.insert(np.zeros((k, V)) if ends else tree[t][nodes], 0, 0 if ends else -np.inf, 1)
 
     return beam_search(log_p, width, LENGTH + 1)[0].score
 
 
-found = {f.__name__: np.array([[f(tree, w) for w in WIDTHS] for tree in trees]) for f in (usual, ours)}
-top = np.maximum(*(scores[:, -1] for scores in found.values()))
-rows = []
-for number, width in enumerate(WIDTHS):
+found = [np.array([[f(tree, w) for w in WIDTHS] for tree in trees]) for f in (usual, by_places)]
+likeliest, rows = np.maximum(*(scores[:, -1] for scores in found)), []
+for i, width in enumerate(WIDTHS):
     row = [width]
-    for scores in found.values():
-        worse = (scores[:, number] < scores[:, :number].max(axis=1, initial=-np.inf) - 1e-9).sum()
-        row += [(scores[:, number] > top - 1e-9).sum(), worse]
+    for scores in found:
+        before = scores[:, :i].max(axis=1, initial=-np.inf)
+        row += [(scores[:, i] > likeliest - 1e-9).sum(), (scores[:, i] < before - 1e-9).sum()]
     rows.append(row)
-table("width | usual: as good as any | worse than a narrower | library: as good | worse", rows)
+table("width | usual: as good as any | worse than narrower | places: as good | worse", rows)
+
+# %% [markdown]
+# The usual one: its best beginnings may crowd out the one that would have won. By places, a wider beam finds all that a narrower one finds. It pays with a few hits.
+#
+# ## Nothing twice
+#
+# `greedy` above computes every step from the beginning: at step $t$, $t$ queries, keys and values, and $t^2$ weights, of which only the last row is used. But a causal token has seen all that it will ever see. Its
+# key and value stay as they are, so keep them. This is the **KV cache**.
+#
+# ### Exercise `my_cached_step` (write the op, ★★☆, 8 min)
+#
+# A step of self-attention. Of the newest token there are `q`, `k` and `v`, of the $t$ before it the kept `K` and `V`; at first $t = 0$. There may be axes before, as for heads.
+
+
+# %%
+def my_cached_step(q, k, v, K, V):
+    """Shapes: q, k (..., 1, d), v (..., 1, e), K (..., t, d), V (..., t, e)
+    -> out (..., 1, e), K (..., t + 1, d), V (..., t + 1, e).
+    """
+    ### BEGIN SOLUTION
+    K = np.concatenate([K, k], axis=-2)
+    V = np.concatenate([V, v], axis=-2)
+    s = q @ K.swapaxes(-1, -2) / math.sqrt(q.shape[-1])  # (..., 1, t + 1): nothing to hide
+    return softmax(s) @ V, K, V
+    ### END SOLUTION
+
+
+# %%
+check("my_cached_step", my_cached_step)
+
+# %% [markdown]
+# With it, our translator. The decoder has *two* caches: keys and values of what it has written, which grow, and those of the memory, which are made once.
+
+# %%
+cached_step, HEADS = yours("my_cached_step"), 2
+
+
+def heads(w, x):  # (n, D) -> (h, n, d)
+    return (x @ w["W"] + w["b"]).reshape(len(x), HEADS, -1).swapaxes(0, 1)
+
+
+def joined(w, out):  # (h, n, d) -> (n, D)
+    return out.swapaxes(0, 1).reshape(out.shape[1], -1) @ w["W"] + w["b"]
+
+
+def write(model, source, longest=11):
+    """Greedily, with caches. -> the numbers written, after 0, and the scores (n, V) of each step."""
+    p, ids = model.parameters, model.sources.numbers(source)[None]
+    memory = encode(model.network, p, ids, np.array([ids.size]))[0]
+    blocks, written, scores = p["decoder"]["blocks"], [0], []
+    across = [[heads(w["cross"][name], memory) for name in ("key", "value")] for w in blocks]
+    past = [2 * [across[0][0][:, :0]] for w in blocks]  # nothing yet
+    for t in range(longest):
+        x = read(p["target"], np.array(written[-1:]), first=t)  # (1, D)
+        for b, w in enumerate(blocks):
+            own, cross = w["attention"], w["cross"]
+
+            def look_back(h):
+                new = [heads(own[name], h) for name in ("query", "key", "value")]
+                out, *past[b] = cached_step(*new, *past[b])
+                return joined(own["output"], out)
+
+            def look_across(h):
+                return joined(cross["output"], attention(heads(cross["query"], h), *across[b])[0])
+
+            x = layer(w, x, look_back, look_across)
+        scores.append(norm(p["decoder"]["norm"], x) @ p["output"].T)
+        written.append(int(scores[-1].argmax()))
+        if written[-1] == 0:
+            break
+    return written, np.concatenate(scores)
+
+
+source = "3 July 1999"
+written, scores = write(translator, source)
+batch = batch_of([(source, "1999-07-03")])
+anew, _ = translator.network.forward(translator.parameters, batch)
+print("written:", "".join(translator.targets.decode(np.array(written[1:-1]))))
+print("all scores, computed anew:", np.allclose(scores, anew[0], atol=1e-4))
+
+# %% [markdown]
+# What is saved? The folded cell counts the multiply-adds of one causal attention that writes $n$ tokens of width 16, step by step.
+
+
+# %% tags=["hide-input"]
+def multiply_adds(n, cached, D=16):
+    """-> how many, and the outputs (n, D)."""
+    rng, count = np.random.default_rng(5), 0
+    tokens, W = rng.standard_normal((n, D)), rng.standard_normal((3, D, D)) / math.sqrt(D)
+
+    def times(a, b):
+        nonlocal count
+        count += a.size * b.shape[1]
+        return a @ b
+
+    out, kept = [], [np.zeros((0, D)), np.zeros((0, D))]
+    for t in range(n):
+        q, k, v = (times(tokens[t if cached else 0 : t + 1], w) for w in W)
+        K, V = (np.concatenate(pair) for pair in zip(kept, (k, v), strict=True))
+        hidden = np.tri(len(q), len(K), len(K) - len(q)) == 0
+        s = np.where(hidden, -np.inf, times(q, K.T) / math.sqrt(D))
+        out.append(times(softmax(s), V)[-1])
+        kept = [K, V] if cached else kept
+    return count, np.array(out)
+
+
+# %% [markdown]
+# **Predict:** twice as many tokens are written. A token then costs how many times as much, with and without a cache?
+
+# %% tags=["hide-output"]
+rows = []
+for n in (64, 128, 256):
+    (slow, anew), (fast, out) = (multiply_adds(n, cached) for cached in (False, True))
+    assert np.allclose(anew, out)
+    rows.append([n, f"{slow / n:,.0f}", f"{fast / n:,.0f}", f"{slow / fast:.0f}"])
+table("tokens n | a token, anew | a token, cached | times fewer", rows)
+
+# %% [markdown]
+# The outputs are the same (the cell asserts it). A token without a cache costs about $\tfrac23 n^2 D + \tfrac32 n D^2$, with a cache $n D + 3 D^2$. From n² to n, then, for a memory that grows by $2 D$ numbers a token in each block.
+
+# %% tags=["hide-input"]
+with style():
+    fig, axes = figure(1, 2, size=(7.4, 3.5))
+    size = 8
+    i, j = np.arange(size)[:, None], np.arange(size)
+    for ax, times, title in (
+        (axes[0], size - i, "anew"), (axes[1], np.ones((size, 1), int), "with a cache"),
+    ):  # fmt: skip
+        shown = np.where(j <= i, times, 0)
+        ax.imshow(shown, cmap="Blues", vmin=0, vmax=1.6 * size)
+        for (row, column), number in np.ndenumerate(shown):
+            if number:
+                ax.text(column, row, number, ha="center", va="center", fontsize=9)
+        ax.set(title=f"{title}: {shown.sum()} weights", xlabel="key", ylabel="query")
+        ax.set(xticks=range(size), yticks=range(size))
+show_figure(
+    fig,
+    "cache",
+    "Two triangles of attention weights of eight tokens with the number of times that each is computed: anew from 8 times in the "
+    "first row down to once in the last, 120 together; with a cache every one once, 36 together",
+)
+
+# %% [markdown]
+# ## Look into it
+#
+# Cross-attention's weights say where each written character looked: the *alignment* of the two strings. Below is the mean of both heads. A column is a character of the source, a row one that is written, and the
+# last row the end. **Predict:** where does it look when it writes the month, and where for the year, whose digits may stand anywhere?
+
+# %% tags=["hide-cell"]
+with style():
+    fig, axes = figure(1, 2, size=(8.4, 4.3))
+    for ax, source in zip(axes, ("3 July 1999", "Jul 23, 1978"), strict=True):
+        target = translator.translate(source)
+        weights = translator.alignment(source, target)[0].mean(axis=0)  # (n + 1, m)
+        ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
+        ax.set_xticks(range(len(source)), source.replace(" ", "␣"))
+        ax.set_yticks(range(len(target) + 1), [*target, "end"])
+        ax.set(title=f"{source}: {target}", xlabel="read", ylabel="written")
+show_figure(
+    fig,
+    "alignment",
+    "Two heat maps of cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year are written looking at the end of the source in "
+    "one and the other, the 7 of the month looking at its letters, the day looking at its digits, the 0 of the month mostly at a space",
+)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The 7 of the month looks at its letters; days and years are found wherever they stand. But the 0 of the month looks at a *space*.
+#
+# </details>
+#
+# The encoder's tokens have looked at each other, so a space could know the month. Does it? Take the memories of two dates that differ in the month, one from January to September, one from October on. Exchange some tokens, and
+# let the decoder write. **Predict:** which exchange brings the other month's first digit: that of the letters, or that of the spaces?
+
+# %% tags=["hide-output"]
+early, late = [], []
+for i in range(30):
+    for pairs, month in ((early, 1 + i % 9), (late, 10 + i % 3)):
+        day = datetime.date(1970 + 2 * i, month, 10 + i % 19)
+        pairs.append((said(day, FORMS[1]), day.isoformat()))  # as Jul 23, 1978
+early, late, rows = batch_of(early), batch_of(late), []
+for name, places in (("the month's letters", [0, 1, 2]), ("both spaces", [3, 7])):
+    memory = remember(translator, early).copy()
+    memory[:, places] = remember(translator, late)[:, places]
+    first_digit = greedy(translator, early, memory)[:, 5]
+    rows.append([name, f"{(first_digit == late.targets[:, 5]).mean():.2f}"])
+table("exchanged | the other month's first digit is written", rows)
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# The letters decide, each time. The spaces, which get most of the weight, decide nothing. A picture of weights is a guess about a model; an exchange tests it.
+#
+# </details>
+#
+# ## The paper's recipe
+#
+# Two details of the paper, a few lines each. Its learning rate grows for $w = 4000$ steps and then falls as $1 / \sqrt t$:
+#
+# $$rate(t) = D^{-1/2} \min\big(t^{-1/2},\; t\, w^{-3/2}\big) .$$
+#
+# And its targets are **smoothed**: the true symbol gets the probability $1 - \varepsilon$, and $\varepsilon = 0.1$ is spread over all $V$. Say the target's logit is $c$, and all others are 0:
+
+# %%
+D, w, t = 512, 4000, np.array([1, 1000, 4000, 16_000, 100_000])
+rate = D**-0.5 * np.minimum(t**-0.5, t * w**-1.5)
+print("Noam:", *(f"{x:.5f}" for x in rate))
+print("the library's:", np.allclose(rate, rate_factors("noam", w, t[-1])[t] / math.sqrt(D * w)))
+rows = []
+for c in (0, 2, math.log(0.9 * 12 / 0.1 + 1), 8, 16):
+    logits, target = c * np.eye(1, 12), np.array([0])
+    losses = (smoothed_cross_entropy(logits, target, smoothing=e) for e in (0.0, 0.1))
+    rows.append([f"{c:.2f}", *(f"{loss:.2f}" for loss in losses)])
+table("c | loss | smoothed, V = 12", rows)
+
+# %% [markdown]
+# Without smoothing more is always better; with it the best is $c = \ln\big((1 - \varepsilon) V / \varepsilon + 1\big)$, and who is surer pays. The lowest smoothed loss is not 0, but the entropy of the smoothed targets.
+#
+# | what is often said | what the cells above show |
+# |---|---|
+# | the encoder hands its keys and values to the decoder | it hands over tokens; each of the decoder's blocks makes keys and values of its own, and their gradients are added |
+# | a Transformer works in parallel, not step by step | so it reads and is trained; it writes one token after another |
+# | eight heads have eight times the parameters | they share the columns: $4 D^2$ an attention, for any number of heads |
+# | a loss near 0 and all matches exact: it works | so it is if the decoder reads its targets, and then it writes nothing |
+# | exact matches must be counted by decoding | for greedy decoding one teacher-forced pass is enough |
+# | a wider beam finds nothing worse | the usual beam does now and then; by places it cannot |
+# | attention's weights show what was used | writing the 0 of a month, most weight is on a space, and exchanging spaces changes nothing |
+# | a token costs n² when it is written | without a cache; with one it costs n |
+#
+# ## In five lines
+#
+# - The decoder asks and the memory answers: cross-attention has queries of the one, keys and values of the other.
+# - The memory is read by every block of the decoder, and its gradient is the sum of theirs.
+# - With a causal mask and targets shifted by one, one pass trains every position; without the shift the model repeats what it reads.
+# - Greedy decoding may miss the likeliest string. A beam finds it more often, and the usual one may lose it again when it grows.
+# - What is causal never changes: keep keys and values, and a token costs n instead of n².
+#
+# To read: [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762), section 3, of which you now know every line. Next: [15, before attention](15_before_attention.ipynb), on what was used until then.

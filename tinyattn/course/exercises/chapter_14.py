@@ -441,7 +441,7 @@ EXERCISES = (
         "my_cross_attention_backward",
         "derive the backward",
         difficulty=2,
-        minutes=12,
+        minutes=10,
         task="dx and dmemory of out = softmax(q kᵀ / √d) v, with q = x W_q, k = memory W_k, v = memory W_v",
         grader=Function(CROSS, part="backward", tempting=WRONG_CROSS),
         hints=(
