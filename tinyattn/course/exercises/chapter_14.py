@@ -63,8 +63,16 @@ def _cross_case(draw: CaseDrawer) -> dict[str, Any]:
     """One sequence, often as long as the memory and with d = D: then shapes forgive what is mixed up."""
     n, D = draw.size(1, 4), draw.size(1, 4)
     m, d = draw.size_like(n), draw.size_like(D)
-    x, memory = draw.array(n, D), draw.array(m, D)
-    return {"x": x, "memory": memory, "W_q": draw.array(D, d), "W_k": draw.array(D, d), "W_v": draw.array(D, d)}
+    x, memory, size = draw.array(n, D), draw.array(m, D), 0.1 if draw.wide else 1.0
+    return {"x": x, "memory": memory, **{name: draw.array(D, d, size=size) for name in ("W_q", "W_k", "W_v")}}
+
+
+def _cross_scale(case: dict[str, Any]) -> float:
+    """Of what is added up in a gradient, times what rounding is multiplied by in softmax: the size of its logits."""
+    D, d = case["W_q"].shape
+    W = largest(case["W_q"], case["W_k"], case["W_v"])
+    entry = largest(case["x"], case["memory"]) * W * D             # of q, k and v
+    return entry**2 * W * d * max(1.0, min(math.sqrt(d) * entry**2, 1e3))
 
 
 def _cross_backward(dout: Any, x: Any, memory: Any, W_q: Any, W_k: Any, W_v: Any) -> tuple[Any, Any]:
@@ -81,6 +89,7 @@ CROSS = Spec(
     outputs=("out",),
     oracle=_cross,
     wrt=("x", "memory"),
+    scale=_cross_scale,
 )
 
 
