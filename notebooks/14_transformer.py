@@ -308,7 +308,7 @@ def repaired_layer(x, memory, lengths):
 # %%
 check("repaired_layer", repaired_layer)
 
-# %%
+# %% tags=["hide-output"]
 show_arrays(repaired=moved(yours("repaired_layer")))
 
 # %% [markdown]
