@@ -329,7 +329,8 @@ print(f"new dates that are right as a whole: {translator.evaluate(test)['exact']
 table("source | target | written", rows)
 
 # %% [markdown]
-# Few mistakes are left, after 20,000 dates and a few seconds. (All 24 forms in which the library writes dates take some minutes: `tinyattn train --model transformer`.)
+# Few mistakes are left, after 4,000 dates, each read five times. (`tinyattn train --model transformer` learns all 24 forms that the library knows in some minutes: 0.99 of unseen dates
+# were right after 7 of its 15 epochs.)
 #
 # Now forget the shift: the decoder reads the targets themselves. **Predict:** what happens to the loss? To the exact matches? And what will it write?
 
@@ -355,7 +356,7 @@ print("written for 3 May 1999:", repr(leaky.translate("3 May 1999")))
 # <details><summary>Answer</summary>
 #
 # The loss falls to 0, faster than before, and *every* new date counts as right, for the measure goes through the same batches. In use it writes nothing: it has learned to repeat what it
-# has just read, which at first is 0, and 0 ends a string. The source is never looked at.
+# has just read, which at first is 0, and 0 ends a string. What the source says does not matter.
 #
 # </details>
 #
@@ -398,9 +399,9 @@ print(f"leaky repeats what it reads: {repeated.mean():.2f}")
 # and ours. **Predict:** count the right *characters*, and the right *strings*, with true beginnings and with their own. Which of the two counts differs?
 
 # %% tags=["hide-output"]
-early = Transformer(**HOW | {"epochs": 1}).fit(train, progress=False)
+young = Transformer(**HOW | {"epochs": 1}).fit(train, progress=False)
 rows = []
-for name, one in (("one epoch", early), ("five epochs", translator)):
+for name, one in (("one epoch", young), ("five epochs", translator)):
     memory = remember(one, whole)
     given = best(one, whole, whole.written, memory) == whole.targets
     own = greedy(one, whole, memory) == whole.targets
@@ -412,7 +413,7 @@ table("model | characters, given | own | strings, given | own", rows)
 # <details><summary>Answer</summary>
 #
 # Characters: after a mistake of its own the young model makes more. Strings cannot differ: greedy decoding writes the target exactly if the likeliest character is right after each of the
-# target's beginnings, for as long as it is right it *has* written such a beginning. So one pass measures exact matches, without any decoding.
+# target's beginnings: as long as it is right, it *has* written such a beginning. So one pass measures exact matches, without any decoding.
 #
 # </details>
 #
