@@ -472,8 +472,8 @@ EXERCISES = (
             exactly=True,
             computed="18 attentions of 4 · 512² make 18,874,368.",
             tempting=(
-                (lambda: 2 * LAYERS * 4 * WIDTH**2, "How many attentions has a block of the decoder?",
-                 "You have one attention a block. A block of the decoder has two."),
+                (lambda: 2 * LAYERS * 4 * WIDTH**2, "How many attentions has a block of the encoder? And the decoder's?",
+                 "Those are 12 attentions: one in every block, or the decoder's alone. There are 18."),
                 (lambda: 8 * 3 * LAYERS * 4 * WIDTH**2, "Is a head's W_q as wide as 512?",
                  "Eight heads share the 512 columns: each has 64 of them."),
                 (lambda: 3 * LAYERS * 3 * WIDTH**2, "Which matrix comes after the heads?", "W_o is missing."),
@@ -481,7 +481,6 @@ EXERCISES = (
                 (lambda: 2 * 4 * WIDTH**2, "How many attentions are there in all?",
                  "Those are the two of one block of the decoder."),
                 (lambda: LAYERS * 4 * WIDTH**2, "Which blocks have attention?", "That is the encoder alone."),
-                (lambda: LAYERS * 2 * 4 * WIDTH**2, "Which blocks have attention?", "That is the decoder alone."),
                 (lambda: 4 * LAYERS * 4 * WIDTH**2, "How many attentions has a block of the encoder?",
                  "You have two in every block. A block of the encoder has one."),
                 (lambda: 3 * LAYERS * 4 * (WIDTH**2 + WIDTH), "Are biases asked for?"),
