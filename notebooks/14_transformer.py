@@ -651,23 +651,30 @@ show_figure(
 # %% [markdown]
 # ## Look into it
 #
-# Cross-attention's weights say where each written character looked: the *alignment* of the two strings. Below is the mean of both heads. A column is a character of the source, a row one that is written, and the
-# last row the end. **Predict:** where does it look when it writes the month, and where for the year, whose digits may stand anywhere?
+# Cross-attention's weights say where each written character looked: the *alignment* of the two strings. Here is the mean of both heads: a line is as
+# thick as its weight, and the month's first digit has dashed lines. **Predict:** where does it look when it writes the month, and where for the year, whose digits may stand anywhere?
 
 # %% tags=["hide-cell"]
 with style():
-    fig, axes = figure(1, 2, size=(8.4, 4.3))
+    fig, axes = figure(2, 1, size=(7.0, 4.4))
     for ax, source in zip(axes, ("3 July 1999", "Jul 23, 1978"), strict=True):
-        target = translator.translate(source)
-        weights = translator.alignment(source, target)[0].mean(axis=0)  # (n + 1, m)
-        ax.imshow(weights, cmap="Blues", vmin=0, vmax=1)
-        ax.set_xticks(range(len(source)), source.replace(" ", "␣"))
-        ax.set_yticks(range(len(target) + 1), [*target, "end"])
-        ax.set(title=f"{source}: {target}", xlabel="read", ylabel="written")
+        written = [*translator.translate(source), "end"]
+        weights = translator.alignment(source, "".join(written[:-1]))[0].mean(axis=0)  # (n, m)
+        for (i, j), weight in np.ndenumerate(weights):
+            if weight > 0.1:
+                look = {"color": ORANGE, "ls": "--"} if i == 5 else {"color": BLUE}
+                ax.plot((j, i), (1, 0), lw=4 * weight, **look)
+        for y, characters in ((1.12, source.replace(" ", "␣")), (-0.12, written)):
+            for x, character in enumerate(characters):
+                ax.text(x, y, character, ha="center", va="center", fontsize=11)
+        ax.text(-1.6, 1.12, "read", color=GREY, va="center")
+        ax.text(-1.6, -0.12, "written", color=GREY, va="center")
+        ax.set(xlim=(-1.7, 11.5), ylim=(-0.25, 1.25))
+        ax.axis("off")
 show_figure(
     fig,
     "alignment",
-    "Two heat maps of cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year are written looking at the end of the source in "
+    "Lines from written characters to those read, as thick as the weights of cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year are written looking at the end of the source in "
     "one and the other, the 7 of the month looking at its letters, the day looking at its digits, the 0 of the month mostly at a space",
 )
 

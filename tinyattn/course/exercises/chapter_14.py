@@ -472,7 +472,8 @@ EXERCISES = (
             exactly=True,
             computed="18 attentions of 4 · 512² make 18,874,368.",
             tempting=(
-                (lambda: 2 * LAYERS * 4 * WIDTH**2, "How many attentions has a block of the encoder? And the decoder's?",
+                (lambda: 2 * LAYERS * 4 * WIDTH**2,
+                 "How many attentions has a block of the encoder, and one of the decoder?",
                  "Those are 12 attentions: one in every block, or the decoder's alone. There are 18."),
                 (lambda: 8 * 3 * LAYERS * 4 * WIDTH**2, "Is a head's W_q as wide as 512?",
                  "Eight heads share the 512 columns: each has 64 of them."),
