@@ -512,7 +512,7 @@ table("window | shift | pairs computed, n w² | as under the mask | as full atte
 
 # %% tags=["hide-input"]
 with style():
-    fig, (left, middle, right) = figure(1, 3, size=(8.6, 3.7))
+    fig, (left, middle, right) = figure(1, 3, size=(8.6, 3.5))
     y, x = np.divmod(np.arange(64), 8)
     for ax, shift in ((left, 0), (middle, 2)):
         down, across = (y - shift) // 4, (x - shift) // 4
@@ -619,8 +619,8 @@ with style():
 show_figure(
     fig,
     "fields",
-    "Which tokens the middle one depends on, after one and four layers: a convolution 3 by 3 and 9 by 9, brightest in the middle; "
-    "windows a fixed square of 4 by 4; shifted windows a square that grows; full attention everything from the first layer on",
+    "Which tokens the middle one depends on, after one and four layers: a convolution 3 by 3 and 9 by 9, brightest in the middle; with "
+    "gaps everything after four; windows a fixed square of 4 by 4; shifted windows a square that grows; full attention everything from the first layer on",
 )
 
 # %% [markdown]
