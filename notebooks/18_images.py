@@ -50,7 +50,8 @@ road(18)
 # 16 × 16 pixels, with one number each (a colour picture has three, its *channels*).
 
 # %% tags=["hide-input"]
-images = IMAGE_SETS["shapes"](images=4000, noise=0.05).generate()
+Shapes = IMAGE_SETS["shapes"]
+images = Shapes(images=4000, noise=0.05).generate()
 
 
 def draw(ax, pixels, title=""):
