@@ -422,8 +422,8 @@ EXERCISES = (
             tempting=(
                 (lambda: GRID**2 / SIDE**2, "What do windows not make cheaper?",
                  "That is the ratio of pairs. The four linear maps cost the same as before."),
-                (lambda: GRID / SIDE, "How many keys has a query, before and after?",
-                 "These are the sides. Keys are counted by areas: and the four maps cost the same as before."),
+                (lambda: GRID / SIDE, "How many keys has a query, before and after? And how many products are taken with them?",
+                 "Keys are counted by areas, in two products; and the four maps cost the same as before."),
                 (lambda: 1 / _window_saving(), "Which of the two costs more?", "The ratio is upside down."),
                 (lambda: _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE, WIDTH),
                  "How many keys has a query in a window of 7 × 7? And which map comes after attention?",
@@ -431,8 +431,6 @@ EXERCISES = (
                 (lambda: _multiply_adds(GRID**2, GRID**2, WIDTH, 12) / _multiply_adds(GRID**2, SIDE**2, WIDTH, 12),
                  "Is the feed-forward network part of the formula above?",
                  "That is for the whole block, with the feed-forward network's 8 n D²."),
-                (lambda: (4 * WIDTH + GRID**2) / (4 * WIDTH + SIDE**2), "How many products use the weights?",
-                 "Logits and output are a product each: 2 n m D."),
             ),
         ),
         hints=(
