@@ -422,7 +422,8 @@ EXERCISES = (
             tempting=(
                 (lambda: GRID**2 / SIDE**2, "What do windows not make cheaper?",
                  "That is the ratio of pairs. The four linear maps cost the same as before."),
-                (lambda: GRID / SIDE, "How many keys has a query, before and after? And how many products are taken with them?",
+                (lambda: GRID / SIDE,
+                 "How many keys has a query, before and after? And how many products are taken with them?",
                  "Keys are counted by areas, in two products; and the four maps cost the same as before."),
                 (lambda: 1 / _window_saving(), "Which of the two costs more?", "The ratio is upside down."),
                 (lambda: _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE, WIDTH),
