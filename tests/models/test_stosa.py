@@ -163,7 +163,7 @@ def test_similar_items_are_the_nearest_ones():
         ({"dim": 10}, "dim 10 is not divisible by heads 4"),
         ({"pvn_weight": -0.1}, r"pvn_weight is -0\.1, expected at least 0"),
         ({"refine_scale": "n"}, "refine_scale is n, an option of refine simp or .*; refine is none"),
-        ({"blocks": 0}, "blocks is 0, expected at least 1"),
+        ({"blocks": 0}, "blocks is 0, expected 1 to 1000"),
     ],
     ids=str,
 )

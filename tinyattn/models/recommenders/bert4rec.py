@@ -49,7 +49,7 @@ LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
 class BERT4RecOptions(SequenceOptions):
     maxlen: int = option(50, "newest items that are looked at, and the [MASK] after them", at_least=2)
     dim: int = option(64, "width of embeddings and states", at_least=1)
-    blocks: int = option(2, "number of blocks", at_least=1)
+    blocks: int = option(2, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(2, "attention heads a block; must divide dim", at_least=1)
 
 

@@ -37,7 +37,7 @@ CAUSAL = Mask(causal=True)
 
 @dataclass(kw_only=True)
 class GRU4RecOptions(SequenceOptions):
-    layers: int = option(1, "gated recurrent units, one above the other", at_least=1)
+    layers: int = option(1, "gated recurrent units, one above the other", at_least=1, at_most=1000)
 
 
 class GRU4RecCache(NamedTuple):

@@ -47,7 +47,7 @@ PartOptions: Any = part_options(**PARTS)      # what an entry of these tables de
 class SASRecOptions(PartOptions, SequenceOptions):
     """The paper's form is the default. Where its released code differs, an option says so."""
 
-    blocks: int = option(2, "number of blocks", at_least=0)
+    blocks: int = option(2, "number of blocks", at_least=0, at_most=1000)
     heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
     kv_heads: int | None = option(
         None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "

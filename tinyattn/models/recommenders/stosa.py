@@ -58,7 +58,7 @@ class STOSAOptions(RefineOptions, SequenceOptions):
     maxlen: int = option(100, "newest items that are looked at", at_least=1)
     dim: int = option(64, "width of means, and of covariances", at_least=1)
     dropout: float = option(0.3, "dropout rate", at_least=0, below=1)
-    blocks: int = option(1, "number of blocks", at_least=1)
+    blocks: int = option(1, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim", at_least=1)
     root: bool = option(False, "attention by the distance, as the paper prints it, and not by its square")
     mean_passthrough: bool = option(False, "do as the released code: means leave each block as they came in")

@@ -72,7 +72,7 @@ PartOptions: Any = part_options(**PARTS)
 class TransformerOptions(PartOptions):
     maxlen: int = option(64, "characters of the longest string, and the end of what is written", at_least=2)
     dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1)
-    layers: int = option(2, "blocks of the encoder, and as many of the decoder (the paper: 6)", at_least=1)
+    layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
     block_form: str = option(
         "pre", "norms before each sublayer, or, as in the paper, after each residual (post)", choices=DECODER_FORMS

@@ -44,7 +44,7 @@ class ViTOptions:
     patch: int = option(4, "pixels of a patch's side (the paper: 16): it must divide the sides of the images",
                         at_least=1)  # fmt: skip
     dim: int = option(64, "width of tokens (the paper: 768)", at_least=1)
-    layers: int = option(3, "blocks (the paper: 12)", at_least=1)
+    layers: int = option(3, "blocks (the paper: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 12)", at_least=1)
     readout: str = option("class", "what the class is read from: a token of its own, or the mean of all patches",
                           choices=READOUTS)  # fmt: skip
