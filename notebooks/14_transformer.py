@@ -651,8 +651,8 @@ show_figure(
 # %% [markdown]
 # ## Look into it
 #
-# Cross-attention's weights say where each written character looked: the *alignment* of the two strings. Here is the mean of both heads: a line is as
-# thick as its weight, and the month's first digit has dashed lines. **Predict:** where does it look when it writes the month, and where for the year, whose digits may stand anywhere?
+# Cross-attention's weights say where each written character looked: the *alignment* of the two strings. From each digit of year and
+# day a line leads to the character that it looks at most, by the mean of both heads; dashed lines lead to where more than half of the weight of the month's first digit is. **Predict:** where does it look when it writes the month, and where for the year, whose digits may stand anywhere?
 
 # %% tags=["hide-cell"]
 with style():
@@ -660,10 +660,11 @@ with style():
     for ax, source in zip(axes, ("3 July 1999", "Jul 23, 1978"), strict=True):
         written = [*translator.translate(source), "end"]
         weights = translator.alignment(source, "".join(written[:-1]))[0].mean(axis=0)  # (n, m)
-        for (i, j), weight in np.ndenumerate(weights):
-            if weight > 0.1:
-                look = {"color": ORANGE, "ls": "--"} if i == 5 else {"color": BLUE}
-                ax.plot((j, i), (1, 0), lw=4 * weight, **look)
+        for i in (0, 1, 2, 3, 8, 9):  # year and day
+            ax.plot((weights[i].argmax(), i), (1, 0), color=BLUE)
+        spaces = [j for j, character in enumerate(source) if character == " "]
+        for j in spaces if weights[5, spaces].sum() > 0.5 else []:
+            ax.plot((j, 5), (1, 0), color=ORANGE, ls="--")
         for y, characters in ((1.12, source.replace(" ", "␣")), (-0.12, written)):
             for x, character in enumerate(characters):
                 ax.text(x, y, character, ha="center", va="center", fontsize=11)
@@ -674,14 +675,14 @@ with style():
 show_figure(
     fig,
     "alignment",
-    "Lines from written characters to those read, as thick as the weights of cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year are written looking at the end of the source in "
-    "one and the other, the 7 of the month looking at its letters, the day looking at its digits, the 0 of the month mostly at a space",
+    "Lines from written digits to the character read that has the largest weight in cross-attention, for 3 July 1999 and Jul 23, 1978: digits of the year look at the end of the source, those of the "
+    "day at the day, wherever it stands, and the 0 of the month at the two spaces",
 )
 
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# The 7 of the month looks at its letters; days and years are found wherever they stand. But the 0 of the month looks at a *space*.
+# Days and years are found wherever they stand. But the 0 of the month looks at *spaces*.
 #
 # </details>
 #
