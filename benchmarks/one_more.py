@@ -20,11 +20,18 @@ SEED = 0
 CONTENDERS = {"tinyattn": "numpy", "torch": "torch", "tinyattn-again": "numpy", "torch-again": "torch"}
 TEXT = {"n_tokens": 96, "dim": 128, "layers": 4, "heads": 4}
 HISTORY = {"n_items": 3_416, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "position": "rope"}
+WINDOW = 32
 CASES: dict[str, tuple[Any, int]] = {
     **{f"token {n:,} of a text": (DecoderNetwork(context=n, **TEXT), n) for n in (64, 256, 1024)},
+    **{
+        f"token {n:,} of a text, window {WINDOW}": (
+            DecoderNetwork(context=n, mechanism="window", window=WINDOW, **TEXT), n
+        )
+        for n in (64, 256, 1024)
+    },
     **{f"item {n} of a history": (SASRecNetwork(**HISTORY), n) for n in (50, 200)},
 }
-GOAL = {"must": 1, "good": 2, "moonshot": 4}  # times as fast as PyTorch with its cache, in every case
+GOAL = {"must": 2, "moonshot": 4}  # times as fast as PyTorch with its cache, in every case
 
 
 def numbers_of(network: Any, n: int) -> list[int]:
@@ -40,11 +47,12 @@ def measure(names: list[str], rounds: int, cases: dict[str, tuple[Any, int]]) ->
     for case, (network, n) in cases.items():
         tell(f"-- {case}")
         with tempfile.TemporaryDirectory() as folder:
+            of = [name for name in names if "torch" not in name or network.mechanism == "full"]
             write(Path(folder), network, shaken(network), numbers_of(network, n))
-            checked = check(names, Path(folder), "growing")
+            checked = check(of, Path(folder), "growing")
             refuse(checked)
-            contenders = in_rounds(names, Path(folder), rounds, SEED, "growing")
-        found[case] = {name: contenders[name] | {"check": checked[name]} for name in names}
+            contenders = in_rounds(of, Path(folder), rounds, SEED, "growing")
+        found[case] = {name: contenders[name] | {"check": checked[name]} for name in of}
     return found
 
 
@@ -101,7 +109,8 @@ HEADS = {
 HOW = f"""
 In brackets: times tinyattn's with its cache, medians of ratios within a round. The text's model is a decoder in GPT's
 form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
-as the case names; a step ends with the scores of all tokens. The history's is SASRec with rotary positions,
+as the case names; a step ends with the scores of all tokens. With a window a token costs the same however many there
+were (PyTorch is not measured there). The history's is SASRec with rotary positions,
 {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is `session.add(item).best(10)`,
 and ends with the ten best items that are not in the history. (With learned positions, which count from the newest
 item, nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last

@@ -81,7 +81,7 @@ class GPT(nn.Module):
         super().__init__()
         dim, self.longest = network.dim, network.context
         self.tokens, self.positions = nn.Embedding(network.n_tokens, dim), nn.Embedding(network.context, dim)
-        hidden, gelu = network.feed_forward_width * dim, nn.GELU(approximate="tanh")
+        hidden, gelu = round(network.feed_forward_width * dim), nn.GELU(approximate="tanh")
         self.blocks = nn.ModuleList(
             Block(dim, network.heads, hidden, gelu, network.eps, bias=True, project=True) for _ in range(network.layers)
         )

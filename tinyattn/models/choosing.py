@@ -38,7 +38,10 @@ def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any]
     """
     if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
-    scores[:, [0, *vocabulary.numbers(exclude).tolist()]] = -np.inf
+    scores[:, 0] = -np.inf
+    unwanted = list(exclude)
+    if unwanted:
+        scores[:, vocabulary.numbers(unwanted)] = -np.inf
     if only is not None:
         others = np.ones(len(vocabulary) + 1, dtype=bool)
         others[vocabulary.numbers(only)] = False

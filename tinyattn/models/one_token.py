@@ -59,7 +59,7 @@ class OneToken:
 
     def extend(self, x: np.ndarray, past: Past) -> tuple[np.ndarray, Past]:
         """-> h (D,), what is kept. Shapes: x (D,), the token as it goes into the first block; `past` has tokens."""
-        x, layers = x - x.mean(), []
+        x, layers = x - np.add.reduce(x) / len(x), []
         for weights, heads in zip(self._blocks, past.layers, strict=True):
             y, kept = self._mixed(weights, self._normed(x), heads)
             x = x + y
@@ -83,10 +83,10 @@ class OneToken:
         keys, values = past.kept.k.append(turned[:, -g:]), past.kept.v.append(v)
         q = turned[0, :-g].reshape(g, -1, d)
         s = np.matmul(q, keys.rows[0].swapaxes(1, 2))                           # (g, heads / g, m)
-        s -= s.max(axis=2, keepdims=True)
+        s -= np.maximum.reduce(s, axis=2, keepdims=True)
         np.exp(s, out=s)
         out = np.matmul(s, values.rows[0])                                      # (g, heads / g, d)
-        out /= s.sum(axis=2, keepdims=True)
+        out /= np.add.reduce(s, axis=2, keepdims=True)
         y = out.reshape(dim).dot(weights.output)
         y += weights.output_b
         return y, Heads(past.length + 1, KeysValues(keys.newest(keeps), values.newest(keeps)))

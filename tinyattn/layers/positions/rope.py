@@ -38,10 +38,11 @@ class RoPE(Position):
         return rotary(q, *of_q), rotary(k, *of_k), {}, (of_q, of_k)
 
     def turn(self, p: Any, x: Array, first: int) -> Array:
-        stop = first + x.shape[-2]
+        """As `rotary` does, in few calls: a pair of features is a complex number, and a turn a product with another."""
+        xp, stop = get_xp(x), first + x.shape[-2]
         rows = 1 << stop.bit_length()                           # a power of 2, so that few tables are made
-        cos, sin = _tables(get_xp(x), rows, x.shape[-1], x.dtype, self.rope_base)
-        return rotary(x, cos[first:stop], sin[first:stop])
+        turns = _turns(xp, rows, x.shape[-1], x.dtype, self.rope_base)[first:stop]
+        return (xp.ascontiguousarray(x).view(turns.dtype) * turns).view(x.dtype)
 
     def enter_backward(
         self, p: Any, dq: Array, dk: Array, dterms: dict[str, Array], cache: tuple[Any, Any]
@@ -52,3 +53,9 @@ class RoPE(Position):
 @lru_cache(256)
 def _tables(xp: Any, n: int, d: int, dtype: Any, base: float) -> tuple[Array, Array]:
     return rotary_tables(xp.arange(n), d, dtype, base)          # only ever read
+
+
+@lru_cache(256)
+def _turns(xp: Any, n: int, d: int, dtype: Any, base: float) -> Array:
+    cos, sin = _tables(xp, n, d, dtype, base)
+    return cos + 1j * sin                                       # only ever read
