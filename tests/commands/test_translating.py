@@ -70,7 +70,7 @@ def test_what_cannot_be_translated_or_trained_on_is_refused(finished, pairs, tmp
     refuses(capsys, ["translate", finished, ""], "the text is empty")
     refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected at least 1")
     refuses(capsys, ["translate", finished, "abc", "--picture", tmp_path], "is a directory")
-    refuses(capsys, ["recommend", finished, "--items", "a"], "model, which writes strings: `tinyattn translate` asks")
+    refuses(capsys, ["recommend", finished, "--items", "a"], "transformer, which writes strings: `tinyattn translate`")
     refuses(capsys, ["train", "--task", "copy"], "--task is no option of model sasrec, but of transformer")
     refuses(capsys, ["train", *SMALL, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
     refuses(capsys, ["train", *SMALL, "--task", "copy", "--pairs", pairs], "expected one of them")

@@ -230,10 +230,20 @@ def test_sum_rows_of_a_table_that_16_bits_cannot_number(rng):
 
 
 def test_gelu_of_many_numbers_is_that_of_a_few():
-    """The host makes Φ in tiles."""
-    x = np.linspace(-7, 7, 40_000).reshape(2, -1).astype(np.float32)
-    parts = [ops.gelu(x[:, begin : begin + 5000]) for begin in range(0, 20_000, 5000)]
-    np.testing.assert_array_equal(ops.gelu(x), np.concatenate(parts, axis=1))
+    """More than are worked off at once, and no whole number of times as many."""
+    x = np.linspace(-4, 4, 150_000).reshape(3, 50_000)
+    for approximate in (False, True):
+        parts = [ops.gelu(x[:, begin : begin + 5000], approximate) for begin in range(0, 50_000, 5000)]
+        np.testing.assert_array_equal(ops.gelu(x, approximate), np.concatenate(parts, axis=1))
+        backward = [ops.gelu_backward(x[:1] ** 2, row[None], approximate) for row in x]
+        found = ops.gelu_backward(np.repeat(x[:1] ** 2, 3, axis=0), x, approximate)
+        np.testing.assert_array_equal(found, np.concatenate(backward))
+
+
+def test_alpha_may_be_a_number_of_numpys():
+    """In float64 it would widen a gradient in float32."""
+    x = np.linspace(-2, 2, 9, dtype=np.float32)
+    assert ops.elu_backward(x, x, np.float64(2)).dtype == np.float32
 
 
 def test_erf_is_good_to_the_last_bits():

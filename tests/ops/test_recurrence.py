@@ -107,7 +107,7 @@ def test_refused(rng):
     x, W, U, b = (rng.standard_normal(shape) for shape in ((2, 5, 3), (3, 16), (4, 16), (16,)))
     with pytest.raises(ValueError, match=r"lstm: U has shape \(3, 16\), expected \(H, 4 H\), or \(H, 3 H\)"):
         ops.lstm(x, W, U[:3], b)
-    with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\)"):
+    with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\), expected \(H, H\)"):
         ops.rnn(x, W, U, b)
     with pytest.raises(ValueError, match="wkv: v has shape"):
         ops.wkv(x, x[:, :4], b[:3], b[:3])

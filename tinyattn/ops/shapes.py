@@ -51,9 +51,8 @@ def _check(spec: str, arrays: dict[str, Array]) -> None:
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
         if has_lead and lead is None:
             lead = shape[:split]
-        pairs = list(zip(axes, shape[split:], strict=True))
-        own = dict(pairs) | sizes                       # a letter that comes twice in a word is one size as well
-        if (has_lead and shape[:split] != lead) or any(own[a] != size for a, size in pairs):
+        own = dict(zip(axes, shape[split:], strict=True))
+        if (has_lead and shape[:split] != lead) or any(sizes.get(a, size) != size for a, size in own.items()):
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
         sizes |= own
         if integers:

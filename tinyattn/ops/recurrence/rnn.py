@@ -13,8 +13,10 @@ def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Arra
     Shapes: x (..., n, i), W (i, H), U (H, H), b (H,), h0 (..., H) or None for zeros -> h (..., n, H).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
     """
-    expect("...ni ih hh h ...h", x=x, W=W, U=U, b=b, h0=h0)
+    expect("...ni ih kh h ...h", x=x, W=W, U=U, b=b, h0=h0)
     xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
+    if U.shape[1] != H:
+        raise ValueError(f"rnn: U has shape {U.shape}, expected (H, H)")
     h = time_first(x) @ W                                       # (n, N, H), with N sequences
     h += b
     state = xp.zeros(h.shape[1:], dtype=x.dtype) if h0 is None else h0.reshape(-1, H)
