@@ -167,7 +167,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
             raise ValueError(f"nudging {name}{list(index)} changes which lines run: {entry.path} was not made")
         up, down = above.values[key], below.values[key]
         if entry.how != "allocated" and up.shape == down.shape and up.tobytes() != down.tobytes():
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):              # memory not written to yet holds anything
                 rate = np.where(up == down, 0.0, (up - down) / (2 * step))       # -inf minus -inf: no change
             moved.append(Moved(entry, rate, int(np.count_nonzero(up != down))))
     moved.sort(key=lambda m: m.entry.number)

@@ -34,7 +34,7 @@ def wkv(
     expect("...nd ...nd d d ...d ...d", k=k, v=v, w=w, u=u, mean0=mean0, size0=size0)
     xp, (n, d), N = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2])
     keys, values = k.reshape(N, n, d), v.reshape(N, n, d)
-    mean, size = (xp.empty((N, n, d), dtype=k.dtype) for _ in range(2))
+    mean, size = (xp.zeros((N, n, d), dtype=k.dtype) for _ in range(2))
     before = _nothing(k, mean0, size0)
     m0, z0 = before
     for piece, chunks, length in pieces(n, N * d, MOST):
@@ -79,12 +79,12 @@ def wkv_backward(
     e, rho, gamma = v - m, _sigma(k + u - z), _sigma(k - z + w)
     a = dy * e * rho * (1 - rho)
     keep, bend = 1 - gamma, e * gamma * (1 - gamma)             # b_t = M_t bend_t
-    M, Z = (xp.empty_like(k) for _ in range(2))
+    M, Z = (xp.zeros_like(k) for _ in range(2))
     M0, Z0 = (xp.zeros((N, d), dtype=k.dtype) for _ in range(2))
     for piece, chunks, length in reversed(list(pieces(n, N * d, MOST))):
         known = [side_by_side(x, piece, chunks) for x in (keep, bend, (1 - rho) * dy, a)]
         steps = [[x[:, :, j] for x in known] for j in range(length - 1, -1, -1)]
-        M_, Z_ = (xp.empty((N, chunks, d), dtype=k.dtype) for _ in range(2))
+        M_, Z_ = (xp.zeros((N, chunks, d), dtype=k.dtype) for _ in range(2))
         made = _of_chunks(steps) if chunks > 1 else ()
         for c in range(chunks - 1, -1, -1):
             M_[:, c], Z_[:, c] = M0, Z0                         # what comes from the right
