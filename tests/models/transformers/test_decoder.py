@@ -245,3 +245,14 @@ def test_with_the_same_weights_scores_and_all_gradients_are_those_of_a_gpt_2_in_
     assert float(mine) == pytest.approx(loss.item(), abs=1e-12)
     for name, found in gpt_2_names(network.loss_backward(p, 1.0, cache)).items():
         np.testing.assert_allclose(found, t[name].grad.numpy(), **close, err_msg=name)
+
+
+@pytest.mark.parametrize(("mixer", "options"), [("lstm", {"forget": False}), ("mamba", {"state": 3, "kernel": 2})])
+def test_a_mixers_own_options_are_the_decoders(mixer, options):
+    model = Decoder(mixer=mixer, **options, layers=1, dim=8, context=6, epochs=1, workers=1)
+    model.fit("abcabd " * 60, progress=False)
+    (name, value), *_ = options.items()
+    assert getattr(model.network.block.mixer, name) == value
+    assert len(model.generate("abc", 9)) == 9                  # beyond the context, from a state
+    with pytest.raises(ValueError, match=f"{name} is {value}, an option of mixer {mixer}; mixer is attention"):
+        Decoder(**{name: value})

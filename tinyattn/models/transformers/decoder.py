@@ -11,7 +11,7 @@ Where this differs from GPT-2: attention weights are not dropped (in block form 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -51,7 +51,7 @@ from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
 
-PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS}
+PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
 
@@ -124,12 +124,11 @@ class DecoderNetwork(DecoderOptions):
     @cached_property
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
-        mechanism, position = self._parts
-        kind = MIXERS[self.mixer]
-        takes: set[str] = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+        mechanism, position, mixer = self._parts
         given = {"heads": self.heads, "kv_heads": self.kv_heads, "mechanism": mechanism, "position": position,
                  "bias": self.bias}  # fmt: skip
-        mixer = kind(**{name: value for name, value in given.items() if name in takes})
+        takes = {field.name for field in fields(mixer)}
+        mixer = replace(mixer, **{name: value for name, value in given.items() if name in takes})
         norm = NORMS[self.norm](self.eps)
         feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
