@@ -23,6 +23,8 @@ from typing import Any
 
 from .subject import CannotRunError, TooLongError, message_of
 
+AGAIN = 0.5             # seconds: an exception that rings in a callback of the garbage collector is swallowed
+
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
@@ -35,7 +37,7 @@ def alarm(seconds: float) -> Iterator[None]:
         raise TooLongError
 
     before = signal.signal(signal.SIGALRM, ring)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
     try:
         yield
     finally:
