@@ -19,7 +19,7 @@ import numpy as np
 
 from ... import backend
 from ...backend import Array, get_xp
-from ...data import TOKENIZERS, Text, TextBatch, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
+from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -35,8 +35,6 @@ from ...layers import (
 from ...layers.going_on import extend_blocks
 from ...ops import (
     Mask,
-    cross_entropy,
-    cross_entropy_backward,
     dropout,
     dropout_backward,
     embedding,
@@ -50,6 +48,7 @@ from ...training import Settings
 from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
+from .text_network import TextNetwork
 
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
@@ -95,7 +94,7 @@ class DecoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class DecoderNetwork(DecoderOptions):
+class DecoderNetwork(DecoderOptions, TextNetwork):
     """The pure network: init, forward, loss, loss_backward."""
 
     n_tokens: int                    # they are 0 to n_tokens - 1
@@ -201,22 +200,6 @@ class DecoderNetwork(DecoderOptions):
         slots = get_xp(ids).arange(first, first + ids.shape[1])
         x = embedding(ids, p["tokens"])
         return self._parts[1].add(p.get("positions"), x, get_xp(ids).broadcast_to(slots, ids.shape))
-
-    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the tokens that follow, in nats, and what `loss_backward` needs."""
-        scores, cache = self.forward(p, batch.ids, rng)
-        weight = batch.weight.astype(scores.dtype)
-        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
-
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
-
-    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of the loss."""
-        total = float(get_xp(batch.weight).sum(batch.weight))
-        return {"loss": (float(self.loss(p, batch)[0]) * total, total)}
 
 
 @dataclass(eq=False, kw_only=True)

@@ -23,8 +23,6 @@ from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
 from ...ops import (
-    cross_entropy,
-    cross_entropy_backward,
     dropout,
     dropout_backward,
     embedding,
@@ -36,6 +34,7 @@ from ...ops import (
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
 from ..sequence_model import SequenceModel
+from .text_network import TextNetwork
 
 PARTS: dict[str, Any] = {"position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
@@ -81,7 +80,7 @@ class EncoderCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class EncoderNetwork(EncoderOptions):
+class EncoderNetwork(EncoderOptions, TextNetwork):
     """The pure network: init, forward, loss, loss_backward. The last row of "tokens" is [MASK]'s, which has no score.
     """
 
@@ -154,22 +153,6 @@ class EncoderNetwork(EncoderOptions):
         grads["tokens"] = embedding_backward(dx, cache.ids, p["tokens"])
         grads["tokens"][:-1] += dW.T                             # in place: the array is this function's own
         return grads
-
-    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the tokens that are asked for, in nats, and what `loss_backward` needs."""
-        scores, cache = self.forward(p, batch.ids, rng)
-        weight = batch.weight.astype(scores.dtype)
-        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
-
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
-
-    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of the loss."""
-        total = float(get_xp(batch.weight).sum(batch.weight))
-        return {"loss": (float(self.loss(p, batch)[0]) * total, total)}
 
 
 @dataclass(eq=False, kw_only=True)
