@@ -7,17 +7,15 @@ It reads benchmarks/results/reproduce/sampled and full, and trains nothing.
 
 from __future__ import annotations
 
-import statistics
 import sys
 from pathlib import Path
-from typing import Any
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.machine import RESULTS, write_readme
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.tables import cell, heading, made
+from tinyattn.experiments.tables import cell, heading, made, minutes
 
 NAME, PAGE = "models", "docs/models.md"
 FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
@@ -52,17 +50,14 @@ def column(results: Results, key: str | None, metric: tuple[str, str]) -> str:
     return cell([run["metrics"][protocol][name] for run in runs], digits=3)
 
 
-def minutes(runs: list[dict[str, Any]]) -> str:
-    return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}" if runs else ""
-
-
 def table(sampled: Results, full: Results) -> str:
-    lines = heading(["`--model`", "MovieLens 1M", "Beauty", "Games, among 100", "minutes on MovieLens 1M"])
+    lines = heading(["`--model`", "MovieLens 1M", "Beauty", "Games, among 100", "minutes of training on MovieLens 1M"])
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
+        runs = dense[0].get(dense[1], [])
         cells = [
             flags, column(*dense, FULL), column(full, other and f"beauty-{other}", FULL),
-            column(sampled, one and f"games-{one}", UNI100), minutes(dense[0].get(dense[1], [])),
+            column(sampled, one and f"games-{one}", UNI100), minutes(runs) if runs else "",
         ]  # fmt: skip
         lines.append(f"| {title} | {' | '.join(cells)} |")
     said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run."

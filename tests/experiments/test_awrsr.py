@@ -39,7 +39,7 @@ def made_up(gain, spread=0.001, sooner=1.0, seeds=SEEDS, rows=AWRSR.rows):
                 "gradient_norm": (1 + np.exp(-epochs / 8 + 0.05 * rng.standard_normal())).tolist(),
                 "attention": {name: [[1 / (i + 1)] * (i + 1) for i in range(POSITIONS)]
                               for name in ("weights", "unrefined")},
-                "epochs": 60, "seconds": 60.0, "machine": MACHINE,
+                "epochs": 60, "epoch_seconds": 1.0, "seconds": 60.0, "machine": MACHINE,
             })  # fmt: skip
     return found
 

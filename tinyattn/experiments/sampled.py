@@ -76,7 +76,7 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
-    return table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes a run": minutes})
+    return table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes})
 
 
 def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:

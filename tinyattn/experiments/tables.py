@@ -78,8 +78,12 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
 
 
 def minutes(runs: Sequence[dict[str, Any]]) -> str:
-    """Of a run, with one worker."""
-    return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}"
+    """Of training, with one worker. "seconds" of a run count from its last start: a network's are its epochs'."""
+    return f"{statistics.mean(_seconds(run) for run in runs) / 60:.1f}"
+
+
+def _seconds(run: dict[str, Any]) -> float:
+    return run["epochs"] * run["epoch_seconds"] if run["epochs"] else run["seconds"]
 
 
 def epochs(runs: Sequence[dict[str, Any]]) -> str:

@@ -29,11 +29,11 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
         keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
         keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host]] + [f"{data}-stosa-released"]
         parts += [[f"## {experiment.datasets[data].title}"],
-                  table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes a run": minutes}),
+                  table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes}),
                   ["NDCG@5 less the host's:"], differences(experiment, results, data)]
     deeper = [f"beauty-{host}-{form}-{depth}" for host in DEPTHS for form in AT_DEPTH for depth in DEPTHS[host]]
     parts += [["## Depth", "", "NDCG@5 on Beauty (table 3); an empty cell has no run:"], _by_depth(results),
-              table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes a run": minutes})]
+              table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes of training": minutes})]
     for name, picture in pictures(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
     tuned = [key for key in experiment.rows if "-tune-" in key]
