@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,7 +37,7 @@ def _parameters(runs: Sequence[dict[str, Any]]) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    more = {
+    more: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
         "parameters in blocks": _parameters,
         "seconds an epoch": lambda runs: cell([run["epoch_seconds"] for run in runs], digits=1),
         "epochs": epochs,
