@@ -23,5 +23,12 @@ def test_a_difference_over_users_and_over_seeds():
     assert over_seeds == f"{0.375 - half:+.4f} to {0.375 + half:+.4f}"
 
 
+def test_of_another_cut_off():
+    """Of rank 7 NDCG@10 is 1 / log2(8), and NDCG@5 nothing."""
+    mine, theirs = [{"ranks": "GG.."}], [{"ranks": "G..."}]
+    assert difference(mine, theirs, k=10).split(" | ")[0] == f"{0.25 / 3:+.4f}"
+    assert difference(mine, theirs).split(" | ")[0] == "+0.0000"
+
+
 def test_nothing_is_said_before_both_were_run():
     assert difference([], [{"ranks": "A"}]).replace("|", "").strip() == ""

@@ -80,6 +80,14 @@ def test_models_that_count_are_asked_by_leaving_out_alone():
     assert found.agreement() == {}
 
 
+def test_a_recurrent_mixer_has_no_attention_to_explain_by():
+    model = fitted(mixer="gru")
+    assert list(explain(model, HISTORY, "s4e1").effects) == ["left out", "gradient"]
+    assert not model.attends
+    with pytest.raises(ValueError, match="this sasrec model has no attention"):
+        model.attention(HISTORY)
+
+
 def test_only_the_newest_items_are_looked_at_and_no_older_one_moves_in():
     model = fitted(maxlen=3)
     found = explain(model, HISTORY, "s4e1")

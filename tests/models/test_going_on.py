@@ -19,17 +19,18 @@ from tinyattn.models.one_token import OneToken
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
 
-SMALL = {"n_tokens": 7, "context": 24, "dim": 12, "heads": 6, "dropout": 0.0, "layers": 2}
+SMALL = {"n_tokens": 7, "context": 24, "dim": 12, "dropout": 0.0, "layers": 2}
 CANNOT = {"longformer": "mechanism longformer", "performer": "mechanism performer"}
 EVERY = [(mixer, mechanism, position, form, kv_heads)
          for mixer, mechanism, position, form, kv_heads in itertools.product(
              MIXERS, MECHANISMS, POSITIONS, BLOCK_FORMS, (None, 2))
          if mechanism not in CANNOT and POSITIONS[position].gives <= MECHANISMS[mechanism].takes
+         and (mixer == "attention" or (mechanism == "full" and kv_heads is None and not POSITIONS[position].at_heads))
          and (MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory)]  # fmt: skip
 
 
 def make(mixer="attention", mechanism="full", position="learned", form="pre", kv_heads=None, dtype=np.float64, **more):
-    options = SMALL | OWN.get(mechanism, {}) | more
+    options = SMALL | ({"heads": 6} if mixer == "attention" else {}) | OWN.get(mechanism, {}) | more
     network = DecoderNetwork(mixer=mixer, mechanism=mechanism, position=position, block_form=form, kv_heads=kv_heads,
                              **options)  # fmt: skip
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)

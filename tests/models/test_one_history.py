@@ -66,6 +66,7 @@ def test_every_option_of_what_it_suits(case, monkeypatch):
         for (name, leaf), kept in zip(leaves(model.parameters), before, strict=True):
             np.testing.assert_array_equal(leaf, kept, err_msg=name)  # nothing writes into its inputs
     assert model_of(**case, last_norm=False).network.for_one(model.parameters) is None
+    assert model_of(mixer="gru", heads=1).network.for_one({}) is None
     assert model_of(**case, user_embedding=True).network.for_one(model.parameters) is None
 
 

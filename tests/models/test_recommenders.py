@@ -6,11 +6,12 @@ import pytest
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
+from tinyattn.layers import MIXERS
 from tinyattn.models import EASE, MODELS, BERT4Rec, GRU4Rec, ItemCosine, Markov, Popularity, Recommender, SASRec, neural
 from tinyattn.models.recommenders import ease
 from tinyattn.options import options_of
 from tinyattn.training import Workers
-from tinyattn.tree import flatten
+from tinyattn.tree import flatten, leaves
 
 SMALL = {"maxlen": 6, "dim": 8, "epochs": 2, "workers": 1}
 SEQUENCES = [["a", "b", "c"], ["b", "c", "d"], ["c", "d", "a", "e"], ["a", "b"]]
@@ -20,6 +21,7 @@ RATED = replace(Interactions.from_sequences(SEQUENCES), times=np.arange(12), rat
 CASES = [(name, {}) for name, cls in MODELS.items() if issubclass(cls, Recommender)]
 CASES += [
     ("sasrec", {"user_embedding": True, "block_form": "sasrec", "loss": "ce"}),
+    *(("sasrec", {"mixer": name}) for name in MIXERS if name != "attention"),
     ("markov", {"order": 2}),
     ("markov", {"order": 5}),
 ]
@@ -204,7 +206,7 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
         arrays = dict(archive)
     head = json.loads(str(arrays["tinyattn"]))
     old = head["meta"]["identity"]["model"]
-    for name in ("mechanism", "position", "norm", "feed_forward", "eps"):
+    for name in ("mixer", "mechanism", "position", "norm", "feed_forward", "eps"):
         del old[name]
     old |= {"emb_scale": None, "qkv_bias": None}
     arrays["tinyattn"] = np.array(json.dumps({"kind": head["kind"], "meta": head["meta"]}))
@@ -214,6 +216,20 @@ def test_a_run_begun_by_an_older_version_goes_on(tmp_path):
     resumed = SASRec(**SMALL).fit(split, progress=False, checkpoint=path)
     whole = SASRec(**SMALL).fit(split, progress=False)
     np.testing.assert_array_equal(resumed.parameters["items"], whole.parameters["items"])
+
+
+@pytest.mark.parametrize("mixer", MIXERS)
+def test_a_run_of_any_mixer_goes_on_where_it_was_interrupted(mixer, tmp_path):
+    def stop(history):
+        raise KeyboardInterrupt
+
+    path, split = tmp_path / "c.npz", leave_one_out(TINY.generate())
+    with pytest.raises(KeyboardInterrupt):
+        SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path, on_epoch=stop)
+    resumed = SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path)
+    whole = SASRec(**SMALL, mixer=mixer).fit(split, progress=False)
+    for (name, mine), (_, theirs) in zip(*(leaves(m.parameters) for m in (resumed, whole)), strict=True):
+        np.testing.assert_array_equal(mine, theirs, err_msg=name)
 
 
 def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):

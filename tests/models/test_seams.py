@@ -70,14 +70,21 @@ REFINED = [(three, refine) for refine in REFINEMENTS for three in EVERY
 ALL += [three + parts + (refine,) for (three, refine), parts in zip(REFINED, itertools.cycle(PARTS), strict=False)]
 PAIRS = covering(ALL, 2)
 ENTRIES = covering(PAIRS, 1)
+MIXED = covering([("full", position, form, norm, ffn, None, "none", mixer)
+                  for position, form, norm, ffn, mixer in itertools.product(
+                      POSITIONS, BLOCK_FORMS, NORMS, FEED_FORWARDS, MIXERS)
+                  if mixer != "attention" and not POSITIONS[position].at_heads
+                  and (MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory)], 2)  # fmt: skip
+PAIRS += covering(MIXED, 1)
+ENTRIES += covering(MIXED, 1)
 THREES = [three + parts + ("none",) for three, parts in zip(EVERY, itertools.cycle(PARTS), strict=False)]
 CASES = [pytest.param(case, id="-".join(map(str, case)), marks=marks(case))
-         for case in dict.fromkeys(PAIRS + THREES)]  # fmt: skip
+         for case in dict.fromkeys(PAIRS + THREES + MIXED)]  # fmt: skip
 NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls, NeuralRecommender)}
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
-           else not REFINEMENTS[case.values[0][-1]].reads_all)]  # fmt: skip
+           else not REFINEMENTS[case.values[0][6]].reads_all)]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -100,9 +107,9 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
     if len(case) == 1:
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
-        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine")
-        parts = dict(zip(names, case, strict=True)) | OWN.get(case[0], {})
-        network = SASRecNetwork(**SMALL, **parts, dropout=dropout)
+        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine", "mixer")
+        parts = dict(zip(names, case, strict=False)) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
+        network = SASRecNetwork(**SMALL | parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
     for name in p.keys() & TABLES:
@@ -355,9 +362,23 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         ({"mechanism": "bigbird", "block_size": 0}, "block_size is 0, expected at least 1"),
         ({"mechanism": "bigbird", "window": 3}, "window is 3, .* mechanism window or longformer; mechanism is bigbird"),
         ({"mechanism": "strided", "stride": 0}, "stride is 0, expected at least 1"),
+        ({"mixer": "gruu"}, "mixer is 'gruu', expected one of attention, rnn, .*; did you mean gru?"),
+        ({"mixer": "gru", "state": 8}, "state is 8, an option of mixer mamba; mixer is gru"),
+        ({"state": 8}, "state is 8, an option of mixer mamba; mixer is attention"),
+        ({"mixer": "mamba", "state": 0}, "state is 0, expected at least 1"),
+        ({"mixer": "gru", "window": 8}, "window is 8, an option of mechanism window or longformer; mechanism is full"),
+        ({"mixer": "gru", "block_form": "sasrec"}, "block form sasrec asks normed queries of raw keys, and mixer gru"),
     ):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             SASRecNetwork(n_items=5, **options)
+    own = {"heads": 2, "kv_heads": 1, "mechanism": "window", "refine": "simp", "qkv_bias": False,
+           "output_projection": True}  # fmt: skip
+    for (name, value), mixer in zip(own.items(), itertools.cycle(["rnn", "lstm", "mamba"]), strict=False):
+        with pytest.raises(ValueError, match=f"{name} is {value}, an option of mixer attention; mixer is {mixer}"):
+            SASRecNetwork(n_items=5, mixer=mixer, **{name: value})
+    for position in (name for name, scheme in POSITIONS.items() if scheme.at_heads):
+        with pytest.raises(ValueError, match=f"position {position} acts at the heads of attention, and mixer gru has"):
+            SASRecNetwork(n_items=5, mixer="gru", position=position)
     assert SASRecNetwork(n_items=5, mechanism="linear", block_form="sasrec", dropout=0.0)
     x = np.ones((1, 3, 4))
     for name, mask, says in (

@@ -8,7 +8,7 @@ from tests.devices import DEVICES, MISSING
 from tests.models.test_seams import OWN
 from tinyattn import backend
 from tinyattn.data import SeriesWorld, leave_one_out, pad
-from tinyattn.layers import MECHANISMS, POSITIONS, nbytes
+from tinyattn.layers import MECHANISMS, MIXERS, POSITIONS, nbytes
 from tinyattn.models import GRU4Rec, Popularity, SASRec, SASRecNetwork
 from tinyattn.tree import flatten, tree_map
 
@@ -47,6 +47,19 @@ def test_item_by_item_it_is_what_recommend_gives_for_all(mechanism, position, fo
         same(session, model, ITEMS[:i])
         session.add(ITEMS[i])
     assert not session.keeps
+
+
+@pytest.mark.parametrize("mixer", [name for name in MIXERS if name != "attention"])
+def test_a_state_is_kept_of_a_recurrent_mixer_and_grows_no_further(mixer):
+    for position in ("none", "learned"):                         # those count from the newest item: see below
+        model, size = made(mixer=mixer, position=position), set()
+        session = model.session(ITEMS[:2])
+        for i in range(2, 13):                                   # beyond maxlen, too
+            assert session.keeps == (position == "none" and i < 10)
+            same(session, model, ITEMS[:i])
+            size |= {nbytes(session.past)} if session.past else set()
+            session.add(ITEMS[i])
+        assert len(size) == (position == "none")
 
 
 @pytest.mark.parametrize("model", [made(GRU4Rec, layers=2), made(position="none", user_embedding=True),

@@ -623,6 +623,13 @@ def test_shared_heads_are_followed(kv_heads):
         assert t.follow(f"blocks.0.attention.{name}.W", (2, 0)).agrees
 
 
+@pytest.mark.parametrize(("mixer", "name"), [("rnn", "U"), ("lstm", "U"), ("gru", "U"), ("rwkv", "Wk"),
+                                             ("mamba", "W_x")])  # fmt: skip
+def test_recurrent_mixers_are_followed(mixer, name):
+    net, p, batch = small(SASRecNetwork, blocks=1, mixer=mixer)
+    assert trace(net, p, batch, backward=True).follow(f"blocks.0.attention.{name}", (2, 0)).agrees
+
+
 def test_scores_of_the_last_position_have_weights_too():
     net, p, batch = small(SASRecNetwork, blocks=1)
     t = trace(net.score, p, batch)

@@ -5,12 +5,13 @@ from .awrsr import AWRSR
 from .density import DENSITY
 from .experiment import Dataset, Experiment, Results, Row
 from .full import FULL
+from .mixers import MIXED
 from .planted import PLANTED
 from .running import carry_out, results_of
 from .sampled import SAMPLED
 from .speed import SPEED
 from .splits import SPLIT
 
-EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED, AWRSR)}
+EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, MIXED, SPEED, AWRSR)}
 
 __all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]

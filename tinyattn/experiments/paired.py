@@ -15,8 +15,8 @@ K = 5
 T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two-sided 95 %, by degrees of freedom
 
 
-def difference(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]) -> str:
-    """Cells of a table: mean difference of NDCG@5, its interval over users and over seeds, and its share of the other.
+def difference(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], k: int = K) -> str:
+    """Cells of a table: mean difference of NDCG@k, its interval over users and over seeds, and its share of the other.
 
     Runs are paired by their place. **Over users**: each user's NDCG is averaged over the seeds first, and users are
     drawn with replacement; it says what other users might show, of these seeds. **Over seeds**: the interval of
@@ -25,7 +25,7 @@ def difference(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]])
     n = min(len(runs), len(others))
     if n == 0:
         return " | | | "
-    mine, theirs = (np.array([ndcg(ranks_of(run["ranks"]), K) for run in found[:n]]) for found in (runs, others))
+    mine, theirs = (np.array([ndcg(ranks_of(run["ranks"]), k) for run in found[:n]]) for found in (runs, others))
     by_user = paired_difference(mine.mean(axis=0), theirs.mean(axis=0))
     by_seed = mine.mean(axis=1) - theirs.mean(axis=1)
     cells = [f"{by_user.mean:+.4f}", f"{by_user.low:+.4f} to {by_user.high:+.4f}", _over_seeds(by_seed)]

@@ -20,6 +20,7 @@ FORMS = {"gpt": {"dropout": 0.3}, "llama": PRESETS["llama"].options | {"dropout"
 PARTS = [(mixer, form, position, norm, ffn, tied)
          for mixer in MIXERS for form in BLOCK_FORMS for position in POSITIONS for norm in NORMS
          for ffn in FEED_FORWARDS for tied in (True, False)
+         if mixer == "attention" or not POSITIONS[position].at_heads
          if MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory]  # fmt: skip
 
 
@@ -256,3 +257,16 @@ def test_a_mixers_own_options_are_the_decoders(mixer, options):
     assert len(model.generate("abc", 9)) == 9                  # beyond the context, from a state
     with pytest.raises(ValueError, match=f"{name} is {value}, an option of mixer {mixer}; mixer is attention"):
         Decoder(**{name: value})
+
+
+def test_what_only_attention_has_is_refused_of_another_mixer():
+    for options, says in (
+        ({"heads": 2}, "heads is 2, an option of mixer attention; mixer is gru"),
+        ({"kv_heads": 2}, "kv_heads is 2, an option of mixer attention; mixer is gru"),
+        ({"mechanism": "window"}, "mechanism is window, an option of mixer attention; mixer is gru"),
+        ({"bias": False}, "bias is False, an option of mixer attention; mixer is gru"),
+        ({"position": "rope"}, "position rope acts at the heads of attention, and mixer gru has none"),
+    ):
+        with pytest.raises(ValueError, match=says):
+            Decoder(mixer="gru", **options)
+    assert Decoder(mixer="gru", dim=10)                          # which no 4 heads divide

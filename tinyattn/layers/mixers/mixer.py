@@ -16,11 +16,15 @@ class Mixer:
 
     `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
     anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
+    `has_weights`: does its cache say who looks at whom (`weights`)? `reads_all`: may a token be moved by one that its
+    mask hides?
     """
 
     name: ClassVar[str]
     takes_memory: ClassVar[bool] = False
     takes_dropout: bool = False
+    has_weights: ClassVar[bool] = False
+    reads_all: bool = False
 
     @property
     def extends(self) -> bool:

@@ -194,6 +194,7 @@ class MultiHead(Mixer):
 
     name = "attention"
     takes_memory = True
+    has_weights = True
 
     def __post_init__(self) -> None:
         for what, part, kind in (("mechanism", self.mechanism, Mechanism), ("position", self.position, Position)):
@@ -216,6 +217,10 @@ class MultiHead(Mixer):
     @property
     def takes_dropout(self) -> bool:  # type: ignore[override]
         return "dropout" in self.mechanism.takes
+
+    @property
+    def reads_all(self) -> bool:  # type: ignore[override]
+        return self.mechanism.reads_all
 
     @property
     def extends(self) -> bool:

@@ -19,12 +19,12 @@ from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
     MECHANISMS,
+    MIXERS,
     NORMS,
     POSITIONS,
     REFINEMENTS,
     Block,
     BlockCache,
-    MultiHead,
     Past,
     Position,
     dropout_mask,
@@ -34,12 +34,15 @@ from ...layers.going_on import extend_blocks
 from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
+from ..mixing import with_parts
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..one_history import OneHistory
 from ..one_token import Extend, with_one_token
 
-PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS}
+PARTS: dict[str, Any] = {
+    "mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS,
+}  # fmt: skip
 PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say
 
 
@@ -48,6 +51,9 @@ class SASRecOptions(PartOptions, SequenceOptions):
     """The paper's form is the default. Where its released code differs, an option says so."""
 
     blocks: int = option(2, "number of blocks", at_least=0, at_most=1000)
+    mixer: str = option(
+        "attention", "what lets an item take from those before it: attention, or a network with a state", choices=MIXERS
+    )  # fmt: skip
     heads: int = option(1, "attention heads a block; must divide dim", at_least=1)
     kv_heads: int | None = option(
         None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
@@ -83,7 +89,8 @@ class SASRecOptions(PartOptions, SequenceOptions):
         """What the form of the released code brings, unless it was said otherwise."""
         released = self.block_form == "sasrec"
         self.emb_scale = released if self.emb_scale is None else self.emb_scale
-        self.qkv_bias = released if self.qkv_bias is None else self.qkv_bias
+        if self.qkv_bias is None and self.mixer == "attention":       # of another mixer it stays unset
+            self.qkv_bias = released
         super().__post_init__()
         make_parts(self, **PARTS)     # what their options come to be stands in config.json
 
@@ -103,9 +110,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
-        self.mixer.mechanism.refuse_length(self.maxlen)           # making the parts checks them
+        self._parts[0].refuse_length(self.maxlen)
+        self.block                   # making the parts checks them  # noqa: B018
 
     @property
     def scored(self) -> str:  # type: ignore[override]
@@ -113,31 +119,31 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return "items" if self.tied else "output"
 
     @cached_property
+    def _parts(self) -> list[Any]:
+        return make_parts(self, **PARTS)
+
+    @cached_property
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
-        mechanism, position, refinement = make_parts(self, **PARTS)
-        mechanism = refined(mechanism, refinement, self.maxlen)
-        heads = MultiHead(self.heads, mechanism, position, bool(self.qkv_bias), self.output_projection, self.kv_heads)
+        mechanism, position, refinement, mixer = self._parts
+        mixer = with_parts(
+            mixer, self, position, mechanism=refined(mechanism, refinement, self.maxlen), bias=self.qkv_bias,
+            output=self.output_projection,
+        )  # fmt: skip
         hidden = None if self.feed_forward_width is None else self.feed_forward_width * self.dim
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
-        return Block(heads, self.block_form, norm, feed_forward, self.dropout)
-
-    @property
-    def mixer(self) -> MultiHead:
-        """The attention of every block."""
-        mixer = self.block.mixer
-        assert isinstance(mixer, MultiHead)
-        return mixer
+        return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
     @property
     def causal(self) -> bool:  # type: ignore[override]
         """No, where a refinement reads all rows of scores."""
-        return not self.mixer.mechanism.reads_all
+        return not self.block.mixer.reads_all
 
     @property
     def scheme(self) -> Position:
         """The position scheme."""
-        return self.mixer.position
+        scheme: Position = self._parts[1]
+        return scheme
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
@@ -226,12 +232,12 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def extends(self) -> bool:
-        """Where a position scheme acts at the heads, or there is none: then distances matter, and they stay.
+        """Where a position scheme acts at the heads, or there is none: then distances, or the order, matter, and stay.
 
         Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
         item all others stand somewhere else, and no state of theirs is what it was.
         """
-        return type(self.scheme).add is Position.add and self.mixer.extends and not self.user_embedding
+        return type(self.scheme).add is Position.add and self.block.mixer.extends and not self.user_embedding
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         x, kept = extend_blocks(self.block, p["blocks"], self._items(p, ids), past)
@@ -249,8 +255,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
-        """Without blocks there is no attention to show."""
-        return self.blocks > 0
+        """Without blocks, or with another mixer, there is no attention to show."""
+        return self.blocks > 0 and self.block.mixer.has_weights
 
     def attention(self, cache: NetworkCache) -> list[Array]:
         """Who looked at whom in each block, (B, h, L, L) each."""

@@ -11,7 +11,7 @@ Where this differs from GPT-2: attention weights are not dropped (in block form 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -45,6 +45,7 @@ from ...ops import (
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
+from ..mixing import with_parts
 from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
 from .sampling import Sampling
@@ -101,8 +102,6 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
         self._parts[0].refuse_length(self.context)
         self.block                   # making the parts checks them  # noqa: B018
 
@@ -124,10 +123,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
     def block(self) -> Block:
         """Every block has the same parts, and parameters of its own."""
         mechanism, position, mixer = self._parts
-        given = {"heads": self.heads, "kv_heads": self.kv_heads, "mechanism": mechanism, "position": position,
-                 "bias": self.bias}  # fmt: skip
-        takes = {field.name for field in fields(mixer)}
-        mixer = replace(mixer, **{name: value for name, value in given.items() if name in takes})
+        mixer = with_parts(mixer, self, position, mechanism=mechanism, bias=self.bias)
         norm = NORMS[self.norm](self.eps)
         feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)

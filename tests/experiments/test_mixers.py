@@ -1,0 +1,33 @@
+"""The page of the mixers, of made-up runs: parameters counted from the options, and differences from attention."""
+
+from tinyattn.experiments import EXPERIMENTS
+from tinyattn.experiments.mixers import LENGTHS, PLACED
+
+MIXERS = EXPERIMENTS["mixers"]
+MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "date": "2026-01-01"}
+
+
+def made_up(ranks):
+    return {key: [{
+        "row": {"options": row.options}, "metrics": {"full": {"hr@10": 0.3, "ndcg@10": 0.16}}, "epoch_seconds": 12.0,
+        "epochs": 40, "seconds": 500.0, "ranks": ranks[key.split("-")[-1]], "machine": MACHINE,
+    }] * 2 for key, row in MIXERS.rows.items()}  # fmt: skip
+
+
+def test_the_rows_differ_in_the_mixer_and_the_length_alone():
+    options = [row.options for row in MIXERS.rows.values()]
+    for each in options:
+        assert {n: v for n, v in each.items() if n not in ("maxlen", "mixer", "expand")}.items() <= options[0].items()
+    assert len(options) == len(LENGTHS) * len(PLACED) == 10
+    assert 60 * 5 < 2 * sum(row.minutes for row in MIXERS.rows.values()) < 60 * 6
+
+
+def test_the_page_counts_parameters_and_compares_with_attention():
+    ranks = {"attention": "A...", "gru": "AG..", "lstm": "A...", "rwkv": "....", "mamba": "A..."}
+    found = MIXERS.page(MIXERS, made_up(ranks))
+    D, rest = 50, 2 * 50 + 2 * 50 + 2 * (50 * 50 + 50)           # of a block: two norms, and the feed-forward network
+    for title, mixer in {"attention": 3 * D * D, "GRU": 6 * D * D + 6 * D, "LSTM": 8 * D * D + 4 * D,
+                         "RWKV": 4 * D * D + 5 * D}.items():  # fmt: skip
+        assert found.count(f"| {title} | 2 | 0.3000 ± 0.0000 | 0.1600 ± 0.0000 | {2 * (mixer + rest):,} | 12.0") == 2
+    assert found.count(f"| GRU | {1 / 12:+.4f} |") == 2
+    assert found.count("| RWKV | -0.2500 |") == 2
