@@ -20,11 +20,12 @@ LISTED = 12          # values, where a name stands for several
 
 
 class Replay(NamedTuple):
-    """What `follow` needs to run the forward again: the function, its original arguments, the upstream gradients."""
+    """What is needed to run it all again: the functions, the original arguments, the upstream gradients."""
 
     forward: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    backward: Any              # None, and no cotangents, where no backward was asked for
     cotangents: list[Any]
 
 
@@ -35,14 +36,14 @@ class Trace:
     and parameters. `str` is a table with as many levels of calls as fit 60 lines; in a notebook all are there, folded.
     """
 
-    def __init__(self, recorder: Recorder, forward: Call, result: Any) -> None:
+    def __init__(self, recorder: Recorder, forward: Call, result: Any, replay: Replay) -> None:
         self.entries: list[Entry] = recorder.entries
         self.roots = [forward]
         self.result = result
         self.grads: Any = None                                # these are set if there is a backward, as is
         self.gradients: dict[str, Any] = {}
         self.upstream = ""                                    # where the upstream gradients came from
-        self.replay: Replay | None = None
+        self.replay = replay
         self.recorder = recorder                              # keeps alive the objects whose ids `follow` compares
         self._cursor = -1
 
