@@ -128,7 +128,7 @@ def dotted(node: ast.AST) -> str | None:
     if isinstance(node, ast.Attribute):
         within, key = dotted(node.value), node.attr
     elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        within, key = dotted(node.value), node.slice.value
+        within, key = dotted(node.value), str(node.slice.value)
     else:
         return None
     return None if within is None else f"{within}.{key}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from .records import Call, Entry
 from .trace_html import page
 from .trace_step import Step
 from .trace_table import aligned, origin, table
+
+if TYPE_CHECKING:
+    from .views import Player
 
 LISTED = 12          # values, where a name stands for several
 
@@ -101,6 +104,12 @@ class Trace:
     def follow(self, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
         """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
         return follow(self, name, index, h)
+
+    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
+        """A page that steps through all this, in a notebook or, by `.save("FILE.html")`, by itself: see `player`."""
+        from .views import player
+
+        return player(self, steps, follow, title)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
         """For a terminal: a line an entry, calls as a tree, folded below `depth`. `call` selects one call.

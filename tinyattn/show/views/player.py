@@ -19,7 +19,8 @@ from ..records import Call, Entry
 from ..sources import dotted, function_lines, statement_at
 from ..trace_html import page
 from ..trace_result import Trace
-from ..trace_table import place, title
+from ..trace_table import place
+from ..trace_table import title as title_of
 from .influence import Influence
 from .view import View, numbers
 
@@ -31,20 +32,20 @@ class Player(View):
     """A `View` of a trace; see `player`."""
 
 
-def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, name: str = "") -> Player:
+def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
     """A page that steps through a trace. `steps`: only these, first and last; the default is all.
 
-    `follow` is how many numbers are followed, whole arrays in order: each is nudged and all that comes after it run
-    again, twice. By default as many as take about as long as a long sip of coffee.
+    `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
+    many as take some seconds.
     Raises ValueError for steps that are not there, and where the page would have more than `MOST` numbers (it says how
     many there are, and which steps would fit).
     """
     first, last = _range(trace, steps)
     found = _Page(trace, first, last)
-    said = trace.roots[0].signature
+    title = title or trace.roots[0].signature
     budget = WORK // (2 * len(trace)) if follow is None else follow
-    data = found.data(Influence(trace, budget)) | {"title": name or said, "said": trace._header()}
-    return Player("player", name or said, data, page(trace.roots, trace._header()))
+    data = found.data(Influence(trace, budget)) | {"title": title, "said": trace._header()}
+    return Player("player", title, data, page(trace.roots, trace._header()))
 
 
 def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
@@ -103,7 +104,7 @@ class _Page:
     def _call(self, call: Call) -> dict[str, Any]:
         inside = [e.number for e in call.entries()]
         return {
-            "label": call.label, "title": title(call), "function": self._function(call),
+            "label": call.label, "title": title_of(call), "function": self._function(call),
             "parent": None if call.parent is None else self._number[call.parent], "steps": [min(inside), max(inside)],
         }  # fmt: skip
 
@@ -172,14 +173,16 @@ class _Page:
         return None
 
     def _gradients(self) -> dict[int, dict[str, Any]]:
-        """Backward step: the forward step whose value it is the gradient of, and the lines there that read the value."""
+        """Backward step: the forward step that made the value it is the gradient of, and the lines that read it."""
         if len(self._trace.roots) < 2:
             return {}
         forward, backward = self._trace.roots
         found = {}
         for call in backward.calls():
             base = forward_of(call, forward)
-            for name, place_of, gradient in gradients_of(call, base) if base is not None else ():
+            if base is None:
+                continue
+            for name, place_of, gradient in gradients_of(call, base):
                 value = value_of(base, name, place_of)
                 made = [e for e in forward.entries() if e.value is value]
                 at = next((e for e in call.entries() if e.value is gradient and e.call is call), None)

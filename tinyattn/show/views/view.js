@@ -23,7 +23,7 @@ const finite = (x) => typeof x === "number" && Number.isFinite(x);
 // Three digits, or `digits`; a minus sign that can be seen.
 function said(x, digits = 3) {
   if (typeof x === "boolean") return x ? "T" : "F";
-  if (!finite(x)) return { inf: "∞", "-inf": "−∞", nan: "nan" }[x] || String(x);
+  if (!finite(x)) return { inf: "∞", "-inf": "−∞", Infinity: "∞", "-Infinity": "−∞" }[x] || String(x);
   const size = Math.abs(x);
   let text = Number.isInteger(x) && size < 1e6 ? String(x)
     : size !== 0 && (size < 1e-3 || size >= 1e5) ? x.toExponential(digits - 2) : String(Number(x.toPrecision(digits)));
@@ -66,13 +66,15 @@ function place(index, shape) {
 const LARGE = 900;      // numbers: more are drawn as a picture, without their digits
 
 // An array as a grid of numbers, or a picture of one. Of more than two axes one matrix is shown, and chosen from.
-// `how`: name, onChoose(flat index), chosen, linked (Map: flat index -> what is said of it), rows, columns (labels).
+// `how`: name, onChoose(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what is said of it),
+// rows, columns (labels). `.update(values)` shows others in its place.
 function heatMap(array, how) {
-  const { shape, values } = array;
+  const { shape } = array;
+  let values = array.values;
   const rows = shape.length > 1 ? shape[shape.length - 2] : 1;
   const columns = shape.length ? shape[shape.length - 1] : 1;
   const matrices = values.length / Math.max(1, rows * columns);
-  const colour = colours(values);
+  let colour = colours(values), cells = [];
   const node = make("div", { class: "array" });
   const linked = how.linked || new Map();
   let shown = 0;
@@ -92,38 +94,70 @@ function heatMap(array, how) {
   function grid() {
     const from = shown * rows * columns;
     let cursor = how.chosen >= from && how.chosen < from + rows * columns ? how.chosen - from : 0;
-    const cells = [];
+    cells = [];
     const table = make("table", { class: "grid", role: "grid", "aria-label": `${how.name}, ${shape.join(" by ") || "a number"}` });
     if (how.columns) table.append(make("tr", {}, make("th"), ...how.columns.map((text) => make("th", { scope: "col", text, title: text }))));
     for (let r = 0; r < rows; r++) {
       const row = make("tr", { role: "row" });
       if (how.rows) row.append(make("th", { scope: "row", text: how.rows[r], title: how.rows[r] }));
       for (let c = 0; c < columns; c++) {
-        const i = from + r * columns + c, rgb = colour(values[i]);
-        const cell = make("td", { role: "gridcell", tabindex: cells.length === cursor ? 0 : -1, text: said(values[i]),
-          title: spoken(i), "aria-label": spoken(i), "aria-selected": String(i === how.chosen), data: { i, value: String(values[i]) },
-          class: i === how.chosen ? "chosen" : linked.has(i) ? "linked" : null, on: { click: () => choose(i) } });
-        if (rgb) Object.assign(cell.style, { background: css(rgb), color: inkOn(rgb) });
+        const i = from + r * columns + c;
+        const cell = make("td", { role: "gridcell", tabindex: cells.length === cursor ? 0 : -1, "aria-selected": String(i === how.chosen), data: { i },
+          class: i === how.chosen ? "chosen" : linked.has(i) ? "linked" : how.onEdit ? "edited" : null, on: { click: () => choose(i) } });
+        if (how.onEdit) cell.addEventListener("pointerdown", (event) => drag(event, cell, i));
         cells.push(cell);
+        paint(cell);
         row.append(cell);
       }
       table.append(row);
     }
+    table.addEventListener("focusin", (event) => {
+      if (!cells.includes(event.target)) return;
+      cells[cursor].tabIndex = -1;
+      cursor = cells.indexOf(event.target);
+      cells[cursor].tabIndex = 0;
+    });
     table.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
+      const change = { "+": 0.1, "=": 0.1, "-": -0.1, "−": -0.1, PageUp: 1, PageDown: -1, Delete: -values[from + cursor] }[event.key];
       if (event.key === "Enter" || event.key === " ") choose(from + cursor);
+      else if (how.onEdit && change !== undefined) how.onEdit(from + cursor, rounded(values[from + cursor] + change));
       else if (step === undefined) return;
-      else if (cells[cursor + step]) {
-        cells[cursor].tabIndex = -1;
-        cursor += step;
-        cells[cursor].tabIndex = 0;
-        cells[cursor].focus();
-      }
+      else if (cells[cursor + step]) cells[cursor + step].focus();
       event.preventDefault();
       event.stopPropagation();
     });
     return table;
   }
+
+  const rounded = (x) => Math.round(x * 1e6) / 1e6;
+
+  function paint(cell) {
+    const i = Number(cell.dataset.i), value = values[i], rgb = colour(value);
+    cell.textContent = said(value);
+    cell.title = spoken(i);
+    cell.setAttribute("aria-label", spoken(i));
+    cell.dataset.value = String(value);
+    cell.style.background = rgb ? css(rgb) : "";
+    cell.style.color = rgb ? inkOn(rgb) : "";
+  }
+
+  // Up is more, down is less: a hundred pixels are 1.
+  function drag(event, cell, i) {
+    const from = values[i], y = event.clientY;
+    const move = (to) => how.onEdit(i, rounded(from + Math.round(y - to.clientY) / 100));
+    const end = () => { cell.removeEventListener("pointermove", move); cell.removeEventListener("pointerup", end); };
+    cell.setPointerCapture(event.pointerId);
+    cell.addEventListener("pointermove", move);
+    cell.addEventListener("pointerup", end);
+  }
+
+  // Other numbers of the same shape; what has the focus keeps it.
+  node.update = (others) => {
+    values = others;
+    colour = colours(values);
+    if (cells.length) cells.forEach(paint); else draw();
+  };
 
   function picture() {
     const from = shown * rows * columns, size = Math.max(2, Math.min(8, Math.floor(560 / columns)));
@@ -419,7 +453,122 @@ function player(data, root) {
   draw();
 }
 
-const VIEWS = { player };
+// ---- The bench: attention that can be turned
+
+// Attention of q (n, D), k and v (m, D) in h heads, and its gradients for dout (n, D): as ops/attention/attention.py has it.
+// `mask` (n m): true = may look; a row with nothing allowed gives zeros.
+function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
+  const d = D / heads, of = (size) => new Array(size).fill(0);
+  const found = { raw: of(heads * n * m), scores: of(heads * n * m), weights: of(heads * n * m), out: of(n * D), dq: of(n * D), dk: of(m * D), dv: of(m * D) };
+  for (let head = 0; head < heads; head++) {
+    const at = head * d, base = head * n * m;
+    for (let i = 0; i < n; i++) {
+      let most = -Infinity, sum = 0;
+      for (let j = 0; j < m; j++) {
+        let dot = 0;
+        for (let c = 0; c < d; c++) dot += q[i * D + at + c] * k[j * D + at + c];
+        found.raw[base + i * m + j] = dot;
+        const s = mask[i * m + j] ? scale * dot : -Infinity;
+        found.scores[base + i * m + j] = s;
+        most = Math.max(most, s);
+      }
+      const p = [];
+      for (let j = 0; j < m; j++) { p[j] = most === -Infinity ? 0 : Math.exp(found.scores[base + i * m + j] - most); sum += p[j]; }
+      for (let j = 0; j < m; j++) {
+        p[j] = sum ? p[j] / sum : 0;
+        found.weights[base + i * m + j] = p[j];
+        for (let c = 0; c < d; c++) found.out[i * D + at + c] += p[j] * v[j * D + at + c];
+      }
+      const dp = [];                                         // out = p v: dp = dout vᵀ, dv = pᵀ dout
+      let mean = 0;
+      for (let j = 0; j < m; j++) {
+        dp[j] = 0;
+        for (let c = 0; c < d; c++) {
+          dp[j] += dout[i * D + at + c] * v[j * D + at + c];
+          found.dv[j * D + at + c] += p[j] * dout[i * D + at + c];
+        }
+        mean += p[j] * dp[j];
+      }
+      for (let j = 0; j < m; j++) {                          // p = softmax(s): ds = p (dp - Σ p dp); s = scale q kᵀ
+        const ds = scale * p[j] * (dp[j] - mean);
+        for (let c = 0; c < d; c++) {
+          found.dq[i * D + at + c] += ds * k[j * D + at + c];
+          found.dk[j * D + at + c] += ds * q[i * D + at + c];
+        }
+      }
+    }
+  }
+  return found;
+}
+
+function bench(data, root) {
+  const { tokens, goal } = data, n = tokens.length, D = data.q.length / n;
+  const now = { n, m: n, D, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const natural = () => 1 / Math.sqrt(D / now.heads);
+  const causal = (i, j) => j <= i;
+  const masks = { nothing: () => true, "what comes later": causal, "itself": (i, j) => i !== j };
+  const verdict = make("p", { role: "status" });
+  const code = make("textarea", { rows: 8, readonly: true, "aria-label": "these numbers, as Python", class: "number" });
+  const scale = make("input", { type: "range", min: 0, max: 3, step: 0.01, "aria-label": "scale", on: { input: () => set({ scale: Number(scale.value) }) } });
+  const scaleSaid = make("span", { class: "number" });
+  const heads = make("select", { "aria-label": "heads", on: { change: () => set({ heads: Number(heads.value) }, true) } });
+  for (let h = 1; h <= D; h++) if (D % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
+  const hides = make("select", { "aria-label": "the mask hides", on: { change: () => set({ mask: now.mask.map((_, i) => masks[hides.value](Math.floor(i / n), i % n)) }) } },
+    ...Object.keys(masks).map((text) => make("option", { value: text, text })), make("option", { value: "", text: "as chosen below", disabled: true }));
+  hides.value = Object.keys(masks).find((key) => now.mask.every((x, i) => x === masks[key](Math.floor(i / n), i % n))) || "";
+  const button = (text, action) => make("button", { type: "button", text, on: { click: action } });
+  const controls = make("div", { class: "controls", role: "group", "aria-label": "settings" },
+    make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() })), make("label", {}, "heads ", heads), make("label", {}, "the mask hides ", hides),
+    button("Start again", () => { Object.assign(now, { q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads }); heads.value = now.heads; build(); }));
+  const body = make("div");
+  root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
+    text: "Drag a number of q, k, v or dout up or down, or press + and −; the rest follows. A click on the mask lets a token look, or not." }),
+    goal ? make("p", {}, make("strong", { text: goal.says })) : "", verdict, controls, body, make("details", {}, make("summary", { text: "These numbers, as Python" }), code));
+  let maps = {};
+
+  function set(changes, anew = false) {
+    Object.assign(now, changes);
+    if (anew) build(); else show();
+  }
+
+  function section(title, ...nodes) { return make("section", { class: "panel", "aria-label": title }, make("h2", { text: title }), make("div", { class: "arrays" }, ...nodes)); }
+
+  function build() {
+    const found = attend(now), parts = Array.from({ length: D }, (_, c) => String(c)), square = now.heads > 1 ? [now.heads, n, n] : [n, n];
+    const edit = (name) => (maps[name] = heatMap({ shape: [n, D], values: now[name] }, { name, rows: tokens, columns: parts,
+      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
+    const map = (name, shape, said) => (maps[name] = heatMap({ shape, values: found[name] }, { name: said || name, rows: tokens, columns: shape === square ? tokens : parts }));
+    maps = {};
+    maps.mask = null;
+    const mask = (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
+      onChoose: (i) => { now.mask = now.mask.with(i, !now.mask[i]); hides.value = ""; show(); } }));
+    body.replaceChildren(
+      section("What goes in", edit("q"), edit("k"), edit("v"), mask),
+      section("Scores, then weights", map("raw", square, "q kᵀ"), map("scores", square, "scale · q kᵀ, masked"), map("weights", square, "weights")),
+      section("What comes out", map("out", [n, D])),
+      section("Backward: from the gradient of the output", edit("dout"), map("dq", [n, D]), map("dk", [n, D]), map("dv", [n, D])));
+    show();
+  }
+
+  function show() {
+    const found = attend(now);
+    for (const [name, map] of Object.entries(maps)) map.update(found[name] || now[name]);
+    scale.value = now.scale;
+    scaleSaid.textContent = `${said(now.scale, 4)}${Math.abs(now.scale - natural()) < 1e-9 ? " = 1 / √d" : ""}`;
+    const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice(i * D, (i + 1) * D).join(", ")}]`).join(", ");
+    code.value = ["q", "k", "v", "dout"].map((name) => `${name} = np.array([${rows(name)}])`).concat(`scale, heads = ${now.scale}, ${now.heads}`).join("\n");
+    if (goal) {
+      const share = found.weights.filter((_, i) => Math.floor(i / n) % n === goal.row && i % n === goal.column).reduce((a, b) => Math.min(a, b), 1);
+      const done = share >= goal.least;
+      verdict.textContent = done ? `Done: the weight is ${said(share)}.` : `The weight is ${said(share)}; ${said(goal.least)} is asked for.`;
+      verdict.className = done ? "agree" : "";
+    }
+  }
+  dark.addEventListener("change", build);
+  build();
+}
+
+const VIEWS = { player, bench };
 const root = document.getElementById("view");
 VIEWS[root.dataset.kind](JSON.parse(document.getElementById("data").textContent), root);
 })();

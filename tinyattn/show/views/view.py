@@ -1,7 +1,7 @@
 """A page that works as a file, in a notebook and offline: its data, its script and its style are inside of it.
 
-The page may fetch nothing: its Content-Security-Policy allows the one script and the one style that stand in it, known by
-their digests. Data comes as JSON in which `<` is escaped, and the script writes text only, never markup.
+The page may fetch nothing: its Content-Security-Policy allows the one script and the one style that stand in it, known
+by their digests. Data comes as JSON in which `<` is escaped, and the script writes text only, never markup.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ class View:
     def html(self) -> str:
         """The whole page."""
         style, script = _part("view.css"), _part("view.js")
+        otherwise = f"<noscript>{self.table or 'This page needs scripts.'}</noscript>"
         policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(self.title)}</title>\n<style>{style}</style></head>\n<body>\n"
-            f'<main id="view" data-kind="{self.kind}"><noscript>{self.table or "This page needs scripts."}</noscript></main>\n'
+            f'<main id="view" data-kind="{self.kind}">{otherwise}</main>\n'
             f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
             f"<script>{script}</script>\n</body></html>\n"
         )
