@@ -53,6 +53,16 @@ function colours(values) {
 const inkOn = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff");
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
+// A matrix as pixels, one a number.
+function image(context, values, rows, columns, colour) {
+  const pixels = context.createImageData(columns, rows);
+  for (let i = 0; i < rows * columns; i++) {
+    const rgb = colour(values[i]);
+    if (rgb) pixels.data.set([...rgb, 255], 4 * i);
+  }
+  context.putImageData(pixels, 0, 0);
+}
+
 // The place of a flat index, as in NumPy: [1, 0, 2].
 function place(index, shape) {
   const found = [];
@@ -165,10 +175,10 @@ function heatMap(array, how) {
     const label = make("p", { class: "number", "aria-live": "polite" });
     let cursor = how.chosen >= from ? how.chosen - from : 0;
     const context = canvas.getContext("2d");
-    for (let i = 0; i < rows * columns; i++) {
-      const rgb = colour(values[from + i]);
-      if (rgb) { context.fillStyle = css(rgb); context.fillRect((i % columns) * size, Math.floor(i / columns) * size, size, size); }
-    }
+    const pixels = make("canvas", { width: columns, height: rows });
+    image(pixels.getContext("2d"), values.slice(from, from + rows * columns), rows, columns, colour);
+    context.imageSmoothingEnabled = false;
+    context.drawImage(pixels, 0, 0, columns * size, rows * size);
     context.strokeStyle = dark.matches ? "#7cc4ff" : "#0058a3";
     for (const i of linked.keys()) if (i >= from && i < from + rows * columns) box(i - from);
     if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = "#000000"; box(how.chosen - from); }
@@ -568,7 +578,218 @@ function bench(data, root) {
   build();
 }
 
-const VIEWS = { player, bench };
+// ---- The visualiser: who looks at whom in a model
+
+// float32 numbers, and bits, of base64.
+function bytes(text) {
+  const binary = atob(text), found = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) found[i] = binary.charCodeAt(i);
+  return found;
+}
+const floats = (text) => new Float32Array(bytes(text).buffer);
+
+// One layer's attention of one sequence, as the library gave it: scores and weights are made of it on demand.
+class LayerSeen {
+  constructor(data) {
+    Object.assign(this, data);
+    for (const name of ["q", "k", "v", "bias", "weights"]) this[name] = data[name] === null ? null : floats(data[name]);
+    this.gradients = data.gradients.map(floats);
+    const packed = data.allowed === null ? null : bytes(data.allowed);
+    this.may = packed === null ? () => true : (i, j) => ((packed[(i * this.m + j) >> 3] >> ((i * this.m + j) & 7)) & 1) === 1;
+    this.fromScores = this.weights === null;
+    this.made = new Map();
+  }
+  keep(name, make) { if (!this.made.has(name)) this.made.set(name, make()); return this.made.get(name); }
+  dot(a, i, b, j, head) {
+    const { n, m, d } = this;
+    let sum = 0;
+    for (let c = 0; c < d; c++) sum += a[(head * n + i) * d + c] * b[(head * m + j) * d + c];
+    return sum;
+  }
+  // The stages from a score to a weight, of query i and key j.
+  stages(head, i, j) {
+    const raw = this.dot(this.q, i, this.k, j, head), scaled = this.scale * raw;
+    const bias = this.bias === null ? null : this.bias[(head * this.n + i) * this.m + j];
+    return { raw, scaled, bias, score: this.may(i, j) ? scaled + (bias || 0) : -Infinity };
+  }
+  // (n m) weights of a head; head -1: the mean over heads.
+  weightsOf(head) {
+    return this.keep(`weights ${head}`, () => {
+      const { n, m, heads } = this, found = new Float64Array(n * m);
+      if (head < 0) {
+        for (let h = 0; h < heads; h++) this.weightsOf(h).forEach((w, at) => { found[at] += w / heads; });
+        return found;
+      }
+      if (!this.fromScores) return Float64Array.from(this.weights.subarray(head * n * m, (head + 1) * n * m));
+      for (let i = 0; i < n; i++) {
+        let most = -Infinity, sum = 0;
+        for (let j = 0; j < m; j++) most = Math.max(most, (found[i * m + j] = this.stages(head, i, j).score));
+        for (let j = 0; j < m; j++) sum += found[i * m + j] = most === -Infinity ? 0 : Math.exp(found[i * m + j] - most);
+        if (sum) for (let j = 0; j < m; j++) found[i * m + j] /= sum;
+      }
+      return found;
+    });
+  }
+  // (n m): the gradient of an output by each weight, dout vᵀ; with `times`, times the weight. head -1: summed over heads.
+  gradientOf(output, head, times) {
+    return this.keep(`gradient ${output} ${head} ${times}`, () => {
+      const { n, m, heads } = this, found = new Float64Array(n * m), dout = this.gradients[output];
+      for (const h of head < 0 ? Array.from({ length: heads }, (_, x) => x) : [head]) {
+        const weights = times ? this.weightsOf(h) : null;
+        for (let i = 0; i < n; i++) for (let j = 0; j < m; j++) {
+          if (this.may(i, j)) found[i * m + j] += this.dot(dout, i, this.v, j, h) * (times ? weights[i * m + j] : 1);
+        }
+      }
+      return found;
+    });
+  }
+}
+
+function visualiser(data, root) {
+  const runs = data.runs.map((run) => ({ ...run, layers: run.layers.map((layer) => new LayerSeen(layer)) }));
+  const tokens = runs[0].tokens, n = tokens.length;
+  const state = { token: n - 1, other: null, layer: 0, head: 0, lens: "weights", output: 0 };
+  const LENSES = {
+    weights: ["attention weights", "Each row sums to 1. A weight says what was taken, not what mattered: the output may not depend on it."],
+    rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): where tokens could have come from. It leaves out values, feed-forward networks and norms."],
+    gradient: ["gradient by each weight", "How fast the chosen output changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
+    product: ["gradient times weight", "To first order, what the chosen output would lose if the weight were 0. It sees no interactions."],
+  };
+  const backward = () => state.lens === "gradient" || state.lens === "product";
+  const select = (label, options, key, number = true) => {
+    const box = make("select", { "aria-label": label, on: { change: () => { state[key] = number ? Number(box.value) : box.value; draw(); } } },
+      ...options.map(([value, text]) => make("option", { value, text })));
+    return box;
+  };
+  const most = Math.max(...runs.map((run) => run.layers.length)), heads = Math.max(...runs.flatMap((run) => run.layers.map((layer) => layer.heads)));
+  const lens = select("view", Object.entries(LENSES).map(([key, [text]]) => [key, text]), "lens", false);
+  const layer = select("layer", Array.from({ length: most }, (_, i) => [i, `layer ${i + 1}`]), "layer");
+  const head = select("head", [...Array.from({ length: heads }, (_, i) => [i, `head ${i + 1}`]), [-1, "all heads"]], "head");
+  const output = select("output", runs[0].outputs.map((one, i) => [i, one.says]), "output");
+  const note = make("p", { class: "faint" }), body = make("div", { class: runs.length > 1 ? "beside" : null });
+  const strip = make("div", { class: "tokens", role: "group", "aria-label": "tokens: choose the one that looks" });
+  root.replaceChildren(make("h1", { text: data.title }), data.note ? make("p", { text: data.note }) : "",
+    make("div", { class: "controls", role: "group", "aria-label": "what is shown" }, lens, layer, head, make("label", {}, "of ", output)),
+    note, make("section", { class: "panel", "aria-label": "tokens" }, make("h2", { text: "Who looks" }), strip), body);
+  const buttons = tokens.map((text, i) => make("button", { type: "button", text: text || " ", title: text, on: { click: () => { state.token = i; draw(); }, mouseenter: () => { state.token = i; draw(); }, focus: () => { state.token = i; draw(); } } }));
+  strip.append(...buttons);
+
+  const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
+  const headOf = (layer) => Math.min(state.head, layer.heads - 1);
+
+  // (n n): roll-out up to a layer.
+  function rollout(run, upto) {
+    const first = run.layers[0];
+    return first.keep(`rollout ${upto}`, () => {
+      let found = null;
+      for (let at = 0; at <= upto; at++) {
+        const weights = run.layers[at].weightsOf(-1), now = new Float64Array(n * n);
+        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
+        if (found === null) { found = now; continue; }
+        const product = new Float64Array(n * n);
+        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) if (now[i * n + j]) for (let c = 0; c < n; c++) product[i * n + c] += now[i * n + j] * found[j * n + c];
+        found = product;
+      }
+      return found;
+    });
+  }
+
+  function matrix(run, at = of(run), h = headOf(at)) {
+    if (state.lens === "weights") return at.weightsOf(h);
+    if (state.lens === "rollout") return rollout(run, run.layers.indexOf(at));
+    return at.gradientOf(state.output, h, state.lens === "product");
+  }
+
+  function draw() {
+    note.textContent = LENSES[state.lens][1];
+    output.disabled = !backward();
+    buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
+    body.replaceChildren(...runs.map(panel));
+  }
+
+  function panel(run) {
+    const at = of(run), h = headOf(at), values = matrix(run, at, h), row = Array.from(values.subarray(state.token * n, (state.token + 1) * n));
+    const sum = row.reduce((a, b) => a + b, 0), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
+    const parts = [];
+    if (runs.length > 1) parts.push(make("h2", { text: run.title }));
+    const colour = colours(row), seen = make("div", { class: "tokens", role: "list", "aria-label": `what ${tokens[state.token]} looks at` });
+    row.forEach((x, j) => {
+      const rgb = colour(x), item = make("span", { role: "listitem", title: `${tokens[j]}: ${said(x, 4)}`, "aria-label": `${tokens[j]}, ${said(x, 3)}`, data: { value: String(x) } }, tokens[j] || " ", make("small", { text: said(x, 2) }));
+      if (rgb) Object.assign(item.style, { background: css(rgb), color: inkOn(rgb) });
+      seen.append(item);
+    });
+    const total = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
+    parts.push(make("section", { class: "panel", "aria-label": "seen" }, make("h2", {}, "What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`), seen, make("p", { class: "number", text: total })));
+    const map = heatMap({ shape: [n, n], values: Array.from(values) }, { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }),
+      chosen: null, onChoose: (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); } });
+    parts.push(make("section", { class: "panel", "aria-label": "matrix" }, make("h2", { text: "All tokens: rows look at columns" }), map));
+    parts.push(grid(run), steps(run, at, h), inputs(run), shuffled(run));
+    return make("div", {}, ...parts);
+  }
+
+  // Every layer and head, small.
+  function grid(run) {
+    const table = make("table", { class: "small" });
+    run.layers.forEach((one, l) => {
+      const line = make("tr", {}, make("th", { scope: "row", text: `layer ${l + 1}` }));
+      for (let h = 0; h < one.heads; h++) {
+        const values = matrix(run, one, h), pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`, "aria-pressed": String(one === of(run) && h === headOf(one)),
+          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, small(values));
+        line.append(make("td", {}, pick));
+      }
+      table.append(line);
+    });
+    return make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table);
+  }
+
+  function small(values) {
+    const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
+    canvas.style.width = canvas.style.height = "72px";
+    image(canvas.getContext("2d"), values, n, n, colours(Array.from(values)));
+    return canvas;
+  }
+
+  // From a score to a weight, for every key of the chosen query; the vectors of one of them.
+  function steps(run, at, h) {
+    const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
+    const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
+    const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
+    if (gradient) names.push("gradient", "× weight");
+    const body = tokens.map((text, key) => {
+      const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
+      if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
+      const line = make("tr", { class: key === j ? "now" : null, on: { click: () => { state.other = key; draw(); } } }, make("th", { scope: "row", text, title: text }));
+      line.append(...cells.map((x) => make("td", { text: x === null ? "" : said(x), data: { value: String(x) } })));
+      return line;
+    });
+    const table = make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...body);
+    const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: Array.from(from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d)) }, { name: `${name} of ${tokens[token]}` });
+    return make("section", { class: "panel", "aria-label": "steps" }, make("h2", {}, "From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`),
+      at.fromScores ? null : make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." }),
+      make("div", { class: "scroll", tabindex: 0, "aria-label": "steps from scores to weights" }, table),
+      make("div", {}, vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m)));
+  }
+
+  // What each input token does to the chosen output.
+  function inputs(run) {
+    if (!backward() || !run.inputs) return null;
+    const values = floats(run.inputs[state.output]);
+    return make("section", { class: "panel", "aria-label": "inputs" }, make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
+      make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }),
+      heatMap({ shape: [1, n], values: Array.from(values) }, { name: "input", columns: tokens }));
+  }
+
+  function shuffled(run) {
+    const lines = run.shuffled.map((one, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(one.moved) }), make("td", { text: said(one.spread) })));
+    return make("section", { class: "panel", "aria-label": "is it an explanation?" }, make("h2", { text: "Is attention an explanation here?" }),
+      make("p", { text: "The last token's weights are dealt out to other tokens at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
+      make("table", { class: "steps" }, make("tr", {}, ...["", "score moves by (median)", "spread of scores"].map((text) => make("th", { scope: "col", text }))), ...lines));
+  }
+  dark.addEventListener("change", draw);
+  draw();
+}
+
+const VIEWS = { player, bench, visualiser };
 const root = document.getElementById("view");
 VIEWS[root.dataset.kind](JSON.parse(document.getElementById("data").textContent), root);
 })();
