@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import chromium, opened, refuse_complaints  # noqa: F401  (a fixture)
+from tests.show.browser import opened, refuse_complaints
 from tinyattn.ops import attention, attention_backward
 from tinyattn.show.views import Goal, bench
 
@@ -52,7 +52,7 @@ def shown(driver: Any, name: str) -> list[float]:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_the_page_computes_what_the_library_does(seed: int, chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_the_page_computes_what_the_library_does(seed: int, chromium: Any, tmp_path: Any) -> None:
     settings = drawn(seed)
     opened(chromium, bench([f"t{i}" for i in range(len(settings["q"]))], **settings), tmp_path)
     for name, x in expected(**settings).items():
@@ -60,7 +60,7 @@ def test_the_page_computes_what_the_library_does(seed: int, chromium: Any, tmp_p
     refuse_complaints(chromium)
 
 
-def test_all_follows_what_is_turned(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_all_follows_what_is_turned(chromium: Any, tmp_path: Any) -> None:
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.keys import Keys
 
@@ -86,7 +86,7 @@ def test_all_follows_what_is_turned(chromium: Any, tmp_path: Any) -> None:  # no
     refuse_complaints(chromium)
 
 
-def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
     says = "Make the second word look only at the first."
     opened(chromium, bench(["The", "cat"], goal=Goal(says, 1, 0), mask=np.ones((2, 2), bool)), tmp_path)
     assert says in chromium.find_element("css selector", "strong").text

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import chromium, opened, refuse_complaints  # noqa: F401  (a fixture)
+from tests.show.browser import opened, refuse_complaints
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, layer_norm
@@ -162,7 +162,7 @@ def value_of(driver: Any, css: str) -> str:
     return driver.find_element("css selector", css).get_attribute("value")
 
 
-def test_a_reader_steps_jumps_and_plays(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_a_reader_steps_jumps_and_plays(chromium: Any, tmp_path: Any) -> None:
     t = attended(backward=True)
     opened(chromium, player(t, follow=0), tmp_path)
     key(chromium, "ARROW_RIGHT", 5)
@@ -181,7 +181,7 @@ def test_a_reader_steps_jumps_and_plays(chromium: Any, tmp_path: Any) -> None:  
     refuse_complaints(chromium)
 
 
-def test_numbers_on_the_screen_are_those_of_the_arrays(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_numbers_on_the_screen_are_those_of_the_arrays(chromium: Any, tmp_path: Any) -> None:
     t = attended(backward=True)
     opened(chromium, player(t, follow=0), tmp_path)
     for n in (0, 5, 13, 22):
@@ -193,7 +193,7 @@ def test_numbers_on_the_screen_are_those_of_the_arrays(chromium: Any, tmp_path: 
     refuse_complaints(chromium)
 
 
-def test_a_chosen_number_is_followed_and_held_to_a_difference(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_a_chosen_number_is_followed_and_held_to_a_difference(chromium: Any, tmp_path: Any) -> None:
     opened(chromium, player(attended(backward=True)), tmp_path)
     chromium.find_element("css selector", "[aria-label=numbers] td").click()               # q[0, 0]
     said = texts(chromium, ".panel[aria-live]")[0]
@@ -209,7 +209,7 @@ def test_a_chosen_number_is_followed_and_held_to_a_difference(chromium: Any, tmp
     refuse_complaints(chromium)
 
 
-def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:
     title = "</script><img src=x onerror=alert(1)> \u202e \U0001f642 " + 10_000 * "long"
     try:
         chromium.set_window_size(400, 900)
@@ -222,7 +222,7 @@ def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:
     refuse_complaints(chromium)
 
 
-def test_every_control_has_a_name_and_can_be_reached(chromium: Any, tmp_path: Any) -> None:  # noqa: F811
+def test_every_control_has_a_name_and_can_be_reached(chromium: Any, tmp_path: Any) -> None:
     opened(chromium, player(attended(backward=True), follow=0), tmp_path)
     found = chromium.execute_script("""
         return [...document.querySelectorAll('button, input, select, [tabindex="0"]')]

@@ -3,5 +3,6 @@
 from .bench import Goal, bench
 from .player import Player, player
 from .view import View
+from .visualiser import visualise, visualise_text
 
-__all__ = ["Goal", "Player", "View", "bench", "player"]
+__all__ = ["Goal", "Player", "View", "bench", "player", "visualise", "visualise_text"]

@@ -783,7 +783,7 @@ function visualiser(data, root) {
     const lines = run.shuffled.map((one, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(one.moved) }), make("td", { text: said(one.spread) })));
     return make("section", { class: "panel", "aria-label": "is it an explanation?" }, make("h2", { text: "Is attention an explanation here?" }),
       make("p", { text: "The last token's weights are dealt out to other tokens at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
-      make("table", { class: "steps" }, make("tr", {}, ...["", "score moves by (median)", "spread of scores"].map((text) => make("th", { scope: "col", text }))), ...lines));
+      make("div", { class: "scroll" }, make("table", { class: "steps" }, make("tr", {}, ...["", "the best score moves by", "spread of all scores"].map((text) => make("th", { scope: "col", text }))), ...lines)));
   }
   dark.addEventListener("change", draw);
   draw();

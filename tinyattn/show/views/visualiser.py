@@ -1,7 +1,7 @@
 """The visualiser: who looks at whom in a model, from queries and keys to weights, and how gradients flow back.
 
-All numbers are of the model and the history that are named. Weights, scores, their gradients and the roll-out are made on
-the page, of the queries, keys, values and gradients that the library gave it.
+All numbers are of the model and the history that are named. Weights, scores, their gradients and the roll-out are made
+on the page, of the queries, keys, values and gradients that the library gave it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,19 @@ class Asked:
         h, cache = self.watched.forward(self.p, self.given)
         return np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64), cache
 
+    def last(self) -> np.ndarray:
+        """(V,): the scores of what follows the last token; -inf for what is not recommended, unless that were all."""
+        last = self.scores()[0][-1]
+        last[: self.first] = -np.inf
+        if len(self.left_out) < len(last) - self.first:
+            last[self.left_out] = -np.inf
+        return last
+
+    def best(self) -> list[int]:
+        """The symbols of the highest scores, the best first."""
+        last = self.last()
+        return np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))].tolist()
+
     def gradient(self, dscores: np.ndarray, cache: Any) -> None:
         """Let the gradient of the scores, (n, V), flow back."""
         ds = dscores.astype(np.float32)[None]
@@ -63,7 +76,9 @@ def visualise(model: Any, sequence: Any, *, against: Any = None, names: Any = No
     """
     models = [model] if against is None else [model, against]
     said = list(titles) + [m.name for m in models[len(titles) :]]
-    runs = [_run(_asked(m, sequence, names, title)) for m, title in zip(models, said, strict=True)]
+    asked = [_asked(m, sequence, names, title) for m, title in zip(models, said, strict=True)]
+    best = [asked[0].names[symbol] for symbol in asked[0].best()]            # both are asked about the same
+    runs = [_run(one, [one.names.index(name) for name in best if name in one.names]) for one in asked]
     if any(run["tokens"] != runs[0]["tokens"] for run in runs):
         raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
     return _page(runs, "Who looks at whom", "")
@@ -81,12 +96,14 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
     ids = np.array([[known.index(word) for word in words]])
     network = DecoderNetwork(n_tokens=len(known), context=len(words), dim=32, layers=2, heads=2)
     p, loss = _learned(network, ids, seed)
-    asked = Asked("a decoder of two layers", words, Watched(network), p, ids, None, ids[0, 1:], known, 0, np.zeros(0, int))
+    asked = Asked(
+        "a decoder of two layers", words, Watched(network), p, ids, None, ids[0, 1:], known, 0, np.zeros(0, int)
+    )
     note = (
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
         f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
     )
-    return _page([_run(asked)], text, note)
+    return _page([_run(asked, asked.best())], text, note)
 
 
 def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, float]:
@@ -141,16 +158,12 @@ def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
                  every, 0, np.zeros(0, int))  # fmt: skip
 
 
-def _run(asked: Asked) -> dict[str, Any]:
-    """What stands on the page of one model."""
+def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
+    """What stands on the page of one model: gradients of the scores of these symbols, and of the loss."""
     scores, cache = asked.scores()
-    last = scores[-1].copy()
-    last[: asked.first] = -np.inf
-    last[asked.left_out] = -np.inf
-    best = np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))]
     layers = asked.watched.layers
     outputs = []
-    for symbol in best.tolist():
+    for symbol in symbols:
         dscores = np.zeros(scores.shape)
         dscores[-1, symbol] = 1.0
         outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": float(scores[-1, symbol])})
@@ -161,7 +174,7 @@ def _run(asked: Asked) -> dict[str, Any]:
         asked.gradient(dscores, cache)
     assert asked.watched.read is not None
     inputs = [_packed(np.sum(asked.watched.read * dx, axis=-1)) for dx in asked.watched.inputs]
-    tested = _shuffled(asked, int(best[0]), float(scores[-1, best[0]]), float(np.std(last[np.isfinite(last)])), len(layers))
+    tested = _shuffled(asked, len(layers))
     return {
         "title": asked.title, "tokens": [_short(token) for token in asked.tokens], "outputs": outputs,
         "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": tested,
@@ -180,10 +193,11 @@ def _cross_entropy(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple
     return loss, dscores
 
 
-def _shuffled(asked: Asked, symbol: int, score: float, spread: float, layers: int) -> list[dict[str, float]]:
+def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
     """Of each layer: how far the best score moves when the last token's weights are dealt out anew (Jain & Wallace
-    2019, section 4.1), the median over shuffles, beside the spread of all scores."""
-    found = []
+    2019, section 4.1), the median over shuffles, beside the standard deviation of all scores of the last token."""
+    found, last = [], asked.last()
+    symbol, spread = int(np.argmax(last)), float(np.std(last[np.isfinite(last)]))
     for layer in range(layers):
         moved = []
         for shuffle in range(SHUFFLES):
@@ -198,7 +212,7 @@ def _shuffled(asked: Asked, symbol: int, score: float, spread: float, layers: in
                 return dealt
 
             asked.watched.change = deal
-            moved.append(abs(float(asked.scores()[0][-1, symbol]) - score))
+            moved.append(abs(float(asked.scores()[0][-1, symbol]) - float(last[symbol])))
         found.append({"moved": float(np.median(moved)), "spread": spread})
     asked.watched.change = None
     return found
@@ -209,8 +223,9 @@ def _layer(layer: Layer) -> dict[str, Any]:
     made = layer.from_scores
     square = np.broadcast_to(layer.allowed, (n, m)) if layer.allowed.ndim == 2 else None
     return {
-        "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale, "q": _packed(layer.q), "k": _packed(layer.k),
-        "v": _packed(layer.v), "bias": _packed(layer.bias) if made and layer.bias is not None else None,
+        "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale,
+        "q": _packed(layer.q), "k": _packed(layer.k), "v": _packed(layer.v),
+        "bias": _packed(layer.bias) if made and layer.bias is not None else None,
         "allowed": None if square is None else _bits(square),
         "weights": None if made and square is not None else _packed(layer.weights),
         "gradients": [_packed(gradient) for gradient in layer.gradients],

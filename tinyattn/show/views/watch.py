@@ -58,7 +58,8 @@ class Watched:
         self._of: dict[int, tuple[Any, Layer]] = {}                           # id of a cache -> the cache, its layer
         self.read: np.ndarray | None = None                                   # what the first block read, (n, D)
         self.inputs: list[np.ndarray] = []                                    # its gradients, an output each
-        mechanism = _twin(block.mixer.mechanism, self)
+        self._mechanism = block.mixer.mechanism
+        mechanism = _twin(self._mechanism, self)
         self.network = copy.copy(network)
         block = replace(block, mixer=replace(block.mixer, mechanism=mechanism))
         self.network.__dict__["block"] = _watched_block(block, self)
@@ -74,19 +75,18 @@ class Watched:
             return self.network.backward(*args)
 
     def given(self, q: Any, k: Any, v: Any, mask: Mask, terms: dict[str, Any], out: Any, cache: Any) -> Any:
-        """-> what the heads give, changed where that is asked for."""
-        n, m = q.shape[-2], k.shape[-2]
-        allowed = as_mask(mask).array(n, m, like=q)
-        allowed = np.ones((n, m), dtype=bool) if allowed is None else np.asarray(allowed)
-        allowed = np.broadcast_to(allowed, (*allowed.shape[:-2], n, m))
+        """-> what the heads give, changed where that is asked for. Of a batch of one sequence."""
+        h, n, m = q.shape[-3], q.shape[-2], k.shape[-2]
+        full = self._mechanism.as_full(as_mask(mask), h, np.arange(n)[None, :, None], m)
+        allowed = (as_mask(mask) if full is None else full).array(n, m, like=q)
+        by_head = allowed is not None and allowed.ndim > 2 and allowed.shape[-3] > 1
         bias = terms.get("bias")
-        bias = None if bias is None else np.broadcast_to(bias, (*np.shape(bias)[:-3], q.shape[-3], n, m))
-        first = [x[0] if x.ndim > 3 else x for x in (q, k, v, cache.weights)]
-        allowed = allowed[(0,) * (allowed.ndim - 2)] if allowed.ndim != 3 else allowed
-        layer = Layer(*map(np.array, first[:3]), np.array(allowed), None if bias is None else np.array(bias[..., :, :, :]),
-                      np.array(first[3]))  # fmt: skip
-        if layer.bias is not None and layer.bias.ndim > 3:
-            layer.bias = layer.bias[0]
+        layer = Layer(
+            np.array(q[0]), np.array(k[0]), np.array(v[0]),
+            np.ones((n, m), dtype=bool) if allowed is None else _of_one(allowed, 2 + by_head, (h, n, m)),
+            None if bias is None else _of_one(bias, 3, (h, n, m)),
+            np.array(cache.weights[0]),
+        )  # fmt: skip
         self._of[id(cache)] = cache, layer
         self.layers.append(layer)
         if self.change is None:
@@ -95,6 +95,12 @@ class Watched:
 
     def returned(self, dout: Any, cache: Any) -> None:
         self._of[id(cache)][1].gradients.append(np.array(dout[0]))
+
+
+def _of_one(x: Any, axes: int, shape: tuple[int, ...]) -> np.ndarray:
+    """The last `axes` axes, spread over those of `shape`, of an array whose leading axes are of the one sequence."""
+    x = np.asarray(x)
+    return np.array(np.broadcast_to(x[(0,) * max(0, x.ndim - axes)], shape[-axes:]))
 
 
 def _watched_block(block: Block, watched: Watched) -> Block:
@@ -130,6 +136,6 @@ def _twin(mechanism: Any, watched: Watched) -> Any:
         watched.returned(dout, cache)
         return kind.backward(self, p, dout, cache)
 
-    twin = object.__new__(type(kind.__name__, (kind,), {"forward": forward, "backward": backward}))
+    twin: Any = object.__new__(type(kind.__name__, (kind,), {"forward": forward, "backward": backward}))
     twin.__dict__.update(mechanism.__dict__)
     return twin
