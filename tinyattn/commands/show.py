@@ -29,6 +29,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
     command.add_argument("--out", metavar="FILE", help=text)
+    command.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     command.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
     return command
@@ -52,6 +53,11 @@ def run(options: argparse.Namespace) -> None:
     ids, weights = model.attention(history)
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
+    if options.gif is not None:
+        refuse_unwritable(options.gif, "--gif")
+        frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
+        print(pictures.animate(frames, options.gif))
+        return
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
     if options.out:
         refuse_unwritable(options.out)

@@ -25,7 +25,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
     command.add_argument("--seed", type=int, default=0, metavar="S", help="of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
-    text = "only these steps, where the page would be too large (with --html)"
+    command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
+    text = "only these steps (with --html or --gif)"
     command.add_argument("--steps", type=_steps, metavar="A-B", help=text)
     text = "how many numbers can be followed on the page; each takes two runs (with --html; default: by their cost)"
     command.add_argument("--follow", type=_count, metavar="N", help=text)
@@ -52,10 +53,13 @@ def run(options: argparse.Namespace) -> None:
     from ..check.subject import CannotRunError, MissingError, Subject
     from ..show import trace
 
-    if options.html:
-        refuse_unwritable(options.html, "--html")
-    elif options.steps or options.follow is not None:
-        raise ValueError(f"{'--steps' if options.steps else '--follow'} is for a page: give --html OUT, too")
+    for flag in ("html", "gif"):
+        if getattr(options, flag):
+            refuse_unwritable(getattr(options, flag), f"--{flag}")
+    if options.steps and not (options.html or options.gif):
+        raise ValueError("--steps is for a page or an animation: give --html OUT or --gif OUT, too")
+    if options.follow is not None and not options.html:
+        raise ValueError("--follow is for a page: give --html OUT, too")
     spec = get_spec(options.kind)
     try:
         subject = Subject(load(options.target), spec)
@@ -75,8 +79,11 @@ def run(options: argparse.Namespace) -> None:
         found = trace(subject.forward, *given, backward=backward, **named)
     except TypeError as error:
         raise ValueError(f"{options.target}: {error}") from error
+    if options.gif:
+        print(found.gif(options.gif, options.steps))
     if not options.html:
-        print(found)
+        if not options.gif:
+            print(found)
         return
     title = f"{getattr(inspect.unwrap(subject.forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
     print(found.player(steps=options.steps, follow=options.follow, title=title).save(options.html))

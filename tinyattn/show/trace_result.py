@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .animation import animate, step_picture
 from .array_map import array_map
 from .follow import Followed, follow
 from .recorder import Recorder
@@ -110,6 +112,13 @@ class Trace:
         from .views import player
 
         return player(self, steps, follow, title)
+
+    def gif(self, path: str | Path, steps: tuple[int, int] | None = None, seconds: float = 1.0) -> Path:
+        """The steps, or those from the first to the last of `steps`, as an animated GIF. See `animate`."""
+        first, last = steps or (0, len(self) - 1)
+        if not 0 <= first <= last < len(self):
+            raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(self) - 1}")
+        return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
         """For a terminal: a line an entry, calls as a tree, folded below `depth`. `call` selects one call.
