@@ -47,7 +47,7 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
     [
         (["--as", "softmix"], "'softmix' is no kind of implementation"),
         (["--as", "linear"], "`linear` takes 1 arguments by position, expected x, W"),
-        (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif OUT, too"),
+        (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
         (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
         (["--as", "softmax", "--html", "x.html", "--steps", "1-99"], "steps 1-99 are not there"),
     ],
