@@ -3,13 +3,17 @@
 import numpy as np
 import pytest
 
+from tinyattn.ops import softmax
 from tinyattn.show import (
+    animate,
     attention_map,
     distance_plot,
     field_map,
+    looking_picture,
     metric_bars,
     rollout_map,
     save,
+    trace,
     training_curves,
 )
 
@@ -70,3 +74,31 @@ def test_pictures_of_images_show_their_numbers(rng):
     (ax,) = distance_plot(np.array([[1.0, 2.0], [3.0, np.nan]]), 2.5).axes
     heads = [line.get_ydata() for line in ax.lines]
     assert [heads[0].tolist(), heads[2].tolist(), list(heads[3])] == [[1, 3], [1.5, 3], [2.5, 2.5]]
+
+
+def test_text_stays_text_in_svg_and_pdf(tmp_path):
+    picture = attention_map(np.eye(2), ["cat", "mat"], "a title")
+    svg = save(picture, tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert all(f">{word}</text>" in svg for word in ("cat", "mat", "a title"))
+    pdf = save(picture, tmp_path / "a.pdf").read_bytes()
+    assert b"/FontFile2" in pdf                                            # TrueType: no outlines in its place
+    assert b"/Type3" not in pdf
+
+
+def test_animations_have_a_picture_a_step_and_a_token(tmp_path):
+    from PIL import Image
+
+    t = trace(softmax, np.array([[1.0, 2.0]]))
+    with Image.open(t.gif(tmp_path / "trace.gif")) as found:
+        assert found.n_frames == len(t)
+    with Image.open(t.gif(tmp_path / "part.gif", steps=(1, 2))) as found:
+        assert found.n_frames == 2
+    weights = np.full((1, 2, 3, 3), 1 / 3)
+    frames = (looking_picture(weights, ["a", "b", "c"], i) for i in range(3))
+    assert animate(frames, tmp_path / "looks.gif").exists()
+    with pytest.raises(ValueError, match="steps 0-99 are not there"):
+        t.gif(tmp_path / "x.gif", steps=(0, 99))
+    with pytest.raises(ValueError, match="there are no pictures"):
+        animate([], tmp_path / "x.gif")
+    with pytest.raises(ValueError, match="seconds is 0"):
+        animate([], tmp_path / "x.gif", seconds=0)

@@ -84,6 +84,13 @@ class Subject:
             self.lacks.append(f"{spec.function}_backward")
         self.lacks += [name for name in spec.others if not hasattr(implementation, name)]
 
+    @property
+    def plain_backward(self) -> Any:
+        """The backward where it is a Python function, of this name or beside the forward; else None."""
+        name = f"{getattr(self.forward, '__name__', '')}_backward"
+        found = self._backward or getattr(inspect.unwrap(self.forward), "__globals__", {}).get(name)
+        return found if hasattr(found, "__code__") else None
+
     def place(self, backward: bool) -> str:
         """FILE:LINE of the forward, or of the backward, where it is known."""
         with contextlib.suppress(TypeError, OSError):
@@ -117,18 +124,7 @@ class Subject:
 
     def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
-        left_out = self.left_out(given)
-        if left_out:
-            raise NotOfferedError(left_out)
-        positional, named = [], {}
-        for name, x in self._translated(given).items():
-            how = self._passing[name]
-            if how == "by position":
-                positional.append(x)
-            elif how == "by name":
-                named[name] = x
-            elif not _same(x, self.signature.parameters[name].default):
-                raise MissingError(f"{self.spec.function} takes no `{name}`")
+        positional, named = self.arguments(given)
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.spec.outputs)
@@ -143,6 +139,25 @@ class Subject:
         for switch in self.conventions:
             found = (switch.result(given, found[0]), *found[1:])
         return found[:wanted], found[wanted:]
+
+    def arguments(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+        """What the implementation is called with: by position, and by its own names.
+
+        Raises NotOfferedError and MissingError where it does not take such a call.
+        """
+        left_out = self.left_out(given)
+        if left_out:
+            raise NotOfferedError(left_out)
+        positional, named = [], {}
+        for name, x in self._translated(given).items():
+            how = self._passing[name]
+            if how == "by position":
+                positional.append(x)
+            elif how == "by name":
+                named[name] = x
+            elif not _same(x, self.signature.parameters[name].default):
+                raise MissingError(f"{self.spec.function} takes no `{name}`")
+        return positional, named
 
     def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
         """The arguments in the forms that the implementation takes, and in its conventions."""

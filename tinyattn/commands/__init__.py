@@ -21,6 +21,7 @@ from . import (
     reproduce,
     show,
     similar,
+    trace,
     train,
     translate,
 )
@@ -41,6 +42,7 @@ COMMANDS: dict[str, ModuleType] = {
     "explain": explain,
     "show": show,
     "check": check,
+    "trace": trace,
     "course": course,
     "reproduce": reproduce,
 }

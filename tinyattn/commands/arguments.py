@@ -64,8 +64,9 @@ def add_world(command: Any) -> None:
     command.add_argument("--world", metavar="NAME", help=text)
 
 
-def add_run(command: Any) -> None:
-    command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote")
+def add_run(command: Any, optional: bool = False) -> None:
+    how = {"nargs": "?"} if optional else {}
+    command.add_argument("run_folder", metavar="RUN", help="a folder that `tinyattn train` wrote", **how)
     add_device(command)
 
 

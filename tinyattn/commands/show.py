@@ -1,4 +1,4 @@
-"""`tinyattn show`: who looks at whom, as a picture by layer and head."""
+"""`tinyattn show`: who looks at whom, as a picture by layer and head, or as a page to look into."""
 
 from __future__ import annotations
 
@@ -7,37 +7,80 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models import RunFolder
+from ..models import Decoder, Estimator, RunFolder
 from .arguments import add_data, add_history, add_names, add_run
+from .measures import open_kind
 from .runs import history_of, names_of, refuse_unwritable
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "show",
-        help="who looks at whom, as a picture",
-        description="Draw the attention weights for a history, by layer and head.",
+        help="who looks at whom, as a picture or as a page to look into",
+        description="Draw the attention weights for a history, by layer and head. With --html it is a page: scores, "
+        "weights and gradients of every token, layer and head. With --text, in the place of a run, a tiny model learns "
+        "the text on the spot.",
     )
-    add_run(command)
+    add_run(command, optional=True)
     add_data(command)
-    add_history(command)
+    which = add_history(command)
+    which.add_argument("--prompt", metavar="TEXT", help="what a run of model decoder reads (with --html)")
+    which.add_argument("--text", metavar="TEXT", help="in the place of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
     command.add_argument("--out", metavar="FILE", help=text)
+    command.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
+    command.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
+    command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
     return command
 
 
 def run(options: argparse.Namespace) -> None:
+    for flag in ("text", "prompt", "against"):
+        if getattr(options, flag) is not None and options.html is None:
+            raise ValueError(f"--{flag} is for a page: give --html FILE, too")
+    if options.html is not None:
+        refuse_unwritable(options.html, "--html")
+        print(_page(options).save(options.html))
+        return
     from .. import show as pictures
 
+    if options.run_folder is None:
+        raise ValueError("say which run: tinyattn show RUN --items A,B,C")
     history, _, model = history_of(options)
     if not model.attends:
         raise ValueError(f"{options.run_folder} is of model {model.name}, without attention: there is nothing to show")
     ids, weights = model.attention(history)
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
+    if options.gif is not None:
+        refuse_unwritable(options.gif, "--gif")
+        frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
+        print(pictures.animate(frames, options.gif))
+        return
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
     if options.out:
         refuse_unwritable(options.out)
     name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
     print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))
+
+
+def _page(options: argparse.Namespace) -> Any:
+    from ..show.views import visualise, visualise_text
+
+    if options.text is not None:
+        given = options.run_folder or options.against
+        if given:
+            raise ValueError(f"--text takes the place of a run: leave out {given}")
+        return visualise_text(options.text)
+    if options.run_folder is None:
+        raise ValueError("say which run, or give --text TEXT")
+    titles = [Path(folder).name for folder in (options.run_folder, options.against) if folder is not None]
+    if options.prompt is not None:
+        sequence, model, names = options.prompt, open_kind(options.run_folder, Decoder, options.device)[0], None
+    else:
+        sequence, _, model = history_of(options)
+        names = names_of(options, model).label
+    kind: type[Estimator] = type(model)
+    other = None if options.against is None else open_kind(options.against, kind, options.device)[0]
+    return visualise(model, sequence, against=other, names=names, titles=titles)

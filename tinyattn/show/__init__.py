@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .animation import animate, looking_picture
 from .array_map import array_map
 from .attention import alignment_map, attention_map
 from .curves import metric_bars, training_curves
@@ -14,10 +15,9 @@ from .style import figure, save, style
 
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
-__all__ = ["LOOKS", "Trace", "alignment_map", "array_map", "attention_map", "distance_plot", "draw_picture",
-           "draw_run", "field_map",
-           "figure", "metric_bars", "rollout_map", "save",
-           "style", "trace", "training_curves"]  # fmt: skip
+__all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention_map", "distance_plot", "draw_picture",
+           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style", "trace",
+           "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -37,13 +37,7 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     fig, axes = figure(rows, columns, size=size, squeeze=False)
     colours = _colours(shown)
     for (i, j), ax in np.ndenumerate(axes):
-        finite = np.ma.masked_invalid(shown[i, j].astype(float))
-        image = ax.imshow(finite, aspect="auto", interpolation="nearest", **colours)
-        ax.set_xticks(_ticks(m))
-        ax.set_yticks(_ticks(n))
-        ax.tick_params(labelsize=7, length=2)
-        for side in ax.spines.values():
-            side.set_visible(True)
+        image = draw_map(ax, shown[i, j], colours)
         if maps.shape[:2] != (1, 1):
             ax.set_title(f"[{f'{i}, {j}' if len(maps) > 1 else j}]", fontsize=8)
         if max(n, m) <= NUMBERS and rows * columns <= 4:
@@ -53,6 +47,19 @@ def array_map(x: np.ndarray, title: str = "") -> Any:
     legend = "  (dark: False, light: True)" if boolean else ""
     fig.suptitle(f"{title}  {x.shape}{cut}{legend}", x=0.01, ha="left", fontsize=10)
     return fig
+
+
+def draw_map(ax: Any, x: np.ndarray, colours: dict[str, Any] | None = None) -> Any:
+    """A heat map into axes. -> the image. Shapes: x (n, m)."""
+    n, m = x.shape
+    finite = np.ma.masked_invalid(x.astype(float))
+    image = ax.imshow(finite, aspect="auto", interpolation="nearest", **(colours or _colours(x)))
+    ax.set_xticks(_ticks(m))
+    ax.set_yticks(_ticks(n))
+    ax.tick_params(labelsize=7, length=2)
+    for side in ax.spines.values():
+        side.set_visible(True)
+    return image
 
 
 def _colours(x: np.ndarray) -> dict[str, Any]:

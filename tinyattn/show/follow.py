@@ -127,15 +127,15 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
     Raises ValueError without a backward, for an h that is not above 0, or where nudging changes which lines run;
     KeyError and IndexError for a number that is not there.
     """
-    if trace.replay is None:
+    if trace.replay.backward is None:
         raise ValueError("follow needs the gradients: trace the forward with backward=True, or a function")
     if name not in trace.gradients:
         raise KeyError(f"{name!r} has no gradient here; these have: {', '.join(trace.gradients)}")
     if not 0 < h < math.inf:
         raise ValueError(f"h is {h}, expected a small number above 0")
     index = tuple(index) if isinstance(index, tuple | list | np.ndarray) else (index,)
-    forward, args, kwargs, cotangents = trace.replay
-    inputs = _widened(bind(forward, *args, **kwargs))
+    forward, args, kwargs, _, cotangents = trace.replay
+    inputs = widened(bind(forward, *args, **kwargs))
     leaf = _leaf(inputs, name)
     try:
         w = to_numpy(leaf)[index]
@@ -145,7 +145,7 @@ def follow(trace: Any, name: str, index: tuple[int, ...] | int, h: float = 1e-6)
         raise IndexError(f"{name} has shape {leaf.shape}, expected an index of one of its numbers, not {index}")
     index = tuple(i % size for i, size in zip(index, leaf.shape, strict=True))
     step = h * max(1.0, abs(float(w)))
-    weights = [_widened(u) for u in cotangents]
+    weights = [widened(u) for u in cotangents]
     recorded = trace.recorder
     above, below = (_nudged(forward, inputs, name, index, by, weights, recorded) for by in (step, -step))
     measured = (above.loss - below.loss) / (2 * step)
@@ -236,14 +236,14 @@ def _stages(trace: Any, above: _Run, below: _Run, step: float) -> Iterator[Stage
                         float(np.sum(wide * rate)), made)  # fmt: skip
 
 
-def _widened(tree: Any) -> Any:
+def widened(tree: Any) -> Any:
     """The tree with every float array in float64."""
     if is_array(tree) and tree.dtype.kind == "f":
         return tree.astype(np.float64)
     if isinstance(tree, dict):
-        return {key: _widened(part) for key, part in tree.items()}
+        return {key: widened(part) for key, part in tree.items()}
     if isinstance(tree, list | tuple):
-        parts = [_widened(part) for part in tree]
+        parts = [widened(part) for part in tree]
         return type(tree)(*parts) if hasattr(tree, "_fields") else type(tree)(parts)
     return tree
 

@@ -22,6 +22,8 @@ class Statement(NamedTuple):
     writes: bool                           # into them, in place: `s += bias`, `total[i] = x`
     renames: bool                          # it only renames: `q, k = saved`
     returned: tuple[ast.expr, ...]         # of `return a, b`: the two expressions
+    reads: tuple[str, ...]                 # the names it reads, dotted: p.W for p["W"], cache.x_hat
+    adds: tuple[ast.expr, ...]             # what it adds up: of `dx = a + b`, a and b; of `dx += b`, dx and b
     text: str                              # as written, without comments, on one line
 
 
@@ -30,7 +32,7 @@ def statement_at(filename: str, line: int) -> Statement:
     lines = linecache.getlines(filename)
     if filename not in _PARSED or _PARSED[filename][0] is not lines:         # re-read a file that was edited
         _PARSED[filename] = lines, _statements(lines)
-    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), "")
+    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), (), (), "")
 
 
 _PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
@@ -58,6 +60,7 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
                     statement = statement._replace(
                         targets=targets, renames=False, text=f"{other.text}; {statement.text}",
                         returned=other.returned + statement.returned,
+                        reads=other.reads + statement.reads,
                     )  # fmt: skip
                 found[line] = statement
     return found
@@ -84,7 +87,8 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
     returned = () if value is None else tuple(value.elts) if isinstance(value, ast.Tuple) else (value,)
     into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
     writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
-    return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned, _on_one_line(text))
+    return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned,
+                     tuple(dict.fromkeys(_read(node))), _added(node), _on_one_line(text))  # fmt: skip
 
 
 def _on_one_line(text: str) -> str:
@@ -101,6 +105,63 @@ def _own(node: ast.AST) -> Iterator[ast.AST]:
         if isinstance(child, ast.expr) and not isinstance(child, ast.Lambda):
             yield child
             yield from _own(child)
+
+
+def _read(node: ast.AST) -> Iterator[str]:
+    """The names that a statement reads, without those of nested statements; those of functions are among them."""
+    if isinstance(node, ast.AugAssign):
+        yield from _names(node.target)
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.stmt | ast.Lambda | ast.arguments):
+            continue
+        name = dotted(child)
+        if name is None:
+            yield from _read(child)
+        elif isinstance(getattr(child, "ctx", None), ast.Load):
+            yield name
+
+
+def dotted(node: ast.AST) -> str | None:
+    """x, cache.x_hat, p.W for p["W"], parts.0 for parts[0]; None for what has no such name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        within, key = dotted(node.value), node.attr
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        within, key = dotted(node.value), str(node.slice.value)
+    else:
+        return None
+    return None if within is None else f"{within}.{key}"
+
+
+def _added(node: ast.stmt) -> tuple[ast.expr, ...]:
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return node.target, node.value
+    return tuple(_terms(node.value)) if isinstance(node, ast.Assign | ast.Return) and node.value is not None else ()
+
+
+def _terms(value: ast.expr) -> Iterator[ast.expr]:
+    """Of a + b + c, the three; of anything else, nothing."""
+    if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        for part in (value.left, value.right):
+            yield from _terms(part) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add) else (part,)
+
+
+def function_lines(filename: str, line: int) -> list[tuple[int, str]]:
+    """(number, text) of the lines of the function that begins there; of its docstring the first line alone."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return source_lines(filename, line, line)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+            if line in (first, node.lineno):
+                said = node.body[0] if not isinstance(node, ast.Lambda) and ast.get_docstring(node) else None
+                hidden = range(said.lineno + 1, (said.end_lineno or 0) + 1) if said else ()
+                found = source_lines(filename, first, node.end_lineno or line)
+                return [(n, text) for n, text in found if n not in hidden]
+    return source_lines(filename, line, line)
 
 
 def _names(target: ast.expr) -> Iterator[str]:

@@ -21,6 +21,8 @@ _STYLE: dict[Any, Any] = {
     "axes.titlesize": 10,
     "axes.titlelocation": "left",
     "legend.frameon": False,
+    "svg.fonttype": "none",            # text stays text: it can be searched, and set in another type
+    "pdf.fonttype": 42,
 }
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .animation import animate, step_picture
 from .array_map import array_map
 from .follow import Followed, follow
 from .recorder import Recorder
@@ -16,15 +18,19 @@ from .trace_html import page
 from .trace_step import Step
 from .trace_table import aligned, origin, table
 
+if TYPE_CHECKING:
+    from .views import Player
+
 LISTED = 12          # values, where a name stands for several
 
 
 class Replay(NamedTuple):
-    """What `follow` needs to run the forward again: the function, its original arguments, the upstream gradients."""
+    """What is needed to run it all again: the functions, the original arguments, the upstream gradients."""
 
     forward: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    backward: Any              # None, and no cotangents, where no backward was asked for
     cotangents: list[Any]
 
 
@@ -35,14 +41,14 @@ class Trace:
     and parameters. `str` is a table with as many levels of calls as fit 60 lines; in a notebook all are there, folded.
     """
 
-    def __init__(self, recorder: Recorder, forward: Call, result: Any) -> None:
+    def __init__(self, recorder: Recorder, forward: Call, result: Any, replay: Replay) -> None:
         self.entries: list[Entry] = recorder.entries
         self.roots = [forward]
         self.result = result
         self.grads: Any = None                                # these are set if there is a backward, as is
         self.gradients: dict[str, Any] = {}
         self.upstream = ""                                    # where the upstream gradients came from
-        self.replay: Replay | None = None
+        self.replay = replay
         self.recorder = recorder                              # keeps alive the objects whose ids `follow` compares
         self._cursor = -1
 
@@ -100,6 +106,19 @@ class Trace:
     def follow(self, name: str, index: tuple[int, ...] | int, h: float = 1e-6) -> Followed:
         """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
         return follow(self, name, index, h)
+
+    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
+        """A page that steps through all this, in a notebook or, by `.save("FILE.html")`, by itself: see `player`."""
+        from .views import player
+
+        return player(self, steps, follow, title)
+
+    def gif(self, path: str | Path, steps: tuple[int, int] | None = None, seconds: float = 1.0) -> Path:
+        """The steps, or those from the first to the last of `steps`, as an animated GIF. See `animate`."""
+        first, last = steps or (0, len(self) - 1)
+        if not 0 <= first <= last < len(self):
+            raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(self) - 1}")
+        return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:
         """For a terminal: a line an entry, calls as a tree, folded below `depth`. `call` selects one call.

@@ -58,21 +58,21 @@ def trace(
     opposite = _opposite(forward, backward)
     recorder = Recorder(limit, engine)
     if opposite is None:
+        again = copy.deepcopy((args, kwargs))                 # before the run: a generator draws each number once
         returned, call = recorder.run(forward, args, kwargs)
-        return Trace(recorder, call, returned)
+        return Trace(recorder, call, returned, Replay(forward, *again, None, []))
 
     parameters = list(inspect.signature(forward).parameters)
     given = {n: kwargs.pop(n) for n in inspect.signature(opposite).parameters if n in kwargs and n not in parameters}
     inputs = bind(forward, *args, **kwargs)
-    again = copy.deepcopy((args, kwargs))                     # before the run: a generator draws each number once
+    again = copy.deepcopy((args, kwargs))
     returned, call = recorder.run(forward, args, kwargs, result_names(forward, opposite))
     upstream, others, outputs = asked_of(opposite, inputs, returned)
     cotangents, note = _cotangents(upstream, outputs, given, seed)
     grads, call_back = recorder.run(opposite, (), dict(zip(upstream, cotangents, strict=True)) | others)
-    found = Trace(recorder, call, returned)
+    found = Trace(recorder, call, returned, Replay(forward, *again, opposite, cotangents))
     found.roots.append(call_back)
     found.grads, found.gradients, found.upstream = grads, _named(inputs, grads), note
-    found.replay = Replay(forward, *again, cotangents)
     return found
 
 

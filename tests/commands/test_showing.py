@@ -1,0 +1,53 @@
+"""`tinyattn show`: pages, animations, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyattn.cli import main
+
+ITEMS = ["--items", "s1e1,s1e2,s2e1"]
+
+
+def test_a_page_of_a_run_beside_another(runs, names, tmp_path, capsys):
+    out = tmp_path / "page.html"
+    run = str(runs["sasrec"])
+    assert main(["show", run, *ITEMS, "--html", str(out), "--against", run, "--names", str(names)]) == 0
+    page = out.read_text(encoding="utf-8")
+    assert "Le Café (1995)" in page
+    assert page.count('"shuffled"') == 2
+
+
+def test_a_page_of_a_sentence_needs_no_run(tmp_path, capsys):
+    out = tmp_path / "page.html"
+    assert main(["show", "--text", "The cat sat on the mat", "--html", str(out)]) == 0
+    assert "has just learned this one sentence" in out.read_text(encoding="utf-8")
+
+
+def test_an_animation(runs, tmp_path):
+    out = tmp_path / "looks.gif"
+    assert main(["show", str(runs["sasrec"]), *ITEMS, "--gif", str(out)]) == 0
+    assert out.read_bytes()[:4] == b"GIF8"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["SASREC", *ITEMS, "--against", "SASREC"], "--against is for a page: give --html FILE, too"),
+        (["--text", "a b"], "--text is for a page: give --html FILE, too"),
+        (["SASREC", "--text", "a b", "--html", "x.html"], "--text takes the place of a run"),
+        (["--text", "word", "--html", "x.html"], "the text has 1 words, expected 2 to 64"),
+        ([*ITEMS], "say which run"),
+        ([*ITEMS, "--html", "x.html"], "say which run"),
+        (["MARKOV", *ITEMS, "--html", "x.html"], "model markov has no attention"),
+        (["SASREC", "--items", "nope", "--html", "x.html"], "unknown item id nope"),
+        (["SASREC", *ITEMS, "--html", "."], "is a directory, expected a file"),
+        (["SASREC", "--prompt", "a", "--html", "x.html"], "is of model sasrec, which ranks items"),
+    ],
+)
+def test_refusals(runs, tmp_path, monkeypatch, capsys, given, says):
+    monkeypatch.chdir(tmp_path)
+    known = {"SASREC": str(runs["sasrec"]), "MARKOV": str(runs["markov"])}
+    assert main(["show", *(known.get(word, word) for word in given)]) == 2
+    assert says in capsys.readouterr().err
+    assert not (tmp_path / "x.html").exists()

@@ -1,0 +1,64 @@
+"""`tinyattn trace`: a function of one's own or of the library, as a table or as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tinyattn.cli import main
+
+MINE = """
+import numpy as np
+
+def my_softmax(s):
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+def my_softmax_backward(dp, p):
+    return p * (dp - (dp * p).sum(-1, keepdims=True))
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> str:
+    (tmp_path / "mine.py").write_text(MINE)
+    return str(tmp_path / "mine.py")
+
+
+def test_a_table_of_ones_own_function_and_of_its_backward(mine: str, capsys: Any) -> None:
+    assert main(["trace", f"{mine}:my_softmax", "--as", "softmax"]) == 0
+    said = capsys.readouterr().out
+    assert "e = np.exp(s - s.max(-1, keepdims=True))" in said
+    assert "return p * (dp - (dp * p).sum(-1, keepdims=True))" in said
+
+
+def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "page.html"
+    asked = ["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", str(out), "--steps", "1-3", "--follow", "0"]
+    assert main(asked) == 0
+    assert capsys.readouterr().out.strip() == str(out)
+    assert "my_softmax, as softmax, seed 0" in out.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--as", "softmix"], "'softmix' is no kind of implementation"),
+        (["--as", "linear"], "`linear` takes 1 arguments by position, expected x, W"),
+        (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
+        (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
+        (["--as", "softmax", "--html", "x.html", "--steps", "1-99"], "steps 1-99 are not there"),
+    ],
+)
+def test_refusals(mine: str, tmp_path: Path, monkeypatch: Any, capsys: Any, more: list[str], says: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["trace", f"{mine}:my_softmax", *more]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:
+    with pytest.raises(SystemExit):
+        main(["trace", f"{mine}:my_softmax", "--as", "softmax", "--html", "x.html", "--steps", "x"])
+    assert "'x' is no pair of steps, expected A-B as in 0-40" in capsys.readouterr().err

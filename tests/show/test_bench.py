@@ -1,0 +1,114 @@
+"""The bench: the page's own attention is the library's, whatever is turned."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.show.browser import opened, refuse_complaints
+from tinyattn.ops import attention, attention_backward
+from tinyattn.show.views import Goal, bench
+
+RESULTS = ("weights", "out", "dq", "dk", "dv")
+
+
+def drawn(seed: int) -> dict[str, Any]:
+    """Random settings: sizes, heads, mask, scale."""
+    rng = np.random.default_rng(seed)
+    n, heads, d = rng.integers(1, 7), rng.integers(1, 4), rng.integers(1, 4)
+    mask = [np.ones((n, n), bool), np.tril(np.ones((n, n), bool)), rng.random((n, n)) < 0.5][seed % 3]
+    numbers = {name: 3 * rng.standard_normal((n, heads * d)) for name in ("q", "k", "v", "dout")}
+    return numbers | {"mask": mask, "heads": int(heads), "scale": float(rng.uniform(-2, 3))}
+
+
+def expected(q: Any, k: Any, v: Any, dout: Any, mask: Any, heads: int, scale: float) -> dict[str, np.ndarray]:
+    """What the library's attention gives, heads joined again."""
+    def split(x: np.ndarray) -> np.ndarray:
+        return x.reshape(len(x), heads, -1).swapaxes(0, 1)
+
+    def joined(x: np.ndarray) -> np.ndarray:
+        return x.swapaxes(0, 1).reshape(len(q), -1)
+
+    q, k, v, dout = map(split, (q, k, v, dout))
+    out, weights = attention(q, k, v, mask, scale=scale)
+    dq, dk, dv, _ = attention_backward(dout, q, k, v, weights, scale=scale)
+    return {"weights": weights} | {n: joined(x) for n, x in zip(RESULTS[1:], (out, dq, dk, dv), strict=True)}
+
+
+def shown(driver: Any, name: str) -> list[float]:
+    """What stands in all matrices of that name, exactly as the page holds it."""
+    return driver.execute_script("""
+        const boxes = [...document.querySelectorAll('.array')];
+        const box = boxes.find((x) => x.querySelector('h3 code').textContent === arguments[0]);
+        const select = box.querySelector('select'), found = [];
+        for (const option of select ? select.options : [null]) {
+            if (option) { select.value = option.value; select.dispatchEvent(new Event('change')); }
+            found.push(...[...box.querySelectorAll('td')].map((x) => Number(x.dataset.value)));
+        }
+        return found;""", name)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_page_computes_what_the_library_does(seed: int, chromium: Any, tmp_path: Any) -> None:
+    settings = drawn(seed)
+    opened(chromium, bench([f"t{i}" for i in range(len(settings["q"]))], **settings), tmp_path)
+    for name, x in expected(**settings).items():
+        np.testing.assert_allclose(shown(chromium, name), x.ravel(), atol=1e-6, rtol=1e-6, err_msg=name)
+    refuse_complaints(chromium)
+
+
+def test_all_follows_what_is_turned(chromium: Any, tmp_path: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    settings = drawn(1) | {"heads": 1, "scale": None, "mask": np.ones((4, 4), bool)}
+    rng = np.random.default_rng(5)
+    settings |= {name: np.round(rng.standard_normal((4, 2)), 1) for name in ("q", "k", "v", "dout")}
+    opened(chromium, bench(["The", "cat", "sat", "down"], **settings), tmp_path)
+    first = dict(zip(("q", "k", "v", "mask"), chromium.find_elements("css selector", ".array"), strict=False))
+    cell = first["k"].find_elements("css selector", "td")[3]
+    cell.send_keys("+", "+", "-", "+")                                                     # by keys: .2 more
+    settings["k"][1, 1] += 0.2
+    cell = first["q"].find_elements("css selector", "td")[2]
+    ActionChains(chromium).move_to_element(cell).click_and_hold().move_by_offset(0, -50).release().perform()
+    settings["q"][1, 0] += 0.5                                                             # by dragging: .5 more
+    first["mask"].find_elements("css selector", "td")[6].click()
+    settings["mask"][1, 2] = False
+    scale = chromium.find_element("css selector", "[aria-label=scale]")
+    scale.send_keys(Keys.HOME, Keys.ARROW_RIGHT)
+    settings["scale"] = 0.01
+    for name, x in expected(**settings).items():
+        np.testing.assert_allclose(shown(chromium, name), x.ravel(), atol=1e-6, rtol=1e-6, err_msg=name)
+    assert "np.array([[" in chromium.execute_script("return document.querySelector('textarea').value")
+    refuse_complaints(chromium)
+
+
+def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
+    says = "Make the second word look only at the first."
+    opened(chromium, bench(["The", "cat"], goal=Goal(says, 1, 0), mask=np.ones((2, 2), bool)), tmp_path)
+    assert says in chromium.find_element("css selector", "strong").text
+    verdict = chromium.find_element("css selector", "[role=status]")
+    assert "0.95 is asked for" in verdict.text
+    chromium.find_elements("css selector", ".array")[3].find_elements("css selector", "td")[3].click()
+    assert verdict.text == "Done: the weight is 1."
+    refuse_complaints(chromium)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tokens": []}, "there are 0 tokens, expected 1 to 12"),
+        ({"q": np.zeros((3, 4))}, r"q has shape \(3, 4\), expected \(2, 4\)"),
+        ({"q": np.zeros((2, 4)), "k": np.full((2, 4), np.inf)}, "k has numbers that are not finite"),
+        ({"heads": 3}, "D is 4 and heads 3"),
+        ({"mask": np.ones((2, 2))}, "mask has dtype float64, expected bool"),
+        ({"scale": math.nan}, "scale is nan"),
+        ({"goal": Goal("x", 2, 0)}, "is for tokens 0 to 1"),
+    ],
+)
+def test_refusals(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        bench(**{"tokens": ["a", "b"], **given})

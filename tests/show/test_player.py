@@ -1,0 +1,235 @@
+"""The player: what stands on its page, and, in a browser, what a reader sees and may do."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.show.browser import opened, refuse_complaints
+from tinyattn.data import Batch
+from tinyattn.models import SASRecNetwork
+from tinyattn.ops import attention, layer_norm
+from tinyattn.show import Trace, trace
+from tinyattn.show.views import player
+from tinyattn.show.views.influence import Influence
+from tinyattn.show.views.view import View, as_json, numbers
+
+STEP = "input[type=range]"
+MOVE = "const s = document.querySelector(arguments[0]); s.value = arguments[1]; s.dispatchEvent(new Event('input'))"
+
+
+def attended(**more: Any) -> Trace:
+    rng = np.random.default_rng(0)
+    q, k, v = rng.standard_normal((2, 4)), rng.standard_normal((3, 4)), rng.standard_normal((3, 2))
+    return trace(attention, q, k, v, np.array([[True, True, False], [True, True, True]]), **more)
+
+
+def steps_of(found: Any) -> dict[int, Any]:
+    return {found.data["first"] + i: step for i, step in enumerate(found.data["steps"])}
+
+
+def test_every_step_has_its_line_its_array_and_what_the_line_read() -> None:
+    t = attended(backward=True)
+    data = player(t, follow=0).data
+    assert len(data["steps"]) == len(t)
+    for entry, step in zip(t.entries, data["steps"], strict=True):
+        array = data["arrays"][step["array"]]
+        assert (step["name"], array["shape"]) == (entry.name, list(entry.value.shape))
+        here = [float(x) for x in array["values"]]
+        np.testing.assert_allclose(here, entry.value.ravel().astype(float), rtol=1e-5, atol=1e-12)
+        lines = dict(data["functions"][data["calls"][step["call"]]["function"]]["lines"])
+        assert lines[step["line"]].strip()[:10] in entry.text or entry.how == "input"
+    read = {r["name"]: r["step"] for r in data["steps"][5]["reads"]}
+    assert read == {"q": 0, "c": 4, "k": 1}                                # s = (q * c) @ transpose_last(k)
+
+
+def test_a_gradient_has_its_value_and_the_lines_that_read_it() -> None:
+    t = attended(backward=True)
+    found = steps_of(player(t, follow=0))
+    gradients = {n: s["gradient"] for n, s in found.items() if s["gradient"]}
+    values = {t.entries[n].path: t.entries[g["of"]].path for n, g in gradients.items()}
+    assert values["attention_backward.ds"] == "attention.s"
+    assert values["attention_backward.dout"] == "attention.out"
+    assert values["attention_backward.dv"] == "attention.v"
+    ds = next(g for n, g in gradients.items() if t.entries[n].path == "attention_backward.ds")
+    text = dict(player(t, follow=0).data["functions"][0]["lines"])
+    assert [text[first].strip().partition(" =")[0] for first, _ in ds["lines"]] == ["weights"]
+
+
+def test_where_gradients_meet_the_terms_are_named() -> None:
+    network = SASRecNetwork(n_items=5, maxlen=3, dim=4, dropout=0.0, blocks=1)
+    batch = Batch(
+        ids=np.array([[2, 5, 1]]), slots=np.array([[0, 1, 2]]), users=np.array([1]),
+        targets=np.array([[5, 1, 3]]), negatives=np.array([[4, 4, 2]]), weight=np.ones((1, 3)),
+    )  # fmt: skip
+    t = trace(network, network.init(np.random.default_rng(0)), batch, backward=True)
+    found = player(t, follow=0)
+    met = [s for s in found.data["steps"] if s["adds"]]
+    assert len(met) >= 3                                  # two residuals, and keys and values of one memory
+    for step in met:
+        terms = [np.array(found.data["arrays"][term["array"]]["values"], dtype=float) for term in step["adds"]]
+        total = np.array(found.data["arrays"][step["array"]]["values"], dtype=float)
+        np.testing.assert_allclose(sum(terms), total, rtol=1e-4, atol=1e-5 * np.max(np.abs(total)))
+
+
+def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
+    t = attended(backward=True)
+    found = Influence(t, 400)
+    for gradient, value in (("dq", "q"), ("dk", "k"), ("dv", "v")):
+        step = t.entry(f"attention.{value}").number
+        measured = np.array([reach.loss for reach in found.reach[step]]).reshape(t[f"attention.{value}"].shape)
+        np.testing.assert_allclose(measured, t.gradients[value], atol=1e-8, err_msg=gradient)
+    weights = t.entry("attention.weights").number
+    ds = t.entry("attention.s").number
+    measured = np.array([reach.loss for reach in found.reach[ds]]).reshape(2, 3)
+    np.testing.assert_allclose(measured, t["attention_backward.ds"], atol=1e-8)
+    rates = np.array([reach.moves.get(weights, np.zeros((2, 3))).ravel() for reach in found.reach[ds]])
+    p = t["weights"]
+    for i in range(2):                                                     # softmax's Jacobian, row by row
+        own = slice(3 * i, 3 * i + 3)
+        np.testing.assert_allclose(rates[own, own], np.diag(p[i]) - np.outer(p[i], p[i]), atol=1e-8)
+
+
+def test_what_is_written_in_place_is_followed_before_and_after() -> None:
+    t = attended()
+    found = Influence(t, 400)
+    before, after = (e.number for e in t.all("softmax.p")[:2])             # p -= max; p = exp(p)
+    rate = found.reach[before][0].moves[after].ravel()
+    np.testing.assert_allclose(rate, np.eye(6)[0] * t.entries[after].value.ravel(), atol=1e-8)
+    assert all(reach.loss == 0 for reach in found.reach[0])                # no upstream gradient: no loss
+
+
+def test_only_as_many_numbers_are_followed_as_asked() -> None:
+    assert player(attended(), follow=9).data["followed"] == 8              # q alone: whole arrays
+    assert player(attended(), follow=0).data["reach"] == {}
+
+
+def test_part_of_a_trace_and_one_that_is_too_large() -> None:
+    found = player(attended(), steps=(5, 7), follow=0)
+    assert [s["name"] for s in found.data["steps"]] == ["s", "s", "row_max"]
+    with pytest.raises(ValueError, match=r"steps 5-99 are not there: the trace has steps 0-14"):
+        player(attended(), steps=(5, 99))
+    x = np.zeros((300, 400))
+    with pytest.raises(ValueError, match=r"have [\d,]+ numbers, and a page holds 300,000: steps 0-\d would fit"):
+        player(trace(layer_norm, x, np.ones(400), np.zeros(400)))
+
+
+def test_json_of_a_page_cannot_end_its_element() -> None:
+    text = as_json({"</script><script>alert(1)</script>": "\u2028 \u202e"})
+    assert "<" not in text
+    assert "\u2028" not in text
+    assert json.loads(text) == {"</script><script>alert(1)</script>": "\u2028 \u202e"}
+    assert numbers(np.array([1.0, 1 / 3, np.inf, -np.inf, np.nan, -0.0])) == [1, 0.333333, "inf", "-inf", "nan", 0]
+
+
+def test_a_page_names_no_other_and_allows_its_own_script_only(tmp_path: Any) -> None:
+    page = player(attended(), follow=0, title="<b>&").html()
+    assert "<title>&lt;b&gt;&amp;</title>" in page
+    assert re.search(r"default-src 'none'; style-src 'sha256-[^']+'; script-src 'sha256-[^']+'", page)
+    assert "http:" not in page
+    assert "https:" not in page
+    assert "innerHTML" not in page
+    View("player", "", {}).save(tmp_path / "new" / "page.html")
+    assert (tmp_path / "new" / "page.html").exists()
+
+
+def test_in_a_notebook_it_is_a_frame_that_may_only_run_scripts() -> None:
+    html = player(attended(), follow=0)._repr_html_()
+    assert 'sandbox="allow-scripts"' in html
+    assert html.count("<iframe") == 1
+    assert "As a table" in html
+
+
+# ---- in a browser
+
+
+def key(driver: Any, name: str, times: int = 1) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    for _ in range(times):
+        driver.switch_to.active_element.send_keys(getattr(Keys, name))
+
+
+def texts(driver: Any, css: str) -> list[str]:
+    return [found.text for found in driver.find_elements("css selector", css)]
+
+
+def value_of(driver: Any, css: str) -> str:
+    return driver.find_element("css selector", css).get_attribute("value")
+
+
+def test_a_reader_steps_jumps_and_plays(chromium: Any, tmp_path: Any) -> None:
+    t = attended(backward=True)
+    opened(chromium, player(t, follow=0), tmp_path)
+    key(chromium, "ARROW_RIGHT", 5)
+    assert value_of(chromium, STEP) == "5"
+    assert "s = (q * c) @ transpose_last(k)" in texts(chromium, "pre .now")[0]
+    key(chromium, "END")
+    assert value_of(chromium, STEP) == str(len(t) - 1)
+    key(chromium, "ARROW_RIGHT")                                           # no further
+    key(chromium, "HOME")
+    key(chromium, "ARROW_LEFT")
+    assert value_of(chromium, STEP) == "0"
+    leaf = next(b for b in chromium.find_elements("css selector", "nav button") if b.text.startswith("22"))
+    leaf.click()
+    assert value_of(chromium, STEP) == "22"
+    assert chromium.find_elements("css selector", "pre .undone")
+    refuse_complaints(chromium)
+
+
+def test_numbers_on_the_screen_are_those_of_the_arrays(chromium: Any, tmp_path: Any) -> None:
+    t = attended(backward=True)
+    opened(chromium, player(t, follow=0), tmp_path)
+    for n in (0, 5, 13, 22):
+        chromium.execute_script(MOVE, STEP, n)
+        made = f"[aria-label=numbers] .panel:has(h2) table[aria-label^='{t.entries[n].name},'] td"
+        cells = chromium.find_elements("css selector", made)[-t.entries[n].value.size :]
+        shown = [float(cell.get_attribute("data-value")) for cell in cells]
+        assert sorted(shown) == pytest.approx(sorted(t.entries[n].value.ravel().tolist()), rel=1e-5, abs=1e-12)
+    refuse_complaints(chromium)
+
+
+def test_a_chosen_number_is_followed_and_held_to_a_difference(chromium: Any, tmp_path: Any) -> None:
+    opened(chromium, player(attended(backward=True)), tmp_path)
+    chromium.find_element("css selector", "[aria-label=numbers] td").click()               # q[0, 0]
+    said = texts(chromium, ".panel[aria-live]")[0]
+    assert "q[0, 0] = " in said
+    assert "they agree" in said
+    key(chromium, "ARROW_RIGHT")                                           # in the grid: the next number
+    assert chromium.switch_to.active_element.get_attribute("aria-label").startswith("q[0, 1]")
+    key(chromium, "ENTER")
+    assert "q[0, 1] = " in texts(chromium, ".panel[aria-live]")[0]
+    assert any("●" in text for text in texts(chromium, "nav button"))
+    key(chromium, "ESCAPE")
+    assert "Choose a number" in texts(chromium, ".panel[aria-live]")[0]
+    refuse_complaints(chromium)
+
+
+def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:
+    title = "</script><img src=x onerror=alert(1)> \u202e \U0001f642 " + 10_000 * "long"
+    try:
+        chromium.set_window_size(400, 900)
+        opened(chromium, player(attended(), follow=0, title=title), tmp_path)
+        assert texts(chromium, "h1")[0].startswith("</script><img")
+        assert not chromium.find_elements("css selector", "img")
+        assert chromium.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        chromium.set_window_size(1300, 1000)
+    refuse_complaints(chromium)
+
+
+def test_every_control_has_a_name_and_can_be_reached(chromium: Any, tmp_path: Any) -> None:
+    opened(chromium, player(attended(backward=True), follow=0), tmp_path)
+    found = chromium.execute_script("""
+        return [...document.querySelectorAll('button, input, select, [tabindex="0"]')]
+            .filter((x) => !(x.ariaLabel || x.textContent.trim())).map((x) => x.outerHTML)""")
+    assert found == []
+    seen = set()
+    for _ in range(60):
+        key(chromium, "TAB")
+        seen.add(chromium.execute_script("return document.activeElement.tagName"))
+    assert {"BUTTON", "INPUT", "TD", "PRE"} <= seen

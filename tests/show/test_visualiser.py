@@ -1,0 +1,216 @@
+"""The visualiser: its numbers are the model's, on the page as in the arrays; gradients are held to differences."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.show.browser import opened, refuse_complaints
+from tinyattn.data.worlds import SeriesWorld
+from tinyattn.models import Markov, SASRec
+from tinyattn.models.explanation import gradient_times_input
+from tinyattn.show.views import visualise, visualise_text
+from tinyattn.show.views.view import as_json
+from tinyattn.show.views.visualiser import _asked
+from tinyattn.show.views.watch import Watched
+
+WORLD = SeriesWorld(users=60)
+
+
+@cache
+def trained(**options: Any) -> SASRec:
+    how: dict[str, Any] = {"epochs": 2, "dim": 8, "heads": 2, "maxlen": 10, "workers": 1, "patience": 0}
+    return SASRec(**how | options).fit(WORLD.generate())
+
+
+def history(model: SASRec, n: int = 6) -> list[Any]:
+    return model.items.ids[:n].tolist()
+
+
+KINDS: list[dict[str, Any]] = [
+    {}, {"position": "alibi"}, {"mechanism": "window", "window": 3}, {"mechanism": "linear"}, {"block_form": "ligr"},
+    {"position": "rope", "kv_heads": 1},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", KINDS, ids=lambda o: "-".join(map(str, o.values())) or "plain")
+def test_what_is_watched_is_what_the_model_does(options: dict[str, Any]) -> None:
+    model = trained(**options)
+    asked = _asked(model, history(model), None, "")
+    scores, _ = asked.scores()
+    whole = model.score([np.arange(1, 7)], np.zeros(1, dtype=int))[0]
+    np.testing.assert_allclose(scores[-1, 1:], whole[1:], atol=1e-5)
+    weights = np.array([layer.weights for layer in asked.watched.layers])
+    np.testing.assert_allclose(weights, model.attention(history(model))[1], atol=1e-6)
+    assert all(layer.from_scores == (options.get("mechanism") != "linear") for layer in asked.watched.layers)
+
+
+@pytest.mark.parametrize("options", KINDS[:2] + KINDS[4:], ids=lambda o: "-".join(map(str, o.values())) or "plain")
+def test_gradients_of_weights_and_inputs_are_those_of_the_score(options: dict[str, Any]) -> None:
+    model = trained(**options)
+    asked = _asked(model, history(model), None, "")
+    asked.p = _wide(asked.p)
+    asked.table = asked.table.astype(float)
+    symbol = asked.best()[0]
+    scores, cache = asked.scores()
+    asked.watched.backward(asked.p, _only(scores, symbol) @ asked.table, cache)
+    layers = asked.watched.layers
+    for at, layer in enumerate(layers):
+        gradient = layer.gradients[0] @ layer.v.swapaxes(-1, -2)
+        for place in ((0, 5, 2), (1, 3, 3)):
+            def nudged(by: float, at: int = at, place: tuple[int, ...] = place) -> float:
+                def change(i: int, weights: np.ndarray) -> np.ndarray:
+                    return weights + by * (np.arange(weights.size).reshape(weights.shape) == np.ravel_multi_index(
+                        place, weights.shape)) if i == at else weights  # fmt: skip
+                asked.watched.change = change
+                return float(asked.scores()[0][-1, symbol])
+
+            measured = (nudged(1e-5) - nudged(-1e-5)) / 2e-5
+            assert gradient[place] == pytest.approx(measured, abs=1e-6)
+    asked.watched.change = None
+
+
+def _wide(tree: Any) -> Any:
+    from tinyattn.tree import tree_map
+
+    return tree_map(lambda x: np.asarray(x, dtype=float), tree)
+
+
+def _only(scores: np.ndarray, symbol: int) -> np.ndarray:
+    dscores = np.zeros((1, *scores.shape))
+    dscores[0, -1, symbol] = 1
+    return dscores
+
+
+def test_inputs_are_those_of_explain() -> None:
+    model = trained(position="none")                 # what goes into the first block is the item's embedding alone
+    found = visualise(model, history(model)).data["runs"][0]
+    symbol = _asked(model, history(model), None, "").best()[0]
+    expected = gradient_times_input(model, np.arange(1, 7), symbol, np.zeros(1, dtype=int))
+    np.testing.assert_allclose(_unpacked(found["inputs"][0]), expected, atol=1e-5)
+
+
+def _unpacked(text: str) -> np.ndarray:
+    import base64
+
+    return np.frombuffer(base64.b64decode(text), dtype="<f4")
+
+
+def test_a_large_one_is_below_five_megabytes() -> None:
+    model = SASRec(epochs=1, dim=64, heads=4, blocks=4, maxlen=200, workers=1).fit(WORLD.generate())
+    ids = model.items.ids.tolist()
+    view = visualise(model, (ids * 10)[:200])
+    assert len(view.data["runs"][0]["tokens"]) == 200
+    assert len(view.html()) < 5_000_000
+
+
+def test_the_text_form_learns_and_says_so() -> None:
+    view = visualise_text("The cat sat on the mat")
+    assert "has just learned this one sentence" in view.data["note"]
+    best = view.data["runs"][0]["outputs"]
+    assert best[-1]["value"] < 0.1                                         # nats a word
+    with pytest.raises(ValueError, match="the text has 1 words, expected 2 to 64"):
+        visualise_text("word")
+
+
+def test_refusals() -> None:
+    model = trained()
+    with pytest.raises(ValueError, match="unknown item id nope"):
+        visualise(model, ["nope"])
+    with pytest.raises(ValueError, match="the history is empty"):
+        visualise(model, [])
+    chain = Markov().fit(WORLD.generate())
+    with pytest.raises(ValueError, match="model markov has no attention"):
+        visualise(chain, history(model))
+    with pytest.raises(ValueError, match="look at different tokens"):
+        visualise(model, history(model, 8), against=trained(maxlen=5))
+    with pytest.raises(ValueError, match="no blocks of queries, keys and values"):
+        Watched(object())
+
+
+# ---- in a browser
+
+
+def weights_on(driver: Any) -> np.ndarray:
+    cells = driver.find_elements("css selector", "[aria-label=matrix] td")
+    found = np.array([float(cell.get_attribute("data-value")) for cell in cells])
+    return found.reshape(int(len(found) ** 0.5), -1)
+
+
+def chosen(driver: Any, label: str, value: Any) -> None:
+    driver.execute_script(
+        "const s = document.querySelector(`select[aria-label=${arguments[0]}]`); s.value = arguments[1];"
+        "s.dispatchEvent(new Event('change'))", label, str(value),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("options", KINDS[:4], ids=lambda o: "-".join(map(str, o.values())) or "plain")
+def test_the_screen_shows_the_models_weights_and_gradients(
+    options: dict[str, Any], chromium: Any, tmp_path: Any
+) -> None:
+    model = trained(**options)
+    view = visualise(model, history(model))
+    opened(chromium, view, tmp_path)
+    expected, asked = model.attention(history(model))[1], _asked(model, history(model), None, "")
+    symbol = asked.best()[0]
+    scores, cache = asked.scores()
+    asked.gradient(_only(scores, symbol)[0], cache)
+    for layer in range(2):
+        for head in range(2):
+            chosen(chromium, "layer", layer)
+            chosen(chromium, "head", head)
+            chosen(chromium, "view", "weights")
+            np.testing.assert_allclose(weights_on(chromium), expected[layer, head], atol=1e-6)
+            chosen(chromium, "view", "gradient")
+            seen = asked.watched.layers[layer]
+            gradient = (seen.gradients[0] @ seen.v.swapaxes(-1, -2))[head] * np.tril(np.ones((6, 6)))
+            if seen.from_scores:
+                gradient = gradient * seen.allowed
+            np.testing.assert_allclose(weights_on(chromium), gradient, atol=1e-5)
+    chosen(chromium, "view", "rollout")
+    np.testing.assert_allclose(weights_on(chromium).sum(axis=1), 1, atol=1e-5)
+    refuse_complaints(chromium)
+
+
+def test_hovering_and_tabbing_choose_who_looks(chromium: Any, tmp_path: Any) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    model = trained()
+    opened(chromium, visualise(model, history(model), against=trained(position="alibi")), tmp_path)
+    words = chromium.find_elements("css selector", "[aria-label^='tokens: choose'] button")
+    ActionChains(chromium).move_to_element(words[2]).perform()
+    heads = [h.text for h in chromium.find_elements("css selector", "[aria-label=seen] h2")]
+    assert len(heads) == 2
+    assert all(history(model)[2] in text for text in heads)
+    words[3].send_keys(Keys.TAB)                                           # focus goes on to the next one
+    assert history(model)[4] in chromium.find_element("css selector", "[aria-label=seen] h2").text
+    assert "the weights sum to 1" in chromium.find_element("css selector", "[aria-label=seen] .number").text
+    refuse_complaints(chromium)
+
+
+def test_hostile_tokens_are_text(chromium: Any, tmp_path: Any) -> None:
+    model = trained()
+    hostile = ["</script><script>alert(1)</script>", "\u202eright to left", "\U0001f642", 10_000 * "x", "<b>", ""]
+    named = dict(zip(history(model), hostile, strict=True))
+    try:
+        chromium.set_window_size(400, 900)
+        opened(chromium, visualise(model, history(model), names=lambda item: named.get(item, str(item))), tmp_path)
+        words = chromium.find_elements("css selector", "[aria-label^='tokens: choose'] button")
+        assert words[0].text == hostile[0]
+        assert not chromium.find_elements("css selector", "[aria-label=seen] b")
+        assert chromium.execute_script("return document.documentElement.scrollWidth <= innerWidth")
+    finally:
+        chromium.set_window_size(1300, 1000)
+    refuse_complaints(chromium)
+
+
+def test_data_is_json_without_markup() -> None:
+    model = trained()
+    text = as_json(visualise(model, history(model)).data)
+    assert "<" not in text
+    assert json.loads(text)["runs"][0]["tokens"] == history(model)

@@ -1,0 +1,89 @@
+"""`tinyattn trace`: what every line of a function computes, as a table, or as a page that steps through it."""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from .runs import refuse_unwritable
+
+TRIED = 200          # cases, until one has a form that the function takes
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "trace",
+        help="step through what a function computes, forward and backward",
+        description="Run a function of yours, or the library's, on a case of its kind, and show what every line of it "
+        "computes: as a table, or with --html as a page that steps forward and backward through it.",
+    )
+    text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
+    command.add_argument("target", metavar="FILE:FUNCTION", help=text)
+    command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="of the case (default: 0)")
+    command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
+    command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
+    text = "only these steps (with --html or --gif)"
+    command.add_argument("--steps", type=_steps, metavar="A-B", help=text)
+    text = "how many numbers can be followed on the page; each takes two runs (with --html; default: by their cost)"
+    command.add_argument("--follow", type=_count, metavar="N", help=text)
+    return command
+
+
+def _steps(text: str) -> tuple[int, int]:
+    found = re.fullmatch(r"(\d+)-(\d+)", text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no pair of steps, expected A-B as in 0-40")
+    return int(found[1]), int(found[2])
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
+
+
+def run(options: argparse.Namespace) -> None:
+    from ..check.cases import CaseDrawer
+    from ..check.isolation import load
+    from ..check.specs import get_spec
+    from ..check.subject import CannotRunError, MissingError, Subject
+    from ..show import trace
+
+    for flag in ("html", "gif"):
+        if getattr(options, flag):
+            refuse_unwritable(getattr(options, flag), f"--{flag}")
+    if options.steps and not (options.html or options.gif):
+        raise ValueError("--steps is for a page or an animation: give --html OUT or --gif OUT, too")
+    if options.follow is not None and not options.html:
+        raise ValueError("--follow is for a page: give --html OUT, too")
+    spec = get_spec(options.kind)
+    try:
+        subject = Subject(load(options.target), spec)
+    except CannotRunError as error:
+        raise ValueError(f"{options.target}: {error}") from error
+    for seed in range(options.seed, options.seed + TRIED):
+        case = subject.fit(spec.case(CaseDrawer.seeded(seed, ((),))))
+        try:
+            given, named = subject.arguments(case)
+            break
+        except MissingError:
+            continue
+    else:
+        raise ValueError(f"{options.target} takes none of {TRIED} cases of {options.kind}: see tinyattn check")
+    backward = subject.plain_backward
+    try:
+        found = trace(subject.forward, *given, backward=backward, **named)
+    except TypeError as error:
+        raise ValueError(f"{options.target}: {error}") from error
+    if options.gif:
+        print(found.gif(options.gif, options.steps))
+    if not options.html:
+        if not options.gif:
+            print(found)
+        return
+    title = f"{getattr(inspect.unwrap(subject.forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
+    print(found.player(steps=options.steps, follow=options.follow, title=title).save(options.html))

@@ -1,0 +1,121 @@
+"""Which numbers of a trace depend on which: every number is nudged in turn, and all that follows is run again.
+
+A nudge is made where the number was made: after the line that computed it, in the array itself. What the lines after it
+compute is compared, by central differences, for h above and h below. So a number in the middle of a forward, or of a
+backward, is followed as well as an argument, and nothing is taken from the derivation that is being looked at.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import to_numpy
+from ...check.gradcheck import asked_of, bind
+from ..follow import widened
+from ..recorder import Recorder
+from ..records import Call, Entry
+from ..trace_result import Trace
+
+H = 1e-6                               # the nudge, times max(1, |number|)
+
+
+class Reach(NamedTuple):
+    """Where one number of a step goes."""
+
+    moves: dict[int, np.ndarray]       # later step: ∂(each of its numbers) / ∂(the nudged one), where any is not 0
+    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward
+
+
+class Influence:
+    """`reach[step][i]` of the numbers of steps that could be nudged; the others are left out."""
+
+    def __init__(self, trace: Trace, most: int) -> None:
+        """Follow whole steps, in order, until `most` numbers have been nudged."""
+        self._trace = trace
+        self._last_forward = max((e.number for e in trace.roots[0].entries()), default=-1)
+        self._names = [(e.path, e.how, e.value.shape) for e in trace.entries]
+        self.reach: dict[int, list[Reach]] = {}
+        self.numbers = 0
+        for entry in trace.entries:
+            if self.numbers + entry.value.size <= most and (found := self._of(entry)) is not None:
+                self.reach[entry.number] = found
+                self.numbers += entry.value.size
+
+    def _of(self, entry: Entry) -> list[Reach] | None:
+        """None where a number cannot be nudged, or where a nudge changes which lines run."""
+        if entry.value.dtype.kind != "f" or not entry.value.ndim or entry.how in ("allocated", "implied"):
+            return None
+        found = []
+        for index in np.ndindex(entry.value.shape):
+            reach = self._reach(entry, index)
+            if reach is None:
+                return None
+            found.append(reach)
+        return found
+
+    def _reach(self, entry: Entry, index: tuple[int, ...]) -> Reach | None:
+        value = float(entry.value[index])
+        if not np.isfinite(value):
+            return Reach({}, None)
+        h = H * max(1.0, abs(value))
+        runs = [self._run(entry.number, index, by) for by in (h, -h)]
+        if runs[0] is None or runs[1] is None:
+            return None
+        (above, up), (below, down) = runs[0], runs[1]
+        moves = {n: rate for n, rate in _rates(above[entry.number + 1 :], below[entry.number + 1 :], 2 * h)}
+        return Reach(moves, (up - down) / (2 * h) if entry.number <= self._last_forward else None)
+
+    def _run(self, number: int, index: tuple[int, ...], by: float) -> tuple[list[Entry], float] | None:
+        forward, args, kwargs, backward, cotangents = self._trace.replay
+        recorded = self._trace.recorder
+        recorder = _Nudging(8 * recorded.limit, recorded.engine, number, index, by)
+        args, kwargs = widened(copy.deepcopy(args)), widened(copy.deepcopy(kwargs))
+        upstream = [widened(dy) for dy in copy.deepcopy(cotangents)]
+        inputs = bind(forward, *args, **kwargs)
+        names = self._trace.roots[0].result_names
+        returned, _ = recorder.run(forward, args, kwargs, names)
+        outputs = returned if type(returned) is tuple else (returned,)
+        loss = sum(float(np.sum(to_numpy(dy * y))) for dy, y in zip(upstream, outputs, strict=False))
+        if backward is not None:
+            asked, others, _ = asked_of(backward, inputs, returned)
+            recorder.run(backward, (), dict(zip(asked, upstream, strict=True)) | others)
+        if not recorder.nudged or [(e.path, e.how, e.value.shape) for e in recorder.entries] != self._names:
+            return None
+        return recorder.entries, loss
+
+
+def _rates(above: list[Entry], below: list[Entry], width: float) -> Iterator[tuple[int, np.ndarray]]:
+    for up, down in zip(above, below, strict=True):
+        if up.how == "allocated" or up.value.dtype.kind not in "f" or up.value.tobytes() == down.value.tobytes():
+            continue
+        with np.errstate(invalid="ignore", over="ignore"):
+            yield up.number, np.where(up.value == down.value, 0.0, (up.value - down.value) / width)
+
+
+class _Nudging(Recorder):
+    """Adds `by` to one number of the array of step `number`, as soon as it has been recorded."""
+
+    def __init__(self, limit: int, engine: bool, number: int, index: tuple[int, ...], by: float) -> None:
+        super().__init__(limit, engine)
+        self._target, self._index, self._by, self.nudged = number, index, by, False
+
+    def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
+        super()._keep(call, name, value, how, line, text)
+        if len(self.entries) - 1 == self._target and getattr(getattr(value, "flags", None), "writeable", False):
+            value[self._index] += self._by
+            self.nudged = True
+            self._take_as_recorded(value)
+
+    def _take_as_recorded(self, nudged: Any) -> None:
+        """Names that see the nudge must not be recorded again, as if a line had written there."""
+        for i, (value, digest) in self._seen.items():
+            if digest is not None and np.may_share_memory(value, nudged):
+                self._seen[i] = (value, self._digest(value))
+        for watched in self._stack:
+            for name, (value, _) in watched.before.items():
+                if np.may_share_memory(value, nudged):
+                    watched.before[name] = (value, self._digest(value))

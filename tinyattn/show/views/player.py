@@ -1,0 +1,218 @@
+"""The player: a trace on a page, one step at a time, forward and then backward.
+
+Of every step it has the source line among its function's, what the line read and what it made; of a gradient the value
+it belongs to, and the forward lines that read that value, which the backward line undoes. Where gradients are added the
+terms are named. `Influence` says which numbers depend on which.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..pairing import forward_of, gradients_of, value_of
+from ..records import Call, Entry
+from ..sources import dotted, function_lines, statement_at
+from ..trace_html import page
+from ..trace_result import Trace
+from ..trace_table import place
+from ..trace_table import title as title_of
+from .influence import Influence
+from .view import View, numbers
+
+MOST = 300_000           # numbers on a page: some 3 MB
+WORK = 12_000            # steps that may be run to follow numbers, two runs of the trace for each number
+
+
+class Player(View):
+    """A `View` of a trace; see `player`."""
+
+
+def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
+    """A page that steps through a trace. `steps`: only these, first and last; the default is all.
+
+    `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
+    many as take some seconds.
+    Raises ValueError for steps that are not there, and where the page would have more than `MOST` numbers (it says how
+    many there are, and which steps would fit).
+    """
+    first, last = _range(trace, steps)
+    found = _Page(trace, first, last)
+    title = title or trace.roots[0].signature
+    budget = WORK // (2 * len(trace)) if follow is None else follow
+    data = found.data(Influence(trace, budget)) | {"title": title, "said": trace._header()}
+    return Player("player", title, data, page(trace.roots, trace._header()))
+
+
+def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
+    first, last = steps or (0, len(trace) - 1)
+    if not 0 <= first <= last < len(trace):
+        raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(trace) - 1}")
+    sizes = np.cumsum([entry.value.size for entry in trace.entries[first : last + 1]])
+    if sizes[-1] > MOST:
+        fits = int(np.searchsorted(sizes, MOST, side="right")) - 1
+        what = f"steps {first}-{last} have {sizes[-1]:,} numbers, and a page holds {MOST:,}"
+        more = f"steps {first}-{first + fits} would fit" if fits >= 0 else f"step {first} alone does not fit"
+        raise ValueError(f"{what}: {more} (steps=({first}, {first + max(fits, 0)}), or --steps A-B)")
+    return first, last
+
+
+class _Page:
+    """Gathers arrays, functions and calls once each, under numbers."""
+
+    def __init__(self, trace: Trace, first: int, last: int) -> None:
+        self._trace, self._first, self._last = trace, first, last
+        self._arrays: dict[int, int] = {}
+        self._functions: dict[tuple[str, int], int] = {}
+        self.arrays: list[dict[str, Any]] = []
+        self.functions: list[dict[str, Any]] = []
+        self._calls = [call for root in trace.roots for call in root.calls()]
+        self._number = {call: i for i, call in enumerate(self._calls)}
+        self._forward_end = max((e.number for e in trace.roots[0].entries()), default=-1)
+
+    def data(self, influence: Influence) -> dict[str, Any]:
+        gradients = self._gradients()
+        steps = [self._step(e, gradients.get(e.number)) for e in self._trace.entries[self._first : self._last + 1]]
+        calls = [self._call(call) for call in self._calls]
+        return {
+            "first": self._first, "forward_end": self._forward_end, "steps": steps, "calls": calls,
+            "functions": self.functions, "arrays": self.arrays, "reach": self._reach(influence),
+            "followed": influence.numbers,
+        }  # fmt: skip
+
+    def _array(self, x: np.ndarray) -> int:
+        """Equal values are one object in a trace, and one array here."""
+        if id(x) not in self._arrays:
+            self._arrays[id(x)] = len(self.arrays)
+            x = np.asarray(x)
+            real = np.real(x) if x.dtype.kind == "c" else x
+            self.arrays.append({"shape": list(x.shape), "dtype": str(x.dtype), "values": numbers(real)})
+        return self._arrays[id(x)]
+
+    def _function(self, call: Call) -> int:
+        key = call.file, call.line
+        if key not in self._functions:
+            self._functions[key] = len(self.functions)
+            where = place(call).rpartition(":")[0] or Path(call.file).name
+            self.functions.append({"name": call.name, "file": where, "lines": function_lines(call.file, call.line)})
+        return self._functions[key]
+
+    def _call(self, call: Call) -> dict[str, Any]:
+        inside = [e.number for e in call.entries()]
+        return {
+            "label": call.label, "title": title_of(call), "function": self._function(call),
+            "parent": None if call.parent is None else self._number[call.parent], "steps": [min(inside), max(inside)],
+        }  # fmt: skip
+
+    def _step(self, entry: Entry, gradient: dict[str, Any] | None) -> dict[str, Any]:
+        statement = statement_at(entry.call.file, entry.line)
+        reads = [] if entry.how == "input" else list(self._reads(entry, statement.reads))
+        said = {"input": "comes in", "in place": "written in place", "returned": "returned", "implied": "follows"}
+        return {
+            "name": entry.name, "how": said.get(entry.how, entry.how), "array": self._array(entry.value),
+            "unfilled": entry.how == "allocated", "call": self._number[entry.call], "line": entry.line,
+            "last": statement.last, "text": entry.text, "reads": reads,
+            "adds": [] if entry.how == "input" else self._adds(entry, statement.adds, reads), "gradient": gradient,
+        }  # fmt: skip
+
+    def _reads(self, entry: Entry, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+        """What the line read, of arrays: name, array, and the step that made it, if one did."""
+        seen = set()
+        for name in names:
+            found = self._value(entry, name)
+            if found is not None and found[0].dtype.kind in "biufc" and id(found[0]) not in seen:
+                seen.add(id(found[0]))
+                value, made = found
+                yield {"name": name, "array": self._array(value), "step": made}
+
+    def _value(self, entry: Entry, name: str) -> tuple[np.ndarray, int | None] | None:
+        """What `name` stood for when the line of `entry` ran: its latest value in this call, or what came in."""
+        call = entry.call
+        own = [s for s in call.steps if isinstance(s, Entry) and s.name == name and s.number < entry.number]
+        if own:
+            return own[-1].value, own[-1].number
+        for names in (call.renamed, call.inputs):
+            if name in names:
+                listed = call.listed.get(name)
+                made = listed if listed is not None and listed.number < entry.number else self._made(names[name], entry)
+                return names[name], None if made is None else made.number
+        return None
+
+    def _made(self, value: np.ndarray, before: Entry) -> Entry | None:
+        """The latest step, before this one, that made this value."""
+        return next((e for e in reversed(self._trace.entries[: before.number]) if e.value is value), None)
+
+    def _adds(self, entry: Entry, terms: tuple[ast.expr, ...], reads: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """In a backward: the gradients that meet here, each by its name or by the call that returns it."""
+        if entry.number <= self._forward_end or len(terms) < 2:
+            return []
+        found = []
+        for term in terms:
+            name = dotted(term)
+            read = next((r for r in reads if r["name"] == name), None)
+            if read is not None:
+                found.append(read)
+            elif isinstance(term, ast.Call) and (returned := self._returned_by(entry, term)) is not None:
+                found.append(returned)
+        same = [f for f in found if self.arrays[f["array"]]["shape"] == list(entry.value.shape)]
+        return same if len(same) > 1 else []
+
+    def _returned_by(self, entry: Entry, term: ast.Call) -> dict[str, Any] | None:
+        """What a call that stands in the line returned."""
+        name = dotted(term.func)
+        for inner in reversed(entry.call.steps):
+            if isinstance(inner, Call) and inner.called_at[0] == entry.line and name and name.endswith(inner.name):
+                value = next((v for v in inner.results if v is not None), None)
+                if value is not None:
+                    made = self._made(value, entry)
+                    return {"name": inner.label, "array": self._array(value), "step": made and made.number}
+        return None
+
+    def _gradients(self) -> dict[int, dict[str, Any]]:
+        """Backward step: the forward step that made the value it is the gradient of, and the lines that read it."""
+        if len(self._trace.roots) < 2:
+            return {}
+        forward, backward = self._trace.roots
+        found = {}
+        for call in backward.calls():
+            base = forward_of(call, forward)
+            if base is None:
+                continue
+            for name, place_of, gradient in gradients_of(call, base):
+                value = value_of(base, name, place_of)
+                made = [e for e in forward.entries() if e.value is value]
+                at = next((e for e in call.entries() if e.value is gradient and e.call is call), None)
+                if value is None or at is None or not made or value.shape != gradient.shape:
+                    continue
+                found[at.number] = {
+                    "of": made[-1].number, "name": name, "call": self._number[base], "lines": _readers(base, name),
+                }  # fmt: skip
+        return found
+
+    def _reach(self, influence: Influence) -> dict[int, list[dict[str, Any]]]:
+        """Step: of each of its numbers, ∂L/∂it, and of each later step the places that move, and how fast."""
+        return {
+            step: [
+                {"loss": None if r.loss is None else float(f"{r.loss:.6g}"),
+                 "moves": {m: _sparse(rate) for m, rate in r.moves.items() if self._first <= m <= self._last}}
+                for r in reaches
+            ]
+            for step, reaches in influence.reach.items() if self._first <= step <= self._last
+        }  # fmt: skip
+
+
+def _readers(call: Call, name: str) -> list[list[int]]:
+    """First and last line of the statements in a call that read the name and made something of it."""
+    made = {s.line if isinstance(s, Entry) else s.called_at[0] for s in call.steps if getattr(s, "how", "") != "input"}
+    statements = [statement_at(call.file, line) for line in sorted(made)]
+    return [[s.first, s.last] for s in statements if name in s.reads]
+
+
+def _sparse(rate: np.ndarray) -> list[Any]:
+    """[place, value, place, value, ...] of what is not 0."""
+    flat = np.nan_to_num(rate.ravel(), posinf=0.0, neginf=0.0)
+    return [x for i in np.flatnonzero(flat).tolist() for x in (i, float(f"{flat[i]:.3g}"))]

@@ -1,0 +1,90 @@
+"""A page that works as a file, in a notebook and offline: its data, its script and its style are inside of it.
+
+The page may fetch nothing: its Content-Security-Policy allows the one script and the one style that stand in it, known
+by their digests. Data comes as JSON in which `<` is escaped, and the script writes text only, never markup.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...files import write_atomically
+
+HERE = Path(__file__).parent
+HEIGHT = 640                           # of the frame in a notebook, in pixels
+
+
+class View:
+    """`data` names its kind; `view.js` has a function of that name. `table` is HTML for readers without scripts."""
+
+    def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "") -> None:
+        self.kind, self.title, self.data, self.table = kind, title, data, table
+
+    def html(self) -> str:
+        """The whole page."""
+        style, script = _part("view.css"), _part("view.js")
+        otherwise = f"<noscript>{self.table or 'This page needs scripts.'}</noscript>"
+        policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
+        return (
+            '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{escape(self.title)}</title>\n<style>{style}</style></head>\n<body>\n"
+            f'<main id="view" data-kind="{self.kind}">{otherwise}</main>\n'
+            f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
+            f"<script>{script}</script>\n</body></html>\n"
+        )
+
+    def save(self, path: str | Path) -> Path:
+        """Write the page. -> path. Raises OSError where that cannot be done; nothing is half written."""
+        path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, self.html().encode())
+        return path
+
+    def _repr_html_(self) -> str:
+        """In a frame that may run scripts and do nothing else; below it, folded, the table."""
+        frame = (
+            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" srcdoc="{escape(self.html())}" '
+            f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888"></iframe>'
+        )
+        return f"{frame}<details><summary>As a table</summary>{self.table}</details>" if self.table else frame
+
+
+def as_json(data: Any) -> str:
+    """JSON that can stand in a script element: no `<`, no line separators that older readers take for line ends."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def numbers(x: np.ndarray, digits: int = 6) -> list[Any]:
+    """The numbers of an array, in order, for `as_json`: rounded, true or false, or "inf", "-inf", "nan"."""
+    if x.dtype.kind in "biu":
+        return x.ravel().tolist()
+    found = []
+    for value in x.ravel().tolist():
+        rounded = float(f"{value:.{digits}g}")
+        whole = rounded.is_integer() and abs(rounded) < 1e15
+        found.append(int(rounded) if whole else rounded if np.isfinite(value) else str(value))
+    return found
+
+
+@cache
+def _part(name: str) -> str:
+    text = (HERE / name).read_text(encoding="utf-8")
+    assert "</" not in text or name == "view.css", name          # nothing that would end the element
+    return text
+
+
+def _digest(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

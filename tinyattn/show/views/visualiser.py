@@ -1,0 +1,246 @@
+"""The visualiser: who looks at whom in a model, from queries and keys to weights, and how gradients flow back.
+
+All numbers are of the model and the history that are named. Weights, scores, their gradients and the roll-out are made
+on the page, of the queries, keys, values and gradients that the library gave it.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...data import TextBatch, pad
+from ...models import Decoder, DecoderNetwork, NeuralRecommender
+from ...random import Stream, generator
+from ...training import Moments, adam
+from ...tree import add_to, flatten, views
+from .view import View
+from .watch import Layer, Watched
+
+BEST = 5                 # outputs whose gradients are there
+SHUFFLES = 20
+STEPS = 150              # of the tiny model of a text
+LONGEST = 400            # tokens
+SAID = 60                # characters of a token's name
+
+
+@dataclass
+class Asked:
+    """A network at work on one sequence."""
+
+    title: str
+    tokens: list[str]                    # (n,)
+    watched: Watched
+    p: Any
+    given: Any                           # a batch, or ids: what `forward` takes
+    table: Any                           # (V, D): scores are h tableᵀ; None where `forward` gives scores itself
+    follows: np.ndarray                  # (n - 1,) which symbol followed each token but the last
+    names: list[str]                     # (V,)
+    first: int                           # symbols below this are none, such as padding
+    left_out: np.ndarray                 # symbols that are not recommended
+
+    def scores(self) -> tuple[np.ndarray, Any]:
+        """(n, V) of what follows each token, and the cache."""
+        h, cache = self.watched.forward(self.p, self.given)
+        return np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64), cache
+
+    def last(self) -> np.ndarray:
+        """(V,): the scores of what follows the last token; -inf for what is not recommended, unless that were all."""
+        last = self.scores()[0][-1]
+        last[: self.first] = -np.inf
+        if len(self.left_out) < len(last) - self.first:
+            last[self.left_out] = -np.inf
+        return last
+
+    def best(self) -> list[int]:
+        """The symbols of the highest scores, the best first."""
+        last = self.last()
+        return np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))].tolist()
+
+    def gradient(self, dscores: np.ndarray, cache: Any) -> None:
+        """Let the gradient of the scores, (n, V), flow back."""
+        ds = dscores.astype(np.float32)[None]
+        self.watched.backward(self.p, ds if self.table is None else ds @ self.table, cache)
+
+
+def visualise(model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = ()) -> View:
+    """A page about the attention of `model` for one history, or for a prompt; `against`: of another model beside it.
+
+    `model` is a recommender of equal blocks with attention, as SASRec, or a `Decoder`. `names` turns an id into a name.
+    Raises ValueError for a model without attention, an unknown item (named), an empty history, and two models of
+    different tokens.
+    """
+    models = [model] if against is None else [model, against]
+    said = list(titles) + [m.name for m in models[len(titles) :]]
+    asked = [_asked(m, sequence, names, title) for m, title in zip(models, said, strict=True)]
+    best = [asked[0].names[symbol] for symbol in asked[0].best()]            # both are asked about the same
+    runs = [_run(one, [one.names.index(name) for name in best if name in one.names]) for one in asked]
+    if any(run["tokens"] != runs[0]["tokens"] for run in runs):
+        raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
+    return _page(runs, "Who looks at whom", "")
+
+
+def visualise_text(text: str, *, seed: int = 0) -> View:
+    """A page about a sentence: a tiny decoder learns on the spot to say each word of it from those before.
+
+    Raises ValueError for fewer than two words, or more than 64.
+    """
+    words = text.split()
+    if not 2 <= len(words) <= 64:
+        raise ValueError(f"the text has {len(words)} words, expected 2 to 64")
+    known = list(dict.fromkeys(words))
+    ids = np.array([[known.index(word) for word in words]])
+    network = DecoderNetwork(n_tokens=len(known), context=len(words), dim=32, layers=2, heads=2)
+    p, loss = _learned(network, ids, seed)
+    asked = Asked(
+        "a decoder of two layers", words, Watched(network), p, ids, None, ids[0, 1:], known, 0, np.zeros(0, int)
+    )
+    note = (
+        f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
+        f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
+    )
+    return _page([_run(asked, asked.best())], text, note)
+
+
+def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, float]:
+    """Parameters after `STEPS` steps of Adam on the one sequence, and the loss."""
+    ones = np.ones((1, ids.shape[1] - 1), dtype=np.float32)
+    batch = TextBatch(ids[:, :-1], ids[:, 1:], ones, np.zeros(1, dtype=np.int64))
+    vector, p = flatten(network.init(generator(seed, Stream.INIT)), np.float32, np)
+    moments, gradient = Moments(np.zeros_like(vector), np.zeros_like(vector)), np.zeros_like(vector)
+    loss = 0.0
+    for step in range(1, STEPS + 1):
+        loss, cache = network.loss(p, batch)
+        gradient[...] = 0
+        add_to(views(gradient, p), network.loss_backward(p, 1.0, cache))
+        adam(vector, gradient, moments, step, lr=3e-3)
+    return p, float(loss)
+
+
+def _page(runs: list[dict[str, Any]], title: str, note: str) -> View:
+    return View("visualiser", title, {"title": title, "note": note, "runs": runs})
+
+
+def _asked(model: Any, sequence: Any, names: Any, title: str) -> Asked:
+    if isinstance(model, Decoder):
+        return _of_text(model, sequence, title)
+    if not isinstance(model, NeuralRecommender) or not model.attends:
+        raise ValueError(f"model {model.name} has no attention: there is nothing to show")
+    try:
+        watched = Watched(model.network)
+    except ValueError as error:
+        raise ValueError(f"model {model.name}: {error}; tinyattn show without --html draws its weights") from None
+    if not model.network.causal:
+        raise ValueError(f"model {model.name} does not read from left to right: only its last token is asked")
+    vocabulary = model._fitted()
+    whole = vocabulary.numbers(sequence)
+    if not len(whole):
+        raise ValueError("the history is empty: expected at least one item id")
+    history = whole[-min(model.maxlen, LONGEST) :]
+    batch, called = pad([history], model.maxlen), (lambda item: str(item)) if names is None else names
+    every = [called(item) for item in vocabulary.decode(np.arange(1, len(vocabulary) + 1)).tolist()]
+    known = ["", *every]
+    return Asked(title, [known[i] for i in history.tolist()], watched, model.parameters, batch,
+                 model.network.item_vectors(model.parameters), history[1:], known, 1, np.unique(whole))  # fmt: skip
+
+
+def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
+    network = model._fitted()
+    ids = np.asarray(model.tokens.encode(prompt))[-min(model.context, LONGEST) :]
+    if not len(ids):
+        raise ValueError("the prompt is empty: expected at least one character")
+    every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
+    return Asked(title, [every[i] for i in ids.tolist()], Watched(network), model.parameters, ids[None], None, ids[1:],
+                 every, 0, np.zeros(0, int))  # fmt: skip
+
+
+def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
+    """What stands on the page of one model: gradients of the scores of these symbols, and of the loss."""
+    scores, cache = asked.scores()
+    layers = asked.watched.layers
+    outputs = []
+    for symbol in symbols:
+        dscores = np.zeros(scores.shape)
+        dscores[-1, symbol] = 1.0
+        outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": float(scores[-1, symbol])})
+        asked.gradient(dscores, cache)
+    if len(asked.follows):
+        loss, dscores = _cross_entropy(scores, asked.follows, asked.first)
+        outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": loss})
+        asked.gradient(dscores, cache)
+    assert asked.watched.read is not None
+    inputs = [_packed(np.sum(asked.watched.read * dx, axis=-1)) for dx in asked.watched.inputs]
+    tested = _shuffled(asked, len(layers))
+    return {
+        "title": asked.title, "tokens": [_short(token) for token in asked.tokens], "outputs": outputs,
+        "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": tested,
+    }  # fmt: skip
+
+
+def _cross_entropy(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
+    """-> the mean over all tokens but the last, and its gradient by the scores."""
+    s = scores[:-1, first:] - scores[:-1, first:].max(axis=1, keepdims=True)
+    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
+    at = np.arange(len(follows)), follows - first
+    loss = float(np.mean(-np.log(np.maximum(p[at], 1e-300))))
+    p[at] -= 1
+    dscores = np.zeros(scores.shape)
+    dscores[:-1, first:] = p / len(follows)
+    return loss, dscores
+
+
+def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
+    """Of each layer: how far the best score moves when the last token's weights are dealt out anew (Jain & Wallace
+    2019, section 4.1), the median over shuffles, beside the standard deviation of all scores of the last token."""
+    found, last = [], asked.last()
+    symbol, spread = int(np.argmax(last)), float(np.std(last[np.isfinite(last)]))
+    for layer in range(layers):
+        moved = []
+        for shuffle in range(SHUFFLES):
+            rng = np.random.default_rng([layer, shuffle])
+
+            def deal(at: int, weights: np.ndarray, layer: int = layer, rng: Any = rng) -> np.ndarray:
+                if at != layer:
+                    return weights
+                dealt = weights.copy()
+                allowed = np.flatnonzero(asked.watched.layers[at].allowed[..., -1, :].reshape(-1, weights.shape[-1])[0])
+                dealt[:, -1, allowed] = weights[:, -1, rng.permutation(allowed)]
+                return dealt
+
+            asked.watched.change = deal
+            moved.append(abs(float(asked.scores()[0][-1, symbol]) - float(last[symbol])))
+        found.append({"moved": float(np.median(moved)), "spread": spread})
+    asked.watched.change = None
+    return found
+
+
+def _layer(layer: Layer) -> dict[str, Any]:
+    h, n, m = layer.weights.shape
+    made = layer.from_scores
+    square = np.broadcast_to(layer.allowed, (n, m)) if layer.allowed.ndim == 2 else None
+    return {
+        "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale,
+        "q": _packed(layer.q), "k": _packed(layer.k), "v": _packed(layer.v),
+        "bias": _packed(layer.bias) if made and layer.bias is not None else None,
+        "allowed": None if square is None else _bits(square),
+        "weights": None if made and square is not None else _packed(layer.weights),
+        "gradients": [_packed(gradient) for gradient in layer.gradients],
+    }  # fmt: skip
+
+
+def _packed(x: np.ndarray) -> str:
+    """float32, little end first, in base64."""
+    return base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()
+
+
+def _bits(x: np.ndarray) -> str:
+    return base64.b64encode(np.packbits(x.ravel(), bitorder="little").tobytes()).decode()
+
+
+def _short(name: str) -> str:
+    name = str(name)
+    return name if len(name) <= SAID else name[: SAID - 1] + "…"
