@@ -157,6 +157,8 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          "additive_attention: k has shape"),
         (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), np.ones((2, 3))), ValueError,
          r"wasserstein_scores: k_dev has shape \(2, 3\)"),
+        (lambda: ops.gaussian_attention(normal(2, 3), normal(3, 4), np.ones((3, 4)), np.ones((2, 4), bool)), ValueError,
+         r"gaussian_attention: mask has shape \(2, 4\), expected one that broadcasts to \(2, 3\)"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):
