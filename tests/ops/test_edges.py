@@ -49,6 +49,7 @@ def test_tokens_without_width():
     for out, _ in (ops.attention(q, k, v), ops.fused_attention(q, k, v), performer):
         np.testing.assert_allclose(out, np.tile(v.mean(axis=0), (4, 1)), rtol=0, atol=1e-15)
     assert not ops.linear_attention(q, k, v, causal=False)[0].any()
+    assert not ops.refine_simp(normal(3, 3), normal(3, 0), normal(3, 0))[0].any()
 
 
 def test_a_single_position_without_any_axis():
@@ -170,6 +171,17 @@ def test_what_is_refused(call, error, message):
         call()
 
 
+@pytest.mark.parametrize("name", ["refine_simp", "refine_add", "refine_stoc", "refine_value_rows"])
+def test_maps_of_scores_have_one_width(name):
+    """A width of 1 would broadcast."""
+    A, one, other = normal(3, 3), normal(3, 2), normal(3, 1)
+    more = [A] if name == "refine_value_rows" else []
+    saved = getattr(ops, name)(A, one, one, *more)[0 if name == "refine_stoc" else 1 :]
+    for f, given in ((name, []), (f"{name}_backward", [A])):
+        with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(3, 1\), expected .* = 2$"):
+            getattr(ops, f)(*given, A, one, other, *more, *(saved if given else []))
+
+
 @pytest.mark.host  # a device would have to be waited for
 def test_a_spread_below_0_is_refused():
     ones = np.ones((2, 4))
@@ -256,6 +268,7 @@ def test_numpy_scalars_do_not_widen_float32():
         ops.elu_backward(x, x, np.float64(1)),
         *(array for array in looked if isinstance(array, np.ndarray)),
         ops.dropout(x, x > 0, half),
+        *ops.refine_simp(x, x.T, x.T, scale=half),
         ops.cross_entropy_backward(half, x, targets),
         ops.bce_with_logits_backward(half, x, np.ones_like(x)),
         ops.bce_with_logits_backward(half, x, np.ones_like(x), np.ones_like(x)),
