@@ -134,13 +134,17 @@ def kept(n, *parts, **more):
 
 
 def test_what_is_kept_is_as_large_as_the_formula_says():
-    """Of full attention 2 n g d numbers a layer, with g heads of keys and values; a window, a state: no more with n."""
+    """Of full attention 2 n g d numbers a layer, with g heads of keys and values; a window, a state: no more with n.
+
+    A recurrent mixer that looks at all of its states keeps them all.
+    """
     layers, d = 2, 2
     assert kept(20) == layers * 2 * 20 * 6 * d * 8
     assert kept(20, kv_heads=2) == kept(20) // 3
     assert kept(20, mechanism="window") == kept(10, mechanism="window") == layers * 2 * (3 - 1) * 6 * d * 8
     assert kept(20, mechanism="linear") == kept(1, mechanism="linear") == layers * 6 * d * (d + 1) * 8
     assert kept(20, mixer="gru") == kept(1, mixer="gru") == layers * 12 * 8
+    assert kept(20, mixer="lstmn") == layers * (3 * 20 + 1) * 12 * 8       # states, cells, keys; what was read last
 
 
 @pytest.mark.parametrize("mechanism", CANNOT)

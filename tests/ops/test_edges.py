@@ -49,6 +49,7 @@ def test_tokens_without_width():
     for out, _ in (ops.attention(q, k, v), ops.fused_attention(q, k, v), performer):
         np.testing.assert_allclose(out, np.tile(v.mean(axis=0), (4, 1)), rtol=0, atol=1e-15)
     assert not ops.linear_attention(q, k, v, causal=False)[0].any()
+    assert not ops.refine_simp(normal(3, 3), normal(3, 0), normal(3, 0))[0].any()
 
 
 def test_a_single_position_without_any_axis():
@@ -157,11 +158,28 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          "additive_attention: k has shape"),
         (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), np.ones((2, 3))), ValueError,
          r"wasserstein_scores: k_dev has shape \(2, 3\)"),
+        (lambda: ops.refine_simp(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
+         r"refine_simp: A has shape \(3, 4\), expected \(\.\.\., n, n\)"),
+        (lambda: ops.refine_stoc(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
+         r"refine_stoc: A has shape \(3, 4\), expected \(\.\.\., n, n\)"),
+        (lambda: ops.gaussian_attention(normal(2, 3), normal(3, 4), np.ones((3, 4)), np.ones((2, 4), bool)), ValueError,
+         r"gaussian_attention: mask has shape \(2, 4\), expected one that broadcasts to \(2, 3\)"),
     ],
 )  # fmt: skip
 def test_what_is_refused(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+@pytest.mark.parametrize("name", ["refine_simp", "refine_add", "refine_stoc", "refine_value_rows"])
+def test_maps_of_scores_have_one_width(name):
+    """A width of 1 would broadcast."""
+    A, one, other = normal(3, 3), normal(3, 2), normal(3, 1)
+    more = [A] if name == "refine_value_rows" else []
+    saved = getattr(ops, name)(A, one, one, *more)[0 if name == "refine_stoc" else 1 :]
+    for f, given in ((name, []), (f"{name}_backward", [A])):
+        with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(3, 1\), expected .* = 2$"):
+            getattr(ops, f)(*given, A, one, other, *more, *(saved if given else []))
 
 
 @pytest.mark.host  # a device would have to be waited for
@@ -250,6 +268,7 @@ def test_numpy_scalars_do_not_widen_float32():
         ops.elu_backward(x, x, np.float64(1)),
         *(array for array in looked if isinstance(array, np.ndarray)),
         ops.dropout(x, x > 0, half),
+        *ops.refine_simp(x, x.T, x.T, scale=half),
         ops.cross_entropy_backward(half, x, targets),
         ops.bce_with_logits_backward(half, x, np.ones_like(x)),
         ops.bce_with_logits_backward(half, x, np.ones_like(x), np.ones_like(x)),

@@ -92,21 +92,37 @@ def test_it_is_pytorchs_lstm(rng):
     for name, a in (("weight_ih_l0", W.T), ("weight_hh_l0", U.T), ("bias_ih_l0", b), ("bias_hh_l0", 0 * b)):
         theirs[name].data = torch.tensor(np.ascontiguousarray(a[order]))
     inputs = [torch.tensor(a, requires_grad=True) for a in (x, h0[None], c0[None])]
-    y, _ = module(inputs[0], (inputs[1], inputs[2]))
+    y, (_, last) = module(inputs[0], (inputs[1], inputs[2]))
     h, *saved = ops.lstm(x, W, U, b, h0, c0)
     np.testing.assert_allclose(h, y.detach().numpy(), rtol=0, atol=1e-13)
-    y.backward(torch.tensor(np.cos(h)))
-    dx, dW, dU, db, dh0, dc0 = ops.lstm_backward(np.cos(h), x, W, U, h, *saved, h0, c0)
+    torch.autograd.backward([y, last], [torch.tensor(np.cos(h)), torch.tensor(np.sin(h[None, :, -1]))])
+    dc = np.zeros_like(h)
+    dc[:, -1] = np.sin(h[:, -1])
+    dx, dW, dU, db, dh0, dc0 = ops.lstm_backward(np.cos(h), x, W, U, h, *saved, h0, c0, dc=dc)
     for mine, tensor in zip((dx, dh0[None], dc0[None]), inputs, strict=True):
         np.testing.assert_allclose(mine, tensor.grad.numpy(), rtol=0, atol=1e-12)
     for mine, name in ((dW.T, "weight_ih_l0"), (dU.T, "weight_hh_l0"), (db, "bias_ih_l0")):
         np.testing.assert_allclose(mine[order], theirs[name].grad.numpy(), rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("columns", [12, 9], ids=["forget gate", "without"])
+def test_who_reads_the_cells_of_an_lstm_gives_them_a_gradient(columns, rng):
+    shapes = ((2, 4, 2), (2, columns), (3, columns), (columns,), (2, 3), (2, 3))
+    given = [rng.standard_normal(shape) for shape in shapes]
+
+    def backward(dh, dc, x, W, U, h, c, gates, h0, c0):
+        return ops.lstm_backward(dh, x, W, U, h, c, gates, h0, c0, dc=dc)
+
+    assert gradcheck(ops.lstm, backward, *given)
+
+
 def test_refused(rng):
     x, W, U, b = (rng.standard_normal(shape) for shape in ((2, 5, 3), (3, 16), (4, 16), (16,)))
     with pytest.raises(ValueError, match=r"lstm: U has shape \(3, 16\), expected \(H, 4 H\), or \(H, 3 H\)"):
         ops.lstm(x, W, U[:3], b)
+    h, *saved = ops.lstm(x, W, U, b)
+    with pytest.raises(ValueError, match="lstm_backward: dc has shape"):
+        ops.lstm_backward(h, x, W, U, h, *saved, dc=h[:, 1:])
     with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\), expected \(H, H\)"):
         ops.rnn(x, W, U, b)
     with pytest.raises(ValueError, match="wkv: v has shape"):

@@ -21,6 +21,7 @@ def ones(*shape):
         ("d ...d", [(4,), (2, 3, 4)]),  # the leading axes are those of the first that has any
         ("...d d", [(4,), None]),
         ("nd d n", [(3, 4), (4,), (3,)]),
+        ("...nn n", [(2, 3, 3), (3,)]),
     ],
 )
 def test_what_fits_is_let_in(spec, given):
@@ -37,6 +38,8 @@ def test_what_fits_is_let_in(spec, given):
         ("...nd", [(3,)], r": x0 has shape \(3,\), expected \(\.\.\., n, d\)$"),
         ("...d ...d", [(2, 4), (3, 4)], r": x1 has .* \(3, 4\), expected \(\.\.\., d\) with \.\.\. = \(2,\), d = 4$"),
         ("nd d n", [(3, 4), (4,), (5,)], r": x2 has shape \(5,\), expected \(n\) with n = 3$"),
+        ("...nn", [(3, 4)], r": x0 has shape \(3, 4\), expected \(\.\.\., n, n\) with \.\.\. = \(\)$"),
+        ("nn d n", [(3, 3), (4,), (4,)], r": x2 has shape \(4,\), expected \(n\) with n = 3$"),
         ("nd n", [(3, 4)], "zip"),  # a word without an argument
     ],
 )

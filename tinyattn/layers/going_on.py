@@ -1,7 +1,7 @@
 """Tokens that follow others: each is computed once, and what later ones need of it is kept.
 
 For attention that is keys and values, the "KV cache" (what causal tokens have made of themselves does not change when
-others follow); for a recurrent mixer its state.
+others follow); for a recurrent mixer its state, for `lstmn` the states of all tokens.
 """
 
 from __future__ import annotations

@@ -51,10 +51,11 @@ def _check(spec: str, arrays: dict[str, Array]) -> None:
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
         if has_lead and lead is None:
             lead = shape[:split]
-        own = dict(zip(axes, shape[split:], strict=True))
-        if (has_lead and shape[:split] != lead) or any(sizes.get(a, size) != size for a, size in own.items()):
+        own = list(zip(axes, shape[split:], strict=True))
+        wanted = dict(reversed(own)) | sizes                # of each letter, the first size
+        if (has_lead and shape[:split] != lead) or any(wanted[a] != size for a, size in own):
             raise ValueError(_mismatch(name, shape, has_lead, axes, lead, sizes))
-        sizes |= own
+        sizes = wanted
         if integers:
             if x.dtype.kind not in "iu":
                 raise TypeError(f"{_caller()}: {name} has dtype {x.dtype}, expected integers")

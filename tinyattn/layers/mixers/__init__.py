@@ -2,6 +2,7 @@
 
 from .gru import GRU
 from .lstm import LSTM
+from .lstmn import LSTMN
 from .mamba import Mamba
 from .mixer import Mixer
 from .multi_head import MultiHead, multi_head_attention, multi_head_attention_backward, multi_head_init
@@ -12,6 +13,7 @@ MIXERS: dict[str, type[Mixer]] = {
     "attention": MultiHead,
     "rnn": RNN,
     "lstm": LSTM,
+    "lstmn": LSTMN,
     "gru": GRU,
     "rwkv": RWKV,
     "mamba": Mamba,
@@ -20,6 +22,7 @@ MIXERS: dict[str, type[Mixer]] = {
 __all__ = [
     "GRU",
     "LSTM",
+    "LSTMN",
     "MIXERS",
     "RNN",
     "RWKV",

@@ -1,4 +1,4 @@
-"""What recurrent mixers share: a token takes from those before it through a state, and from nothing else."""
+"""What recurrent mixers share: a token takes from those before it through their states, and from nothing else."""
 
 from __future__ import annotations
 

@@ -52,23 +52,25 @@ def lstm(
 
 def lstm_backward(
     dh: Array, x: Array, W: Array, U: Array, h: Array, c: Array, gates: Array,
-    h0: Array | None = None, c0: Array | None = None,
+    h0: Array | None = None, c0: Array | None = None, *, dc: Array | None = None,
 ) -> tuple[Array, Array, Array, Array, Array | None, Array | None]:  # fmt: skip
-    """dc_t = s_t ⊙ o_t ⊙ (1 - tanh²(c_t)) + f_{t+1} ⊙ dc_{t+1}, with s_t = dh_t + du_{t+1} Uᵀ.
+    """k_t = s_t ⊙ o_t ⊙ (1 - tanh²(c_t)) + f_{t+1} ⊙ k_{t+1} + dc_t, with s_t = dh_t + du_{t+1} Uᵀ.
 
-    Shapes: as in `lstm`, and dh like h -> dx, dW, dU, db, dh0, dc0 (None where h0 and c0 are).
-    s_t is all that comes back to h_t = o ⊙ tanh(c). The cell hands its gradient on by f alone, without a matrix: with
-    f near 1 it neither vanishes nor explodes. What stands inside of the four functions, u, receives
+    Shapes: as in `lstm`, dh like h, and dc like c, None where nothing else reads the cells
+    -> dx, dW, dU, db, dh0, dc0 (None where h0 and c0 are).
+    s_t is all that comes back to h_t = o ⊙ tanh(c), and k_t to c_t. The cell hands its gradient on by f alone, without
+    a matrix: with f near 1 it neither vanishes nor explodes. What stands inside of the four functions, u, receives
 
-        du_i = dc ⊙ g i (1 - i)        du_f = dc ⊙ c_{t-1} f (1 - f)
-        du_g = dc ⊙ i (1 - g²)         du_o = s ⊙ tanh(c) o (1 - o)
+        du_i = k ⊙ g i (1 - i)         du_f = k ⊙ c_{t-1} f (1 - f)
+        du_g = k ⊙ i (1 - g²)          du_o = s ⊙ tanh(c) o (1 - o)
 
-    Each is dc_t or s_t times numbers that are known before: these are computed for all times at once.
+    Each is k_t or s_t times numbers that are known before: these are computed for all times at once.
     """
-    expect("...nh ...ni io ho ...nh ...nh ...no ...h ...h",
-           dh=dh, x=x, W=W, U=U, h=h, c=c, gates=gates, h0=h0, c0=c0)  # fmt: skip
+    expect("...nh ...ni io ho ...nh ...nh ...no ...h ...h ...nh",
+           dh=dh, x=x, W=W, U=U, h=h, c=c, gates=gates, h0=h0, c0=c0, dc=dc)  # fmt: skip
     xp, (*lead, n, width), H = get_xp(x), x.shape, U.shape[0]
     x, dh, h, c, gates = (time_first(a) for a in (x, dh, h, c, gates))
+    read = None if dc is None else time_first(dc)
     N, columns = x.shape[1], W.shape[1]
     zeros = xp.zeros((1, N, H), dtype=h.dtype)
     states = xp.concatenate([zeros if h0 is None else h0.reshape(1, N, H), h[:-1]])[:n]
@@ -78,26 +80,28 @@ def lstm_backward(
     forgets = columns == 4 * H
     tanh_c = xp.tanh(c)
     shown = o * (1 - tanh_c * tanh_c)
-    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # each gate's factor of dc, or of s; then times it
+    du = xp.empty((n, N, columns // H, H), dtype=h.dtype)       # each gate's factor of k, or of s; then times it
     du[:, :, 0] = g * (i * (1 - i))
     du[:, :, -2] = tanh_c * (o * (1 - o))
     du[:, :, -1] = i * (1 - g * g)
     if forgets:
         f = parts[:, :, 1]
         du[:, :, 1] = cells * (f * (1 - f))
-    back, dc = xp.zeros((N, H), dtype=h.dtype), xp.zeros((N, H), dtype=h.dtype)
+    back, k = xp.zeros((N, H), dtype=h.dtype), xp.zeros((N, H), dtype=h.dtype)
     for t in range(n - 1, -1, -1):
         s = dh[t] + back
-        dc = dc + s * shown[t]                                  # h = o tanh(c)
+        k = k + s * shown[t]                                    # h = o tanh(c)
+        if read is not None:
+            k += read[t]
         output = du[t, :, -2] * s
-        du[t] *= dc[:, None, :]
+        du[t] *= k[:, None, :]
         du[t, :, -2] = output
         back = du[t].reshape(N, columns) @ U.T                  # h_{t-1} U
         if forgets:
-            dc = dc * f[t]                                      # f c_{t-1}
+            k = k * f[t]                                        # f c_{t-1}
     du = du.reshape(n * N, columns)
     dU = states.reshape(n * N, H).T @ du
     dW = x.reshape(n * N, width).T @ du
     dx = (du @ W.T).reshape(n, N, width)
-    dh0, dc0 = (None if a is None else d.reshape(a.shape) for a, d in ((h0, back), (c0, dc)))
+    dh0, dc0 = (None if a is None else d.reshape(a.shape) for a, d in ((h0, back), (c0, k)))
     return time_last(dx, lead), dW, dU, column_sum(du), dh0, dc0

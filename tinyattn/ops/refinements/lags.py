@@ -13,4 +13,4 @@ def by_lag(A: Array, lags: bool) -> Array:
         return A
     xp, n = get_xp(A), A.shape[-1]
     k, r = xp.arange(n)[:, None], xp.arange(n)
-    return xp.where(r <= k, A[..., k, (k - r) % max(n, 1)], 0)
+    return xp.where(r <= k, A[..., k, k - r], 0)                # below 0 it is the end of the row, and dropped
