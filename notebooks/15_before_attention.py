@@ -416,7 +416,7 @@ table("n | ‖∂ last / ∂ first‖", rows, digits=2)
 #
 # An LSTM's cell has another way back, with no matrix on it: $dc_{t-1} = f_t \odot dc_t$, and what comes through the gates.
 # The forget gate $f$ is not of 1997: [Gers et al. (2000)](https://doi.org/10.1162/089976600300015015) added it, so that a cell can be emptied again. Without it
-# $f = 1$. With it, $f = \sigma(\dots + b_f)$: PyTorch begins with $b_f = 0$, Keras with $b_f = 1$.
+# $f = 1$. With it, $f = \sigma(\dots + b_f)$: PyTorch begins with $b_f$ near 0, Keras with $b_f = 1$.
 #
 # ### Exercise `power_of_ten_left` (predict the number, ★☆☆, 4 min)
 #
@@ -588,7 +588,7 @@ check("repaired_gru", repaired_gru)
 # %% [markdown]
 # ## It is narrow: a sentence in one vector
 #
-# Attention was not invented to be fast. In 2014 translation systems were two recurrent networks
+# Attention was not invented to be fast. In 2014 a neural translator was two recurrent networks
 # ([Sutskever et al.](https://arxiv.org/abs/1409.3215)): one read the sentence, the other wrote its translation, and all
 # that passed between them was **one vector of fixed size**. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) suspected
 # this vector, and let the writer look back at *every* state of the reader.
@@ -677,7 +677,7 @@ show_figure(
 #
 # ### Exercise `letters_that_fit` (predict the number, ★★☆, 5 min)
 #
-# Perhaps our reader was clumsy. Take any code whatever, and 64 numbers of 32 bits
+# Perhaps our reader was clumsy. Take the best code there can be, and 64 numbers of 32 bits
 # each. What is the longest text, in an alphabet of 27, that it can *always* give back without a mistake?
 
 # %%
