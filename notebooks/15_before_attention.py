@@ -433,8 +433,6 @@ check("power_of_ten_left", power_of_ten_left)
 # %% [markdown]
 # Now the whole Jacobian, by the library's backwards: the $\tanh$ with $g = 1$ and with $g = 2.5$, a GRU, LSTMs; attention with random matrices, and attention that *seeks*: its last token is
 # the first one, rotated, and $W_q$ rotates it back.
-#
-# **Predict:** which of these fall, which stay, which grow?
 
 
 # %% tags=["hide-input"]
@@ -468,6 +466,9 @@ def typical(made, n, draws=40):
 def without_forget_gate(W, U, b):
     return [np.delete(a, slice(d, 2 * d), axis=-1) for a in (W, U, b)]
 
+
+# %% [markdown]
+# **Predict:** which of these fall, which stay, which grow?
 
 # %% tags=["hide-cell"]
 lengths, rng = (2, 10, 25, 50, 100), np.random.default_rng(5)
@@ -730,7 +731,7 @@ show_arrays(p=softmax(s), without_tanh=softmax(plain))
 # Without the $\tanh$ both queries look alike: $w \cdot q_i$ is added to a whole row, which softmax does not see.
 #
 # Now train it. A GRU reads words of 10 random letters out of 8 (Bahdanau's read both ways), and the library's `AttendingGRU` copies them. It may look at all 10 states, or
-# at the last one alone, with as many parameters. (The folded cell has the network, its backward, and 200 steps of Adam.) **Predict:** what share of the letters does each get right?
+# at the last one alone, with as many parameters. (The folded cell has the network, its backward, and 200 steps of Adam.)
 
 # %% tags=["hide-input"]
 LETTERS, D, LENGTH = 9, 32, 10  # 0 begins, then 8 letters; the width; letters a word
@@ -787,6 +788,9 @@ def trained(looks_back, steps=200):
         adam(vector, gradient, moments, step, lr=0.01 * (1 - step / (steps + 1)))
     return p
 
+
+# %% [markdown]
+# **Predict:** what share of the letters does each get right?
 
 # %% tags=["hide-cell"]
 test, alignment, rows = words(np.random.default_rng(13), 300), {}, []
