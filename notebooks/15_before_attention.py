@@ -487,8 +487,8 @@ for name, (forward, backward, *given) in nets.items():
     norms[name] = [first_in_last(forward, backward, x[:n], *given) for n in lengths]
 for name, made in (("attention, random", random_matrices), ("attention, seeking", seeking)):
     norms[name] = [typical(made, n) for n in lengths]
-rows = [[name, *(f"{value:.2g}" for value in values)] for name, values in norms.items()]
-table("‖∂ last / ∂ first‖ for | 2 tokens | 10 | 25 | 50 | 100", rows)
+rows = [[name, *(x if x < 1e3 else f"{x:.1e}" for x in xs)] for name, xs in norms.items()]
+table("‖∂ last / ∂ first‖ for | 2 tokens | 10 | 25 | 50 | 100", rows, digits=2)
 
 # %% tags=["hide-cell"]
 with style():
