@@ -5,26 +5,44 @@
 # remembered. Then, within a few years, nearly everybody stopped. **What was wrong with reading in order?**
 #
 # Three answers are given everywhere: it is slow, it forgets, it is narrow. This chapter measures all three. Each is true of
-# something, and less general than it sounds.
+# something, and less general than it sounds. Attention began as an answer to the third.
 #
-# **You need**: backward passes (chapters [03](03_gradients.ipynb) and [04](04_attention_backward.ipynb)); the attention layer of
-# [chapter 06](06_many_heads.ipynb).
+# **You need**: backward passes (chapters [03](03_gradients.ipynb) and [04](04_attention_backward.ipynb)); cross-attention
+# and its alignment ([chapter 14](14_transformer.ipynb)).
 #
-# **You will be able to**: write a recurrence and its way back through time; count the steps and the work of a layer; say when a
-# gradient vanishes, when it explodes, and when neither.
+# **You will be able to**:
+#
+# - write a recurrence and its way back through time, and say when a gradient vanishes, when it explodes, and when neither;
+# - count what a layer costs, and what has to wait;
+# - write the first attention, which added where today's multiplies.
 
-# %%
+# %% tags=["hide-input"]
 import math
 import string
-from functools import partial
+from collections import Counter
 
 import numpy as np
 
-from tinyattn.course import check, road, show_figure, table, yours
-from tinyattn.layers import multi_head_init
-from tinyattn.ops import attention, attention_backward
+from tinyattn.course import check, road, show_arrays, show_figure, table, yours
+from tinyattn.layers import MIXERS, AttendingGRU
+from tinyattn.ops import (
+    Mask,
+    additive_scores,
+    attention,
+    attention_backward,
+    cross_entropy_backward,
+    gru,
+    gru_backward,
+    lstm,
+    lstm_backward,
+    rnn,
+    rnn_backward,
+    softmax,
+)
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
+from tinyattn.training.adam import Moments, adam
+from tinyattn.tree import flatten
 
 road(15)
 
@@ -36,7 +54,7 @@ road(15)
 #
 # $$h_t = \tanh(x_t W + h_{t-1} U), \qquad h_0 = 0 .$$
 #
-# ### Exercise `my_rnn` (write the op, ★☆☆, 8 min)
+# ### Exercise `my_rnn` (write the op, ★☆☆, 6 min)
 #
 # Return all states, one a row. Any leading axes (a batch) may stand before the last two.
 
@@ -57,9 +75,15 @@ def my_rnn(x, W, U):
 # %%
 check("my_rnn", my_rnn)
 
+# %%
+rng = np.random.default_rng(1)
+x, W, U = (rng.standard_normal(shape) for shape in ((2, 6, 4), (4, 3), (3, 3)))
+h = rnn(x, W, U, np.zeros(3))  # the library's has a bias
+print("as the library's:", np.allclose(yours("my_rnn")(x, W, U), h))
+
 # %% [markdown]
-# Attention has no such loop: $s = q k^\top$ compares every token with every token in one product. In the picture, follow the
-# first token on its way to the last output.
+# Attention has no such loop: $s = q k^\top$ compares all pairs of tokens in one product. Follow the
+# first token on its way to the last output:
 
 # %% tags=["hide-input"]
 with style():
@@ -90,125 +114,73 @@ show_figure(
 # %% [markdown]
 # ## It is slow: what has to wait?
 #
-# A time is a fact about a machine, so let us count instead. The folded cell below has an array that keeps a record. Its
-# **depth** is the longest chain of products, each waiting for the one before, that led to it; its class adds up the **work**, the
-# multiplications in all products of matrices.
+# When attention came, two other recurrences were in use: the LSTM
+# ([Hochreiter and Schmidhuber, 1997](https://doi.org/10.1162/neco.1997.9.8.1735)) and the GRU
+# ([Cho et al., 2014](https://arxiv.org/abs/1406.1078)). Their *gates*, numbers between 0 and 1, decide what to keep. An LSTM has
+# a second state, the *cell* $c$:
+#
+# $$c_t = f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh(c_t) .$$
+#
+# The gates $i$, $f$ and $o$ are $\sigma(x_t W + h_{t-1} U + b)$, each with columns of its own, where $\sigma(u) = 1 / (1 + e^{-u})$; $g$ has a $\tanh$ in its
+# place. A GRU has two gates, and no cell. The library has both.
+#
+# A time is a fact about a machine, so let us count instead: products of matrices, and their multiply-adds. (The folded cell has an array that
+# keeps count of what is done with it.)
+
 
 # %% tags=["hide-input"]
-PRODUCTS = (np.matmul, np.multiply)
-
-
 class Counted(np.ndarray):
-    """An array that knows its depth; the class adds up the work."""
+    """An array that counts the calls made with it, and the numbers that each made or added up."""
 
-    work, depth = 0, 0
-
-    def __array_finalize__(self, source):  # a slice or a view is as deep as what it was cut from
-        self.depth = getattr(source, "depth", 0)
+    calls, work = Counter(), Counter()
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=None, **how):
         if out is not None:
             how["out"] = tuple(np.asarray(x) for x in out)
-        plain = (np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs)
-        made = np.asarray(getattr(ufunc, method)(*plain, **how)).view(Counted)
-        made.depth = deepest(inputs) + (ufunc in PRODUCTS)
-        if ufunc is np.matmul:
-            Counted.work += made.size * inputs[0].shape[-1]
-        return made
+        plain = [np.asarray(x) if isinstance(x, np.ndarray) else x for x in inputs]
+        made = np.asarray(getattr(ufunc, method)(*plain, **how))
+        Counted.calls[ufunc] += 1
+        matrices = ufunc is np.matmul
+        Counted.work[ufunc] += made.size * (plain[0].shape[-1] if matrices else 1)
+        return made.view(Counted)
 
-    def __array_function__(self, f, types, args, how):
+    def __array_function__(self, f, types, args, how):  # np.concatenate
         made = super().__array_function__(f, types, args, how)
-        if isinstance(made, np.ndarray):
-            made = made.view(Counted)
-            made.depth = deepest(args)
-        return made
+        return made.view(Counted) if isinstance(made, np.ndarray) else made
 
 
-def deepest(x):
-    if isinstance(x, tuple | list):
-        return max(map(deepest, x), default=0)
-    return getattr(x, "depth", 0)
+def count(f, *arrays):
+    """-> calls and work of f(*arrays), by operation."""
+    Counted.calls, Counted.work = Counter(), Counter()
+    f(*(x.view(Counted) for x in arrays))
+    return Counted.calls, Counted.work
 
 
-def count(f, x):
-    """-> the work and the depth of f(x)."""
-    Counted.work = 0
-    made = f(x.view(Counted))
-    return Counted.work, made.depth
-
-
-# %% [markdown]
-# Beside the $\tanh$ there are the two recurrences that were in use when attention came: the LSTM
-# ([Hochreiter and Schmidhuber, 1997](https://doi.org/10.1162/neco.1997.9.8.1735)) and the GRU
-# ([Cho et al., 2014](https://arxiv.org/abs/1406.1078)). Their *gates*, numbers between 0 and 1, decide what to keep. An LSTM has
-# a second state, $c_t = f \odot c_{t-1} + i \odot \tanh(g)$. Its *forget gate* $f = \sigma(\dots + b_f)$, with $\sigma(u) = 1/(1 + e^{-u})$, says
-# how much of the old is kept: with $b_f = 0$ about half, with $b_f = 1$ about three quarters. All three are the same loop around
-# another step. (The GRU's step is in the folded cell.)
-
-
-# %%
-def unroll(step, x, d, cell):
-    """All states h (..., n, d); a step is (x_t, state, cell) -> h_t, state."""
-    zeros = np.zeros_like(x, shape=(*x.shape[:-2], d))
-    state, states = (zeros, zeros), []
-    for t in range(x.shape[-2]):
-        h, state = step(x[..., t, :], state, cell)
-        states.append(h)
-    return np.stack(states, axis=-2)
-
-
-def sigmoid(s):
-    return 1 / (1 + np.exp(-s))
-
-
-def tanh_step(x, state, cell):
-    h = np.tanh(x @ cell["W"] + state[0] @ cell["U"])
-    return h, (h, h)
-
-
-def lstm_step(x, state, cell):
-    h, c = state
-    i, f, o, g = np.split(x @ cell["W"] + h @ cell["U"] + cell["b"], 4, axis=-1)
-    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)  # forget some of the old, add some of the new
-    h = sigmoid(o) * np.tanh(c)
-    return h, (h, c)
-
-
-# %% tags=["hide-input"]
-def gru_step(x, state, cell):
-    h = state[0]
-    # r after the product with U, as in PyTorch: before it, a step would be one product deeper
-    (r, z, g), (hr, hz, hg) = (np.split(s, 3, axis=-1) for s in (x @ cell["W"], h @ cell["U"]))
-    z = sigmoid(z + hz)
-    h = (1 - z) * np.tanh(g + sigmoid(r + hr) * hg) + z * h
-    return h, (h, h)
-
-
-def recurrent(rng, d, gates, forget=0.0):
-    """Parameters: W normal, U orthogonal, one block a gate; `forget` is the bias of an LSTM's forget gate."""
+def weights(rng, d, gates, forget=0.0):
+    """W normal, U orthogonal, one block a gate, and b; `forget` is the bias of an LSTM's forget gate."""
     turns = [np.linalg.qr(rng.standard_normal((d, d)))[0] for _ in range(gates)]
     b = np.zeros(gates * d)
     b[d : 2 * d] = forget
-    return {"W": rng.standard_normal((d, gates * d)) / math.sqrt(d), "U": np.hstack(turns), "b": b}
+    return rng.standard_normal((d, gates * d)) / math.sqrt(d), np.hstack(turns), b
 
 
-def self_attention(x, layer):
-    """x (n, D) -> (n, D), one head."""
-    q, k, v = (x @ layer[name]["W"] for name in ("query", "key", "value"))
-    return attention(q, k, v)[0] @ layer["output"]["W"]
+def self_attention(x, W_q, W_k, W_v, W_o):
+    return attention(x @ W_q, x @ W_k, x @ W_v)[0] @ W_o
 
 
 def layers(rng, d):
-    """{name: a function of x (n, d)}: three recurrences, and self-attention with its four matrices."""
-    made = {}
-    for name, step, gates in (("tanh", tanh_step, 1), ("GRU", gru_step, 3), ("LSTM", lstm_step, 4)):
-        made[name] = partial(unroll, step, d=d, cell=recurrent(rng, d, gates))
-    made["attention"] = partial(self_attention, layer=multi_head_init(rng, d, bias=False))
-    return made
+    """{name: an op and its weights}, for x (n, d)."""
+    b = np.zeros(3 * d)
+    return {
+        "tanh": (rnn, *weights(rng, d, 1)),
+        "GRU": (gru, *weights(rng, d, 3), b),
+        "LSTM": (lstm, *weights(rng, d, 4)),
+        "attention": (self_attention, *rng.standard_normal((4, d, d)) / math.sqrt(d)),
+    }
 
 
 # %% [markdown]
-# **Predict:** how deep is each of them at $n = 8$, at 64, at 512?
+# **Predict:** how many products of matrices does each need at $n = 8$, at 64, at 512?
 
 # %% tags=["hide-output"]
 d = 16
@@ -216,34 +188,28 @@ rng = np.random.default_rng(3)
 rows = []
 for n in (8, 64, 512):
     x = rng.standard_normal((n, d))
-    rows.append([n, *(count(layer, x)[1] for layer in layers(rng, d).values())])
-table("n | depth: tanh | GRU | LSTM | attention", rows)
+    counts = [count(op, x, *given)[0] for op, *given in layers(rng, d).values()]
+    rows.append([n, *(calls[np.matmul] for calls in counts)])
+table("n | products: tanh | GRU | LSTM | attention", rows)
 
 # %% [markdown]
-# One product a token for the $\tanh$, three with gates; six in all for attention, however long the text: $q$, the scale, the logits,
-# the sum in softmax, the average of values, the output. This is the third column of table 1 in
-# [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762): $O(n)$ steps that wait for each other, against $O(1)$.
-# (A product counts as one step here, although adding up $d$ or $n$ numbers takes some more.)
+# $n + 1$ against 7. One product brings in all tokens at once; each of the other $n$ multiplies the last state by $U$, so it has to wait for it.
+# This is the third column of table 1 in [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762): $O(n)$ operations in sequence, against $O(1)$.
 #
 # ### Must it wait?
 #
 # Which line makes the future wait for the past? In $h_t = \tanh(\dots + h_{t-1} U)$ it is the $\tanh$: nobody knows how to
-# get through $n$ of them, exactly, in a few rounds fixed beforehand. (Newton's method can solve for all steps together, in scans repeated
-# until nothing moves: [Lim et al., 2023](https://arxiv.org/abs/2309.12252).) Take it away, and keep the state by a factor, entry by entry:
-#
-# $$h_t = a_t \odot h_{t-1} + b_t .$$
-#
-# Two steps of this are one step of the same form:
+# get through $n$ of them, exactly, in a few rounds fixed beforehand. (Newton's method takes rounds until nothing moves:
+# [Lim et al., 2023](https://arxiv.org/abs/2309.12252).) Take it away, and keep the state by a factor, entry by entry:
+# $h_t = a_t \odot h_{t-1} + b_t$. Two steps of this are one step of the same form:
 #
 # $$a_{t+1} \odot (a_t \odot h + b_t) + b_{t+1} = (a_{t+1} \odot a_t) \odot h + (a_{t+1} \odot b_t + b_{t+1}) .$$
 #
 # So pairs of steps can be joined side by side, then pairs of pairs: this is a *scan*
 # ([Hillis and Steele, 1986](https://doi.org/10.1145/7902.7903)).
-#
-# **Predict:** how many rounds does it take for 512 tokens?
 
 
-# %% tags=["hide-output"]
+# %%
 def buggy_scan(a, b):
     """All h_t = a_t h_{t-1} + b_t, pairs of steps joined: a, b (..., n, d) -> h (..., n, d)."""
     h, step = b.copy(), 1
@@ -259,20 +225,19 @@ def buggy_scan(a, b):
 
 rows = []
 for n in (8, 64, 512):
-    a, b = rng.uniform(0, 1, (2, n, d)).view(Counted)
-    rows.append([n, count(lambda b, a=a: buggy_scan(a, b), b)[1]])
-table("n | depth of the scan", rows)
+    calls, _ = count(buggy_scan, *rng.uniform(0, 1, (2, n, d)))
+    rows.append([n, calls[np.add]])  # one sum a round
+table("n | rounds", rows)
 
 # %% [markdown]
-# Nine rounds for 512 tokens. That recurrence cannot run in parallel is true of the recurrences of 2017, because of what stands
-# between $h_{t-1}$ and $h_t$. Newer ones, such as Mamba, are linear there for this very reason (chapter 17).
+# So recurrence can run in parallel, where it is linear in its state. Newer ones, such as Mamba, are, for this very reason (chapter 17).
 #
-# The depths are right. The numbers are not.
+# The rounds are right. The numbers are not.
 #
-# ### Exercise `repaired_scan` (find the bug, ★★☆, 8 min)
+# ### Exercise `repaired_scan` (find the bug, ★★☆, 6 min)
 #
-# One line of `buggy_scan` is wrong. Write `repaired_scan` with that line put right. (`check` looks at the numbers alone: a plain
-# loop passes, too, but waits for $n$ rounds.)
+# One line of `buggy_scan` is wrong. Put it right. (`check` looks at the numbers alone: a plain
+# loop passes, too, but takes $n$ rounds.)
 
 
 # %%
@@ -297,8 +262,7 @@ check("repaired_scan", repaired_scan)
 # %% [markdown]
 # ## Which one costs more?
 #
-# Depth is waiting; now the work. Table 1 of the same paper gives a layer of self-attention $O(n^2 d)$, a recurrence $O(n\,d^2)$. From
-# these two formulas, which of the two is cheaper where $n < d$? It is easily read the wrong way round.
+# The same table gives a layer of self-attention $O(n^2 d)$ operations, a recurrence $O(n\,d^2)$. Which of the two is cheaper where $n < d$?
 #
 # ### Exercise `recurrent_over_attention` (predict the number, ★☆☆, 3 min)
 #
@@ -314,34 +278,29 @@ recurrent_over_attention = 16
 check("recurrent_over_attention", recurrent_over_attention)
 
 # %% [markdown]
-# $n\,d^2 < n^2 d$ means $d < n$: the *recurrence* is the cheaper one where the text is *longer* than the vectors are wide, and attention
-# where it is shorter. (Section 4 of the paper says so, too.)
-#
-# But big-O only says how each cost grows. Where two lines cross depends on their constants, so count those.
-#
-# **Predict:** at $n = d$, do attention and a $\tanh$ recurrence cost the same?
+# $n\,d^2 < n^2 d$ means $d < n$: the *recurrence* is the cheaper one where the text is *longer* than the vectors are wide.
+# But where two lines cross depends on their constants, so count those:
 
-# %% tags=["hide-cell"]
+# %%
 d = 64
 rng = np.random.default_rng(4)
 rows = []
 for n in (16, 64, 128, 256):
     x = rng.standard_normal((n, d))
-    work = [count(layer, x)[0] for layer in layers(rng, d).values()]
-    rows.append([f"{n / d:g}", *(w / (n * d * d) for w in work)])
-print("work, in units of n d²")
-table("n / d | tanh | GRU | LSTM | attention", rows)
+    works = [count(op, x, *given)[1] for op, *given in layers(rng, d).values()]
+    rows.append([f"{n / d:g}", *(work[np.matmul] / (n * d * d) for work in works)])
+table("n / d | multiply-adds / n d²: tanh | GRU | LSTM | attention", rows)
 
 # %% [markdown]
-# Read off the constants. A $\tanh$ recurrence takes $2 n d^2$, a GRU $6 n d^2$, an LSTM $8 n d^2$. Attention takes
+# A $\tanh$ recurrence takes $2 n d^2$, a GRU $6 n d^2$, an LSTM $8 n d^2$. Attention takes
 #
 # $$\underbrace{4 n d^2}_{\text{four matrices}} + \underbrace{2 n^2 d}_{q k^\top \text{ and } p\,v}
 # = \Big(4 + 2\,\frac n d\Big)\, n d^2$$
 #
-# (and $n^2$ more, since the library adds up softmax's rows by a product). So attention is cheaper than an LSTM while $n < 2 d$,
-# cheaper than a GRU while $n < d$, and never cheaper than a $\tanh$ recurrence: its four matrices alone are twice that work.
-# A recommender that reads $n = 200$ clicks with $d = 50$ is in the last row. There attention does about twice the work of a GRU: what it
-# saves is not work but waiting.
+# (and $n^2$ more: the library adds up softmax's rows by a product). So attention is cheaper than an LSTM while $n < 2 d$,
+# than a GRU while $n < d$, and than a $\tanh$ recurrence never.
+# For a recommender that reads $n = 200$ clicks with $d = 50$, in the last row, attention does twice the work of a GRU: what it
+# saves is waiting.
 
 # %% tags=["hide-input"]
 with style():
@@ -361,14 +320,14 @@ with style():
         left.plot(n, constant * D * D, "o", ms=11, mfc="none", color="black")
         side = {"textcoords": "offset points", "xytext": (-6 if low > 0 else 6, low)}
         left.annotate(name, (n, constant * D * D), ha="right" if low > 0 else "left", **side)
-    left.set(title="multiplications a token, $d = 512$", yscale="log", ylim=(3e5, 1e7))
-    right.plot(lengths, lengths, ls=(0, (5, 1)), color=GREY)
-    right.text(4400, 4096, "tanh\n(gates: 3 times)", color=GREY, va="center")
+    left.set(title="multiply-adds a token, $d = 512$", yscale="log", ylim=(3e5, 1e7))
+    right.plot(lengths, lengths + 1, ls=(0, (5, 1)), color=GREY)
+    right.text(4400, 4096, "tanh, GRU, LSTM", color=GREY, va="center")
     right.plot(lengths, np.ceil(np.log2(lengths)), "-.", color=GREEN)
-    right.text(4400, 14, "linear, by a scan", color=GREEN, va="center")
-    right.plot(lengths, 6 + 0 * lengths, "-o", color=BLUE)
-    right.text(4400, 5, "attention", color=BLUE, va="center")
-    right.set(title="dependent steps", yscale="log", xlabel="tokens")
+    right.text(4400, 15, "linear, by a scan", color=GREEN, va="center")
+    right.plot(lengths, 7 + 0 * lengths, "-o", color=BLUE)
+    right.text(4400, 6, "attention", color=BLUE, va="center")
+    right.set(title="products in sequence, at most", yscale="log", xlabel="tokens")
     for ax in (left, right):
         ax.set(xscale="log")
         ax.set_xticks(lengths[::3], [f"{n:,}" for n in lengths[::3]])
@@ -377,19 +336,20 @@ show_figure(
     fig,
     "cost",
     "Work a token: flat for recurrences, rising for attention, which meets the GRU at 512 tokens and "
-    "the LSTM at 1,024; dependent steps: rising for recurrences, flat for attention",
+    "the LSTM at 1,024; products in sequence: rising for recurrences, flat for attention",
 )
 
 # %% [markdown]
 # ## It forgets: how far does a gradient reach?
 #
-# The beginning of a long text fades, it is often said, even with LSTMs. How much of it is left? What a small change of the first token
+# The beginning of a long text fades, it is often said, even with LSTMs. What a small change of the first token
 # does to the last state is a Jacobian, $\partial h_n / \partial x_1$; a gradient on its way back meets the same one. So first the way back.
 #
-# ### Exercise `my_rnn_backward` (derive the backward, ★★★, 25 min)
+# ### Exercise `my_rnn_backward` (derive the backward, ★★★, 20 min)
 #
 # The loss may look at every state: $dh$ has the shape of $h$, and $dh_t$ is only what reaches $h_t$ *directly*. Derive $dx$, $dW$ and
-# $dU$. All steps and sequences share $W$ and $U$, so their gradients are sums; `summed` does that part for you.
+# $dU$. Write $s_t = x_t W + h_{t-1} U$ for what stands inside of the $\tanh$, and find all $ds_t$ first: what is left is chapter 03's linear map.
+# All steps and sequences share $W$ and $U$, so their gradients are sums; `summed` does that part for you.
 
 
 # %%
@@ -423,59 +383,59 @@ check("my_rnn_backward", my_rnn_backward)
 # \qquad D_t = \operatorname{diag}(1 - h_t^2) .$$
 #
 # Let $U$ be $g$ times a rotation (an orthogonal matrix), which makes every vector $g$ times as long. Slopes are at most 1, and so
-#
-# $$\Big\lVert \frac{\partial h_n}{\partial x_1} \Big\rVert \le \lVert W \rVert\, g^{\,n-1} .$$
-#
-# ($\lVert \cdot \rVert$ is the most by which a matrix can lengthen a vector.) Measure it with your own backward: $d$ copies of the
-# sequence, each with a $dh$ that is 1 in one entry of the last state. What we print is the root of the sum of all squares over $\sqrt d$,
-# the lengthening on average: a layer which only copies $x_1$ has 1.
+# $\lVert \partial h_n / \partial x_1 \rVert \le \lVert W \rVert\, g^{\,n-1}$, where $\lVert \cdot \rVert$ is the most by which a matrix can lengthen a vector.
+# Measure it with your own backward: $d$ copies of the
+# sequence, each with a $dh$ that is 1 in one entry of the last state. Printed is the root of the sum of all squares over $\sqrt d$: a layer which only copies $x_1$ has 1.
+
 
 # %%
-d, N = 32, 128
-rng = np.random.default_rng(5)
-x = rng.standard_normal((N, d))
-cell = recurrent(rng, d, 1)
-rnn, rnn_backward = yours("my_rnn"), yours("my_rnn_backward")
-
-
-def first_in_last(x, W, U):
+def first_in_last(forward, backward, x, W, U, *biases):
     """‖∂ h_n / ∂ x_1‖ / √d, by the way back."""
     copies = np.tile(x, (d, 1, 1))  # (d, n, d)
-    h = rnn(copies, W, U)
-    dh = np.zeros_like(h)
+    kept = forward(copies, W, U, *biases)
+    kept = kept if isinstance(kept, tuple) else (kept,)  # h, and what else the way back needs
+    dh = np.zeros_like(kept[0])
     dh[range(d), -1, range(d)] = 1
-    return np.linalg.norm(rnn_backward(dh, copies, W, U, h)[0][:, 0]) / math.sqrt(d)
+    dx, *_ = backward(dh, copies, W, U, *kept)
+    return np.linalg.norm(dx[:, 0]) / math.sqrt(d)
 
 
-lengths = (2, 8, 32, 64, 128)
-table(
-    "n | ‖∂ last / ∂ first‖",
-    [[n, first_in_last(x[:n], cell["W"], cell["U"])] for n in lengths],
-    digits=2,
-)
+d, N = 32, 100
+rng = np.random.default_rng(5)
+x = rng.standard_normal((N, d))
+W, U, b = weights(rng, d, 1)
+mine, rows = (yours("my_rnn"), yours("my_rnn_backward")), []
+for n in (2, 10, 25, 50, 100):
+    left = first_in_last(*mine, x[:n], W, U)
+    assert np.isclose(left, first_in_last(rnn, rnn_backward, x[:n], W, U, b))  # the library's
+    rows.append([n, left])
+table("n | ‖∂ last / ∂ first‖", rows, digits=2)
 
 # %% [markdown]
-# It fades **exponentially**, although $U$ is a pure rotation, $g = 1$: the slopes do it. Is that a law? Compare:
+# It fades **exponentially**, although $U$ is a pure rotation, $g = 1$: the slopes do it.
 #
-# - a $\tanh$ with a larger $U$, $g = 2.5$;
-# - an LSTM whose forget gate has the bias $b_f = 0$, as in PyTorch, or $b_f = 1$, as in Keras;
-# - an LSTM *without* a forget gate. That is the one of 1997: [Gers et al. (2000)](https://doi.org/10.1162/089976600300015015) added the gate
-#   three years later, so that the state can be emptied again;
-# - attention with random matrices, and attention that seeks: its last token is the first one, rotated, and $W_q$ rotates it back.
+# An LSTM's cell has another way back, with no matrix on it: $dc_{t-1} = f_t \odot dc_t$, and what comes through the gates.
+# The forget gate $f$ is not of 1997: [Gers et al. (2000)](https://doi.org/10.1162/089976600300015015) added it, so that a cell can be emptied again. Without it
+# $f = 1$. With it, $f = \sigma(\dots + b_f)$: PyTorch begins with $b_f$ near 0, Keras with $b_f = 1$.
 #
-# (In the folded cell: the Jacobian of a recurrence by an *imaginary step*, $f(x + i\varepsilon) \approx f(x) + i\varepsilon f'(x)$,
-# without a subtraction; that of attention by `attention_backward`.)
+# ### Exercise `power_of_ten_left` (predict the number, ★☆☆, 4 min)
+#
+# Forget the gates' part, and let $f = \sigma(1)$ at every step. After 100 steps, $10^a$ of $dc$ is left. What is $a$, to one decimal?
+
+# %%
+### BEGIN SOLUTION
+power_of_ten_left = 100 * math.log10(1 / (1 + math.exp(-1)))
+### END SOLUTION
+
+# %%
+check("power_of_ten_left", power_of_ten_left)
+
+# %% [markdown]
+# Now the whole Jacobian, by the library's backwards: the $\tanh$ with $g = 1$ and with $g = 2.5$, a GRU, LSTMs; attention with random matrices, and attention that *seeks*: its last token is
+# the first one, rotated, and $W_q$ rotates it back.
 
 
 # %% tags=["hide-input"]
-def jacobian_norm(step, cell, x):
-    """‖∂ h_t / ∂ x_1‖ / √d for every t."""
-    nudged = np.tile(x.astype(complex), (d, 1, 1))  # (d, n, d): one direction of x_1 each
-    nudged[range(d), 0, range(d)] += 1e-30j
-    h = unroll(step, nudged, d, cell)
-    return np.linalg.norm(h.imag / 1e-30, axis=(0, 2)) / math.sqrt(d)
-
-
 def attention_norm(x, W_q, W_k, W_v):
     """‖∂ out_n / ∂ x_1‖ / √d for one attention: x_1 is heard through its key and its value."""
     q, k, v = x[-1:] @ W_q, x @ W_k, x @ W_v  # (1, d), (n, d), (n, d)
@@ -503,76 +463,143 @@ def typical(made, n, draws=40):
     return np.median([attention_norm(*made(rng, n)) for rng in rngs])
 
 
-assert np.isclose(jacobian_norm(tanh_step, cell, x)[-1], first_in_last(x, cell["W"], cell["U"]))
+def without_forget_gate(W, U, b):
+    return [np.delete(a, slice(d, 2 * d), axis=-1) for a in (W, U, b)]
+
 
 # %% [markdown]
 # **Predict:** which of these fall, which stay, which grow?
 
-# %% tags=["hide-output"]
-OPEN = 1000  # a forget bias so large that the gate is 1: no forget gate
-nets = {f"tanh, g = {g}": (tanh_step, cell | {"U": g * cell["U"]}) for g in (1, 2.5)}
-for name, bias in (("bias 0", 0), ("bias 1", 1), ("no forget gate", OPEN)):
-    nets[f"LSTM, {name}"] = lstm_step, recurrent(np.random.default_rng(5), d, 4, forget=bias)
-
+# %% tags=["hide-cell"]
+lengths, rng = (2, 10, 25, 50, 100), np.random.default_rng(5)
+three, four = (weights(rng, d, gates) for gates in (3, 4))
+open_more = four[2] + np.repeat([0, 1, 0, 0], d)  # b_f = 1
+nets = {
+    "tanh, g = 1": (rnn, rnn_backward, W, U, b),
+    "tanh, g = 2.5": (rnn, rnn_backward, W, 2.5 * U, b),
+    "GRU": (gru, gru_backward, *three, np.zeros(3 * d)),
+    "LSTM, bias 0": (lstm, lstm_backward, *four),
+    "LSTM, bias 1": (lstm, lstm_backward, *four[:2], open_more),
+    "LSTM, no forget gate": (lstm, lstm_backward, *without_forget_gate(*four)),
+}
 norms = {}
-for name, (step, its_cell) in nets.items():
-    every = jacobian_norm(step, its_cell, x)
-    norms[name] = [every[n - 1] for n in lengths]
-norms["attention, random"] = [typical(random_matrices, n) for n in lengths]
-norms["attention, seeking"] = [typical(seeking, n) for n in lengths]
-rows = [[name, *values] for name, values in norms.items()]
-table("‖∂ last / ∂ first‖ for | 2 tokens | 8 | 32 | 64 | 128", rows, digits=2)
+for name, (forward, backward, *given) in nets.items():
+    norms[name] = [first_in_last(forward, backward, x[:n], *given) for n in lengths]
+for name, made in (("attention, random", random_matrices), ("attention, seeking", seeking)):
+    norms[name] = [typical(made, n) for n in lengths]
+rows = [[name, *(x if x < 1e3 else f"{x:.1e}" for x in xs)] for name, xs in norms.items()]
+table("‖∂ last / ∂ first‖ for | 2 tokens | 10 | 25 | 50 | 100", rows, digits=2)
 
 # %% tags=["hide-cell"]
 with style():
     fig, ax = figure(size=(6.6, 4.2))
     looks = (
-        ("attention, seeking", BLUE, "--", "o", 2.0),
-        ("LSTM, no forget gate", GREEN, "--", "s", 0.03),
-        ("attention, random", BLUE, "-", "o", 6e-4),
+        ("attention, seeking", BLUE, "--", "o", 25),
+        ("LSTM, no forget gate", GREEN, "--", "s", 0.6),
+        ("attention, random", BLUE, "-", "o", 1),
         ("LSTM, bias 1", GREEN, ":", "s", 1),
-        ("tanh, g = 1", ORANGE, "-", "v", 1),
+        ("GRU", GREY, "-.", "D", 1),
+        ("tanh, g = 1", ORANGE, "-", "v", 4e-22),
     )
     for name, colour, line, marker, lift in looks:
         ax.plot(lengths, norms[name], ls=line, marker=marker, color=colour)
         at = norms[name][-1] if lift == 1 else lift
-        ax.text(132, at, name, color=colour, va="center")
-    ax.set(title="‖∂ last / ∂ first‖", yscale="log", ylim=(1e-28, 1e3), xlim=(0, 186))
+        ax.text(103, at, name, color=colour, va="center")
+    ax.set(title="‖∂ last / ∂ first‖", yscale="log", ylim=(1e-23, 1e3), xlim=(0, 145))
     ax.set(xlabel="tokens", xticks=lengths)
 show_figure(
     fig,
     "forgetting",
-    "On a log scale the tanh falls in a straight line to 1e-26, an LSTM with forget bias 1 half as steeply; an LSTM "
+    "On a log scale the tanh and a GRU fall in a straight line to 1e-20, an LSTM with forget bias 1 half as steeply; an LSTM "
     "without forget gate and both kinds of attention stay near the top",
 )
 
 # %% [markdown]
-# The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law. And three more things stand in this table:
-#
-# - How fast an LSTM forgets depends on one bias. With $b_f = 0$, $10^{-25}$ is left after 128 tokens; with $b_f = 1$, $10^{-12}$. Without the
-#   gate nothing fades: that was the purpose of the LSTM of 1997.
+# - The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law.
+# - How fast an LSTM forgets depends on one bias; a GRU, whose gates begin half open, is no better than the $\tanh$. Without a forget gate nothing
+#   fades: that was the purpose of the LSTM of 1997.
 # - A path of length 1 does **not** mean that all of the gradient arrives. Attention with random matrices averages $n$ tokens, and the first
-#   one's share falls about like $1/n$. That is a power of $n$, not an exponential: this is the gain.
-# - A query that looks for the first key gets nearly all of it, as if it stood next door.
+#   one's share falls about like $1/n$: a power, not an exponential.
+# - A query that looks for the first key gets nearly all of it.
 #
+# ### Two networks of one name
+#
+# In the paper of Cho et al., a GRU's reset gate $r$ acts *before* the product with $U_n$; in PyTorch, and here, *after* it:
+#
+# $$n_t = \tanh\big(x_t W_n + b_n + r_t \odot (h_{t-1} U_n + c_n)\big) .$$
+#
+# Say you write the paper's and load PyTorch's weights. All shapes fit.
+
+
+# %%
+def sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+def buggy_gru(x, W, U, b, c):
+    """Shapes: x (..., n, i), W (i, 3 d), U (d, 3 d), b and c (3 d,) -> h (..., n, d)."""
+    (W_r, W_z, W_n), (U_r, U_z, U_n) = np.split(W, 3, axis=-1), np.split(U, 3, axis=-1)
+    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
+    h, states = np.zeros_like(x[..., 0, :] @ W_n), []
+    for x_t in np.moveaxis(x, -2, 0):
+        r = sigmoid(x_t @ W_r + b_r + h @ U_r + c_r)
+        z = sigmoid(x_t @ W_z + b_z + h @ U_z + c_z)
+        new = np.tanh(x_t @ W_n + b_n + (r * h) @ U_n + c_n)
+        h = (1 - z) * new + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+rng, rows = np.random.default_rng(7), []
+for d, open_r in ((1, 0), (32, 0), (32, 40)):  # with b_r = 40, r is 1
+    x, (W, U, b) = rng.standard_normal((50, d)), weights(rng, d, 3)
+    b[:d], c = open_r, np.zeros(3 * d)
+    off = np.abs(buggy_gru(x, W, U, b, c) - gru(x, W, U, b, c)[0]).max()
+    rows.append([d, open_r, "rounding" if off < 1e-12 else f"{off:.1f}"])
+table("d | b_r | off by", rows)
+
+# %% [markdown]
+# With a state of one number, or with every $r = 1$, a test would see nothing.
+#
+# ### Exercise `repaired_gru` (find the bug, ★★☆, 5 min)
+#
+# Write the form of PyTorch. (Mind $c_n$.)
+
+
+# %%
+def repaired_gru(x, W, U, b, c):
+    """Shapes: x (..., n, i), W (i, 3 d), U (d, 3 d), b and c (3 d,) -> h (..., n, d)."""
+    ### BEGIN SOLUTION
+    (W_r, W_z, W_n), (U_r, U_z, U_n) = np.split(W, 3, axis=-1), np.split(U, 3, axis=-1)
+    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
+    h, states = np.zeros_like(x[..., 0, :] @ W_n), []
+    for x_t in np.moveaxis(x, -2, 0):
+        r = sigmoid(x_t @ W_r + b_r + h @ U_r + c_r)
+        z = sigmoid(x_t @ W_z + b_z + h @ U_z + c_z)
+        new = np.tanh(x_t @ W_n + b_n + r * (h @ U_n + c_n))  # r behind the product
+        h = (1 - z) * new + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+    ### END SOLUTION
+
+
+# %%
+check("repaired_gru", repaired_gru)
+
+# %% [markdown]
 # ## It is narrow: a sentence in one vector
 #
-# Attention was not invented to be fast. In 2014, neural translation was new, and its systems were two recurrent networks
+# Attention was not invented to be fast. In 2014 a neural translator was two recurrent networks
 # ([Sutskever et al.](https://arxiv.org/abs/1409.3215)): one read the sentence, the other wrote its translation, and all
-# that passed between them was **one vector of fixed size**. [Bahdanau et al. (2014)](https://arxiv.org/abs/1409.0473) suspected
+# that passed between them was **one vector of fixed size**. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) suspected
 # this vector, and let the writer look back at *every* state of the reader.
 #
-# Were they right? Give the recurrence every advantage: no training to go wrong, and nothing that vanishes. It reads
-# letters, each a random vector $x_t$ of $d$ numbers and of length about 1, and remembers by rotating:
-#
-# $$h_t = h_{t-1} U + x_t, \qquad U \text{ a rotation.}$$
-#
-# To recall the letter at $t$, rotate back $n - t$ times, and take the letter whose vector fits best. The rival keeps every letter
+# Were they right? Give the recurrence every advantage: no training, and nothing that vanishes. It reads
+# letters, each a random vector $x_t$ of length about 1, and remembers by rotating:
+# $h_t = h_{t-1} U + x_t$, where $U$ is a rotation. To recall the letter at $t$, rotate back $n - t$ times, and take the letter whose vector fits best. The rival keeps every letter
 # as a value, under a random key for its place, and looks it up.
-#
-# **Predict:** with $d = 64$ numbers, how many letters can be read back?
 
-# %% tags=["hide-output"]
+# %% tags=["hide-input"]
 ALPHABET = " " + string.ascii_lowercase  # 27 letters
 
 
@@ -610,11 +637,8 @@ for words in (1, 2, 5, 12):
         print(f"   {name}  {''.join(ALPHABET[i] for i in f(ids, *reader(64))[0])}")
 
 # %% [markdown]
-# Nothing vanished: every letter is in $h$ at full length. They are all in there *at once*, and each is noise for the others. Rotated back to
-# one letter, the other $n - 1$ are random vectors of length 1, and along any direction each adds a variance of $1/d$:
-#
-# $$\text{signal } 1, \qquad \text{noise } \sqrt{(n - 1)/d} .$$
-#
+# That was $d = 64$. Nothing vanished: every letter is in $h$ at full length. They are all in there *at once*, and each is noise for the others. Rotated back to
+# one letter, the other $n - 1$ are random vectors of length 1, and along any direction each adds a variance of $1/d$: the signal is 1, the noise $\sqrt{(n - 1)/d}$.
 # There are 26 wrong letters, and the largest of 26 normal numbers is about two standard deviations. So half of the letters should be lost
 # when $2 \sqrt{n/d} \approx 1$, at $n \approx d/4$. Count:
 
@@ -649,13 +673,12 @@ show_figure(
 )
 
 # %% [markdown]
-# The circles are at $n = d/4$ and one half. The look-up keeps everything, because it *stores* everything: $2 n d$ numbers, where the vector
-# has $d$. It is no better at compressing; it does not compress. (At $d = 16$ it makes mistakes: random
-# vectors of 16 numbers are too much alike.)
+# The circles are at $n = d/4$ and one half. The look-up does not compress: it *stores* everything, $2 n d$ numbers, where the vector
+# has $d$. (At $d = 16$ it makes mistakes: random vectors of 16 numbers are too much alike.)
 #
 # ### Exercise `letters_that_fit` (predict the number, ★★☆, 5 min)
 #
-# Perhaps our reader was only clumsy. Take the cleverest one imaginable, any code whatever, and 64 numbers of 32 bits
+# Perhaps our reader was clumsy. Take the best code there can be, and 64 numbers of 32 bits
 # each. What is the longest text, in an alphabet of 27, that it can *always* give back without a mistake?
 
 # %%
@@ -667,25 +690,180 @@ letters_that_fit = 430  # 27^430 <= 2^(64 * 32) < 27^431
 check("letters_that_fit", letters_that_fit)
 
 # %% [markdown]
-# That bound is far from the 16 letters at which our reader had lost half, and training finds better codes than ours. But it is a bound,
+# That is far above what our reader held. But it is a bound,
 # and texts have none: **whatever has a fixed size forgets from some length on.** Chapters [16](16_cheaper.ipynb) and 17 are about how much later a larger
 # state forgets.
+#
+# ## Looking back: the first attention
+#
+# The writer's state $h_{i-1}$ asks, the reader's states $m_j$ answer, and a small network says how well the two go together:
+#
+# $$s_{ij} = w \cdot \tanh(q_i + k_j), \qquad q_i = h_{i-1} W_q, \qquad k_j = m_j W_k .$$
+#
+# Softmax over $j$ makes weights of these *additive scores*, and the weighted mean of the $m_j$ goes into the next step of a GRU, beside the last letter written.
+#
+# ### Exercise `my_additive_scores` (write the op, ★☆☆, 5 min)
+#
+# All scores at once; leading axes as before.
+
+
+# %%
+def my_additive_scores(q, k, w):
+    """Shapes: q (..., n, d), k (..., m, d), w (d,) -> s (..., n, m)."""
+    ### BEGIN SOLUTION
+    both = q[..., :, None, :] + k[..., None, :, :]  # (..., n, m, d)
+    return np.tanh(both) @ w
+    ### END SOLUTION
+
+
+# %%
+check("my_additive_scores", my_additive_scores)
+
+# %%
+rng = np.random.default_rng(12)
+q, k, w = rng.standard_normal((2, 4)), rng.standard_normal((3, 4)), rng.standard_normal(4)
+s = yours("my_additive_scores")(q, k, w)
+print("as the library's:", np.allclose(s, additive_scores(q, k, w)))
+plain = (q[:, None] + k) @ w  # no tanh
+show_arrays(p=softmax(s), without_tanh=softmax(plain))
+
+# %% [markdown]
+# Without the $\tanh$ both queries look alike: $w \cdot q_i$ is added to a whole row, which softmax does not see.
+#
+# Now train it. A GRU reads words of 10 random letters out of 8 (Bahdanau's read both ways), and the library's `AttendingGRU` copies them. It may look at all 10 states, or
+# at the last one alone, with as many parameters. (The folded cell has the network, its backward, and 200 steps of Adam.)
+
+# %% tags=["hide-input"]
+LETTERS, D, LENGTH = 9, 32, 10  # 0 begins, then 8 letters; the width; letters a word
+reading, writing = MIXERS["gru"](), AttendingGRU()
+
+
+def initial(rng):
+    parts = {"reader": reading.init(rng, D), "writer": writing.init(rng, D, D)}
+    E, O = rng.standard_normal((LETTERS, D)), rng.standard_normal((2 * D, LETTERS))
+    return parts | {"letters": E, "output": O / math.sqrt(2 * D)}
+
+
+def copy_out(p, ids, looks_back):
+    """ids (B, n) -> logits (B, n, V), and what the way back needs; written letters are given (teacher forcing)."""
+    read, cache = reading.forward(p["reader"], p["letters"][ids], mask=Mask(causal=True))
+    memory = read if looks_back else read[:, -1:]
+    before = np.pad(ids[:, :-1], ((0, 0), (1, 0)))
+    lengths = np.full(len(ids), memory.shape[1])
+    h, seen, written = writing.forward(p["writer"], p["letters"][before], memory, lengths)
+    both = np.concatenate([h, seen], axis=-1)
+    return both @ p["output"], (before, both, read, cache, written)
+
+
+def gradients(p, ids, looks_back):
+    z, (before, both, read, cache, written) = copy_out(p, ids, looks_back)
+    dz, grads = cross_entropy_backward(1.0, z, ids), {}
+    dh, dseen = (x.copy() for x in np.split(dz @ p["output"].T, 2, axis=-1))
+    dbefore, dmemory, by_writer = writing.backward(p["writer"], dh, dseen, written)
+    dread = np.zeros_like(read)
+    dread[:, -dmemory.shape[1] :] = dmemory
+    dletters, _, by_reader = reading.backward(p["reader"], dread, cache)
+    dE = np.zeros_like(p["letters"])
+    np.add.at(dE, before, dbefore)
+    np.add.at(dE, ids, dletters)
+    dO = both.reshape(-1, 2 * D).T @ dz.reshape(-1, LETTERS)
+    grads = {"reader": by_reader, "writer": by_writer, "letters": dE, "output": dO}
+    return {name: ordered(grads[name], p[name]) for name in p}
+
+
+def ordered(grads, p):
+    return {name: grads[name] for name in p} if isinstance(p, dict) else grads
+
+
+def words(rng, many):
+    return rng.integers(1, LETTERS, (many, LENGTH))
+
+
+def trained(looks_back, steps=200):
+    rng = np.random.default_rng(0)
+    vector, p = flatten(initial(rng), np.float64)
+    moments = Moments(np.zeros_like(vector), np.zeros_like(vector))
+    for step in range(1, steps + 1):
+        gradient, _ = flatten(gradients(p, words(rng, 32), looks_back), np.float64)
+        adam(vector, gradient, moments, step, lr=0.01 * (1 - step / (steps + 1)))
+    return p
+
+
+# %% [markdown]
+# **Predict:** what share of the letters does each get right?
+
+# %% tags=["hide-cell"]
+test, alignment, rows = words(np.random.default_rng(13), 300), {}, []
+for name, looks_back in (("the last state", False), ("all states, by additive attention", True)):
+    z, (*_, written) = copy_out(trained(looks_back), test, looks_back)
+    alignment = written.weights  # (300, n, m); of the last one trained
+    rows.append([name, f"{(z.argmax(axis=-1) == test).mean():.2f}"])
+table("the writer sees | letters right", rows)
+
+# %% tags=["hide-input"]
+where = alignment.argmax(axis=-1) - np.arange(LENGTH)
+print(f"looked at most within one place: {(np.abs(where) < 2).mean():.2f} of written letters")
+with style():
+    fig, ax = figure(size=(4.6, 4.2))
+    shown = ax.imshow(alignment[:50].mean(axis=0), cmap="Blues", vmin=0)
+    fig.colorbar(shown, ax=ax, label="weight", shrink=0.8)
+    ax.set(xlabel="state read", ylabel="letter written")
+    ax.set(xticks=range(LENGTH), xticklabels=range(1, LENGTH + 1))
+    ax.set(yticks=range(LENGTH), yticklabels=range(1, LENGTH + 1))
+show_figure(
+    fig,
+    "alignment",
+    "Mean alignment of words of 10 letters: the weights lie along the diagonal, darkest at its end: letter i is written "
+    "while looking at the states about i",
+)
+
+# %% [markdown]
+# The alignment runs along the diagonal, and nobody told it to.
+#
+# **Attention inside of the reader.** [Cheng et al. (2016)](https://arxiv.org/abs/1601.06733) let an LSTM look back at *its own* past: before each token, additive weights over all earlier tokens
+# make a mean of their states, and one of their cells, which take the places of $h_{t-1}$ and $c_{t-1}$. They called it intra-attention. Any two tokens are then one step apart, as in self-attention; but a
+# query is made from the step before, so the steps still wait for each other.
+#
+# ## From a sum to a product
+#
+# Today's logits are dot products. How large are both kinds of score, and what do they cost?
+
+# %%
+rng, rows, n = np.random.default_rng(14), [], 64
+for d in (4, 64, 1024):
+    q, k = rng.standard_normal((2, n, d))
+    w = rng.standard_normal(d) / math.sqrt(d)
+    dot, added = q @ k.T, additive_scores(q, k, w)
+    rows.append([d, added.std(), dot.std(), (dot / math.sqrt(d)).std()])
+table("d | std: additive | dot product | divided by √d", rows, digits=2)
+
+# %%
+forms = {"dot product": lambda q, k: q @ k.T, "additive": lambda q, k: additive_scores(q, k, w)}
+rows = []
+for name, scores in forms.items():  # of 64 queries and 64 keys, d = 1,024
+    calls, work = count(scores, q, k)
+    rows.append([name, work[np.matmul], work[np.tanh], sum(calls.values())])
+table("scores | multiply-adds | tanh | operations called", rows)
+
+# %% [markdown]
+# Additive scores keep their size; dot products need the $\sqrt d$ of [chapter 02](02_scale.ipynb). But each additive score takes $d$ values of $\tanh$, of an array $(n, m, d)$ that must be made, here a query at a time.
+# Dot products are *one* product of matrices. That is why [Vaswani et al.](https://arxiv.org/abs/1706.03762) (section 3.2.1) multiply, and divide by the root. Then they left out the recurrence.
 #
 # | what is often said | what the cells above show |
 # |---|---|
 # | attention's $n^2$ makes it the costly one | by the two formulas only where $n > d$ |
 # | attention is cheaper where $n < d$ | than a GRU. Than an LSTM where $n < 2d$, than a $\tanh$ recurrence never |
-# | recurrence cannot run in parallel | through a $\tanh$ only in rounds repeated until nothing moves; a linear one takes $\log_2 n$ rounds |
-# | the beginning fades, even with LSTMs | exponentially, with a forget gate that begins partly closed; not at all without that gate |
+# | recurrence cannot run in parallel | a linear one can, in $\log_2 n$ rounds |
+# | the beginning fades, even with LSTMs | exponentially, with a forget gate partly closed; not without that gate |
 # | path length 1, so nothing vanishes | attention with random matrices passes on about $1/n$; one that seeks, nearly all |
 # | one vector is a bottleneck | yes: a simple code has lost half of $d/4$ letters, and no code holds more than its bits |
 #
 # ## In five lines
 #
-# - A recurrence waits for its last state, $n$ steps long; attention takes six products, and a *linear* recurrence $\log_2 n$ rounds.
+# - A recurrence takes $n$ products in sequence; attention seven in all, and a *linear* recurrence $\log_2 n$ rounds.
 # - By its work, attention is $(4 + 2n/d)\, n d^2$, an LSTM $8 n d^2$: which costs more depends on $n/d$.
 # - A gradient through $n$ steps is a product of $n$ Jacobians: it vanishes or explodes, unless something (a gate held open) keeps it.
 # - A path of length 1 passes on a share of about $1/n$ where nothing is sought, and nearly all where the query finds its key.
-# - A state of fixed size forgets from some length on; looking back has no such length, and pays with memory that grows.
+# - A state of fixed size forgets from some length on; looking back, first by sums, then by products, pays with memory that grows.
 #
-# To read: [Bahdanau et al. (2014)](https://arxiv.org/abs/1409.0473), where attention began. Next: [16, cheaper attention](16_cheaper.ipynb).
+# To read: [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473), where attention began. Next: [16, cheaper attention](16_cheaper.ipynb).

@@ -7,7 +7,7 @@ import pytest
 
 from tests.course.answers import found, title
 from tinyattn.course.checking import find
-from tinyattn.course.exercises import BY_NAME
+from tinyattn.course.exercises import BY_CHAPTER, BY_NAME
 from tinyattn.course.graders import Number
 
 RIGHT, WRONG = found()
@@ -34,3 +34,11 @@ def test_wrong_answers_are_wrong(name):
         grade = find(name).grader(answer)
         assert grade.outcome == "wrong", title(answer)
         assert not grade.named or bug in grade.named, (title(answer), grade.named)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [e.name for n in (10, 11, 12, 15) for e in BY_CHAPTER[n] if e.name in CODE])
+def test_what_tempts_readers_meets_a_question_of_its_own(name):
+    grader = find(name).grader
+    for wrong, question, *_ in grader.tempting[-1::-4]:                         # the last is among them
+        assert grader(wrong).question == question

@@ -2,7 +2,16 @@
 
 import numpy as np
 
-from tinyattn.course.exercises.chapter_15 import WRONG_BACKWARD, WRONG_RNN
+from tinyattn.course.exercises.chapter_15 import (
+    WRONG_ADDITIVE,
+    WRONG_BACKWARD,
+    WRONG_GRU,
+    WRONG_RNN,
+    WRONG_SCAN,
+    additive_with,
+    gru_with,
+    scan_with,
+)
 
 # --- my_rnn ---------------------------------------------------------------------------------------------------------
 
@@ -185,27 +194,6 @@ def no_dU(dh, x, W, U, h):
 # --- repaired_scan --------------------------------------------------------------------------------------------------
 
 
-def scan(join, factors, grow=lambda step: 2 * step, begin=1):
-    def made(a, b):
-        h, step = b.copy(), begin
-        while step < b.shape[-2]:
-            early_a, late_a = a[..., :-step, :], a[..., step:, :]
-            early_h, late_h = h[..., :-step, :], h[..., step:, :]
-            h = np.concatenate([h[..., :step, :], join(early_a, late_a, early_h, late_h)], axis=-2)
-            a = np.concatenate([a[..., :step, :], factors(early_a, late_a)], axis=-2)
-            step = grow(step)
-        return h
-
-    return made
-
-
-def both(early, late):
-    return early * late
-
-
-right_scan = scan(lambda early_a, late_a, early_h, late_h: late_a * early_h + late_h, both)
-
-
 def the_loop(a, b):
     h, states = np.zeros_like(b[..., 0, :]), []
     for t in range(b.shape[-2]):
@@ -244,31 +232,131 @@ def halves(a, b):
     return np.concatenate([early, late + carried], axis=-2)
 
 
+# --- repaired_gru ---------------------------------------------------------------------------------------------------
+
+
+def sigmoid(u):
+    return 1 / (1 + np.exp(-u))
+
+
+def its_one_line(x, W, U, b, c):
+    """The chapter's own, with its line repaired."""
+    (W_r, W_z, W_n), (U_r, U_z, U_n) = np.split(W, 3, axis=-1), np.split(U, 3, axis=-1)
+    (b_r, b_z, b_n), (c_r, c_z, c_n) = np.split(b, 3), np.split(c, 3)
+    h, states = np.zeros_like(x[..., 0, :] @ W_n), []
+    for x_t in np.moveaxis(x, -2, 0):
+        r = sigmoid(x_t @ W_r + b_r + h @ U_r + c_r)
+        z = sigmoid(x_t @ W_z + b_z + h @ U_z + c_z)
+        new = np.tanh(x_t @ W_n + b_n + r * (h @ U_n + c_n))
+        h = (1 - z) * new + z * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+def three_at_once(x, W, U, b, c):
+    """All products of h are one; float64 for float32."""
+    d = len(U)
+    h, from_x = np.zeros((*x.shape[:-1], d)), x @ W + b
+    state = np.zeros((*x.shape[:-2], d))
+    for t in range(x.shape[-2]):
+        a, s = from_x[..., t, :], state @ U + c
+        r, z = sigmoid(a[..., :d] + s[..., :d]), sigmoid(a[..., d : 2 * d] + s[..., d : 2 * d])
+        new = np.tanh(a[..., 2 * d :] + r * s[..., 2 * d :])
+        state = new + z * (state - new)
+        h[..., t, :] = state
+    return h
+
+
+def gru_by_einsum(x, W, U, b, c):
+    d = len(U)
+    W, U, b, c = W.reshape(-1, 3, d), U.reshape(d, 3, d), b.reshape(3, d), c.reshape(3, d)
+    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
+    for t in range(x.shape[-2]):
+        a = np.einsum("...i,igd->...gd", x[..., t, :], W) + b
+        s = np.einsum("...i,igd->...gd", h, U) + c
+        r, z = (sigmoid(a[..., gate, :] + s[..., gate, :]) for gate in (0, 1))
+        h = (1 - z) * np.tanh(a[..., 2, :] + r * s[..., 2, :]) + z * h
+        states.append(h[..., None, :])
+    return np.concatenate(states, axis=-2)
+
+
+def gru_sequence_by_sequence(x, W, U, b, c):
+    """A flat batch, a list of lists."""
+    d, out = len(U), []
+    for tokens in x.reshape(-1, *x.shape[-2:]):
+        h, states = np.zeros(d), []
+        for token in tokens:
+            r, z = (sigmoid(token @ W[:, s] + b[s] + h @ U[:, s] + c[s]) for s in (slice(d), slice(d, 2 * d)))
+            last = slice(2 * d, None)
+            h = (1 - z) * np.tanh(token @ W[:, last] + b[last] + r * (h @ U[:, last] + c[last])) + z * h
+            states.append(list(h))
+        out.append(states)
+    return np.array(out).reshape(*x.shape[:-1], d)
+
+
+def r_by_a_matrix(x, W, U, b, c):
+    """r as a diagonal matrix behind U_n."""
+    d = len(U)
+    h, states = np.zeros((*x.shape[:-2], d), x.dtype), []
+    for t in range(x.shape[-2]):
+        a = x[..., t, :] @ W + b
+        rz = sigmoid(a[..., : 2 * d] + h @ U[:, : 2 * d] + c[: 2 * d])
+        r = rz[..., None, :d] * np.eye(d)
+        new = np.tanh(a[..., 2 * d :] + ((h @ U[:, 2 * d :] + c[2 * d :])[..., None, :] @ r)[..., 0, :])
+        h = new - rz[..., d:] * new + rz[..., d:] * h
+        states.append(h)
+    return np.stack(states, axis=-2)
+
+
+# --- my_additive_scores ---------------------------------------------------------------------------------------------
+
+
+def broadcast(q, k, w):
+    return np.tanh(q[..., :, None, :] + k[..., None, :, :]) @ w
+
+
+def query_by_query(q, k, w):
+    return np.stack([np.tanh(q[..., i, None, :] + k) @ w for i in range(q.shape[-2])], axis=-2)
+
+
+def key_by_key_in_zeros(q, k, w):
+    s = np.zeros((*q.shape[:-1], k.shape[-2]))
+    for j in range(k.shape[-2]):
+        s[..., j] = (np.tanh(q + k[..., j : j + 1, :]) * w).sum(axis=-1)
+    return s
+
+
+def feature_by_feature(q, k, w):
+    return sum(w[f] * np.tanh(q[..., :, None, f] + k[..., None, :, f]) for f in range(len(w)))
+
+
+def by_exponentials(q, k, w):
+    """tanh(u) = 1 - 2 / (e^2u + 1)."""
+    with np.errstate(over="ignore"):
+        e = np.exp(2 * (np.expand_dims(q, -2) + np.expand_dims(k, -3)))
+    return np.einsum("...nmd,d->...nm", 1 - 2 / (e + 1), w)
+
+
+def pair_by_pair(q, k, w):
+    s = [[np.dot(w, np.tanh(a + b)) for a in one_q for b in one_k]
+         for one_q, one_k in zip(q.reshape(-1, *q.shape[-2:]), k.reshape(-1, *k.shape[-2:]), strict=True)]  # fmt: skip
+    return np.reshape(s, (*q.shape[:-1], k.shape[-2]))
+
+
 RIGHT = {
     "my_rnn": (stacked, zeros, einsum, by_loops, turned, one_product_first, into_its_input),
-    "repaired_scan": (right_scan, the_loop, loop_in_zeros, into_b, weights_of_all, halves),
+    "repaired_scan": (scan_with(), the_loop, loop_in_zeros, into_b, weights_of_all, halves),
     "my_rnn_backward": (three_products, adding_up, with_einsum, jacobians, into_dh, sequence_by_sequence),
-}
+    "repaired_gru": (its_one_line, three_at_once, gru_by_einsum, gru_sequence_by_sequence, r_by_a_matrix, gru_with()),
+    "my_additive_scores": (
+        broadcast, query_by_query, key_by_key_in_zeros, feature_by_feature, by_exponentials, pair_by_pair,
+        additive_with(),
+    ),
+}  # fmt: skip
 
 WRONG = {
     "my_rnn": tuple((wrong, "") for wrong, *_ in WRONG_RNN),
-    "repaired_scan": tuple(
-        (wrong, "")
-        for wrong in (
-            scan(lambda ea, la, eh, lh: ea * eh + lh, both),                      # buggy_scan itself
-            scan(lambda ea, la, eh, lh: la * lh + eh, both),
-            scan(lambda ea, la, eh, lh: la * eh, both),
-            scan(lambda ea, la, eh, lh: eh + lh, both),
-            scan(lambda ea, la, eh, lh: ea * la * eh + lh, both),
-            scan(lambda ea, la, eh, lh: la * (eh + lh), both),
-            scan(lambda ea, la, eh, lh: la * eh + lh, lambda early, late: late),
-            scan(lambda ea, la, eh, lh: la * eh + lh, lambda early, late: early),
-            scan(lambda ea, la, eh, lh: la * eh + lh, lambda early, late: early + late),
-            scan(lambda ea, la, eh, lh: la * eh + lh, both, grow=lambda step: step + 1),
-            scan(lambda ea, la, eh, lh: la * eh + lh, both, grow=lambda step: 10**9),
-            scan(lambda ea, la, eh, lh: la * eh + lh, both, begin=2),
-        )
-    ),
+    "repaired_scan": tuple((wrong, "") for wrong, *_ in WRONG_SCAN),
     "my_rnn_backward": (
         *((wrong, "") for wrong, *_ in WRONG_BACKWARD),
         (dx_doubled, ""),
@@ -278,4 +366,6 @@ WRONG = {
         (dW_not_summed, ""),
         (no_dU, ""),
     ),
+    "repaired_gru": tuple((wrong, "") for wrong, *_ in WRONG_GRU),
+    "my_additive_scores": tuple((wrong, "") for wrong, *_ in WRONG_ADDITIVE),
 }

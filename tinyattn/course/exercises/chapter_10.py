@@ -114,6 +114,12 @@ def _always_maxlen(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.nd
     return _wider(sequences, maxlen, maxlen)
 
 
+def _cut_as_columns(sequences: list[Any], maxlen: int) -> tuple[np.ndarray, np.ndarray]:
+    """The last maxlen columns of the whole batch: of a short row, padding."""
+    ids, targets = _shifted_batch(sequences, max(map(len, sequences)))
+    return ids[:, -maxlen:], targets[:, -maxlen:]
+
+
 WRONG_BATCH = (
     (_cut(lambda s, n: s[-n - 1 :][:-1], lambda s, n: s[-n - 1 :][:-1]),
      "At position t, is the right answer already among the inputs?",
@@ -151,6 +157,8 @@ WRONG_BATCH = (
     (lambda sequences, maxlen: _wider(sequences, min(maxlen, max(map(len, sequences))), maxlen),
      "How many inputs has a sequence of n items?",
      "The batch is one too wide where all are short: n items are n - 1 inputs."),
+    (_cut_as_columns, "Where do the newest items of a short row stand, once it is padded?",
+     "The batch is cut after it was padded: short rows lose their items. Cut each sequence first."),
     (_always_maxlen, "How wide must the batch be, if all sequences are short?",
      "The batch is as wide as its longest row of inputs; maxlen is only the limit."),
     (lambda sequences, maxlen: _shifted_batch(sequences, maxlen)[0], "How many arrays are asked for?",
@@ -258,6 +266,12 @@ def _of_mean_loss(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     return tuple(g / max(np.size(dloss), 1) for g in _pair_loss_backward(dloss, h, good, bad))
 
 
+def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """The gradient of -log σ(h · good - h · bad)."""
+    slope = (np.asarray(dloss) * (ops.sigmoid(_dot(h, good - bad)) - 1))[..., None]
+    return slope * (good - bad), slope * h, -slope * h
+
+
 _FORGOTTEN = "How many terms of the loss does h take part in?"
 WRONG_PAIR = (
     (_by(_same, _same), "The loss of a good item that scores very high is 0. Is your slope there?",
@@ -301,6 +315,10 @@ WRONG_PAIR = (
      "The slope of σ, σ (1 - σ), is missing."),
     (_by(_less, _same, lambda up, down, h, good, bad: ((up * good + down * bad) / 2, up * h / 2, down * h / 2)),
      "Is the loss a sum of two terms, or their mean?", "Everything is halved: the loss is a sum."),
+    (_of_difference, "How many σ are there in the loss, and of what is each?",
+     "That is the gradient of -log σ(h · good - h · bad), another loss (BPR). Here each item has a σ of its own."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * h, down * h, up * good + down * bad)),
+     "In which order are the gradients asked for?", "dh comes first, then dgood and dbad."),
     (lambda dloss, h, good, bad: _pair_loss_backward(np.ones_like(np.asarray(dloss)), h, good, bad),
      "What becomes of your gradients if the loss is counted twice?", "dloss is not used."),
 )  # fmt: skip
@@ -399,6 +417,18 @@ def _of_mean(h: Any, ids: Any, table: Any) -> Any:
     return _scores(mean.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
 
 
+def _of_sum(h: Any, ids: Any, table: Any) -> Any:
+    total = (h * (ids != 0)[..., None]).sum(axis=1, keepdims=True)
+    return _scores(total.astype(h.dtype).repeat(h.shape[1], axis=1), ids, table)
+
+
+def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
+    made = _scored(_last_real, hide_seen=False, hide_padding=False)(h, ids, table)
+    shown = np.full_like(made, -np.inf)
+    np.put_along_axis(shown, ids, np.take_along_axis(made, ids, axis=1), axis=1)
+    return shown
+
+
 WRONG_SCORES = (
     (_scored(lambda ids: -1), "What stands at position -1 of a history that is shorter than the longest?",
      "Count the real items of each row."),
@@ -432,6 +462,10 @@ WRONG_SCORES = (
      "What does a row of zeros say of the items?", "The state at padding is now 0. Take that of the last real item."),
     (_of_mean, "Which state was trained to predict the item after the last one?",
      "The mean of all states predicts nothing that was trained: take the last real one."),
+    (_of_sum, "Which state was trained to predict the item after the last one?",
+     "The sum of all states predicts nothing that was trained: take the last real one."),
+    (_offers_what_was_seen, "What may be offered: items that were seen, or the others?",
+     "-inf stands where an item may be offered, and scores where it may not."),
     (lambda h, ids, table: _scores(h, ids, table)[:, 1:], "Which column is item 1?",
      "Column 0 is gone, so that columns are no longer item numbers."),
 )  # fmt: skip

@@ -72,6 +72,10 @@ WRONG_RANKS = (
      + (np.sum(scores == scores[:, targets], axis=1) - 1) / 2,
      "scores[:, targets] has which shape? Whose targets are its columns?",
      "scores[:, targets] takes everybody's targets from every row. Row i needs column targets[i] alone."),
+    (lambda scores, targets: 1 + targets, "What are `targets`: ranks, or columns?",
+     "That is the column of the target, counted from 1. Its rank depends on the scores."),
+    (_off(lambda above, equal: np.full(len(above), np.mean(1 + above + equal / 2))),
+     "Have all people the same rank?", "Every row is given the mean of all. Return the rank of each."),
     (_off(lambda above, equal: 1 + (above + equal) / 2), "Is an item that scores higher half a place before it?"),
     (_off(lambda above, equal: 1.0 + equal / 2), "Where do the items come in that score higher?"),
     (lambda scores, targets: 1 + np.sum(scores < scores[np.arange(len(targets)), targets][:, None], axis=1)
@@ -147,6 +151,12 @@ WRONG_COUNTS = (
     (lambda sequences, n_items: sum(_counted(sequences[:, : -1 - gap], sequences[:, gap:-1], n_items)
                                     for gap in range(1, sequences.shape[1])) + np.zeros((n_items + 1,) * 2),
      "Of a row 7, 8, 9, 10, does 9 follow 7?", "You count all that comes later. Wanted is the next item."),
+    (lambda sequences, n_items: _counted(sequences[:, :-1].ravel()[:-1], sequences[:, :-1].ravel()[1:], n_items),
+     "Does the first item of a row follow the last of the row before?",
+     "All rows are taken as one: where a person ends and the next begins, a pair is counted that nobody clicked."),
+    (lambda sequences, n_items: _counts(sequences, n_items)
+     / np.maximum(_counts(sequences, n_items).sum(axis=1, keepdims=True), 1),
+     "What is asked for: counts, or shares?", "Each row is divided by its sum. Wanted are the counts."),
     (lambda sequences, n_items: _counts(sequences, n_items)[1:, 1:],
      "Which row has item 1: row 0, or row 1?", "Row and column 0 are those of padding: keep them."),
     (lambda sequences, n_items: _counted(sequences[:, :-1], sequences[:, :-1], n_items),

@@ -150,6 +150,11 @@ def _rounded_down(ids: Any, turn: Any, rho: float, mask: int) -> Any:
     return _hide(ids, _smallest(ids, turn, np.maximum(1, np.floor(rho * np.sum(ids != 0, axis=1) + 1e-9))), mask)
 
 
+def _width_for_length(ids: Any, turn: Any, rho: float, mask: int) -> Any:
+    count = np.full(len(ids), max(1, np.rint(rho * ids.shape[1])))
+    return _hide(ids, _smallest(ids, turn, count) & (ids != 0), mask)
+
+
 def _argsort_once(ids: Any, turn: Any, rho: float, mask: int) -> Any:
     order = np.argsort(np.where(ids != 0, turn, np.inf), axis=1)
     return _hide(ids, order < _count(ids, rho)[:, None], mask)
@@ -219,6 +224,11 @@ WRONG_CLOZE = (
         _over_all_rows,
         "How many are hidden of each row? Is that number the same whatever `turn` is?",
         "The smallest of the whole batch are hidden. Each row has a count, and an order, of its own.",
+    ),
+    (
+        _width_for_length,
+        "What is n of a row that is padded?",
+        "rho n is counted with n as the width of the batch. Each row has its own n, its real items.",
     ),
     (_never_none, "What is asked of a history of one item?", "At least one item of each row is hidden."),
     (_rounded_down, "How many of four items are hidden at rho = 0.4?", "rho n is rounded to the nearest number."),
@@ -312,6 +322,22 @@ def _dE_as(of: Any) -> Any:
     return backward
 
 
+def _moved_down(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    """With targets - 1 as if they were item numbers."""
+    return _cloze_loss_backward(dloss, h, E, np.where(targets != 0, np.maximum(targets - 1, 1), 0))
+
+
+def _with_onehot(of: Any) -> Any:
+    """A backward whose gradient of the logits is `of(p, onehot)`, at asked positions, over their number."""
+
+    def backward(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+        s, _, asked = _loss_parts(h, E, targets)
+        onehot = np.asarray(targets[..., None] == np.arange(1, len(E)), s.dtype)
+        return _through(h, E, dloss * asked[..., None] * of(ops.softmax(s), onehot) / asked.sum())
+
+    return backward
+
+
 def _onehot_one_off(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
     """With targets as numbers of columns, though column 0 is item 1."""
     s, _, asked = _loss_parts(h, E, targets)
@@ -386,6 +412,26 @@ WRONG_LOSS = (
         "The sign is wrong: it is p - onehot.",
     ),
     (
+        _moved_down,
+        "Item 3: which row of E is its own, and which column of h E[1:]ᵀ?",
+        "Your targets are one too low: 1 is taken off twice, or where rows of E are counted.",
+    ),
+    (
+        _with_onehot(lambda p, onehot: p),
+        "Is the gradient of the target's logit positive or negative?",
+        "The onehot is missing: it is p - onehot.",
+    ),
+    (
+        _with_onehot(lambda p, onehot: onehot * (p - onehot)),
+        "Which logits does the softmax of one position read?",
+        "Only the target's logit has a gradient in yours. The others have p, because softmax divides by all.",
+    ),
+    (
+        lambda dloss, h, E, targets: _cloze_loss_backward(dloss, h, E, targets)[::-1],
+        "In which order are the gradients asked for?",
+        "dh comes first, then dE.",
+    ),
+    (
         _padding_scored,
         "Is padding, row 0 of E, a candidate?",
         "Row 0 takes part in the softmax. Candidates are the rows 1, 2, ...",
@@ -438,6 +484,22 @@ def _any_row(inputs: Any, targets: Any) -> bool:
 def _not_the_same_place(inputs: Any, targets: Any) -> bool:
     same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
     return not np.any(same & ~np.eye(inputs.shape[1], dtype=bool))
+
+
+def _one_side(inputs: Any, targets: Any) -> bool:
+    """Only where the copy stands before the asked position, or at it, is looked at."""
+    same = (inputs[:, :, None] == targets[:, None, :]) & (targets[:, None, :] != 0)
+    return not np.triu(same).any()
+
+
+def _next_to_it(inputs: Any, targets: Any) -> bool:
+    before, after = inputs[:, :-1] == targets[:, 1:], inputs[:, 1:] == targets[:, :-1]
+    return not ((before & (targets[:, 1:] != 0)).any() or (after & (targets[:, :-1] != 0)).any())
+
+
+def _every_target(inputs: Any, targets: Any) -> bool:
+    same = (inputs[:, :, None] == targets[:, None, :]).any(axis=1)
+    return not same[targets != 0].all()
 
 
 def _first_target_of_each(inputs: Any, targets: Any) -> bool:
@@ -504,6 +566,31 @@ WRONG_PROPERTY = (
         lambda inputs, targets: bool(np.all(inputs[targets != 0] == 10)),
         "Is the asked position the only one where the item could stand?",
         "[MASK] at the asked positions is not enough: look at the whole row.",
+    ),
+    (
+        _one_side,
+        "Does BERT4Rec look at later positions, too?",
+        "You look at the asked position and those before it. A copy that follows is read as well.",
+    ),
+    (
+        _next_to_it,
+        "How far does attention look?",
+        "You look at the neighbours of the asked position. The whole row is read.",
+    ),
+    (
+        _every_target,
+        "Of three asked items one is read: is the batch right?",
+        "One that is read is enough to be wrong; yours asks whether all are.",
+    ),
+    (
+        lambda inputs, targets: True,
+        "Does yours ever say False? Try it on a batch in which an asked item was kept.",
+        "It is True of every batch.",
+    ),
+    (
+        lambda inputs, targets: False,
+        "Does yours ever say True? Try it on a batch from your my_cloze.",
+        "It is False of every batch.",
     ),
 )
 

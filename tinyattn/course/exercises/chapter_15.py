@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from ... import ops
+from ...check import oracles
 from ...check.cases import CaseDrawer
 from ...check.spec import Spec
+from ...check.specs import get_spec
 from ..exercise import Exercise
 from ..graders import Function, Number
 
 CHAPTER = 15
 N, D = 32, 512                               # of recurrent_over_attention
+STEPS, FORGET_BIAS = 100, 1.0                # of power_of_ten_left
 LETTERS, NUMBERS, BITS = 27, 64, 32          # of letters_that_fit
 
 
@@ -29,13 +33,21 @@ def _letters() -> int:
     return n
 
 
+def _power_of_ten_left() -> float:
+    """log10 of what is left of a gradient after STEPS steps through a cell whose gates do not move."""
+    x, W, U = np.zeros((STEPS, 1)), np.zeros((1, 4)), np.zeros((1, 4))
+    b = np.array([0.0, FORGET_BIAS, 40.0, 0.0])                     # i, f, o, g: the output gate is open
+    h, c, gates = ops.lstm(x, W, U, b, c0=np.zeros(1))
+    dh = np.zeros_like(h)
+    dh[-1] = 1
+    dc0 = ops.lstm_backward(dh, x, W, U, h, c, gates, c0=np.zeros(1))[-1]
+    assert dc0 is not None
+    return math.log10(dc0.item())
+
+
 def _rnn(x: Any, W: Any, U: Any) -> Any:
     """h_t = tanh(x_t W + h_{t-1} U), h_0 = 0. Shapes: x (..., n, c), W (c, d), U (d, d) -> h (..., n, d)."""
-    h = np.empty((*x.shape[:-1], len(U)), x.dtype)
-    last = np.zeros((*x.shape[:-2], len(U)), x.dtype)
-    for t in range(x.shape[-2]):
-        last = h[..., t, :] = np.tanh(x[..., t, :] @ W + last @ U)
-    return h
+    return ops.rnn(x, W, U, np.zeros(len(U), x.dtype))
 
 
 def _summed(a: Any, b: Any) -> Any:
@@ -46,25 +58,7 @@ def _summed(a: Any, b: Any) -> Any:
 
 def _rnn_backward(dh: Any, x: Any, W: Any, U: Any, h: Any) -> Any:
     """Gradients of _rnn by x, W and U. Shapes: dh, h (..., n, d), x (..., n, c)."""
-    ds = np.empty_like(h)
-    late = np.zeros_like(h[..., 0, :])
-    for t in reversed(range(h.shape[-2])):
-        ds[..., t, :] = (dh[..., t, :] + late) * (1 - h[..., t, :] ** 2)
-        late = ds[..., t, :] @ U.T
-    dW = _summed(x, ds)
-    dU = _summed(h[..., :-1, :], ds[..., 1:, :])
-    return ds @ W.T, dW, dU
-
-
-def _rnn_by_loops(x: Any, W: Any, U: Any) -> np.ndarray:
-    h = np.zeros((*x.shape[:-1], len(U)))
-    for *lead, t in np.ndindex(*x.shape[:-1]):
-        for j in range(len(U)):
-            total = sum(x[(*lead, t, i)] * W[i, j] for i in range(len(W)))
-            if t > 0:
-                total += sum(h[(*lead, t - 1, i)] * U[i, j] for i in range(len(U)))
-            h[(*lead, t, j)] = math.tanh(total)
-    return h
+    return ops.rnn_backward(dh, x, W, U, h)[:3]
 
 
 def _rnn_case(draw: CaseDrawer) -> dict[str, Any]:
@@ -82,7 +76,7 @@ RNN = Spec(
     ours=lambda: SimpleNamespace(rnn=_rnn, rnn_backward=_rnn_backward),
     properties=[],
     outputs=("h",),
-    oracle=_rnn_by_loops,
+    oracle=lambda x, W, U: oracles.rnn(x, W, U, np.zeros(len(U))),
     wrt=("x", "W", "U"),
 )
 
@@ -119,6 +113,23 @@ SCAN = Spec(
     properties=[],
     outputs=("h",),
     oracle=_scan_by_loops,
+)
+
+
+def _gru_case(draw: CaseDrawer) -> dict[str, Any]:
+    """Those of the library's op, from the state 0."""
+    return {name: x for name, x in get_spec("gru").case(draw).items() if name != "h0"}
+
+
+GRU = Spec(
+    name="gru_from_zeros",
+    says=get_spec("gru").says,
+    function="gru",
+    case=_gru_case,
+    ours=lambda: SimpleNamespace(gru=lambda x, W, U, b, c: ops.gru(x, W, U, b, c)[0]),
+    properties=[],
+    outputs=("h",),
+    oracle=oracles.gru,
 )
 
 
@@ -291,12 +302,157 @@ WRONG_BACKWARD = (
 )  # fmt: skip
 
 
+def scan_with(
+    join: Any = lambda early_a, late_a, early_h, late_h: late_a * early_h + late_h,
+    factors: Any = lambda early, late: early * late, grow: Any = lambda step: 2 * step, begin: int = 1,
+) -> Any:  # fmt: skip
+    """The scan by joined pairs, with one line written otherwise."""
+
+    def scan(a: Any, b: Any) -> Any:
+        h, step = b.copy(), begin
+        while step < b.shape[-2]:
+            early_a, late_a = a[..., :-step, :], a[..., step:, :]
+            early_h, late_h = h[..., :-step, :], h[..., step:, :]
+            h = np.concatenate([h[..., :step, :], join(early_a, late_a, early_h, late_h)], axis=-2)
+            a = np.concatenate([a[..., :step, :], factors(early_a, late_a)], axis=-2)
+            step = grow(step)
+        return h
+
+    return scan
+
+
+_ACTS = "First (a, b), then (a', b'). Which of the two factors multiplies what the first step left?"
+WRONG_SCAN = (
+    (scan_with(join=lambda ea, la, eh, lh: ea * eh + lh), "What has changed? Compare with buggy_scan line by line.",
+     "It is as it was: the early factor multiplies the early state."),
+    (scan_with(join=lambda ea, la, eh, lh: la * lh + eh), _ACTS, "Early and late h have changed places."),
+    (scan_with(join=lambda ea, la, eh, lh: ea * lh + eh), _ACTS,
+     "Early and late have changed places, in the factors and in h."),
+    (scan_with(join=lambda ea, la, eh, lh: ea * la * eh + lh), _ACTS,
+     "The product of both factors belongs to what came before both steps; that is another round's work."),
+    (scan_with(join=lambda ea, la, eh, lh: eh + lh), "Where are the factors?", "The early h is added unmultiplied."),
+    (scan_with(join=lambda ea, la, eh, lh: la * eh), "h_2 = a_2 b_1 + b_2: where is b_2?", "The late h is missing."),
+    (scan_with(join=lambda ea, la, eh, lh: la * (eh + lh)), "By what is b_2 multiplied in h_2?",
+     "The late factor multiplies the early state only."),
+    (scan_with(factors=lambda early, late: late), "Two steps in a row: by what is h multiplied in all?",
+     "The new factor is the product of both; that line was right."),
+    (scan_with(factors=lambda early, late: early), "Two steps in a row: by what is h multiplied in all?",
+     "The new factor is the product of both; that line was right."),
+    (scan_with(factors=lambda early, late: early + late), "Two steps in a row: by what is h multiplied in all?",
+     "The factors of two steps are multiplied, not added; that line was right."),
+    (scan_with(grow=lambda step: step + 1), "After two rounds, how many steps does row t stand for?",
+     "Each round doubles the number of steps; that line was right."),
+    (scan_with(grow=lambda step: 10**9), "How many rounds are there for four tokens?", "There is one round only."),
+    (scan_with(begin=2), "Which rows are joined first?", "The first round joins neighbours: step begins with 1."),
+)  # fmt: skip
+
+
+def _sigmoid(u: Any) -> Any:
+    return (1 + np.tanh(u / 2)) / 2
+
+
+def gru_with(
+    new: Any = lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U + c)),
+    mix: Any = lambda new, z, h: (1 - z) * new + z * h,
+    gate: Any = _sigmoid, order: tuple[int, int, int] = (0, 1, 2), shows: Any = lambda new, h: h,
+    last: Any = lambda h: h,
+) -> Any:  # fmt: skip
+    """A GRU with one line written otherwise. new(x_t W_n + b_n, h, r, z, U_n, c_n) is the candidate."""
+
+    def gru(x: Any, W: Any, U: Any, b: Any, c: Any) -> Any:
+        d = len(U)
+        (W_r, W_z, W_n), (U_r, U_z, U_n), (b_r, b_z, b_n), (c_r, c_z, c_n) = (
+            [a[..., i * d : (i + 1) * d] for i in order] for a in (W, U, b, c)
+        )
+        h = np.zeros((*x.shape[:-2], d), x.dtype)
+        states = []
+        for x_t in np.moveaxis(x, -2, 0):
+            r, z = gate(x_t @ W_r + b_r + h @ U_r + c_r), gate(x_t @ W_z + b_z + h @ U_z + c_z)
+            candidate = new(x_t @ W_n + b_n, h, r, z, U_n, c_n)
+            h = mix(candidate, z, h)
+            states.append(shows(candidate, h))
+        return last(np.stack(states, axis=-2))
+
+    return gru
+
+
+_WHERE = "In the candidate, does r multiply h, or what the product with U_n made of it?"
+_KEPT = "With z = 1, is h copied, or replaced?"
+WRONG_GRU = (
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + c)), _WHERE,
+     "It is as it was: r acts before the product with U_n."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U) + c)), "Is c_n inside of the bracket that r multiplies?",
+     "r stands behind the product now, but it multiplies c_n as well."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + r * c)), _WHERE,
+     "r multiplies c_n, as it should, but h before the product."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + (r * h) @ U + h @ U + c)), _WHERE,
+     "The product with U_n is there twice."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(r * (x + h @ U + c))), "Does r stand before the token's part as well?",
+     "r closes what comes from the state, not what comes from the token."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + h @ U + c)), "Where is r?", "r is not used any more."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + z * (h @ U + c))), "Which gate stands in the candidate?",
+     "z stands there in place of r."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + (1 - r) * (h @ U + c))), "With r = 1, is the state heard, or not?",
+     "r itself multiplies, not 1 - r."),
+    (gru_with(lambda x, h, r, z, U, c: np.tanh(x + r * (h @ U.T + c))),
+     "Which entry of U leads from entry i of h to entry j of n?", "U_n must not be transposed."),
+    (gru_with(lambda x, h, r, z, U, c: x + r * (h @ U + c)), "Is every entry of your h between -1 and 1?",
+     "The tanh of the candidate is missing."),
+    (gru_with(mix=lambda new, z, h: z * new + (1 - z) * h), _KEPT,
+     "z and 1 - z have changed places (as in some papers). That line was right."),
+    (gru_with(mix=lambda new, z, h: new + z * h), _KEPT, "The candidate's share is 1 - z. That line was right."),
+    (gru_with(gate=np.tanh), "Between which numbers does a gate lie?", "Gates are σ, not tanh; they were right."),
+    (gru_with(order=(1, 0, 2)), "In which order do the blocks of W stand?", "They stand as r, z, n; that was right."),
+    (gru_with(shows=lambda new, h: new), "What is asked for: n_t, or h_t?", "Those are the candidates, no states."),
+    (gru_with(last=lambda h: h[..., -1, :]), "How many states are asked for?",
+     "That is the last state. Keep them all, one a row."),
+)  # fmt: skip
+
+
+def _pairs(q: Any, k: Any) -> tuple[Any, Any]:
+    return q[..., :, None, :], k[..., None, :, :]
+
+
+def additive_with(both: Any = lambda q, k: np.tanh(q + k), weigh: Any = lambda t, w: t @ w) -> Any:
+    """Additive scores with one part written otherwise; `both` gets q and k with axes (..., n, 1, d), (..., 1, m, d)."""
+    return lambda q, k, w: weigh(both(*_pairs(q, k)), w)
+
+
+_ROOM = "q is (n, d), k is (m, d), and s is (n, m). Which array has an entry for every pair and every feature?"
+WRONG_ADDITIVE = (
+    (additive_with(lambda q, k: q + k), "Can a score of yours be larger than Σ |w|?", "The tanh is missing."),
+    (additive_with(lambda q, k: np.tanh(q) + np.tanh(k)), "Is it the tanh of a sum, or a sum of two?",
+     "q and k are added first: tanh(q + k)."),
+    (lambda q, k, w: np.tanh(np.sum((_pairs(q, k)[0] + _pairs(q, k)[1]) * w, axis=-1)), "Where does w come in?",
+     "The tanh is of each feature, before w adds them up."),
+    (additive_with(lambda q, k: np.tanh(q - k)), "With q = k, what is the score?", "It is q + k, not q - k."),
+    (additive_with(lambda q, k: np.tanh(q * k)), "What does `additive` mean?", "q and k are added, not multiplied."),
+    (lambda q, k, w: q @ np.swapaxes(k, -1, -2), "Where is w, and where the tanh?",
+     "That is a dot product, which came later."),
+    (lambda q, k, w: np.tanh(q @ np.swapaxes(k, -1, -2)), "Where is w?", "The tanh is of a sum of vectors."),
+    (additive_with(weigh=lambda t, w: np.sum(t, axis=-1)), "Where is w?", "The features are added up without w."),
+    (additive_with(weigh=lambda t, w: np.mean(t * w, axis=-1)), "Is w · tanh(...) a sum, or a mean?",
+     "It is a sum over features: nothing is divided by d."),
+    (additive_with(weigh=lambda t, w: t @ w / math.sqrt(len(w))), "Is there a √d in the formula?",
+     "Nothing is divided: the √d belongs to dot products."),
+    (additive_with(weigh=lambda t, w: t @ w**2), "How often does w stand in the formula?", "w is there once."),
+    (additive_with(lambda q, k: 1 / (1 + np.exp(-(q + k)))), "With q = k = 0, what is the score?",
+     "That is σ; the formula has tanh."),
+    (additive_with(weigh=lambda t, w: np.swapaxes(t @ w, -1, -2)), "s_ij: which of the two is the query?",
+     "Queries are the rows of s."),
+    (additive_with(weigh=lambda t, w: ops.softmax(t @ w)), "What is asked for: scores, or weights?",
+     "Those are weights: softmax comes later."),
+    (lambda q, k, w: np.tanh(q + k) @ w if q.shape == k.shape else np.tanh(q + k[..., :1, :]) @ w, _ROOM,
+     "Query i meets key i only. Every query meets every key: q[..., :, None, :] + k[..., None, :, :]."),
+)  # fmt: skip
+
+
 EXERCISES = (
     Exercise(
         "my_rnn",
         "write the op",
         difficulty=1,
-        minutes=8,
+        minutes=6,
         task="my_rnn(x, W, U) -> h, all states of h_t = tanh(x_t W + h_{t-1} U)",
         grader=Function(RNN, tempting=WRONG_RNN),
         hints=(
@@ -310,9 +466,9 @@ EXERCISES = (
         "repaired_scan",
         "find the bug",
         difficulty=2,
-        minutes=8,
+        minutes=6,
         task="buggy_scan with its one wrong line put right",
-        grader=Function(SCAN),
+        grader=Function(SCAN, tempting=WRONG_SCAN),
         hints=(
             "Do n = 2 on paper: h_2 should be a_2 b_1 + b_2. What does buggy_scan make of it?",
             "First (a, b), then (a', b'): a' (a h + b) + b' = (a' a) h + (a' b + b'). The early state is multiplied "
@@ -347,7 +503,7 @@ EXERCISES = (
         "my_rnn_backward",
         "derive the backward",
         difficulty=3,
-        minutes=25,
+        minutes=20,
         task="my_rnn_backward(dh, x, W, U, h) -> dx, dW, dU",
         grader=Function(RNN, part="backward", tempting=WRONG_BACKWARD),
         hints=(
@@ -357,6 +513,47 @@ EXERCISES = (
         ),
         why="h_t reaches the loss directly and through step t + 1, so both gradients are added before the slope of the "
         "tanh. With all ds_t known, s_t = x_t W + h_{t-1} U is a linear map at every step, as in chapter 03.",
+    ),
+    Exercise(
+        "power_of_ten_left",
+        "predict the number",
+        difficulty=1,
+        minutes=4,
+        task=f"a, where 10^a is left of a gradient that is multiplied {STEPS} times by f = σ({FORGET_BIAS:g})",
+        grader=Number(
+            _power_of_ten_left,
+            tolerance=0.008,
+            tempting=(
+                (lambda: 0.0, "10^0 is 1. Is all of it left? (The share itself is no answer: take its logarithm.)"),
+                (lambda: STEPS * math.log10(1 / 2), "What is σ(1)?", "That is f = 1/2, which is σ(0)."),
+                (lambda: -_power_of_ten_left(), "Is f below or above 1?", "The sign: what is left is less than 1."),
+                (lambda: STEPS * -math.log(1 + math.exp(-FORGET_BIAS)), "Which logarithm has 10 as its base?",
+                 "That is the natural logarithm."),
+                (lambda: STEPS * math.log10(1 - 1 / (1 + math.exp(-FORGET_BIAS))), "Which share is kept: f, or 1 - f?",
+                 "That is the share which is forgotten."),
+                (lambda: _power_of_ten_left() / STEPS, "How often is the gradient multiplied?", "That is one step's."),
+                (lambda: STEPS * math.log10(math.tanh(FORGET_BIAS)), "Is a gate a σ, or a tanh?"),
+            ),
+        ),
+        hints=(
+            "What is left after one step, and after two?",
+            "f¹⁰⁰ is left, and the logarithm of a power is a product: 100 · log10(f), with f = 1 / (1 + e⁻¹) = 0.731.",
+        ),
+        why="100 · log10(0.731) = -13.6: with the gate about three quarters open, nothing arrives either.",
+    ),
+    Exercise(
+        "repaired_gru",
+        "find the bug",
+        difficulty=2,
+        minutes=5,
+        task="buggy_gru in PyTorch's form, in which r acts after the product with U_n",
+        grader=Function(GRU, tempting=WRONG_GRU),
+        hints=(
+            "In which line do the formula and buggy_gru differ? Follow the brackets.",
+            "One line changes, that of the candidate: r multiplies h @ U_n + c_n, once it is made.",
+        ),
+        why="(r ⊙ h) U_n scales the state's entries before they are mixed, r ⊙ (h U_n + c_n) what comes out. Where r "
+        "is the same number for all entries, and c_n is 0, the two are equal.",
     ),
     Exercise(
         "letters_that_fit",
@@ -387,5 +584,19 @@ EXERCISES = (
             "27ⁿ ≤ 2^(64 · 32). Take the logarithm to base 2 on both sides.",
         ),
         why="Two texts must not share a state, so 27ⁿ ≤ 2²⁰⁴⁸, and n ≤ 2048 / log₂ 27 = 430.7.",
+    ),
+    Exercise(
+        "my_additive_scores",
+        "write the op",
+        difficulty=1,
+        minutes=5,
+        task="my_additive_scores(q, k, w) -> s, s_ij = w · tanh(q_i + k_j)",
+        grader=Function("additive_scores", tempting=WRONG_ADDITIVE),
+        hints=(
+            _ROOM,
+            "Give q and k an axis each, so that their sum is (..., n, m, d): q[..., :, None, :] + k[..., None, :, :]. "
+            "Then the tanh, then a product with w over the last axis.",
+        ),
+        why="Every query meets every key, feature by feature: broadcasting makes the n · m sums, and w adds up each.",
     ),
 )
