@@ -541,7 +541,7 @@ def speed(found: dict[str, Any], n: str, name: str, who: str) -> tuple[float, fl
 
 def _steps(found: dict[str, Any]) -> list[str]:
     sizes, threads = list(found["seconds"]), found["threads"]
-    lines = heading(["mixer's parameters", "decoder's", "feed-forward width",
+    lines = heading(["mixer's parameters", f"decoder's, n {int(sizes[0]):,}", "feed-forward width",
                      *(f"n {int(n):,}, {t} thread{'s' * (t > 1)}" for n in sizes for t in threads)])  # fmt: skip
     for library in ("tinyattn", "torch"):
         for name in TIMED:
@@ -556,10 +556,10 @@ def _steps(found: dict[str, Any]) -> list[str]:
 
 
 STEPS_HOW = f"""
-Decoders of D = {D}, {LAYERS} blocks and {TOKENS} tokens that differ in their mixer alone; the feed-forward network is
-as wide as makes a block as large as attention's, so that D is equal and the number of parameters nearly. A step is
-forward, backward and Adam on {Sizes().a_step:,} tokens, in texts of n: the longer they are, the fewer go side by
-side. In brackets, how many times as many steps as attention of the same library makes in the same round. All
+Decoders of D = {D}, {LAYERS} blocks and a vocabulary of {TOKENS} that differ in their mixer alone; the feed-forward
+network is as wide as makes a block as large as attention's, so that D is equal and the number of parameters nearly. A
+step is forward, backward and Adam on {Sizes().a_step:,} tokens, in texts of n: the longer they are, the fewer go side
+by side. In brackets, how many times as many steps as attention of the same library makes in the same round. All
 contenders of an n take turns in a random order, each in a process of its own, after each gave the library's loss and
 gradients in float64 at a small size. With one thread a contender is timed by the CPU clock of its process, which does
 not count what others on the machine take; with more, by the wall clock, and tinyattn has a worker a thread. PyTorch's
