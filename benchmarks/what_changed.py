@@ -101,8 +101,9 @@ BEGUN = {  # the same kinds with other beginnings, for gradients
     "mamba-short": Kind("Mamba, Δ begins at 1", Mamba(), lasting(1)),
     "mamba-long": Kind("Mamba, Δ begins at .001", Mamba(), lasting(0.001)),
 }
+WINDOW = Window(16)
 NEAR = {
-    "window": Kind("attention, a window of 16", MultiHead(HEADS, Window(16))),
+    "window": Kind(f"attention, a window of {WINDOW.window}", MultiHead(HEADS, WINDOW)),
     "convolution": Kind(f"convolution, kernel {KERNEL}", Convolution()),
 }
 
@@ -284,7 +285,7 @@ def ways() -> list[Way]:
         *(alike(KINDS[name], words, by_token=by_token) for name in ("attention", "rwkv", "mamba")
           for words, by_token in (("", False), (", token by token", True))),
         Way("y = a ⊙ y + x, by doubling", lambda _: Doubling()),
-        alike(NEAR["window"], mixer=MultiHead(1, NEAR["window"].mixer.mechanism), stacked=True),
+        alike(NEAR["window"], mixer=MultiHead(1, WINDOW), stacked=True),
         alike(NEAR["convolution"], stacked=True),
         Way(f"convolution, dilated by {KERNEL}^l", lambda level: Convolution(dilation=KERNEL**level), stacked=True),
     ]  # fmt: skip
@@ -369,7 +370,8 @@ def refuse_others(threads: int) -> None:
 
 def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[str, Any]:
     """{n: {mixer: {contender: seconds a step of every round}}}; all of one n take turns."""
-    asked, found = {name: contenders(name, threads) for name in TIMED}, {}
+    asked = {name: contenders(name, threads) for name in TIMED}
+    found: dict[str, Any] = {}
     for n in sizes.timed:
         tell(f"n {n}")
         with ExitStack() as stack:

@@ -9,12 +9,11 @@ import pytest
 from benchmarks import what_changed
 from benchmarks.children import check
 from benchmarks.distances import beginning, distances, source
-from benchmarks.machine import readme_marks
-from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
-from benchmarks.what_changed import BEGUN, KINDS, NEAR, QUICK, ROOT, TIMED, Doubling, path, ways
+from benchmarks.what_changed import BEGUN, KINDS, NEAR, QUICK, TIMED, Doubling, path, ways
 from tests.test_decoder_step import spoiled
+from tests.test_docs import quoted
 from tinyattn.ops import selective_scan
 from tinyattn.show import save
 
@@ -34,24 +33,21 @@ def test_an_operation_is_one_farther_than_what_it_reads(nearest, of_both):
         assert np.concatenate([x, far]).sum().tolist() == 1
         y = np.zeros((2, 3))
         y[1] = x[0] * 2
-        y[:1] += far[:1]
-        assert y.tolist() == [(far + 1)[0].tolist(), [1, 1, 1]]
+        assert y.tolist() == [far[0].tolist(), [1, 1, 1]]
         assert np.where(first, x, far)[0].tolist() == [0, far[0, 0].tolist(), far[0, 0].tolist()]
         assert np.where(x > 1, far, far)[0].tolist() == [2, 2, 2]
         with pytest.raises(NotImplementedError, match="asks for a number"):
             bool(x[0, 0] > 1)
-        with pytest.raises(NotImplementedError, match="einsum is not counted"):
-            np.einsum("ij->ji", x)
         with pytest.raises(TypeError, match="before the block began"):
             x + known
 
 
 def test_a_token_more_is_so_many_operations_more():
-    found = {}
+    found = []
     for title in ("RNN", "LSTM of 1997, no forget gate", "LSTM", "GRU", "attention", "attention, token by token"):
         short, long = (path(WAYS[title], n, 4) for n in (20, 27))
-        found[title] = tuple((long[what] - short[what]) / 7 for what in ("shortest", "longest"))
-    assert list(found.values()) == [(3, 3), (1, 10), (2, 10), (2, 11), (0, 0), (0, 0)]
+        found.append(tuple((long[what] - short[what]) / 7 for what in ("shortest", "longest")))
+    assert found == [(3, 3), (1, 10), (2, 10), (2, 11), (0, 0), (0, 0)]
     assert long["shortest"] == 2 + 1 + 2  # one average between two maps, each a product and a bias
 
 
@@ -72,17 +68,14 @@ def test_stacks_are_as_deep_as_a_layer_is_narrow():
 
 @pytest.mark.parametrize("name", list(KINDS | NEAR))
 def test_the_jacobian_is_zero_outside_of_the_field_and_nowhere_else(name):
-    field = {"window": 16, "convolution": 3}.get(name, 40)
-    norms = what_changed.jacobian((KINDS | NEAR)[name], 40, 4, seed=0)
+    norms, field = what_changed.jacobian((KINDS | NEAR)[name], 40, 4, 0), {"window": 16, "convolution": 3}.get(name, 40)
     np.testing.assert_array_equal(norms != 0, np.arange(40) >= 40 - field)
 
 
 def test_the_jacobian_of_a_linear_map_is_the_map():
-    kind, seed, n = NEAR["convolution"], 3, 9
-    W = kind.init(np.random.default_rng([seed, n]), 5)["W"]
-    np.testing.assert_allclose(
-        what_changed.jacobian(kind, n, 5, seed)[-3:], np.sqrt((W**2).sum(axis=(1, 2)) / 5), rtol=1e-12
-    )
+    W = NEAR["convolution"].init(np.random.default_rng([3, 9]), 5)["W"]
+    found = what_changed.jacobian(NEAR["convolution"], 9, 5, 3)[-3:]
+    np.testing.assert_allclose(found, np.linalg.norm(W, axis=(1, 2)) / 5**0.5, rtol=1e-12)
 
 
 def test_beginnings_change_what_they_say():
@@ -90,8 +83,6 @@ def test_beginnings_change_what_they_say():
     for name, kind in BEGUN.items():
         p, begun = kind.mixer.init(np.random.default_rng(1), 8), kind.init(np.random.default_rng(1), 8)
         assert sum(not np.array_equal(p[key], begun[key]) for key in p) == 1, name
-    U = BEGUN["rnn-rotation"].init(rng, 8)["U"]
-    np.testing.assert_allclose(U @ U.T, np.eye(8), atol=1e-12)
     assert BEGUN["lstm-3"].init(rng, 2)["b"].tolist() == [0, 0, 3, 3, 0, 0, 0, 0]
     np.testing.assert_allclose(np.log1p(np.exp(BEGUN["mamba-short"].init(rng, 8)["b_delta"])), 1)
 
@@ -103,8 +94,8 @@ def test_decoders_of_all_mixers_are_nearly_as_large():
 
 @pytest.mark.parametrize(("mixer", "who"), [("lstm", "tinyattn-1"), ("lstm", "torch-1"), ("gru", "torch-1")])
 def test_contenders_train_on_the_librarys_gradients(mixer, who, tmp_path):
-    if "torch" in who and not installed("torch-sdpa"):
-        pytest.skip("torch is not installed")
+    if "torch" in who:
+        pytest.importorskip("torch")
     network, weights, batches = what_changed.given(mixer, 8, 4, 16, tmp_path)
     write(tmp_path, network, weights, batches, reference(network, weights, batches[0]))
     assert check([who], tmp_path, "mixers")[who]["agrees"]
@@ -120,12 +111,10 @@ def test_the_page_says_what_was_measured(tmp_path, monkeypatch, capsys):
     assert "| convolution, kernel 3 | 3 | 3 (3 to 3) | 3 | 3 (3 to 3) |" in page
     assert "| neither | 1 (1 to 1) |" in page
     for name, draw in what_changed.DRAW.items():
-        assert save(draw(what_changed.PARTS[name](TINY)), tmp_path / "a.png").stat().st_size > 0
+        assert save(draw(what_changed.PARTS[name](TINY)), tmp_path / "a.png").stat().st_size
 
 
 def test_what_is_committed_is_what_the_command_makes():
     result = json.loads(what_changed.RESULT.read_text())
     assert what_changed.PAGE.read_text() == what_changed.page(result)
-    begin, end = readme_marks(what_changed.NAME)
-    quoted = (ROOT / what_changed.DOCS).read_text().split(begin)[1].split(end)[0].strip()
-    assert quoted == what_changed.summary(result)
+    assert quoted(what_changed.NAME, what_changed.DOCS) == what_changed.summary(result)
