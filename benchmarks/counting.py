@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -156,7 +156,6 @@ def _count_entries(inputs: Any, result: Any) -> None:
 @contextmanager
 def counting() -> Iterator[Counts]:
     """A block in which what is computed from `counted` arrays is counted, and new arrays are `Counted`."""
-    made = {name: getattr(np, name) for name in MAKE}
 
     def make(f: Any) -> Any:
         @functools.wraps(f)
@@ -171,20 +170,30 @@ def counting() -> Iterator[Counts]:
         return counted_one
 
     _COUNTS.append(Counts())
+    try:
+        with makers(make):
+            yield _COUNTS[-1]
+    finally:
+        _COUNTS.pop()
+
+
+@contextmanager
+def makers(make: Callable[[Any], Any]) -> Iterator[None]:
+    """A block in which NumPy's functions that make arrays are `make` of what they are."""
+    made = {name: getattr(np, name) for name in MAKE}
     _forget()
     try:
         for name, f in made.items():
             setattr(np, name, make(f))
-        yield _COUNTS[-1]
+        yield
     finally:
         for name, f in made.items():
             setattr(np, name, f)
-        _COUNTS.pop()
         _forget()
 
 
 def _forget() -> None:
-    """Empty the library's caches, so that no counted array stays in one, and none made before is used uncounted."""
+    """Empty the library's caches, so that no array of such a block stays in one, and none made before is used in it."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tinyattn"):
             for f in list(vars(module).values()):

@@ -41,6 +41,8 @@ def write(folder: Path, network: SASRecNetwork, weights: Any, batches: list[Batc
 
 
 class Child:
+    clock = staticmethod(time.perf_counter)
+
     def __init__(self, make: Any, folder: Path) -> None:
         self.folder, self.make = folder, make
         self.imported = memory("VmRSS")
@@ -66,11 +68,11 @@ class Child:
         return {"seconds": time.perf_counter() - began}
 
     def run(self) -> dict[str, Any]:
-        began = time.perf_counter()
+        began = self.clock()
         for i in range(self.steps):
             self.contender.step(i)
         self.contender.finish()
-        return {"seconds": (time.perf_counter() - began) / self.steps}
+        return {"seconds": (self.clock() - began) / self.steps}
 
     def finish(self) -> dict[str, Any]:
         pools = [

@@ -173,13 +173,16 @@ class Cached(Again):
 class Trained:
     """torch-sdpa: GPT as it is trained, eager, fused attention, fused Adam."""
 
-    def __init__(self, network: Any, weights: Any, batches: list[TextBatch]) -> None:
-        torch.set_num_threads(THREADS)
-        self.model = GPT(network)
+    def __init__(self, network: Any, weights: Any, batches: list[TextBatch], threads: int = THREADS) -> None:
+        torch.set_num_threads(threads)
+        self.model = self.made(network)
         put(self.model, weights)
         self.tensors = [tuple(map(torch.from_numpy, map(np.ascontiguousarray, batch[:2]))) for batch in batches]
         self.optimiser = torch.optim.Adam(self.model.parameters(), **ADAM, fused=True)
         self.about: dict[str, Any] = {"torch": torch.__version__, "threads": torch.get_num_threads()}
+
+    def made(self, network: Any) -> nn.Module:
+        return GPT(network)
 
     def step(self, i: int) -> None:
         self.differentiate(i)

@@ -111,6 +111,10 @@ LAYOUT = {
     "attention.qkv.bias": ("attention.query.b", "attention.key.b", "attention.value.b"),
     "attention.output.weight": ("attention.output.W",),
     "attention.output.bias": ("attention.output.b",),
+    "attention.cell.weight_ih_l0": ("attention.W",),
+    "attention.cell.weight_hh_l0": ("attention.U",),
+    "attention.cell.bias_ih_l0": ("attention.b",),
+    "attention.cell.bias_hh_l0": ("attention.c",),
     "norm_2.weight": ("norm_2.gamma",),
     "norm_2.bias": ("norm_2.beta",),
     "feed_forward.0.weight": ("feed_forward.inner.W",),
@@ -119,11 +123,13 @@ LAYOUT = {
     "feed_forward.2.bias": ("feed_forward.outer.b",),
 }
 
+MAPS = (".W", ".U")
+
 
 def layout(model: nn.Module) -> list[tuple[nn.Parameter, tuple[str, ...]]]:
     """Every trained parameter and the library's names for its parts.
 
-    A part W is (in, out) there and (out, in) here, so parts side by side there are one below another here.
+    A part W, or U, is (in, out) there and (out, in) here, so parts side by side there are one below another here.
     """
     pairs = []
     for name, parameter in model.named_parameters():
@@ -141,7 +147,7 @@ def put(model: nn.Module, weights: Any) -> None:
     for parameter, names in layout(model):
         parts = [torch.from_numpy(found.pop(name)) for name in names]
         parameter.copy_(
-            torch.cat([part.T if name.endswith(".W") else part for name, part in zip(names, parts, strict=True)])
+            torch.cat([part.T if name.endswith(MAPS) else part for name, part in zip(names, parts, strict=True)])
         )
     if found:
         raise ValueError(f"no place for {', '.join(found)}")
@@ -153,7 +159,7 @@ def take(model: nn.Module) -> dict[str, np.ndarray]:
     for parameter, names in layout(model):
         gradient = parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
         for name, part in zip(names, gradient.chunk(len(names)), strict=True):
-            found[name] = (part.T if name.endswith(".W") else part).numpy()
+            found[name] = (part.T if name.endswith(MAPS) else part).numpy()
     return found
 
 

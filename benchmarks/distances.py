@@ -1,0 +1,139 @@
+"""How many operations lie between an input and an output: a layer's own code, run on arrays of distances.
+
+    with distances(nearest=True):
+        x = beginning((1, n, d), at=(0, 0))            # distances are counted from the first token
+        y, _ = mixer.forward(constant(p), x, mask=Mask(causal=True))
+    nearest_of(y[0, -1])
+
+Every entry says how many operations one of the entries that began with 0 is away. What an operation makes is one
+farther than the nearest entry that it reads, or, with `nearest=False`, than the farthest. An operation is a call of
+NumPy, and an entry of its result reads those that the call reads for it: all of a row and a column in a product of
+matrices, all that are added in a sum, one of each array elsewhere. What only moves or reshapes is none. An entry that
+depends on no beginning, such as a parameter or a zero, is infinitely far. There are no numbers here, so that code that
+asks `if` of one cannot run; what is chosen by `where` depends on the condition and on both choices.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from benchmarks.counting import makers
+from tinyattn.tree import tree_map
+
+MOVE = ("broadcast_to", "concatenate", "copy", "expand_dims", "moveaxis", "repeat", "reshape", "split", "squeeze",
+        "stack", "swapaxes", "transpose")  # fmt: skip
+_PICK: list[tuple[np.ufunc, float]] = []  # the extreme that is looked for, and what stands for no dependence
+
+
+class Distance(np.ndarray):
+    """An array of distances. Entries of it are such arrays, too: a plain number could not be told from a constant."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.asanyarray(self.view(np.ndarray)[key]).view(Distance)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.view(np.ndarray)[key] = _far(value)
+
+    def __bool__(self) -> bool:
+        raise NotImplementedError("the code asks for a number, and there are distances only")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **how: Any) -> Any:
+        pick, none = _PICK[-1]
+        if ufunc.nout != 1:
+            raise NotImplementedError(f"{ufunc.__name__} is not counted")
+        arrays = [_far(x) for x in inputs]
+        if method == "reduce":
+            found = pick.reduce(arrays[0], axis=how.get("axis", 0), keepdims=how.get("keepdims", False), initial=none)
+        elif method != "__call__":
+            raise NotImplementedError(f"{ufunc.__name__}.{method} is not counted")
+        elif ufunc is np.matmul:
+            found = _product(*arrays)
+        else:
+            found = functools.reduce(pick, arrays)
+        if out is None:
+            return np.asanyarray(found + 1).view(Distance)
+        out[0].view(np.ndarray)[...] = found + 1
+        return out[0]
+
+    def __array_function__(self, function: Any, kinds: Any, inputs: Any, how: Any) -> Any:
+        name, (pick, _) = function.__name__, _PICK[-1]
+        if name == "copyto":
+            inputs[0][...] = inputs[1]
+            return None
+        if name == "where":
+            condition, *choices = inputs
+            if isinstance(condition, Distance):
+                return functools.reduce(pick, map(_far, inputs)).view(Distance) + 1
+            return np.where(condition, *map(_far, choices)).view(Distance)
+        if name in ("zeros_like", "empty_like", "ones_like", "full_like"):
+            return source(how.get("shape") or inputs[0].shape)
+        if name not in MOVE and name not in ("sum", "max", "amax", "min", "amin"):
+            raise NotImplementedError(f"{name} is not counted")
+        found = super().__array_function__(function, kinds, inputs, how)
+        return [x.view(Distance) for x in found] if isinstance(found, list) else found.view(Distance)
+
+
+def _far(x: Any) -> np.ndarray:
+    """The distances of an operand: of a number, or of a mask, those of a constant."""
+    if isinstance(x, Distance):
+        return x.view(np.ndarray)
+    if isinstance(x, np.ndarray) and x.ndim and x.dtype.kind == "f":
+        raise TypeError("an array of numbers among distances: was it made before the block began?")
+    return _full(np.shape(x), _PICK[-1][1])
+
+
+_full = np.full  # as it is outside of a block
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Of a row and a column that are multiplied, the extreme."""
+    pick, none = _PICK[-1]
+    rows = pick.reduce(a, axis=-1, keepdims=a.ndim > 1, initial=none)
+    columns = pick.reduce(b, axis=-2 if b.ndim > 1 else -1, keepdims=b.ndim > 1 and a.ndim > 1, initial=none)
+    if b.ndim == 1 and a.ndim > 1:
+        rows = rows[..., 0]
+    return pick(rows, columns)
+
+
+@contextmanager
+def distances(nearest: bool) -> Iterator[None]:
+    """A block in which arrays are `Distance`, and new ones depend on nothing."""
+
+    def make(f: Any) -> Any:
+        @functools.wraps(f)
+        def made(*args: Any, **how: Any) -> Any:
+            result = f(*args, **how)
+            if isinstance(result, Distance) or result.dtype.kind != "f":
+                return result
+            return result.view(Distance) if any(isinstance(x, Distance) for x in args) else source(result.shape)
+
+        return made
+
+    _PICK.append((np.minimum, np.inf) if nearest else (np.maximum, -np.inf))
+    try:
+        with makers(make):
+            yield
+    finally:
+        _PICK.pop()
+
+
+def source(shape: tuple[int, ...]) -> Distance:
+    """Numbers that depend on nothing."""
+    return _full(shape, _PICK[-1][1]).view(Distance)
+
+
+def beginning(shape: tuple[int, ...], at: Any = ...) -> Distance:
+    """Numbers that depend on nothing, but those `at` which distances begin."""
+    x = source(shape)
+    x.view(np.ndarray)[at] = 0
+    return x
+
+
+def constant(p: Any) -> Any:
+    """A tree of parameters, as numbers that depend on nothing."""
+    return tree_map(lambda w: source(w.shape), p)
