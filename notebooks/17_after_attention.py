@@ -250,7 +250,6 @@ with np.errstate(all="ignore"):
 #
 # $$m_t = m_{t-1} + \gamma_t\,(v_t - m_{t-1}), \qquad \gamma_t = \frac{e^{k_t}}{e^{z_{t-1} - w} + e^{k_t}} = \sigma\big(k_t - (z_{t-1} - w)\big), \qquad
 # z_t = \log\big(e^{z_{t-1} - w} + e^{k_t}\big) .$$
-
 #
 # The output is such a step, too, from $z_{t-1}$ and $u + k_t$, and is not kept.
 
@@ -342,14 +341,16 @@ check("held_state", held_state)
 
 # %% tags=["hide-output"]
 unit, rows = np.ones((1, 1)), []
-for time in (0.0, 0.1, 1.0, 10.0):
-    of_state, of_held, of_euler = (
-        selective_scan(x * unit, time * unit, -unit, unit, unit, np.zeros(1), h * unit, exact)[
-            0
-        ].item()
-        for x, h, exact in ((0, 1, True), (1, 0, True), (1, 0, False))
-    )
-    rows.append([f"{time:g}", of_state, of_held, of_euler])
+
+
+def one_token(x, h, time, exact=True):
+    y, _ = selective_scan(x * unit, time * unit, -unit, unit, unit, np.zeros(1), h * unit, exact)
+    return y.item()
+
+
+for time in (0, 0.1, 1, 10):
+    written = one_token(1, 0, time), one_token(1, 0, time, exact=False)
+    rows.append([f"{time:g}", one_token(0, 1, time), *written])
 table("Δ | left of the state | written, held | written, Δ itself", rows)
 
 # %% [markdown]
