@@ -295,7 +295,8 @@ check("shifts_change_nothing", shifts_change_nothing)
 # How long does a channel remember? After $\ln 2 / w$ tokens half of the weight is left. RWKV begins with channels of all speeds:
 
 # %%
-w = np.exp(MIXERS["rwkv"]().init(rng, 64)["log_w"])
+RWKV = MIXERS["rwkv"]
+w = np.exp(RWKV().init(rng, 64)["log_w"])
 table("channel | w | tokens until half is left", [[c, w[c], np.log(2) / w[c]] for c in (0, 21, 63)])
 
 # %% [markdown]
@@ -412,11 +413,11 @@ show_figure(
 # Every mixer of the library has an `extend`, which returns what it keeps for the tokens that follow. Count the numbers in it. **Predict:** from how many tokens on is attention's cache larger than Mamba's state?
 
 # %% tags=["hide-output"]
-width, rows = 64, []
+width, rows, Attention, Linear = 64, [], MIXERS["attention"], MECHANISMS["linear"]
 mixers = {
-    "attention": MIXERS["attention"](heads=1),
-    "linear attention": MIXERS["attention"](heads=1, mechanism=MECHANISMS["linear"]()),
-    "RWKV": MIXERS["rwkv"](),
+    "attention": Attention(heads=1),
+    "linear attention": Attention(heads=1, mechanism=Linear()),
+    "RWKV": RWKV(),
     "Mamba": MIXERS["mamba"](),
 }
 for name, mixer in mixers.items():
