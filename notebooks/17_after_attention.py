@@ -500,8 +500,8 @@ show_figure(
 )
 
 # %% [markdown]
-# Both hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax over $n$ stored keys has no such length; it has $2nd$
-# numbers.
+# Both hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
+# stores $2nd$ numbers for that.
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.
 
@@ -529,10 +529,10 @@ rows = [
 table("error | the newest | the oldest | all 32", rows)
 
 # %% [markdown]
-# An error of 1 is what an empty state gives. A decaying state is as clear as one with $1 / (1 - \lambda^2)$ pairs, here 50 or 10: it knows the recent past well, and the rest not at all. Choosing has no such price: 31 pairs in the way, $\sqrt{31/64} = 0.70$.
+# An error of 1 is what an empty state gives. For what has just come, a decaying state is as clear as one with $1 / (1 - \lambda^2)$ pairs, here 50 or 10; for what is long gone, it is worse than an empty one. Choosing has no such price: 31 pairs in the way, $\sqrt{31/64} = 0.70$.
 # But what matters must be known *when it comes*. Attention decides when it is asked.
 #
-# So who has the last word? Where the past can be summed up, or can be chosen from beforehand, a state of fixed size does. Where any of it may be asked for, one has to keep it; and models may have layers of both kinds ([Jamba](https://arxiv.org/abs/2403.19887), Lieber et al. 2024).
+# So, who has the last word? Where the past can be summed up, or can be chosen from beforehand, a state of fixed size does. Where any of it may be asked for, one has to keep it; and models may have layers of both kinds ([Jamba](https://arxiv.org/abs/2403.19887), Lieber et al. 2024).
 #
 # | what is often said | what the cells above show |
 # |---|---|
