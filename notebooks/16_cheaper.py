@@ -719,4 +719,4 @@ show_figure(
 # - Features and other brackets make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
 # - Random features have the exponential as their mean, with an error that falls as $1/\sqrt r$ and grows exponentially with the length of queries and keys.
 #
-# To read: Dao et al. (2022), sections 3.1 and B. Next: 17, after attention (to come), where the state learns what to forget.
+# To read: Dao et al. (2022), sections 3.1 and B. Next: [17, after attention](17_after_attention.ipynb), where the state learns what to forget.

@@ -41,6 +41,8 @@ ALSO = {
     "shifted_windows": "ops/test_shifted_windows.py",
     "linear_weights": "ops/test_linear_attention.py",
     "performer_weights": "ops/test_performer.py",
+    "wkv_weights": "ops/test_recurrence.py",
+    "scan_matrix": "ops/test_recurrence.py",
     "positive_features": "ops/test_performer.py",
     "convolving_attention": "ops/test_convolution.py",
     "quadratic_bias": "ops/test_convolution.py",

@@ -71,6 +71,54 @@ def test_no_states_of_no_tokens(rng):
     assert ops.selective_scan(x, delta, A, B, C, D, h0)[1].by_token().shape == (2, 0, 2, 3)
 
 
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3), (0,)], ids=str)
+@pytest.mark.parametrize("n", [0, 1, 2, 19])
+def test_a_recurrence_is_its_matrix_times_the_values(n, lead, rng):
+    """Lower triangular, channel by channel; weights of a mean, where it is one."""
+    k, v, w, u, *_ = keyed(rng, lead, n)
+    x, delta, A, B, C, D, _ = scanned(rng, lead, n)
+    delta[..., :1, :] = 0  # no time at all
+    A[0, 0] = 0  # a state that never decays
+    for atol, dtype in ((1e-12, np.float64), (1e-4, np.float32)):
+        k_, v_, w_, u_, x_, *of_scan = (a.astype(dtype) for a in (k, v, w, u, x, delta, A, B, C, D))
+        weights = ops.wkv_weights(k_, w_, u_)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=0, atol=atol)
+        made = [(weights, v_, ops.wkv(k_, v_, w_, u_)[0])]
+        for exact in (False, True):
+            y = ops.selective_scan(x_, *of_scan, exact=exact)[0]
+            made.append((ops.scan_matrix(*of_scan, exact=exact), x_, y))
+        for M, values, y in made:
+            assert (M.shape, M.dtype) == ((*lead, 3, n, n), dtype)
+            np.testing.assert_array_equal(M, np.tril(M))
+            product = (M @ values.swapaxes(-1, -2)[..., None])[..., 0].swapaxes(-1, -2)
+            np.testing.assert_allclose(product, y, rtol=0, atol=atol)
+
+
+def test_weights_know_differences_of_keys_alone(rng):
+    """Steep keys as well: of what came by with a far larger one, all weight is there."""
+    k, v, w, u, *_ = keyed(rng, (2,), 12)
+    weights = ops.wkv_weights(k, w, u)
+    for far in (800.0, -800.0):
+        np.testing.assert_allclose(ops.wkv_weights(k + far, w, u), weights, rtol=0, atol=1e-11)
+    steep = k - 800 * np.arange(12.0)[:, None]
+    np.testing.assert_allclose(ops.wkv_weights(steep, w, u)[..., 0], 1, rtol=0, atol=1e-11)
+    product = ops.wkv_weights(-steep, w, u) @ v.swapaxes(-1, -2)[..., None]
+    np.testing.assert_allclose(product[..., 0].swapaxes(-1, -2), ops.wkv(-steep, v, w, u)[0], rtol=0, atol=1e-11)
+
+
+def test_a_matrix_shows_what_a_token_chose(rng):
+    """A token without time writes nothing and takes nothing away; after one that lasts, nothing of before is left."""
+    _, delta, A, B, C, D, _ = scanned(rng, (), 9)
+    delta[4], delta[6] = 0, 1e9
+    M = ops.scan_matrix(delta, A, B, C, 0 * D)
+    assert not M[:, :, 4].any()
+    assert not M[:, 6:, :6].any()
+    assert np.all(M[:, 5, :4] != 0)
+    C[5] = C[3]
+    delta[5] = 0
+    np.testing.assert_array_equal(ops.scan_matrix(delta, A, B, C, 0 * D)[:, 5], M[:, 3])
+
+
 def test_slopes_of_a_held_input_join(rng):
     """φ' by its series and by its formula, where one hands over to the other, against differences of φ."""
     module = import_module("tinyattn.ops.recurrence.selective_scan")
@@ -129,3 +177,7 @@ def test_refused(rng):
         ops.wkv(x, x[:, :4], b[:3], b[:3])
     with pytest.raises(ValueError, match="selective_scan: C has shape"):
         ops.selective_scan(x, x, U[:3, :3], x, x[..., :2], b[:3])
+    with pytest.raises(ValueError, match=r"wkv_weights: w has shape \(4,\), expected"):
+        ops.wkv_weights(x, b[:4], b[:3])
+    with pytest.raises(TypeError, match="scan_matrix: C is float32 where the others are float64"):
+        ops.scan_matrix(x, U[:3, :3], x, x.astype("f"), b[:3])

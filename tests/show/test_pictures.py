@@ -40,6 +40,10 @@ def test_rows_are_queries_columns_keys_and_zeros_stay_blank(rng):
 def test_one_map_and_cross_attention():
     assert len(images(attention_map(np.eye(3)))) == 1
     assert images(attention_map(np.full((2, 2, 5), 0.2)))[1].get_array().shape == (2, 5)
+    named = attention_map(np.full((2, 3, 3), 0.2), names=["softmax", "linear"])
+    assert [ax.get_title(loc="left") for ax in named.axes if ax.images] == ["softmax", "linear"]
+    with pytest.raises(ValueError, match="1 names, expected 2, one a map"):
+        attention_map(np.full((2, 3, 3), 0.2), names=["softmax"])
     with pytest.raises(ValueError, match=r"weights have shape \(3,\)"):
         attention_map(np.ones(3))
     with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):

@@ -88,10 +88,12 @@ from .recurrence import (
     lstm_backward,
     rnn,
     rnn_backward,
+    scan_matrix,
     selective_scan,
     selective_scan_backward,
     wkv,
     wkv_backward,
+    wkv_weights,
 )
 from .refinements import (
     refine_add,
@@ -217,6 +219,7 @@ __all__ = [
     "rotary",
     "rotary_backward",
     "rotary_tables",
+    "scan_matrix",
     "selective_scan",
     "selective_scan_backward",
     "shifted_windows",
@@ -237,4 +240,5 @@ __all__ = [
     "window_weights",
     "wkv",
     "wkv_backward",
+    "wkv_weights",
 ]

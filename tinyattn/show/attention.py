@@ -10,13 +10,16 @@ from .style import HEAT, figure, in_style
 
 
 @in_style
-def attention_map(weights: np.ndarray, labels: Any = None, title: str = "", queries: Any = None) -> Any:
+def attention_map(
+    weights: np.ndarray, labels: Any = None, title: str = "", queries: Any = None, names: Any = None
+) -> Any:
     """A heat map a layer and head: rows are queries, columns keys. -> matplotlib figure.
 
     Shapes: weights (layers, heads, n, m), or without the first axes; labels: m names of the keys, also used for the
     queries where n = m, unless `queries` has n names of their own. Colour goes with the root of the weight, up to the
     largest that is not 1, so that small ones show beside a query that sees one key only; a weight of exactly 0, as a
-    mask leaves it, stays blank. Raises ValueError for another number of axes, of labels, and of queries.
+    mask leaves it, stays blank. `names` are titles of the maps, in order, where they are no layers and heads. Raises
+    ValueError for another number of axes, of labels, of queries, and of names.
     """
     from matplotlib.colors import PowerNorm
 
@@ -25,25 +28,28 @@ def attention_map(weights: np.ndarray, labels: Any = None, title: str = "", quer
         raise ValueError(f"weights have shape {weights.shape}, expected (layers, heads, n, m), (heads, n, m) or (n, m)")
     weights = weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
     layers, heads, n, m = weights.shape
-    names = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
-    if len(names) != m:
-        raise ValueError(f"{len(names)} labels, expected {m}, one a key")
-    rows_named = queries if queries is not None else names if n == m else range(1, n + 1)
+    keys = [str(i) for i in (range(1, m + 1) if labels is None else labels)]
+    if len(keys) != m:
+        raise ValueError(f"{len(keys)} labels, expected {m}, one a key")
+    rows_named = queries if queries is not None else keys if n == m else range(1, n + 1)
     query_names = [str(i) for i in rows_named]
     if len(query_names) != n:
         raise ValueError(f"{len(query_names)} names of queries, expected {n}, one a query")
+    titles = [f"layer {i + 1}, head {j + 1}" for i, j in np.ndindex(layers, heads)] if names is None else list(names)
+    if len(titles) != layers * heads:
+        raise ValueError(f"{len(titles)} names, expected {layers * heads}, one a map")
     side = min(max(0.26 * m, 2.4), 7.0)
     below_one = weights[weights < 0.999]                       # a query that sees one key would set the scale
     brightest = float(np.max(below_one, initial=1e-3))
     rows, columns = (layers, heads) if heads > 1 else (1, layers)            # one head a layer: layers side by side
     fig, axes = figure(rows, columns, size=(columns * (side + 1.3), rows * (side + 0.7)), squeeze=False)
-    for ax, (layer, head) in zip(axes.flat, np.ndindex(layers, heads), strict=True):
-        shown = np.ma.masked_equal(weights[layer, head], 0)
+    for ax, name, each in zip(axes.flat, titles, weights.reshape(-1, n, m), strict=True):
+        shown = np.ma.masked_equal(each, 0)
         image = ax.imshow(shown, cmap=HEAT, norm=PowerNorm(0.5, 0, brightest), aspect="auto", interpolation="nearest")
-        ax.set_title(f"layer {layer + 1}, head {head + 1}")
+        ax.set_title(name)
         ax.set_xlabel("key: looked at")
         ax.set_ylabel("query: looking")
-        _name_ticks(ax.set_xticks, m, names, rotation=90)
+        _name_ticks(ax.set_xticks, m, keys, rotation=90)
         _name_ticks(ax.set_yticks, n, query_names)
         fig.colorbar(image, ax=ax, fraction=0.046, pad=0.03, extend="max")
     if title:

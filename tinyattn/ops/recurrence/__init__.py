@@ -2,6 +2,7 @@
 
 from .gru import gru, gru_backward
 from .lstm import lstm, lstm_backward
+from .matrices import scan_matrix, wkv_weights
 from .rnn import rnn, rnn_backward
 from .selective_scan import ScanStates, selective_scan, selective_scan_backward
 from .wkv import wkv, wkv_backward
@@ -14,8 +15,10 @@ __all__ = [
     "lstm_backward",
     "rnn",
     "rnn_backward",
+    "scan_matrix",
     "selective_scan",
     "selective_scan_backward",
     "wkv",
     "wkv_backward",
+    "wkv_weights",
 ]
