@@ -230,7 +230,7 @@ for n in (8, 64, 512):
 table("n | rounds", rows)
 
 # %% [markdown]
-# So recurrence can run in parallel, where it is linear in its state. Newer ones, such as Mamba, are, for this very reason (chapter 17).
+# So recurrence can run in parallel, where it is linear in its state. Newer ones, such as Mamba, are, for this very reason ([chapter 17](17_after_attention.ipynb)).
 #
 # The rounds are right. The numbers are not.
 #
