@@ -5,12 +5,15 @@ from .awrsr import AWRSR
 from .density import DENSITY
 from .experiment import Dataset, Experiment, Results, Row
 from .full import FULL
+from .kinds import KINDS_OF_MODELS
 from .planted import PLANTED
 from .running import carry_out, results_of
 from .sampled import SAMPLED
 from .speed import SPEED
 from .splits import SPLIT
 
-EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED, AWRSR)}
+EXPERIMENTS = {
+    each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED, AWRSR, KINDS_OF_MODELS)
+}
 
 __all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]
