@@ -458,8 +458,26 @@ class OfSequenceTasks(InTenths):
         source = SequenceTaskSource.of(options.task, **given)
         return source, source.load(), None
 
+    def named(self, options: argparse.Namespace) -> SequenceTaskSource:
+        raise ValueError(f"DATA is {options.data}, and model tagger is measured on its own task: expected none")
+
+    def rows(
+        self,
+        model: Any,
+        split: Parts,
+        options: argparse.Namespace,
+        source: SequenceTaskSource,
+        truth: Truth | None,
+        prepared: None,
+    ) -> dict[str, Any]:
+        """The model, and, where its positions go so far, the same on sequences twice as long."""
+        task = split.test.task
+        longer = replace(task, length=2 * task.length)
+        found = {"longer": {"test": model.evaluate(longer)}} if model.reads(longer.length) else {}
+        return super().rows(model, split, options, source, truth, prepared) | found
+
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("answers about tested sequences", metrics, "test", model)
+        print_means("answers about tested sequences; longer ones have twice as many tokens", metrics, "test", model)
 
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str

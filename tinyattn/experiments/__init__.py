@@ -3,7 +3,7 @@
 from .ablations import ABLATED
 from .awrsr import AWRSR
 from .density import DENSITY
-from .experiment import Dataset, Experiment, Results, Row
+from .experiment import Dataset, Experiment, Results, Row, TaskData
 from .full import FULL
 from .kinds import KINDS_OF_MODELS
 from .planted import PLANTED
@@ -16,4 +16,4 @@ EXPERIMENTS = {
     each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, SPEED, AWRSR, KINDS_OF_MODELS)
 }
 
-__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]
+__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "TaskData", "carry_out", "results_of"]

@@ -90,12 +90,16 @@ class Tagger(DecoderOptions, SequenceModel):
         task, tokens = data.task, len(known["tokens"])
         if task.n_tokens != tokens:
             raise ValueError(f"task {task.name} has {task.n_tokens} different tokens, expected the model's {tokens}")
-        if self.position == "learned" and task.length > self.context:
+        if not self.reads(task.length):
             raise ValueError(
-                f"sequences of task {task.name} have {task.length} tokens, expected at most the context, {self.context}: "
-                "beyond it no positions are learned"
+                f"task {task.name} has sequences of {task.length} tokens, expected at most {self.context}: "
+                "the context, which is as far as learned positions go"
             )
         return data
+
+    def reads(self, length: int) -> bool:
+        """May sequences have so many tokens?"""
+        return self.position != "learned" or length <= self.context
 
     def sampler(self, numbered: SequencePart) -> TaskSampler:
         return TaskSampler(numbered, self.batch_size, self.seed)
