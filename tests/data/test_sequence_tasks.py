@@ -104,6 +104,7 @@ def test_batches_are_drawn_anew_at_every_step_and_are_a_function_of_it():
         (lambda: Recall(pairs=9, keys=8), "pairs is 9 and keys 8, expected pairs <= keys"),
         (lambda: Recall(length=16), "length is 16 and pairs 8, expected length > 2 pairs"),
         (lambda: SelectiveCopy(copied=9, length=17), "length is 17 and copied 9, expected length >= 2 copied"),
+        (lambda: SequencePart.of([[1, 0]]), r"data is \[\[1, 0\]\], expected a task of sequences"),
         (lambda: Balance(length=3), "length is 3, expected at least 4"),
         (lambda: Count(modulus=1), "modulus is 1"),
         (lambda: SequenceTaskSource.of("recal"), "--task is 'recal', expected .*did you mean recall"),

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
-from ..data import Interactions, SequenceTask, Split, Truth, read
+from ..data import Interactions, SequenceTask, Truth, read
 from ..data.worlds import World
-from ..models import Recommender
 from .pictures import Picture
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
@@ -41,8 +40,9 @@ class Dataset:
         found = (folder / name for name in (self.file, self.file.removesuffix(".gz")))
         return next((path for path in found if path.exists()), None)
 
-    def is_there(self, folder: Path | None) -> bool:
-        return self.world is not None or self.path(folder) is not None
+    def missing(self, folder: Path | None) -> str | None:
+        """The file that is needed and not there, or None."""
+        return None if self.world is not None or self.path(folder) is not None else self.file
 
     def load(self, folder: Path | None) -> tuple[Interactions, Truth | None]:
         """The interactions, and the true distribution where it is known."""
@@ -68,10 +68,8 @@ class TaskData:
     title: str
     task: SequenceTask
 
-    file: ClassVar[None] = None
-
-    def is_there(self, folder: Path | None) -> bool:
-        return True
+    def missing(self, folder: Path | None) -> None:
+        """Nothing is: they are drawn."""
 
     def quick(self) -> TaskData:
         """The same with few sequences."""
@@ -106,7 +104,7 @@ class Experiment:
     ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
     pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
-    also: Callable[[Recommender, Split], dict[str, Any]] | None = None      # what else a run writes down, as JSON
+    also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 
@@ -121,7 +119,7 @@ class Experiment:
         return [(key, seed) for seed in range(max(wanted.values())) for key in self.rows if seed < wanted[key]]
 
     def quick(self) -> Experiment:
-        """The same in minutes: few people, two epochs, one seed. It shows that all works, and measures nothing."""
+        """The same in minutes: little data, two epochs, one seed. It shows that all works, and measures nothing."""
 
         def shorter(row: Row) -> Row:
             options = dict(row.options)

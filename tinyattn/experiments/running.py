@@ -89,9 +89,10 @@ def carry_out(
     others go on, and what the first one raised is raised at the end.
     """
     results = results_of(experiment, out, seeds)
-    here = {key: data for key, data in experiment.datasets.items() if data.is_there(folder)}
-    for key in experiment.datasets.keys() - here.keys():
-        say(f"left out: {experiment.datasets[key].title}, as there is no {experiment.datasets[key].file} in {folder}")
+    missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
+    here = {key for key, file in missing.items() if file is None}
+    for key in experiment.datasets.keys() - here:
+        say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} in {folder}")
     runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
     jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))
@@ -204,7 +205,7 @@ def _run(
     write_json(path, {
         "row": _identity(row, seed),
         "data": loaded.about,
-        **KINDS[type(data)].measure(experiment, model, loaded),
+        **DATA_KINDS[type(data)].measure(experiment, model, loaded),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
@@ -224,7 +225,7 @@ class Loaded(NamedTuple):
     candidates: Any = None
 
 
-class Kind(NamedTuple):
+class DataKind(NamedTuple):
     """What differs between runs on one kind of data and on another."""
 
     load: Callable[[Any, Path | None, tuple[str, ...]], Loaded]                       # a dataset, folder, protocols
@@ -263,7 +264,7 @@ def _load_task(data: TaskData, folder: Path | None, protocols: tuple[str, ...]) 
 
 def _measure_answers(experiment: Experiment, model: Any, loaded: Loaded) -> dict[str, Any]:
     task = loaded.split.test.task
-    tested = {name: replace(task, length=times * task.length) for name, times in TIMES.items()}
+    tested = {name: replace(task, length=TIMES[name] * task.length) for name in experiment.protocols}
     return {
         "metrics": {name: _rounded(model.evaluate(longer)) for name, longer in tested.items()},
         **(experiment.also(model, loaded.split) if experiment.also else {}),
@@ -271,16 +272,16 @@ def _measure_answers(experiment: Experiment, model: Any, loaded: Loaded) -> dict
 
 
 def _answer_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
-    return ((protocol, name) for protocol in TIMES for name in ("accuracy", "loss"))
+    return ((protocol, name) for protocol in experiment.protocols for name in ("accuracy", "loss"))
 
 
 def _rounded(found: dict[str, float]) -> dict[str, float]:
     return {name: round(value, 5) for name, value in found.items()}
 
 
-KINDS: dict[type, Kind] = {
-    Dataset: Kind(_load_interactions, _measure_ranking, _ranking_metrics),
-    TaskData: Kind(_load_task, _measure_answers, _answer_metrics),
+DATA_KINDS: dict[type, DataKind] = {
+    Dataset: DataKind(_load_interactions, _measure_ranking, _ranking_metrics),
+    TaskData: DataKind(_load_task, _measure_answers, _answer_metrics),
 }
 
 
@@ -317,7 +318,7 @@ def make_model(row: Row, seed: int) -> Estimator:
 @cache
 def _loaded(data: Dataset | TaskData, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
     """Read once by each process, for all runs on the same data."""
-    return KINDS[type(data)].load(data, folder, protocols)
+    return DATA_KINDS[type(data)].load(data, folder, protocols)
 
 
 def _identity(row: Row, seed: int) -> dict[str, Any]:
@@ -331,7 +332,7 @@ def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[s
     if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
         raise FileError(f"{path} is of another grid: remove it, or give another --out")
     try:
-        kind = KINDS[type(experiment.datasets[experiment.rows[key].data])]
+        kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
         numbers = [found["metrics"][protocol][name] for protocol, name in kind.metrics(experiment)]
         numbers += [found["seconds"], found["epochs"], *([found["epoch_seconds"]] if found["epochs"] else [])]
         whole = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)

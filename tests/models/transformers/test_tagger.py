@@ -51,11 +51,11 @@ def test_embeddings_are_large_and_the_first_loss_is_that_of_a_guess():
 
 def test_it_ends_where_enough_answers_are_right_and_not_before():
     options = SMALL | {"mixer": "gru", "position": "none", "lr": 0.02, "epochs": 12}
-    whole = Tagger(**options).fit(PARITY.generate().split(), progress=False).history
+    whole = Tagger(**options).fit(PARITY, progress=False).history
     scores = [row["valid"] for row in whole]
     first = next(i for i, score in enumerate(scores) if score >= 0.9)
     assert 0 < first < 11
-    short = Tagger(**options, enough=0.9).fit(PARITY.generate().split(), progress=False).history
+    short = Tagger(**options, enough=0.9).fit(PARITY, progress=False).history
     assert [row["valid"] for row in short] == scores[: first + 1]
 
 
@@ -64,7 +64,7 @@ def test_a_run_that_had_enough_does_not_go_on_when_it_is_resumed(tmp_path):
         raise KeyboardInterrupt
 
     def fit(**how):
-        return Tagger(**SMALL, epochs=3, enough=0.01).fit(PARITY.generate().split(), progress=False, **how)
+        return Tagger(**SMALL, epochs=3, enough=0.01).fit(PARITY, progress=False, **how)
 
     with pytest.raises(KeyboardInterrupt):
         fit(checkpoint=tmp_path / "c.npz", on_epoch=stop)
@@ -73,7 +73,7 @@ def test_a_run_that_had_enough_does_not_go_on_when_it_is_resumed(tmp_path):
 
 def test_longer_sequences_are_measured_where_there_are_positions_for_them():
     for options in ({"position": "rope"}, {"mixer": "mamba", "position": "none"}, {"position": "learned"}):
-        model = Tagger(**SMALL | options, epochs=1).fit(PARITY.generate().split(), progress=False)
+        model = Tagger(**SMALL | options, epochs=1).fit(PARITY, progress=False)
         longer = replace(PARITY, length=24)
         if model.reads(24):
             assert 0 <= model.evaluate(longer)["accuracy"] <= 1

@@ -1,7 +1,7 @@
-"""Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018, section 5).
+"""Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018).
 
 It needs a count that has no bound. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of
-what it was and of something within ±1, and so bounded (Weiss et al. 2018, section 3).
+what it was and of something within ±1, and so bounded.
 """
 
 from __future__ import annotations

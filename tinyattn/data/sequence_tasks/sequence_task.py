@@ -70,8 +70,12 @@ class SequencePart:
 
     @classmethod
     def of(cls, data: SequencePart | SequenceTask) -> Self:
-        """A part as it is; of a task, the sequences that are tested."""
-        return data if isinstance(data, cls) else cls(data)             # type: ignore[arg-type]
+        """A part as it is; of a task, the sequences that are tested. Raises ValueError for anything else."""
+        if isinstance(data, SequenceTask):
+            return cls(data)
+        if not isinstance(data, cls):
+            raise ValueError(f"data is {data!r}, expected a task of sequences, or a part of one")
+        return data
 
     def __len__(self) -> int:
         return self.task.held_out if self.part else self.task.sequences

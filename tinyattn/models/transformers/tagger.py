@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ...backend import get_xp
-from ...data import SequencePart, TaskSampler, TextBatch, Vocabulary
+from ...data import SequencePart, SequenceTask, TaskSampler, TextBatch, Vocabulary
 from ...options import option, with_default
 from ...training import Settings
 from ..sequence_model import SequenceModel
@@ -45,8 +45,7 @@ class TaggerNetwork(DecoderNetwork):
 class Tagger(DecoderOptions, SequenceModel):
     """Learns a task of sequences.
 
-        parts = SEQUENCE_TASKS["recall"](pairs=4, length=32).generate().split()
-        model = Tagger(mixer="mamba", position="none").fit(parts)
+        model = Tagger(mixer="mamba", position="none").fit(SEQUENCE_TASKS["recall"](pairs=4, length=32))
         model.evaluate(SEQUENCE_TASKS["recall"](pairs=4, length=64))       # {"accuracy": ..., "loss": ...}
 
     Every option is checked when the object is made: ValueError names the value and what was expected.
@@ -75,8 +74,9 @@ class Tagger(DecoderOptions, SequenceModel):
         SequenceModel.__post_init__(self)
 
     def fit(self, data: Any, **how: Any) -> Self:
-        """As `SequenceModel.fit`, and ends where `enough` answers are right."""
-        return super().fit(data, enough=self.enough, **how)
+        """As `SequenceModel.fit`, or learn a task, some of whose sequences are held out; `enough` may end it."""
+        parts = data.generate().split() if isinstance(data, SequenceTask) else data
+        return super().fit(parts, enough=self.enough, **how)
 
     def vocabularies_of(self, parts: list[SequencePart]) -> dict[str, Vocabulary]:
         """The numbers of the task's tokens."""
