@@ -1,8 +1,8 @@
 """Associative recall: each key of a sequence has a value; where the key comes again, its value is asked for.
 
 That is Graves et al. (2014, section 4.3), and with many keys asked for in one sequence multi-query associative recall
-(Arora et al. 2023). A model that keeps a state of fixed size has to keep all pairs in it; attention looks
-them up among the tokens that it has read.
+(Arora et al. 2023). A model that keeps a state of fixed size has to keep all pairs in it; attention looks them up among
+the tokens that it has read.
 """
 
 from __future__ import annotations
