@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.backend import to_numpy
-from tinyattn.data import Grammar, Images, Pairs, Parts
+from tinyattn.data import SEQUENCE_TASKS, Grammar, Images, Pairs, Parts
 from tinyattn.files import FileError
 from tinyattn.models import MODELS, Estimator, Popularity, Recommender, SequenceModel
 from tinyattn.options import options_of
@@ -28,7 +28,10 @@ def images(n=30):
 
 # a small one for each table of measures
 TEXT = Grammar(sentences=8).generate().split()
-DATA = {"pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images()}
+COPY = SEQUENCE_TASKS["selective-copy"](copied=1, tokens=2, length=6, sequences=160, held_out=40)
+DATA = {
+    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images(), "sequence tasks": COPY.generate().split(),
+}  # fmt: skip
 
 
 def make(name, **more):

@@ -31,7 +31,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--seeds", type=int, metavar="N", help=text)
     text = "runs side by side, each on one core (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
-    text = "few people and two epochs: it shows that all works, and measures nothing"
+    text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
     command.add_argument("--quick", action="store_true", help=text)
     command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
     return command

@@ -26,6 +26,7 @@ from .rated import Rated, RatingBatch, RatingSampler
 from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
 from .read import read, read_text
 from .seen import Seen
+from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
 from .slices import cut
 from .source import Source, Truth
 from .split import SPLITS, Split, by_time, leave_one_out
@@ -40,6 +41,7 @@ __all__ = [
     "FORMATS",
     "IMAGE_SETS",
     "RATING_SPLITS",
+    "SEQUENCE_TASKS",
     "SPLITS",
     "TASKS",
     "TOKENIZERS",
@@ -70,10 +72,14 @@ __all__ = [
     "RatingSplit",
     "Sampler",
     "Seen",
+    "SequencePart",
+    "SequenceTask",
+    "SequenceTaskSource",
     "SeriesWorld",
     "Source",
     "Split",
     "Task",
+    "TaskSampler",
     "Text",
     "TextBatch",
     "TextSampler",

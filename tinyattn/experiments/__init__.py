@@ -3,8 +3,9 @@
 from .ablations import ABLATED
 from .awrsr import AWRSR
 from .density import DENSITY
-from .experiment import Dataset, Experiment, Results, Row
+from .experiment import Dataset, Experiment, Results, Row, TaskData
 from .full import FULL
+from .kinds import KINDS_OF_MODELS
 from .mixers import MIXED
 from .planted import PLANTED
 from .running import carry_out, results_of
@@ -12,6 +13,8 @@ from .sampled import SAMPLED
 from .speed import SPEED
 from .splits import SPLIT
 
-EXPERIMENTS = {each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, MIXED, SPEED, AWRSR)}
+EXPERIMENTS = {
+    each.name: each for each in (PLANTED, SAMPLED, FULL, ABLATED, DENSITY, SPLIT, MIXED, SPEED, AWRSR, KINDS_OF_MODELS)
+}
 
-__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "carry_out", "results_of"]
+__all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "TaskData", "carry_out", "results_of"]

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ..data import Interactions, Split, Truth, read
+from ..data import Interactions, SequenceTask, Truth, read
 from ..data.worlds import World
-from ..models import Recommender
 from .pictures import Picture
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
-QUICK_USERS, QUICK_EPOCHS = 300, 2
+QUICK_USERS, QUICK_EPOCHS, QUICK_SEQUENCES = 300, 2, 100
+TIMES = {"trained": 1, "twice": 2, "longest": 8}         # how long tested sequences are, in terms of those learned from
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,10 @@ class Dataset:
         found = (folder / name for name in (self.file, self.file.removesuffix(".gz")))
         return next((path for path in found if path.exists()), None)
 
+    def missing(self, folder: Path | None) -> str | None:
+        """The file that is needed and not there, or None."""
+        return None if self.world is not None or self.path(folder) is not None else self.file
+
     def load(self, folder: Path | None) -> tuple[Interactions, Truth | None]:
         """The interactions, and the true distribution where it is known."""
         if self.world is not None:
@@ -50,6 +54,26 @@ class Dataset:
         if self.users is not None:
             data = data.first_users(self.users).k_core(1)                # without the items that none of them had
         return (data if self.newest is None else data.newest(self.newest + 2)), None     # two: validation and test
+
+    def quick(self) -> Dataset:
+        """The same of few people."""
+        world = None if self.world is None else replace(self.world, users=QUICK_USERS)
+        return replace(self, world=world, users=QUICK_USERS)
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """Sequences for an experiment, drawn by a task. Models are tested on longer ones as well: TIMES."""
+
+    title: str
+    task: SequenceTask
+
+    def missing(self, folder: Path | None) -> None:
+        """Nothing is: they are drawn."""
+
+    def quick(self) -> TaskData:
+        """The same with few sequences."""
+        return replace(self, task=replace(self.task, sequences=QUICK_SEQUENCES, held_out=QUICK_SEQUENCES))
 
 
 @dataclass(frozen=True)
@@ -73,14 +97,14 @@ class Experiment:
     name: str
     title: str
     question: str                       # what it asks, and how it is set up: the page's first paragraph
-    datasets: dict[str, Dataset]
+    datasets: Mapping[str, Dataset | TaskData]
     rows: dict[str, Row]
     page: Callable[[Experiment, Results], str]
     protocols: tuple[str, ...] = ("full",)
     ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
     pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
-    also: Callable[[Recommender, Split], dict[str, Any]] | None = None      # what else a run writes down, as JSON
+    also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 
@@ -95,11 +119,7 @@ class Experiment:
         return [(key, seed) for seed in range(max(wanted.values())) for key in self.rows if seed < wanted[key]]
 
     def quick(self) -> Experiment:
-        """The same in minutes: few people, two epochs, one seed. It shows that all works, and measures nothing."""
-
-        def smaller(data: Dataset) -> Dataset:
-            world = None if data.world is None else replace(data.world, users=QUICK_USERS)
-            return replace(data, world=world, users=QUICK_USERS)
+        """The same in minutes: little data, two epochs, one seed. It shows that all works, and measures nothing."""
 
         def shorter(row: Row) -> Row:
             options = dict(row.options)
@@ -109,6 +129,6 @@ class Experiment:
 
         return replace(
             self, title=f"{self.title}, a quick look", seeds=1,
-            datasets={key: smaller(data) for key, data in self.datasets.items()},
+            datasets={key: data.quick() for key, data in self.datasets.items()},
             rows={key: shorter(row) for key, row in self.rows.items()},
         )  # fmt: skip

@@ -86,9 +86,10 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _world(experiment: Experiment, name: str) -> World:
-    world = experiment.datasets[name].world
-    assert world is not None
-    return world
+    data = experiment.datasets[name]
+    assert isinstance(data, Dataset)
+    assert data.world is not None
+    return data.world
 
 
 PLANTED = Experiment(

@@ -15,10 +15,11 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -37,9 +38,9 @@ from ..evaluation import (
 )
 from ..files import FileError, alone_in, read_json, write_json
 from ..machine import describe
-from ..models import MODELS, NeuralRecommender, Recommender
+from ..models import MODELS, Estimator, Recommender, Trained
 from ..training import WorkerKilledError
-from .experiment import Dataset, Experiment, Results, Row
+from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
 
 K = 10                   # length of the lists that are looked at beyond accuracy
 COMPARED = 200           # users whose lists are written down, so that models can be compared
@@ -88,9 +89,10 @@ def carry_out(
     others go on, and what the first one raised is raised at the end.
     """
     results = results_of(experiment, out, seeds)
-    here = {key: data for key, data in experiment.datasets.items() if data.world or data.path(folder)}
-    for key in experiment.datasets.keys() - here.keys():
-        say(f"left out: {experiment.datasets[key].title}, as there is no {experiment.datasets[key].file} in {folder}")
+    missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
+    here = {key for key, file in missing.items() if file is None}
+    for key in experiment.datasets.keys() - here:
+        say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} in {folder}")
     runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
     jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))
@@ -188,28 +190,22 @@ def _run(
     """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
     row = experiment.rows[key]
     data = experiment.datasets[row.data]
-    split, truth, candidates = _loaded(data, folder, experiment.protocols)
-    if fingerprint not in (None, split.data.fingerprint()):
+    loaded = _loaded(data, folder, experiment.protocols)
+    if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed), path.with_suffix(".work")
     began, history = time.monotonic(), []
-    if isinstance(model, NeuralRecommender):
+    if isinstance(model, Trained):
         work.mkdir(exist_ok=True)
-        model.fit(split, checkpoint=work / "checkpoint.npz", progress=False)
+        model.fit(loaded.split, checkpoint=work / "checkpoint.npz", progress=False)
         history = model.history
     else:
-        model.fit(split)
+        model.fit(loaded.split)
     seconds = time.monotonic() - began
-    found = evaluate(model, split, "test", experiment.ks, truth, candidates)
     write_json(path, {
         "row": _identity(row, seed),
-        "data": {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,
-                 "interactions": len(split.data)},
-        "metrics": {p: {name: round(value, 5) for name, value in found[p].items()}
-                    for p in experiment.protocols},
-        "beyond": _beyond(model, split),
-        **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
-        **(experiment.also(model, split) if experiment.also else {}),
+        "data": loaded.about,
+        **DATA_KINDS[type(data)].measure(experiment, model, loaded),
         "seconds": round(seconds, 1),
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
@@ -218,6 +214,75 @@ def _run(
         "machine": describe(),
     })  # fmt: skip
     shutil.rmtree(work, ignore_errors=True)
+
+
+class Loaded(NamedTuple):
+    """The data of a run."""
+
+    split: Any                                  # what fit is given
+    about: dict[str, Any]                       # its fingerprint and sizes, as they are written down
+    truth: Truth | None = None
+    candidates: Any = None
+
+
+class DataKind(NamedTuple):
+    """What differs between runs on one kind of data and on another."""
+
+    load: Callable[[Any, Path | None, tuple[str, ...]], Loaded]                       # a dataset, folder, protocols
+    measure: Callable[[Experiment, Any, Loaded], dict[str, Any]]                      # what a file says of the model
+    metrics: Callable[[Experiment], Iterable[tuple[str, str]]]                        # those that a whole file has
+
+
+def _load_interactions(data: Dataset, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
+    interactions, truth = data.load(folder)
+    split = SPLITS[data.split](interactions)
+    about = {"fingerprint": split.data.fingerprint(), "users": split.data.n_users, "items": split.data.n_items,
+             "interactions": len(split.data)}  # fmt: skip
+    return Loaded(split, about, truth, candidates_for(split, protocols))
+
+
+def _measure_ranking(experiment: Experiment, model: Any, loaded: Loaded) -> dict[str, Any]:
+    split = loaded.split
+    found = evaluate(model, split, "test", experiment.ks, loaded.truth, loaded.candidates)
+    return {
+        "metrics": {p: _rounded(found[p]) for p in experiment.protocols},
+        "beyond": _beyond(model, split),
+        **({"ranks": letters(target_ranks(model, split, "test", {})["full"])} if experiment.per_user else {}),
+        **(experiment.also(model, split) if experiment.also else {}),
+    }
+
+
+def _ranking_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    names = (*(f"{name}@{k}" for k in experiment.ks for name in ("hr", "ndcg")), "mrr")
+    return ((protocol, name) for protocol in experiment.protocols for name in names)
+
+
+def _load_task(data: TaskData, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
+    parts = data.task.generate().split()
+    return Loaded(parts, {"fingerprint": parts.test.fingerprint(), **parts.test.sizes})
+
+
+def _measure_answers(experiment: Experiment, model: Any, loaded: Loaded) -> dict[str, Any]:
+    task = loaded.split.test.task
+    tested = {name: replace(task, length=TIMES[name] * task.length) for name in experiment.protocols}
+    return {
+        "metrics": {name: _rounded(model.evaluate(longer)) for name, longer in tested.items()},
+        **(experiment.also(model, loaded.split) if experiment.also else {}),
+    }
+
+
+def _answer_metrics(experiment: Experiment) -> Iterator[tuple[str, str]]:
+    return ((protocol, name) for protocol in experiment.protocols for name in ("accuracy", "loss"))
+
+
+def _rounded(found: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 5) for name, value in found.items()}
+
+
+DATA_KINDS: dict[type, DataKind] = {
+    Dataset: DataKind(_load_interactions, _measure_ranking, _ranking_metrics),
+    TaskData: DataKind(_load_task, _measure_answers, _answer_metrics),
+}
 
 
 def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
@@ -244,20 +309,16 @@ def ranks_of(letters: str) -> np.ndarray:
     return found
 
 
-def make_model(row: Row, seed: int) -> Recommender:
+def make_model(row: Row, seed: int) -> Estimator:
     """The row's model, with one worker where it has any."""
     kind: Any = MODELS[row.model]
-    return kind(**row.options, **({"seed": seed, "workers": 1} if issubclass(kind, NeuralRecommender) else {}))
+    return kind(**row.options, **({"seed": seed, "workers": 1} if issubclass(kind, Trained) else {}))
 
 
 @cache
-def _loaded(
-    data: Dataset, folder: Path | None, protocols: tuple[str, ...]
-) -> tuple[Split, Truth | None, dict[str, np.ndarray]]:
+def _loaded(data: Dataset | TaskData, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
     """Read once by each process, for all runs on the same data."""
-    interactions, truth = data.load(folder)
-    split = SPLITS[data.split](interactions)
-    return split, truth, candidates_for(split, protocols)
+    return DATA_KINDS[type(data)].load(data, folder, protocols)
 
 
 def _identity(row: Row, seed: int) -> dict[str, Any]:
@@ -271,8 +332,8 @@ def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[s
     if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
         raise FileError(f"{path} is of another grid: remove it, or give another --out")
     try:
-        names = (*(f"{name}@{k}" for k in experiment.ks for name in ("hr", "ndcg")), "mrr")
-        numbers = [found["metrics"][protocol][name] for protocol in experiment.protocols for name in names]
+        kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
+        numbers = [found["metrics"][protocol][name] for protocol, name in kind.metrics(experiment)]
         numbers += [found["seconds"], found["epochs"], *([found["epoch_seconds"]] if found["epochs"] else [])]
         whole = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
         whole = whole and type(found["data"]["fingerprint"]) is str and set(MACHINE) <= found["machine"].keys()

@@ -47,8 +47,9 @@ class Trained(Settings, Estimator):
         checkpoint: Path | None = None,
         on_epoch: Any = None,
         progress: bool = True,
+        enough: float | None = None,
     ) -> None:
-        """Set network, parameters and history. The last three arguments are those of `tinyattn.training.train`."""
+        """Set network, parameters and history. The last four arguments are those of `tinyattn.training.train`."""
         parameters, history = train(
             network,
             batches,
@@ -60,6 +61,7 @@ class Trained(Settings, Estimator):
             checkpoint=checkpoint,
             on_epoch=on_epoch,
             progress=progress,
+            enough=enough,
         )
         self.network, self.parameters, self.history = network, parameters, history
 

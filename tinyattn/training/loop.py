@@ -170,12 +170,14 @@ def train(
     identity_today: Callable[[Any], Any] = lambda found: found,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
     progress: bool = True,
+    enough: float | None = None,
 ) -> tuple[Any, list[dict[str, Any]]]:
     """Train `model` from `init`, or from `checkpoint` where that file exists. -> parameters, history.
 
     `validate(p)` is called after each epoch; higher is better. With it, the parameters of the best epoch are returned,
-    and `patience` applies; without it, the last ones. The history has one dict an epoch: epoch, steps (so far), loss,
-    valid (or None), gradient_norm (the mean over steps, before clipping), seconds (of its steps), tokens_per_second.
+    `patience` applies, and training ends at a score of `enough`; without it, the last ones are. The history has one
+    dict an epoch: epoch, steps (so far), loss, valid (or None), gradient_norm (the mean over steps, before clipping),
+    seconds (of its steps), tokens_per_second.
 
     A step is one update, from `accumulate` batches as from one batch with all their rows; the last step of an epoch has
     the batches that are left. Schedules run over all steps of `epochs`, also where `patience` ends earlier.
@@ -212,7 +214,7 @@ def train(
     unseen = state.step % steps                                  # the first step whose loss has not been checked
     bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
     with learner.pool(workers) as pool, _interrupts() as interrupted, bar:
-        while state.step < last and not _out_of_patience(state, settings):
+        while state.step < last and not _out_of_patience(state, settings) and not _is_enough(state, enough):
             began = time.monotonic()
             given, here = grouped.batch(state.step), state.step % steps
             learner.differentiate(given, state.step, state.seen[here], pool)
@@ -266,6 +268,10 @@ def _out_of_patience(state: State, settings: Settings) -> bool:
     if not settings.patience or state.best_score is None:
         return False
     return len(state.history) - state.best_epoch >= settings.patience
+
+
+def _is_enough(state: State, enough: float | None) -> bool:
+    return enough is not None and state.best_score is not None and state.best_score >= enough
 
 
 def _short(row: dict[str, Any]) -> dict[str, str]:

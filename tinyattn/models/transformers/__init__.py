@@ -12,6 +12,7 @@ from .looking import (
     uniform_distance,
 )
 from .swin import Swin, SwinNetwork
+from .tagger import Tagger, TaggerNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
 
@@ -24,6 +25,8 @@ __all__ = [
     "ImageNetwork",
     "Swin",
     "SwinNetwork",
+    "Tagger",
+    "TaggerNetwork",
     "Transformer",
     "TransformerNetwork",
     "ViT",

@@ -1,0 +1,97 @@
+"""The experiment of tasks: its grid, its runs, its page."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.experiments.test_running import run_here
+from tinyattn.experiments import TaskData, carry_out, results_of
+from tinyattn.experiments.kinds import KINDS, KINDS_OF_MODELS, TASKS, TRAINED, in_theory
+from tinyattn.files import FileError
+from tinyattn.layers import MIXERS
+from tinyattn.models import Tagger
+
+
+@pytest.fixture
+def quick():
+    """Two rows of it, in seconds."""
+    whole = KINDS_OF_MODELS.quick()
+    return replace(whole, rows={key: whole.rows[key] for key in ("parity-gru", "recall-2-rope")})
+
+
+def test_runs_leave_answers_on_three_lengths_and_sizes(quick, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    said = []
+    carry_out(quick, None, tmp_path, say=said.append)
+    assert not any("left out" in line for line in said)
+    found = json.loads((tmp_path / "parity-gru-seed0.json").read_text())
+    assert found["row"] == {"data": "parity", "model": "tagger", "seed": 0,
+                            "options": TRAINED | {"mixer": "gru", "position": "none", "epochs": 2}}  # fmt: skip
+    assert list(found["metrics"]) == ["trained", "twice", "longest"]
+    assert all(0 <= each["accuracy"] <= 1 for each in found["metrics"].values())
+    assert found["data"]["tokens of each"] == 32
+    assert found["data"]["fingerprint"] == quick.datasets["parity"].task.generate().split().test.fingerprint()
+    assert (found["kept"], found["kept longest"]) == (64, 64)                  # two blocks' states
+    other = json.loads((tmp_path / "recall-2-rope-seed0.json").read_text())
+    assert (other["kept"], other["kept longest"]) == (2 * 2 * 32 * 32, 2 * 2 * 256 * 32)       # keys and values
+    results = results_of(quick, tmp_path)
+    assert [len(runs) for runs in results.values()] == [1, 1]
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+    carry_out(quick, None, tmp_path, say=said.append)
+    assert before == {path: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
+
+
+def test_a_run_on_a_task_that_changed_is_refused(quick, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    carry_out(quick, None, tmp_path, say=lambda line: None)
+    (tmp_path / "parity-gru-seed0.json").unlink()
+    other = replace(quick, rows=quick.rows | {"parity-gru-2": quick.rows["parity-gru"]})
+    carry_out(other, None, tmp_path, say=lambda line: None)
+    changed = TaskData("parity", replace(quick.datasets["parity"].task, seed=5))
+    (tmp_path / "parity-gru-seed0.json").unlink()
+    with pytest.raises(FileError, match=r"parity is no longer what the finished runs in .* were made on"):
+        carry_out(replace(other, datasets=quick.datasets | {"parity": changed}), None, tmp_path)
+
+
+@pytest.mark.parametrize("change", [{"metrics": {"trained": {"accuracy": 1.0, "loss": 0.0}}}, {"data": {}}])
+def test_a_damaged_file_is_refused(change, quick, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    carry_out(quick, None, tmp_path, say=lambda line: None)
+    path = tmp_path / "parity-gru-seed0.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(FileError, match=r"parity-gru-seed0\.json is damaged"):
+        results_of(quick, tmp_path)
+
+
+def made_up(accuracy):
+    """Results in which every run has this accuracy, by row and length."""
+    machine = {"cores": 2, "cpu": "x", "python": "3", "numpy": "2", "date": "today"}
+    return {
+        key: [{"metrics": {p: {"accuracy": accuracy(key, p)} for p in KINDS_OF_MODELS.protocols}, "epochs": 3,
+               "parameters": 1000, "kept": 64, "kept longest": 64, "machine": machine}] * 3
+        for key in KINDS_OF_MODELS.rows
+    }  # fmt: skip
+
+
+def test_the_page_says_who_solved_what_beside_what_theory_says():
+    solved = ("parity-gru", "trained")
+    found = KINDS_OF_MODELS.page(KINDS_OF_MODELS, made_up(lambda *cell: 0.995 if cell == solved else 0.5))
+    (line,) = [line for line in found.splitlines() if "0.995" in line]
+    cells = line.split(" | ")
+    assert cells[0] == "| GRU"
+    assert cells[1] == "0.500 ± 0.000 (0 of 3), *size*"
+    assert cells[5] == "**0.995 ± 0.000 (3 of 3)**, *yes*"
+    assert "| GRU |  |  |  |  | 600 |  |" in found                             # steps: 3 epochs of 200
+    assert "| *a guess that does not look* | *0.062* |" in found
+
+
+def test_every_mixer_is_in_the_grid_and_theory_speaks_of_every_cell():
+    mixers = {options.get("mixer", "attention") for _, options, *_ in KINDS.values()}
+    assert mixers == set(MIXERS) - {"lstmn"}
+    assert {in_theory(kind, data) for kind in KINDS for data in TASKS} == {"yes", "no", "size", "deeper"}
+    assert in_theory("mamba", "parity") == in_theory("rope", "parity") == "no"
+    assert in_theory("lstm", "balance") == "yes"
+    assert in_theory("one-block", "recall-8") == in_theory("one-block", "induction") == "no"
+    for row in KINDS_OF_MODELS.rows.values():
+        assert Tagger(**row.options).reads(8 * 32)

@@ -1,0 +1,46 @@
+"""Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018).
+
+It needs a count that has no bound. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of
+what it was and of something within ±1, and so bounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .sequence_task import Drawn, SequenceTask
+
+END, A, B = 0, 1, 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Balance(SequenceTask):
+    """n times a, then n times b: at the last two b, does the sequence end here (0), or does another b follow (2)?
+
+    n is between 2 and half the length, of any size as often as of any other.
+    """
+
+    name = "balance"
+    title = "balance: have as many b come as a?"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.length < 4:
+            raise ValueError(f"length is {self.length}, expected at least 4: a a b b")
+
+    @property
+    def n_tokens(self) -> int:
+        return 3
+
+    @property
+    def chance(self) -> float:
+        return 0.5
+
+    def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
+        n = rng.integers(2, self.length // 2 + 1, size=(rows, 1))
+        place = np.arange(self.length)
+        ids = np.where(place < n, A, np.where(place < 2 * n, B, END))
+        asked = (place == 2 * n - 2) | (place == 2 * n - 1)
+        return Drawn(ids, np.where(place == 2 * n - 2, B, END), asked)

@@ -1,0 +1,56 @@
+"""Associative recall: each key of a sequence has a value; where the key comes again, its value is asked for.
+
+That is Graves et al. (2014, section 4.3), and with many keys asked for in one sequence multi-query associative recall
+(Arora et al. 2023). A model that keeps a state of fixed size has to keep all pairs in it; attention looks them up among
+the tokens that it has read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...options import option
+from .sequence_task import Drawn, SequenceTask
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recall(SequenceTask):
+    """Pairs of a key and its value, then keys alone: of a 1 b 2 b a b, 2 1 2 is asked for at the last three.
+
+    Tokens are the keys, then the values. A sequence has `pairs` keys, which differ; their values are drawn, and so is
+    which of the keys comes at each later place.
+    """
+
+    pairs: int = option(8, "pairs of a key and a value that a sequence is made of", at_least=1)
+    keys: int = option(32, "different keys", at_least=1)
+    values: int = option(32, "different values", at_least=2)
+
+    name = "recall"
+    title = "recall: which value belongs to this key?"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pairs > self.keys:
+            raise ValueError(f"pairs is {self.pairs} and keys {self.keys}, expected pairs <= keys: keys differ")
+        if self.length <= 2 * self.pairs:
+            raise ValueError(f"length is {self.length} and pairs {self.pairs}, expected length > 2 pairs")
+
+    @property
+    def n_tokens(self) -> int:
+        return self.keys + self.values
+
+    @property
+    def chance(self) -> float:
+        return 1 / self.values
+
+    def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
+        head = 2 * self.pairs
+        keys = np.argsort(rng.random((rows, self.keys)))[:, : self.pairs]
+        values = self.keys + rng.integers(self.values, size=keys.shape)
+        which = rng.integers(self.pairs, size=(rows, self.length - head))
+        ids, targets = (np.zeros((rows, self.length), dtype=np.int64) for _ in range(2))
+        ids[:, 0:head:2], ids[:, 1:head:2] = keys, values
+        ids[:, head:], targets[:, head:] = (np.take_along_axis(of, which, axis=1) for of in (keys, values))
+        return Drawn(ids, targets, np.broadcast_to(np.arange(self.length) >= head, ids.shape))

@@ -1,0 +1,38 @@
+"""The batches of a task: new sequences at every step, a function of the step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...random import Stream, generator
+from ..epochs import steps_of
+from ..texts import TextBatch
+from .sequence_task import Drawn, SequencePart
+
+
+@dataclass(frozen=True)
+class TaskSampler:
+    """The training batches of a run: no sequence comes twice but by chance."""
+
+    part: SequencePart
+    batch_size: int
+    seed: int
+
+    @property
+    def steps(self) -> int:
+        """Batches an epoch."""
+        return steps_of(len(self.part), self.batch_size)
+
+    def batch(self, step: int) -> TextBatch:
+        """The batch of `step`; steps are counted from 0, through all epochs."""
+        return _batch(self.part.task.draw(generator(self.seed, Stream.TASK, 2, step), self.batch_size))
+
+    def whole(self) -> TextBatch:
+        """The sequences of the part that do not change, in one batch."""
+        return _batch(self.part.held_out())
+
+
+def _batch(drawn: Drawn) -> TextBatch:
+    return TextBatch(drawn.ids, drawn.targets, drawn.asked.astype(np.float32), np.arange(len(drawn.ids)))

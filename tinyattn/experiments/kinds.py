@@ -1,0 +1,155 @@
+"""Tasks that tell the kinds of sequence models apart: who recalls, who copies, who counts, and on longer sequences?
+
+Piloted before the grid was fixed, one seed each. Attention with two blocks solves recall with eight pairs in 600 to 800
+steps and induction in 1,200; with one block it is at .29 of induction after 4,000. Of that recall Mamba has .62 after
+1,600 steps and RWKV .45 after 1,800, both rising; a GRU does not leave .24 of it within 1,600, nor .6 of two pairs
+within 2,000, and copies .98 after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200;
+balance takes RNN, LSTM and GRU 200 to 400 steps, and attention without positions 800. With the decoder's small
+embeddings attention did not leave the plateau of recall within 2,400 steps: `TaggerNetwork.init` says why.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..data.sequence_tasks import Balance, Count, Induction, Recall, SelectiveCopy, SequenceTask
+from ..layers import nbytes
+from ..tree import leaves
+from .experiment import TIMES, Experiment, Results, Row, TaskData
+from .tables import cell, heading, page, values
+
+SOLVED = 0.99            # a run whose share of right answers is at least this has solved its task
+LENGTH = 32
+LONGEST = TIMES["longest"] * LENGTH
+DRAWN: dict[str, Any] = {"length": LENGTH, "sequences": 6400, "held_out": 500}
+TRAINED: dict[str, Any] = {"dim": 32, "heads": 2, "layers": 2, "batch_size": 32, "epochs": 20, "lr": 3e-3,
+                           "enough": 0.998, "context": LONGEST}  # fmt: skip
+STEPS = TRAINED["epochs"] * DRAWN["sequences"] // TRAINED["batch_size"]
+
+# key: the heading of its column, the task
+TASKS: dict[str, tuple[str, SequenceTask]] = {
+    "recall-2": ("recall, 2 pairs", Recall(pairs=2, keys=16, values=16, **DRAWN)),
+    "recall-8": ("recall, 8 pairs", Recall(pairs=8, keys=16, values=16, **DRAWN)),
+    "induction": ("induction", Induction(tokens=16, **DRAWN)),
+    "copy": ("selective copy", SelectiveCopy(copied=8, tokens=8, **DRAWN)),
+    "parity": ("parity", Count(modulus=2, **DRAWN)),
+    "balance": ("balance", Balance(**DRAWN)),
+}
+
+# key: title, options, milliseconds of a step; and what theory says of recall, induction, copying, parity and balance
+KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
+    "learned": ("attention, learned positions", {"position": "learned"}, 10, ("yes", "yes", "yes", "no", "yes")),
+    "rope": ("attention, rotary positions", {"position": "rope"}, 11, ("yes", "yes", "yes", "no", "yes")),
+    "none": ("attention, no positions", {"position": "none"}, 10, ("deeper", "deeper", "deeper", "no", "yes")),
+    "one-block": ("attention, learned positions, one block", {"position": "learned", "layers": 1}, 6,
+                  ("no", "no", "no", "no", "yes")),
+    "rnn": ("RNN", {"mixer": "rnn", "position": "none"}, 10, ("size", "size", "size", "yes", "no")),
+    "lstm": ("LSTM", {"mixer": "lstm", "position": "none"}, 12, ("size", "size", "size", "yes", "yes")),
+    "gru": ("GRU", {"mixer": "gru", "position": "none"}, 12, ("size", "size", "size", "yes", "no")),
+    "rwkv": ("RWKV", {"mixer": "rwkv", "position": "none"}, 15, ("size", "size", "size", "no", "yes")),
+    "mamba": ("Mamba", {"mixer": "mamba", "position": "none"}, 42, ("size", "size", "size", "no", "yes")),
+}  # fmt: skip
+RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of what theory says
+
+WHY = """
+What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
+each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*. Attention keeps all tokens. It needs two blocks,
+as the answer stands beside what is looked for, or as tokens have to be counted before they are looked up: one block
+would have to grow with the number of tokens (of induction Sanford et al. 2024). Without positions, a causal mask lets a
+block find out where tokens stand, for the blocks after it to use (Kazemnejad et al. 2023): *deeper*. **Parity**:
+whoever has a state that a token turns over; not attention (Hahn 2020), nor linear recurrences whose decay is never
+negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states
+of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as
+many of both (Bhattamishra et al. 2020), and linear recurrences count as well (Sarrof et al. 2024). All of this is about
+some weights at every length, and none of it says that training finds them: a *yes* that was not solved was not found in
+these steps, a *no* that was solved was solved at this length.
+"""
+
+
+def in_theory(kind: str, data: str) -> str:
+    """What theory says of a row in a column."""
+    return KINDS[kind][3][RULES.index(type(TASKS[data][1]))]
+
+
+def sizes(model: Any, split: Any) -> dict[str, Any]:
+    """How many parameters there are, and how many numbers a model keeps of a sequence in order to go on."""
+    found = {"parameters": sum(leaf.size for _, leaf in leaves(model.parameters))}
+    for name, length in (("kept", LENGTH), ("kept longest", LONGEST)):
+        _, kept = model.network.extend(model.parameters, np.zeros((1, length), dtype=np.int64))
+        found[name] = nbytes(kept) // np.dtype(np.float32).itemsize
+    return found
+
+
+def _answers(results: Results, protocol: str) -> list[str]:
+    """A line a kind, a column a task: mean and deviation, and of how many runs how many solved it."""
+    lines = heading([title for title, _ in TASKS.values()])
+    chances = (f"*{task.chance:.3f}*" for _, task in TASKS.values())
+    lines.append(f"| *a guess that does not look* | {' | '.join(chances)} |")
+    for kind, (title, *_) in KINDS.items():
+        cells = []
+        for data in TASKS:
+            found = values(results[f"{data}-{kind}"], (protocol, "accuracy"))
+            solved = sum(value >= SOLVED for value in found)
+            said = f"{cell(found, 3)} ({solved} of {len(found)})" if found else "to come"
+            cells.append(f"{f'**{said}**' if found and solved == len(found) else said}, *{in_theory(kind, data)}*")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _sizes(results: Results) -> list[str]:
+    lines = heading(["parameters", f"numbers kept of {LENGTH} tokens", f"of {LONGEST}"])
+    for kind, (title, *_) in KINDS.items():
+        runs = results[f"{next(iter(TASKS))}-{kind}"]
+        cells = [f"{runs[0][name]:,}" if runs else "" for name in ("parameters", "kept", "kept longest")]
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _steps(results: Results) -> list[str]:
+    """Of runs that solved their task, the steps they took."""
+    a_epoch = STEPS // TRAINED["epochs"]
+    lines = heading([title for title, _ in TASKS.values()])
+    for kind, (title, *_) in KINDS.items():
+        cells = []
+        for data in TASKS:
+            runs = [run for run in results[f"{data}-{kind}"] if run["metrics"]["trained"]["accuracy"] >= SOLVED]
+            cells.append(f"{np.mean([run['epochs'] for run in runs]) * a_epoch:,.0f}" if runs else "")
+        lines.append(f"| {title} | {' | '.join(cells)} |")
+    return lines
+
+
+def _page(experiment: Experiment, results: Results) -> str:
+    first = f"Right answers on unseen sequences of {LENGTH} tokens, how many of the runs solved the task, and what "
+    parts = [[first + "theory says; in bold where all runs solved it:"], _answers(results, "trained")]
+    for name in experiment.protocols[1:]:
+        parts += [[f"The same models on sequences of {TIMES[name] * LENGTH} tokens:"], _answers(results, name)]
+    parts += [["Steps of the runs that solved their task, on average:"], _steps(results)]
+    return page(experiment, results, [*parts, ["Sizes, in the first column:"], _sizes(results), [WHY.strip()]])
+
+
+KINDS_OF_MODELS = Experiment(
+    name="kinds",
+    title="What tells kinds of sequence models apart",
+    question=f"""
+Causal blocks of width {TRAINED["dim"]}, two where nothing else is said, with attention or a recurrence between the
+norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; what is the value of each?
+**Induction**: what followed this token the last time that it stood here? **Selective copy**: 8 tokens among blanks, to
+be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then b's; have as many b come
+as a? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at every
+step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens that ask for an answer. A
+run ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
+where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
+""",
+    datasets={key: TaskData(title, task) for key, (title, task) in TASKS.items()},
+    rows={
+        f"{data}-{kind}": Row(title, data, "tagger", TRAINED | options, minutes=round(step * STEPS / 60_000, 2))
+        for data in TASKS
+        for kind, (title, options, step, _) in KINDS.items()
+    },
+    page=_page,
+    protocols=tuple(TIMES),
+    also=sizes,
+    seeds=3,
+)

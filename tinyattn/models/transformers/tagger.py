@@ -1,0 +1,105 @@
+"""The tagger: reads a sequence, and gives the answers that are asked for at some of its tokens.
+
+Its network is the decoder's: causal blocks, whose mixer may be attention or a recurrence. What differs is what it
+learns from: tasks of sequences, drawn anew at every step, whose loss counts at the tokens that are asked about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from ...backend import get_xp
+from ...data import SequencePart, SequenceTask, TaskSampler, TextBatch, Vocabulary
+from ...options import option, with_default
+from ...training import Settings
+from ..sequence_model import SequenceModel
+from .decoder import SMALL, DecoderNetwork, DecoderOptions
+
+
+@dataclass(kw_only=True)
+class TaggerNetwork(DecoderNetwork):
+    """The decoder's network, measured by its answers."""
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """As the decoder's, but embeddings have deviation 1.
+
+        A token that is never an answer gets no gradient from the scores that would let a small embedding grow: what
+        the blocks add would then hide which token stands there.
+        """
+        p = super().init(rng)
+        return p | {"tokens": p["tokens"] / SMALL}
+
+    def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of `accuracy`, right answers of those that are asked for, and of the loss."""
+        loss, (scores, targets, weight, _) = self.loss(p, batch)
+        xp = get_xp(scores)
+        total = float(xp.sum(weight))
+        right = float(xp.sum(weight * (xp.argmax(scores, axis=-1) == targets)))
+        return {"accuracy": (right, total), "loss": (float(loss) * total, total)}
+
+
+@dataclass(eq=False, kw_only=True)
+class Tagger(DecoderOptions, SequenceModel):
+    """Learns a task of sequences.
+
+        model = Tagger(mixer="mamba", position="none").fit(SEQUENCE_TASKS["recall"](pairs=4, length=32))
+        model.evaluate(SEQUENCE_TASKS["recall"](pairs=4, length=64))       # {"accuracy": ..., "loss": ...}
+
+    Every option is checked when the object is made: ValueError names the value and what was expected.
+    """
+
+    context: int = option(64, "learned positions: the longest sequence", at_least=1)
+    tied: bool = with_default(False, DecoderOptions, "tied")
+    enough: float | None = option(
+        None, "stop at this accuracy on the validation sequences (default: never)", above=0, at_most=1, group="training"
+    )
+    epochs: int = with_default(40, Settings, "epochs")
+    patience: int = with_default(0, SequenceModel, "patience")           # accuracy may rise after a long plateau
+    batch_size: int = with_default(64, SequenceModel, "batch_size")
+    lr: float = with_default(3e-3, Settings, "lr")
+
+    name = "tagger"
+    table = "sequence tasks"
+    criterion = "accuracy"
+    vocabularies = ("tokens",)
+    tokens: ClassVar[Vocabulary]     # set by fit and load
+    Network = TaggerNetwork
+    Data = SequencePart
+
+    def __post_init__(self) -> None:
+        DecoderOptions.__post_init__(self)
+        SequenceModel.__post_init__(self)
+
+    def fit(self, data: Any, **how: Any) -> Self:
+        """As `SequenceModel.fit`, or learn a task, some of whose sequences are held out; `enough` may end it."""
+        parts = data.generate().split() if isinstance(data, SequenceTask) else data
+        return super().fit(parts, enough=self.enough, **how)
+
+    def vocabularies_of(self, parts: list[SequencePart]) -> dict[str, Vocabulary]:
+        """The numbers of the task's tokens."""
+        return {"tokens": Vocabulary(np.arange(parts[0].task.n_tokens), "token")}
+
+    def make_network(self, known: dict[str, Vocabulary]) -> TaggerNetwork:
+        return TaggerNetwork(n_tokens=len(known["tokens"]), **self.options_for(TaggerNetwork))
+
+    def numbered(self, data: SequencePart, known: dict[str, Vocabulary]) -> SequencePart:
+        """Raises ValueError for a task with other tokens, and for sequences longer than learned positions go."""
+        task, tokens = data.task, len(known["tokens"])
+        if task.n_tokens != tokens:
+            raise ValueError(f"task {task.name} has {task.n_tokens} different tokens, expected the model's {tokens}")
+        if not self.reads(task.length):
+            raise ValueError(
+                f"task {task.name} has sequences of {task.length} tokens, expected at most {self.context}: "
+                "the context, which is as far as learned positions go"
+            )
+        return data
+
+    def reads(self, length: int) -> bool:
+        """May sequences have so many tokens?"""
+        return self.position != "learned" or length <= self.context
+
+    def sampler(self, numbered: SequencePart) -> TaskSampler:
+        return TaskSampler(numbered, self.batch_size, self.seed)
