@@ -11,6 +11,7 @@ from .looking import (
     rollout,
     uniform_distance,
 )
+from .pair_model import PairModel, PairNetwork
 from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
@@ -22,6 +23,8 @@ __all__ = [
     "EncoderNetwork",
     "ImageModel",
     "ImageNetwork",
+    "PairModel",
+    "PairNetwork",
     "Swin",
     "SwinNetwork",
     "Transformer",
