@@ -1,4 +1,4 @@
-"""Transformers that are no recommenders: a network and its options, a file each."""
+"""Models that are no recommenders: a network and its options, a file each."""
 
 from .decoder import Decoder, DecoderNetwork
 from .encoder import Encoder, EncoderNetwork
@@ -12,6 +12,7 @@ from .looking import (
     uniform_distance,
 )
 from .pair_model import PairModel, PairNetwork
+from .rnnsearch import RNNsearch, RNNsearchNetwork
 from .swin import Swin, SwinNetwork
 from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
@@ -25,6 +26,8 @@ __all__ = [
     "ImageNetwork",
     "PairModel",
     "PairNetwork",
+    "RNNsearch",
+    "RNNsearchNetwork",
     "Swin",
     "SwinNetwork",
     "Transformer",

@@ -248,7 +248,7 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         """(B, n, V): a score for every symbol, the product of a state with the symbol's row. Shapes: h (B, n, D)."""
         return linear(h, p[self.tables.output].T)
 
-    def alignment(self, cache: TransformerCache) -> list[Array]:
+    def alignment(self, cache: Any) -> list[Array]:
         """The weights of cross-attention."""
         return [block.cross.weights for block in cache.decoder.blocks]
 
