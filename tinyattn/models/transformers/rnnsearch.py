@@ -5,14 +5,15 @@
     h_t = GRU([y_{t-1}, c_t], h_{t-1})     y_{t-1} is the embedding of the character before
     scores = tanh([h_t, c_t, y_{t-1}] W_r + b_r) W_o + b_o
 
-Before it, all that was written came from one vector, the encoder's last state. Here the decoder looks at all states of
-the encoder before each step, and learns where. The Transformer kept this attention, and left the recurrence out.
+Before this model all that was written came from one vector, the encoder's last state. Here the decoder looks at all
+states of the encoder before each step, and learns where to look. It looks before it reads y_{t-1}: the state that asks
+knows what was written up to the character before that.
 
-Where this differs from the paper: 64 in place of 620 and 1000, which is enough for short strings; the first state is
-made of both states at the first character, and not only of that which was read backward; the readout's hidden layer is
-tanh, where the paper has maxout, and reads the state after the step, where the paper's appendix has the one before;
-the reset gate acts after the product (see `gru`); there is dropout, on embeddings and on the readout's hidden layer;
-and what is written is characters.
+Where this differs from the paper: a width of 64 in place of 620 and 1000, which is enough for short strings; the first
+state is made of both states at the first character, and not only of the one that was read backward; the readout's
+hidden layer is tanh, where the paper has maxout, and reads the state after the step, where the paper's appendix has the
+one before; the reset gate acts after the product (see `gru`); there is dropout, on embeddings and on the readout's
+hidden layer; and what is written is characters.
 """
 
 from __future__ import annotations
