@@ -96,7 +96,7 @@ def distances(rows: list[dict[str, Any]]) -> str:
 
 def page(result: dict[str, Any]) -> str:
     machine = result["machine"]
-    return f"""# Transformers that are no recommenders: their goals, by one command each
+    return f"""# Models that are no recommenders: their goals, by one command each
 
 Each is trained by its defaults on what comes with it, in a process of its own, and measured on a tenth of the data
 that it has not seen. Seconds are those of the whole command: drawing the data, training, measuring, pictures.

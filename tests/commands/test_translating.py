@@ -1,4 +1,4 @@
-"""train --model transformer and translate as people type them."""
+"""train with a model of pairs, and translate, as people type them."""
 
 import json
 
@@ -7,7 +7,11 @@ import pytest
 from tests.test_cli import refuses
 from tinyattn.cli import main
 
-SMALL = ["--model", "transformer", "--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1"]
+OF_BOTH = ["--dim", "8", "--epochs", "2", "--workers", "1"]
+MODELS = {
+    "transformer": ["--model", "transformer", *OF_BOTH, "--heads", "2", "--layers", "1"],
+    "rnnsearch": ["--model", "rnnsearch", *OF_BOTH],
+}
 
 
 @pytest.fixture(scope="module")
@@ -17,14 +21,19 @@ def pairs(tmp_path_factory):
     return path
 
 
+@pytest.fixture(scope="module", params=MODELS)
+def model(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def finished(pairs, tmp_path_factory):
+def finished(model, pairs, tmp_path_factory):
     out = tmp_path_factory.mktemp("runs") / "run"
-    assert main(["train", *SMALL, "--pairs", str(pairs), "--batch-size", "8", "--out", str(out)]) == 0
+    assert main(["train", *MODELS[model], "--pairs", str(pairs), "--batch-size", "8", "--out", str(out)]) == 0
     return out
 
 
-def test_train_writes_a_whole_run_and_prints_its_table(finished, pairs, capsys):
+def test_train_writes_a_whole_run_and_prints_its_table(finished, model, pairs, capsys):
     assert sorted(p.name for p in finished.iterdir()) == [
         "config.json", "figures", "metrics.json", "model.npz", "training.csv"
     ]  # fmt: skip
@@ -32,7 +41,7 @@ def test_train_writes_a_whole_run_and_prints_its_table(finished, pairs, capsys):
     assert (finished / "training.csv").read_text().startswith("epoch,loss,valid_exact,")
     (row,) = json.loads((finished / "metrics.json").read_text()).values()
     assert row["test"].keys() == {"exact", "characters", "loss"}
-    again = ["train", *SMALL, "--pairs", str(pairs), "--batch-size", "8", "--out", str(finished)]
+    again = ["train", *MODELS[model], "--pairs", str(pairs), "--batch-size", "8", "--out", str(finished)]
     capsys.readouterr()
     assert main(again) == 0
     said = capsys.readouterr().out
@@ -65,18 +74,19 @@ def test_evaluate_measures_its_own_strings_and_those_of_a_file(finished, pairs, 
         assert (f"{table['loss']:.4f}" in said) == (not data)
 
 
-def test_what_cannot_be_translated_or_trained_on_is_refused(finished, pairs, tmp_path, capsys):
+def test_what_cannot_be_translated_or_trained_on_is_refused(finished, model, pairs, tmp_path, capsys):
+    small = MODELS[model]
     refuses(capsys, ["translate", finished, "abx"], "character 'x' of 'abx' is unknown")
     refuses(capsys, ["translate", finished, ""], "the text is empty")
     refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected at least 1")
     refuses(capsys, ["translate", finished, "abc", "--picture", tmp_path], "is a directory")
-    refuses(capsys, ["recommend", finished, "--items", "a"], "transformer, which writes strings: `tinyattn translate`")
+    refuses(capsys, ["recommend", finished, "--items", "a"], f"{model}, which writes strings: `tinyattn translate`")
     refuses(capsys, ["train", "--task", "copy"], "--task is no option of model sasrec, but of transformer")
-    refuses(capsys, ["train", *SMALL, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
-    refuses(capsys, ["train", *SMALL, "--task", "copy", "--pairs", pairs], "expected one of them")
-    refuses(capsys, ["train", *SMALL, "--pairs", tmp_path / "none"], "none: no such file")
-    refuses(capsys, ["train", *SMALL, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 64")
+    refuses(capsys, ["train", *small, "--task", "copies"], "--task is 'copies'", "did you mean copy?")
+    refuses(capsys, ["train", *small, "--task", "copy", "--pairs", pairs], "expected one of them")
+    refuses(capsys, ["train", *small, "--pairs", tmp_path / "none"], "none: no such file")
+    refuses(capsys, ["train", *small, "--pairs", pairs, "--out", finished], "made with --batch-size 8, not 64")
     long = tmp_path / "long.tsv"
     long.write_text(pairs.read_text() + "a" * 65 + "\tb\n")
-    refuses(capsys, ["train", *SMALL, "--pairs", long, "--out", tmp_path / "no"], "has 65 characters, expected 64")
+    refuses(capsys, ["train", *small, "--pairs", long, "--out", tmp_path / "no"], "has 65 characters, expected 64")
     assert not (tmp_path / "no").exists()  # nothing was lost, and nothing is left

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
-from ..models import Transformer
+from ..models import PairModel
 from .arguments import add_run
 from .measures import open_kind
 from .runs import refuse_unwritable
@@ -15,7 +15,7 @@ from .runs import refuse_unwritable
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "translate",
-        help="what a transformer writes where it reads a text",
+        help="what a model of pairs writes where it reads a text",
         description="Write what the model of RUN makes of TEXT, and how likely that is.",
     )
     add_run(command)
@@ -30,7 +30,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     if options.picture:
         refuse_unwritable(options.picture, "--picture")
-    model, _ = open_kind(options.run_folder, Transformer, options.device)
+    model, _ = open_kind(options.run_folder, PairModel, options.device)
     found = model.translations(options.text, options.beam)
     for text, score in found[: options.beam]:
         print(f"{text}  (log-probability {score:.4f})")

@@ -1,6 +1,7 @@
 """Composites of ops: `(p, x, ...) -> y, cache` and `(p, dy, cache) -> dx, ..., grads`. No state anywhere else."""
 
-from .attending_gru import AttendingGRU
+from .attending_gru import AttendingGRU, AttendingGRUCache
+from .bidirectional_gru import BidirectionalGRU, BidirectionalGRUCache
 from .block import BLOCK_FORMS, Block, BlockCache
 from .decoder_block import DECODER_FORMS, DecoderBlock, DecoderBlockCache
 from .dense import dense, dense_backward, dense_init, glorot
@@ -47,6 +48,9 @@ __all__ = [
     "POSITIONS",
     "REFINEMENTS",
     "AttendingGRU",
+    "AttendingGRUCache",
+    "BidirectionalGRU",
+    "BidirectionalGRUCache",
     "Block",
     "BlockCache",
     "DecoderBlock",

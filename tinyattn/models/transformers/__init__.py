@@ -1,4 +1,4 @@
-"""Transformers that are no recommenders: a network and its options, a file each."""
+"""Models that are no recommenders: a network and its options, a file each."""
 
 from .decoder import Decoder, DecoderNetwork
 from .encoder import Encoder, EncoderNetwork
@@ -11,6 +11,8 @@ from .looking import (
     rollout,
     uniform_distance,
 )
+from .pair_model import PairModel, PairNetwork
+from .rnnsearch import RNNsearch, RNNsearchNetwork
 from .swin import Swin, SwinNetwork
 from .tagger import Tagger, TaggerNetwork
 from .transformer import Transformer, TransformerNetwork
@@ -23,6 +25,10 @@ __all__ = [
     "EncoderNetwork",
     "ImageModel",
     "ImageNetwork",
+    "PairModel",
+    "PairNetwork",
+    "RNNsearch",
+    "RNNsearchNetwork",
     "Swin",
     "SwinNetwork",
     "Tagger",

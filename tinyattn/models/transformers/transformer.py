@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import backend
 from ...backend import Array, get_xp
-from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
+from ...data import PairBatch, Pairs, Vocabulary, characters
 from ...layers import (
     DECODER_FORMS,
     FEED_FORWARDS,
@@ -36,8 +35,6 @@ from ...layers import (
 )
 from ...ops import (
     Mask,
-    cross_entropy,
-    cross_entropy_backward,
     dropout,
     dropout_backward,
     embedding,
@@ -47,8 +44,7 @@ from ...ops import (
 )
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
-from ..sequence_model import SequenceModel
-from .search import beam_search
+from .pair_model import PairModel, PairNetwork, PairOptions
 
 
 class Tables(NamedTuple):
@@ -69,8 +65,7 @@ PartOptions: Any = part_options(**PARTS)
 
 
 @dataclass(kw_only=True)
-class TransformerOptions(PartOptions):
-    maxlen: int = option(64, "characters of the longest string, and the end of what is written", at_least=2)
+class TransformerOptions(PartOptions, PairOptions):
     dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1)
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
@@ -115,11 +110,8 @@ class TransformerCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class TransformerNetwork(TransformerOptions):
-    """The pure network: init, forward, loss, loss_backward. Symbol 0 begins and ends what is written."""
-
-    n_sources: int                   # characters that are read, 1 to n_sources
-    n_targets: int                   # characters that are written
+class TransformerNetwork(TransformerOptions, PairNetwork):
+    """The pure network: init, forward, backward; the loss is that of all models of pairs."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -256,37 +248,13 @@ class TransformerNetwork(TransformerOptions):
         """(B, n, V): a score for every symbol, the product of a state with the symbol's row. Shapes: h (B, n, D)."""
         return linear(h, p[self.tables.output].T)
 
-    def loss(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the characters that follow, in nats, and what `loss_backward` needs."""
-        scores, cache = self.forward(p, batch, rng)
-        weight = batch.weight.astype(scores.dtype)
-        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
-
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
-
-    def measure(self, p: Any, batch: PairBatch) -> dict[str, tuple[float, float]]:
-        """(sum, how many) of `exact`, strings that are right as a whole, of `characters`, and of the loss.
-
-        Greedy decoding writes the target if and only if the likeliest character is right after each of the target's
-        beginnings: as long as it is right it has written such a beginning. So one teacher-forced pass says it.
-        """
-        xp = get_xp(batch.source)
-        scores, _ = self.forward(p, batch)
-        weight = batch.weight.astype(scores.dtype)
-        wrong = (xp.argmax(scores, axis=-1) != batch.targets) * weight
-        total, n = float(xp.sum(weight)), len(batch.source)
-        return {
-            "exact": (n - float(xp.sum(xp.max(wrong, axis=1))), n),
-            "characters": (total - float(xp.sum(wrong)), total),
-            "loss": (float(cross_entropy(scores, batch.targets, weight)) * total, total),
-        }
+    def alignment(self, cache: Any) -> list[Array]:
+        """The weights of cross-attention."""
+        return [block.cross.weights for block in cache.decoder.blocks]
 
 
 @dataclass(eq=False, kw_only=True)
-class Transformer(TransformerOptions, SequenceModel):
+class Transformer(TransformerOptions, PairModel):
     """Learns from pairs of strings to write the second when it reads the first.
 
         model = Transformer(epochs=20).fit(TASKS["dates"]().generate().split())
@@ -296,86 +264,18 @@ class Transformer(TransformerOptions, SequenceModel):
     """
 
     epochs: int = with_default(15, Settings, "epochs")
-    patience: int = with_default(10, SequenceModel, "patience")
-    batch_size: int = with_default(64, SequenceModel, "batch_size")
     lr: float = with_default(2e-3, Settings, "lr")
-    schedule: str = with_default("cosine", Settings, "schedule")
-    warmup: int = with_default(100, Settings, "warmup")
 
     name = "transformer"
-    table = "pairs"
-    criterion = "exact"
-    vocabularies = ("sources", "targets")
-    sources: ClassVar[Vocabulary]    # set by fit and load
-    targets: ClassVar[Vocabulary]
     Network = TransformerNetwork
-    Data = Pairs
 
     def __post_init__(self) -> None:
         TransformerOptions.__post_init__(self)
-        SequenceModel.__post_init__(self)
+        PairModel.__post_init__(self)
 
     def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
         """Of each side its own, or of both the same where they share a table."""
-        sources, targets = ([text for part in parts for text in getattr(part, side)] for side in self.vocabularies)
-        tables = EMBEDDINGS[self.embeddings]
-        if tables.source == tables.target:
-            sources = targets = sources + targets
-        return {"sources": characters(sources), "targets": characters(targets)}
-
-    def make_network(self, known: dict[str, Vocabulary]) -> TransformerNetwork:
-        sizes: dict[str, Any] = {f"n_{what}": len(vocabulary) for what, vocabulary in known.items()}
-        return TransformerNetwork(**sizes, **self.options_for(TransformerNetwork))
-
-    def numbered(self, data: Pairs, known: dict[str, Vocabulary]) -> NumberedPairs:
-        """Raises ValueError for a string that is longer than `maxlen` or has an unknown character."""
-        return NumberedPairs(
-            [self._numbers(text, known["sources"], self.maxlen) for text in data.sources],
-            [self._numbers(text, known["targets"], self.maxlen - 1) for text in data.targets],
-        )
-
-    def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
-        if len(text) > longest:
-            said = f"{text!r} has {len(text)} characters, expected {longest} at most: maxlen is {self.maxlen}"
-            raise ValueError(said)
-        return numbers_of(text, vocabulary)
-
-    def sampler(self, numbered: NumberedPairs) -> PairSampler:
-        return PairSampler(numbered, self.batch_size, self.seed)
-
-    def translate(self, text: str, beam: int = 1) -> str:
-        """What is written where `text` is read: greedily, or the likeliest string that a beam of this width finds.
-
-        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam below 1.
-        """
-        return self.translations(text, beam)[0][0]
-
-    def translations(self, text: str, beam: int = 1) -> list[tuple[str, float]]:
-        """All whole strings that a beam finds, with their log-probabilities, the likeliest first; see `beam_search`."""
-        network, p = self._fitted(), self.parameters
-        source = self._numbers(text, self.sources, self.maxlen)
-        xp = self._module(p)
-        memory, _ = network.encode(p, xp.asarray(source[None]), xp.asarray([len(source)]))
-
-        def log_probabilities(beginnings: np.ndarray) -> np.ndarray:
-            k = len(beginnings)
-            memories = xp.broadcast_to(memory, (k, *memory.shape[1:]))
-            h, _ = network.decode(p, xp.asarray(beginnings), memories, xp.full(k, len(source)))
-            scores = backend.to_numpy(network.scores(p, h[:, -1:]))[:, 0].astype(np.float64)
-            scores -= np.max(scores, axis=1, keepdims=True)
-            return scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
-
-        found = beam_search(log_probabilities, beam, self.maxlen)
-        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in found]
-
-    def alignment(self, source: str, target: str) -> np.ndarray:
-        """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
-
-        Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
-        """
-        network, p = self._fitted(), self.parameters
-        read = self._numbers(source, self.sources, self.maxlen)
-        written = self._numbers(target, self.targets, self.maxlen - 1) if target else np.zeros(0, dtype=np.int64)
-        batch = pair_batch([read], [written], np.zeros(1, dtype=np.int64))
-        _, cache = network.forward(p, batch.to(self._module(p)))
-        return np.array([backend.to_numpy(block.cross.weights)[0] for block in cache.decoder.blocks])
+        known, tables = super().vocabularies_of(parts), EMBEDDINGS[self.embeddings]
+        if tables.source != tables.target:
+            return known
+        return dict.fromkeys(known, characters(text for side in known.values() for text in side.ids.tolist()))

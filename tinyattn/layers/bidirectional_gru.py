@@ -1,0 +1,58 @@
+"""A GRU that reads forward and another that reads backward (Schuster & Paliwal 1997; Bahdanau et al. 2015, 3.2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import Array, get_xp
+from .mixers.gru import GRU, GRUCache
+
+
+class BidirectionalGRUCache(NamedTuple):
+    turn: Array                      # (B, m): `turned`
+    there: GRUCache
+    back: GRUCache
+
+
+@dataclass(frozen=True)
+class BidirectionalGRU:
+    """y_j = [f_j, b_j]: what the tokens up to j say, and what those from j on say, as two GRUs read them.
+
+    Padding stands on the right, so the second reading begins at each sequence's own last token.
+    """
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Two GRUs as wide as the tokens."""
+        return {"forward": GRU().init(rng, dim), "backward": GRU().init(rng, dim)}
+
+    def forward(self, p: Any, x: Array, lengths: Array) -> tuple[Array, BidirectionalGRUCache]:
+        """Of x the first `lengths` tokens are read. Shapes: x (B, m, D), lengths (B,) -> y (B, m, 2 D), cache."""
+        turn = turned(x, lengths)
+        f, there = GRU().run(p["forward"], x)
+        b, back = GRU().run(p["backward"], _rows(x, turn))
+        return get_xp(x).concatenate([f, _rows(b, turn)], axis=-1), BidirectionalGRUCache(turn, there, back)
+
+    def backward(self, p: Any, dy: Array, cache: BidirectionalGRUCache) -> tuple[Array, dict[str, Any]]:
+        """-> dx, grads. What was turned is turned back in the same way."""
+        D = dy.shape[-1] // 2
+        dx, grads = GRU().run_backward(p["forward"], dy[..., :D], cache.there)
+        more, others = GRU().run_backward(p["backward"], _rows(dy[..., D:], cache.turn), cache.back)
+        return dx + _rows(more, cache.turn), {"forward": grads, "backward": others}
+
+
+def turned(x: Array, lengths: Array) -> Array:
+    """(B, m): the order in which tokens are read backward, the last one first, and padding where it was.
+
+    Read twice in this order they are as before: with length 3 of 5 it is 2, 1, 0, 3, 4.
+    """
+    xp = get_xp(x)
+    at, last = xp.arange(x.shape[1]), lengths[:, None] - 1
+    return xp.where(at <= last, last - at, at)
+
+
+def _rows(x: Array, at: Array) -> Array:
+    """Tokens in another order. Shapes: x (B, m, D), at (B, m) -> (B, m, D)."""
+    return get_xp(x, at).take_along_axis(x, at[..., None], axis=1)

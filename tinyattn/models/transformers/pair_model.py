@@ -1,0 +1,165 @@
+"""What models of pairs of strings share: the loss, what they are measured by, search; the estimator.
+
+An encoder reads the source and makes a memory of it. A decoder writes the target a character at a time, from the memory
+and what it has written. In training all characters of the target are given, and each is predicted from those before it
+(teacher forcing).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
+from ...ops import cross_entropy, cross_entropy_backward
+from ...options import option, with_default
+from ...training import Settings
+from ..sequence_model import SequenceModel
+from .search import beam_search
+
+
+@dataclass(kw_only=True)
+class PairOptions:
+    maxlen: int = option(64, "characters of the longest string, and the end of what is written", at_least=2)
+
+
+@dataclass(kw_only=True)
+class PairNetwork:
+    """Base of the networks. A new one has init, and what is not written here. Symbol 0 begins and ends a target."""
+
+    n_sources: int                   # characters that are read, 1 to n_sources
+    n_targets: int                   # characters that are written
+
+    def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Any]:
+        """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
+        raise NotImplementedError
+
+    def backward(self, p: Any, dscores: Array, cache: Any) -> dict[str, Any]:
+        """The mirror of `forward`: -> grads shaped like p."""
+        raise NotImplementedError
+
+    def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, Any]:
+        """The memory (B, m, M), and the cache. Shapes: source (B, m), lengths (B,)."""
+        raise NotImplementedError
+
+    def decode(self, p: Any, written: Array, memory: Array, lengths: Array, rng: Any = None) -> tuple[Array, Any]:
+        """h (B, n, D): what is known of the character after each written one; and the cache. Shapes: written (B, n)."""
+        raise NotImplementedError
+
+    def scores(self, p: Any, h: Array) -> Array:
+        """(B, n, V): a score for every symbol. Shapes: h (B, n, D)."""
+        raise NotImplementedError
+
+    def alignment(self, cache: Any) -> list[Array]:
+        """Of each layer of the decoder, how it looked at the memory in `forward`: weights (B, heads, n, m)."""
+        raise NotImplementedError
+
+    def loss(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean cross-entropy of the characters that follow, in nats, and what `loss_backward` needs."""
+        scores, cache = self.forward(p, batch, rng)
+        weight = batch.weight.astype(scores.dtype)
+        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p."""
+        scores, targets, weight, remembered = cache
+        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
+
+    def measure(self, p: Any, batch: PairBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of `exact`, strings that are right as a whole, of `characters`, and of the loss.
+
+        Greedy decoding writes the target if and only if the likeliest character is right after each of the target's
+        beginnings: as long as it is right it has written such a beginning. So one teacher-forced pass says it.
+        """
+        xp = get_xp(batch.source)
+        scores, _ = self.forward(p, batch)
+        weight = batch.weight.astype(scores.dtype)
+        wrong = (xp.argmax(scores, axis=-1) != batch.targets) * weight
+        total, n = float(xp.sum(weight)), len(batch.source)
+        return {
+            "exact": (n - float(xp.sum(xp.max(wrong, axis=1))), n),
+            "characters": (total - float(xp.sum(wrong)), total),
+            "loss": (float(cross_entropy(scores, batch.targets, weight)) * total, total),
+        }
+
+
+@dataclass(eq=False, kw_only=True)
+class PairModel(PairOptions, SequenceModel):
+    """Base of the estimators. What a new one adds is its options and its `Network`."""
+
+    patience: int = with_default(10, SequenceModel, "patience")
+    batch_size: int = with_default(64, SequenceModel, "batch_size")
+    schedule: str = with_default("cosine", Settings, "schedule")
+    warmup: int = with_default(100, Settings, "warmup")
+
+    table = "pairs"
+    criterion = "exact"
+    vocabularies = ("sources", "targets")
+    sources: ClassVar[Vocabulary]    # set by fit and load
+    targets: ClassVar[Vocabulary]
+    Data = Pairs
+
+    def vocabularies_of(self, parts: list[Pairs]) -> dict[str, Vocabulary]:
+        """The characters of each side."""
+        return {side: characters(text for part in parts for text in getattr(part, side)) for side in self.vocabularies}
+
+    def make_network(self, known: dict[str, Vocabulary]) -> Any:
+        sizes = {f"n_{what}": len(vocabulary) for what, vocabulary in known.items()}
+        return self.Network(**sizes, **self.options_for(self.Network))
+
+    def numbered(self, data: Pairs, known: dict[str, Vocabulary]) -> NumberedPairs:
+        """Raises ValueError for a string that is longer than `maxlen` or has an unknown character."""
+        return NumberedPairs(
+            [self._numbers(text, known["sources"], self.maxlen) for text in data.sources],
+            [self._numbers(text, known["targets"], self.maxlen - 1) for text in data.targets],
+        )
+
+    def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
+        if len(text) > longest:
+            said = f"{text!r} has {len(text)} characters, expected {longest} at most: maxlen is {self.maxlen}"
+            raise ValueError(said)
+        return numbers_of(text, vocabulary)
+
+    def sampler(self, numbered: NumberedPairs) -> PairSampler:
+        return PairSampler(numbered, self.batch_size, self.seed)
+
+    def translate(self, text: str, beam: int = 1) -> str:
+        """What is written where `text` is read: greedily, or the likeliest string that a beam of this width finds.
+
+        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam below 1.
+        """
+        return self.translations(text, beam)[0][0]
+
+    def translations(self, text: str, beam: int = 1) -> list[tuple[str, float]]:
+        """All whole strings that a beam finds, with their log-probabilities, the likeliest first; see `beam_search`."""
+        network, p = self._fitted(), self.parameters
+        source = self._numbers(text, self.sources, self.maxlen)
+        xp = self._module(p)
+        memory, _ = network.encode(p, xp.asarray(source[None]), xp.asarray([len(source)]))
+
+        def log_probabilities(beginnings: np.ndarray) -> np.ndarray:
+            k = len(beginnings)
+            memories = xp.broadcast_to(memory, (k, *memory.shape[1:]))
+            h, _ = network.decode(p, xp.asarray(beginnings), memories, xp.full(k, len(source)))
+            scores = backend.to_numpy(network.scores(p, h[:, -1:]))[:, 0].astype(np.float64)
+            scores -= np.max(scores, axis=1, keepdims=True)
+            return scores - np.log(np.sum(np.exp(scores), axis=1, keepdims=True))
+
+        found = beam_search(log_probabilities, beam, self.maxlen)
+        return [("".join(self.targets.decode(np.array(h.symbols[:-1], dtype=np.int64))), h.score) for h in found]
+
+    def alignment(self, source: str, target: str) -> np.ndarray:
+        """(layers, heads, n + 1, m): how much each character of the target, and its end, looks at each of the source.
+
+        Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
+        """
+        network, p = self._fitted(), self.parameters
+        read = self._numbers(source, self.sources, self.maxlen)
+        written = self._numbers(target, self.targets, self.maxlen - 1) if target else np.zeros(0, dtype=np.int64)
+        batch = pair_batch([read], [written], np.zeros(1, dtype=np.int64))
+        _, cache = network.forward(p, batch.to(self._module(p)))
+        return np.array([backend.to_numpy(weights)[0] for weights in network.alignment(cache)])
