@@ -80,7 +80,7 @@ def _sequential(a: Array, b: Array) -> Array:
 
 
 def _chunked(a: Array, b: Array) -> Array:
-    """√n chunks side by side, each from a state of 0 and, as `left`, what it leaves of a 1; then one after the other."""
+    """√n chunks side by side, from a state of 0, and `left`, what each leaves of a 1; then one after the other."""
     xp, (*lead, n, d) = get_xp(b), b.shape
     length = math.isqrt(n)
     chunks = n // length
@@ -110,7 +110,7 @@ def _doubling(a: Array, b: Array) -> Array:
 
 
 def _tree(a: Array, b: Array) -> Array:
-    """Scan the pairs, which are half as many; the odd tokens have their state then, each even one is one step further."""
+    """Scan the pairs, half as many: the odd tokens have their states then, and each even one is one step further."""
     if a.shape[-2] == 1:
         return b.copy()
     pairs = a.shape[-2] // 2 * 2
