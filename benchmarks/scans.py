@@ -5,7 +5,7 @@
 Forward and backward of RWKV's `wkv` and of Mamba's `selective_scan`, one sequence of 4,096 tokens, float32, one thread.
 The loops take one token at a time, with the states that their backward needs kept, as one writes them down; PyTorch's
 is that forward alone, and its autograd. All must first give the library's results in float64. Contenders take turns in
-one process. Writes benchmarks/results/scans.json and .md.
+one process. Writes benchmarks/results/scans.json, which keeps what was measured on each make of CPU, and scans.md.
 """
 
 from __future__ import annotations
@@ -171,24 +171,33 @@ def measure(rounds: int) -> dict[str, Any]:
 
 
 def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = ["# Scans of long sequences", ""]
+    for cpu, found in result.items():
+        machine = found["machine"]
+        rounds = len(next(iter(found["seconds"].values()))["tinyattn"])
+        lines += [f"## {cpu}", "", *_table(found["seconds"]), "",
+                  f"{rounds} rounds. {machine['cores']} cores, Python {machine['python']}, NumPy {machine['numpy']}, "
+                  f"commit {machine['commit']}, {machine['date']}.", ""]  # fmt: skip
+    return "\n".join([*lines,
+        "## How", "",
+        f"Forward and backward of one sequence of {N:,} tokens, d {D}, {STATE} states a channel in `selective_scan`, "
+        "float32, one thread. Medians; ratios are taken within a round. The goal was "
+        f"{GOAL} times. The loops take one token at a time; PyTorch's backward is its autograd.",
+        "", "Made by `python benchmarks/scans.py`.", "",
+    ])  # fmt: skip
+
+
+def _table(found: dict[str, Any]) -> list[str]:
     rows = ["| | tinyattn, ms | loop in NumPy, ms | times as long | loop in PyTorch eager, ms | times as long |",
             "|---|---|---|---|---|---|"]  # fmt: skip
-    for op, seconds in result["seconds"].items():
+    for op, seconds in found.items():
         ours, cells = np.array(seconds["tinyattn"]), [f"{1000 * np.median(seconds['tinyattn']):.1f}"]
         for name in ("loop", "torch"):
             times = np.array(seconds.get(name, []))
             cells += [f"{1000 * np.median(times):.0f}", f"{np.median(times / ours):.1f}"] if len(times) else ["", ""]
         rows.append(f"| `{op}` | {' | '.join(cells)} |")
-    machine = result["machine"]
-    return "\n".join([
-        "# Scans of long sequences", "", *rows, "",
-        f"Forward and backward of one sequence of {N:,} tokens, d {D}, {STATE} states a channel in `selective_scan`, "
-        "float32, one thread. Medians; ratios are taken within a round. The goal was "
-        f"{GOAL} times. The loops take one token at a time; PyTorch's backward is its autograd.",
-        "",
-        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, "
-        f"{machine['date']}. Made by `python benchmarks/scans.py`.",
-    ]) + "\n"  # fmt: skip
+    return rows
 
 
 if __name__ == "__main__":
@@ -198,7 +207,9 @@ if __name__ == "__main__":
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())
     keep_freed_memory()                                  # as in training
     with threadpool_limits(1):
-        result = {"machine": describe(), "seconds": measure(parser.parse_args().rounds)}
+        found = {"machine": describe(), "seconds": measure(parser.parse_args().rounds)}
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    result[found["machine"]["cpu"]] = found
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     PAGE.write_text(page(result))
     print(PAGE.read_text())

@@ -1,5 +1,6 @@
 """Recurrences beyond their specs: PyTorch's LSTM, chunks of every size, long sequences, going on, what is refused."""
 
+import math
 from importlib import import_module
 
 import numpy as np
@@ -26,9 +27,11 @@ def keyed(rng, lead, n, d=3):
 
 @pytest.fixture(params=[1, 40, 10**6], ids=["one chunk", "a few", "many"])
 def chunks(request, monkeypatch):
-    """Numbers a step: how many chunks go side by side."""
-    for name in ("wkv", "selective_scan"):
-        monkeypatch.setattr(import_module(f"tinyattn.ops.recurrence.{name}"), "MOST", request.param)
+    """Numbers a step: how many chunks go side by side. And a piece, which has several steps of them."""
+    wkv, scan = (import_module(f"tinyattn.ops.recurrence.{name}") for name in ("wkv", "selective_scan"))
+    monkeypatch.setattr(wkv, "MOST", request.param)
+    monkeypatch.setattr(scan, "ON_HOST", (request.param, 1))
+    monkeypatch.setattr(scan, "ON_DEVICE", (request.param, 10**9))
 
 
 @pytest.mark.parametrize("lead", [(), (2,), (0,)], ids=str)
@@ -49,6 +52,100 @@ def test_pieces_are_all_of_the_tokens(n, most):
     assert all(piece.stop - piece.start == chunks * length for piece, chunks, length in found)
     assert len(found) <= 2
     assert all(length >= time.SHORTEST for _, chunks, length in found if chunks > 1)
+
+
+@pytest.mark.parametrize("n", [0, 7, 8, 100, 1003])
+@pytest.mark.parametrize("sizes", [(1, 1), (50, 1), (50, 2000), (10**9, 10**9)], ids=str)
+def test_spans_are_all_of_the_tokens(n, sizes):
+    found = list(time.spans(n, 5, *sizes))
+    assert [t for span, *_ in found for t in range(span.start, span.stop)] == list(range(n))
+    assert all(span.stop - span.start == count * chunks * length for span, count, chunks, length in found)
+    assert all(length >= time.SHORTEST for _, _, chunks, length in found if chunks > 1)
+    assert all(5 * chunks <= max(5, sizes[0]) for _, _, chunks, _ in found)
+    x = np.arange(2 * n * 3).reshape(2, n, 3)
+    for span, count, chunks, length in found:
+        first = time.steps_first(x, span, count, chunks)
+        assert first.shape == (count, length, chunks, 2, 3)
+        np.testing.assert_array_equal(time.steps_last(first), x[:, span])
+
+
+class Counted:
+    """A number that knows after how many multiplications in a row it is there."""
+
+    added = 0
+
+    def __init__(self, depth=0):
+        self.depth = depth
+
+    def __mul__(self, other):
+        return Counted(1 + max(self.depth, other.depth))
+
+    def __add__(self, other):
+        Counted.added += 1
+        return Counted(max(self.depth, other.depth))
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("n", [4, 16, 64])
+def test_steps_and_combinations_of_a_scan_are_those_of_its_table(n):
+    log, root = n.bit_length() - 1, math.isqrt(n)
+    table = {"sequential": (n - 1, n - 1), "chunked": (2 * root - 2, 2 * n - 2 * root),
+             "doubling": (log, n * log - n + 1), "tree": (2 * log - 2, 2 * n - 2 - log)}  # fmt: skip
+    module = import_module("tinyattn.ops.recurrence.associative_scan")
+    assert set(table) == set(module.FORMS)
+    for form, expected in table.items():
+        a, b = (np.array([[Counted()] for _ in range(n)]) for _ in range(2))
+        Counted.added = 0
+        h = module.FORMS[form](a, b)
+        assert (max(x.depth for x in h[:, 0]), Counted.added) == expected
+
+
+@pytest.mark.parametrize("form", ["sequential", "chunked", "doubling", "tree"])
+@pytest.mark.parametrize("n", [0, 1, 2, 5, 16, 37])
+def test_brackets_of_a_scan_may_be_set_in_any_way(n, form, rng):
+    a, b, dh = (rng.standard_normal((2, n, 3)) for _ in range(3))
+    h0 = rng.standard_normal((2, 3))
+    h = ops.associative_scan(a, b, h0, form)
+    np.testing.assert_allclose(h, oracles.associative_scan(a, b, h0), rtol=1e-12, atol=1e-12)
+    found = ops.associative_scan_backward(dh, a, h, h0, form)
+    for mine, other in zip(found, ops.associative_scan_backward(dh, a, h, h0, "sequential"), strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
+    if n:
+        assert gradcheck(ops.associative_scan, ops.associative_scan_backward, a, b, h0, form)
+
+
+@pytest.mark.parametrize("form", ["sequential", "chunked", "doubling", "tree"])
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_selective_scan_is_an_associative_one_of_all_its_states(exact, form, rng, chunks):
+    """As one writes it down: decays and inputs of each state, their scan, and what is read of it; and the way back."""
+    x, delta, A, B, C, D, h0 = scanned(rng, (2,), 19)
+    phi = lambda z: np.expm1(z) / z if exact else np.ones_like(z)  # noqa: E731
+    slope = lambda z: (np.exp(z) - phi(z)) / z if exact else np.zeros_like(z)  # noqa: E731
+    z, written = delta[:, :, None] * A, B[..., None] * (delta * x)[:, :, None]
+    a, b = np.exp(z), phi(z) * written
+    flat = lambda s: s.reshape(*s.shape[: s.ndim - 2], -1)  # noqa: E731
+    h = ops.associative_scan(flat(a), flat(b), flat(h0), form).reshape(a.shape)
+    y, states = ops.selective_scan(x, delta, A, B, C, D, h0, exact)
+    np.testing.assert_allclose(np.einsum("bti,btij->btj", C, h) + D * x, y, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(states.by_token(), h, rtol=0, atol=1e-12)
+    dy = np.cos(y)
+    dh = C[..., None] * dy[:, :, None]
+    da, db, dh0 = ops.associative_scan_backward(flat(dh), flat(a), flat(h), flat(h0), form)
+    da, db = da.reshape(a.shape), db.reshape(a.shape)
+    dz, dwritten = da * a + db * written * slope(z), db * phi(z)
+    dproduct = np.einsum("bti,btij->btj", B, dwritten)                         # of Δ x
+    expected = (
+        D * dy + delta * dproduct,
+        np.einsum("btij,ij->btj", dz, A) + x * dproduct,
+        np.einsum("btij,btj->ij", dz, delta),
+        np.einsum("btij,btj->bti", dwritten, delta * x),
+        np.einsum("btij,btj->bti", h, dy),
+        np.einsum("btj,btj->j", dy, x),
+        dh0.reshape(h0.shape),
+    )
+    found = ops.selective_scan_backward(dy, x, delta, A, B, C, D, states, h0, exact)
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=0, atol=1e-11)
 
 
 def test_what_follows_goes_on_from_the_state(rng):
@@ -173,6 +270,10 @@ def test_refused(rng):
         ops.lstm_backward(h, x, W, U, h, *saved, dc=h[:, 1:])
     with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\), expected \(H, H\)"):
         ops.rnn(x, W, U, b)
+    with pytest.raises(ValueError, match="form is 'sideways', expected one of sequential, chunked, doubling, tree"):
+        ops.associative_scan(x, x, None, "sideways")
+    with pytest.raises(ValueError, match="associative_scan: h0 has shape"):
+        ops.associative_scan(x, x, x)
     with pytest.raises(ValueError, match="wkv: v has shape"):
         ops.wkv(x, x[:, :4], b[:3], b[:3])
     with pytest.raises(ValueError, match="selective_scan: C has shape"):

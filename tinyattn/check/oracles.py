@@ -526,6 +526,17 @@ def wkv(
     return y
 
 
+def associative_scan(a: Array, b: Array, h0: Array | None = None, form: str = "") -> Any:
+    """Token by token, number by number."""
+    h = np.zeros(a.shape)
+    for *lead, c in np.ndindex((*a.shape[:-2], a.shape[-1])):
+        state = 0.0 if h0 is None else float(h0[(*lead, c)])
+        for t in range(a.shape[-2]):
+            state = float(a[(*lead, t, c)]) * state + float(b[(*lead, t, c)])
+            h[(*lead, t, c)] = state
+    return h
+
+
 def zero_order_hold(z: Array) -> Any:
     """φ(z) = (exp(z) - 1) / z, and 1 at 0, number by number."""
     return np.vectorize(lambda x: math.expm1(x) / x if x else 1.0, otypes=[float])(z)

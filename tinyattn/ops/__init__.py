@@ -82,6 +82,8 @@ from .positions import (
     sinusoids,
 )
 from .recurrence import (
+    associative_scan,
+    associative_scan_backward,
     gru,
     gru_backward,
     lstm,
@@ -125,6 +127,8 @@ __all__ = [
     "additive_scores_backward",
     "alibi",
     "as_mask",
+    "associative_scan",
+    "associative_scan_backward",
     "attention",
     "attention_backward",
     "batch_norm",

@@ -1,5 +1,6 @@
 """States that are carried from token to token."""
 
+from .associative_scan import associative_scan, associative_scan_backward
 from .gru import gru, gru_backward
 from .lstm import lstm, lstm_backward
 from .matrices import scan_matrix, wkv_weights
@@ -9,6 +10,8 @@ from .wkv import wkv, wkv_backward
 
 __all__ = [
     "ScanStates",
+    "associative_scan",
+    "associative_scan_backward",
     "gru",
     "gru_backward",
     "lstm",

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from ...backend import Array, get_xp
+from ...backend import Array, get_xp, is_numpy
 from ..shapes import column_sum, expect
-from .time import pieces, steps_first, steps_last
+from .time import spans, steps_first, steps_last
 
-MOST = 1 << 17          # numbers a step, of chunks side by side: a few arrays of them stay in cache
+ON_HOST = (1 << 14, 1 << 18)       # numbers a step, and a piece: what is gone over several times stays in cache
+ON_DEVICE = (1 << 17, 1 << 30)     # where every call is a launch, and nothing stays
 NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to rounding in float64
 
 
 class ScanStates(NamedTuple):
-    """All states of a scan, and exp(Δ A), as computed: of each piece (tokens a chunk, sequences, chunks, N, d)."""
+    """All states of a scan, and exp(Δ A): of each span (pieces, tokens a chunk, chunks, sequences, N, d)."""
 
-    pieces: list[Array]
+    spans: list[Array]
     decays: list[Array]
     last: Array                        # (..., N, d): where a scan of what follows begins
 
     def by_token(self) -> Array:
         """(..., n, N, d)."""
-        xp, parts = get_xp(self.last), [steps_last(piece) for piece in self.pieces]
+        xp, parts = get_xp(self.last), [steps_last(span) for span in self.spans]
         if not parts:
             return xp.zeros((*self.last.shape[:-2], 0, *self.last.shape[-2:]), dtype=self.last.dtype)
         states = xp.concatenate(parts, axis=1)
@@ -40,9 +42,9 @@ def selective_scan(
     h' = A h + B x, with x held for a time Δ, has this decay exactly, and φ(Δ A) ⊙ B_tᵀ (Δ_t ⊙ x_t) as its input, with
     φ(z) = (exp(z) - 1) / z: `exact`, the paper's equation 4. The paper's code has 1 for φ, as here without `exact`.
 
-    A long sequence goes as chunks side by side: each chunk's last state is found from a state of zeros; these are
-    chained; then each chunk runs from the state that it really begins with. All states are kept, and their decays:
-    2 n N d numbers.
+    A long sequence goes in pieces, and a piece as chunks side by side: each chunk's last state is found from a state of
+    zeros; these are chained; then each chunk runs from the state that it really begins with. What is not a recurrence
+    is computed of a whole piece at once. All states are kept, and their decays: 2 n N d numbers.
 
     Shapes: x and delta (..., n, d), A (N, d), B and C (..., n, N), D (d,), h0 (..., N, d) or None for zeros
     -> y (..., n, d), states: `ScanStates`.
@@ -55,34 +57,36 @@ def selective_scan(
     states: list[Array] = []
     decays: list[Array] = []
     h = xp.zeros((M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(M, N, d)
-    for piece, chunks, length in pieces(n, M * N * d, MOST):
-        delta_, written, B_, C_ = _cut((delta, delta * x, B, C), M, n, piece, chunks)
-        made, decay = (xp.empty((length, M, chunks, N, d), dtype=x.dtype) for _ in range(2))
-        last, scratch = (xp.zeros((M, chunks, N, d), dtype=x.dtype) for _ in range(2))
-        for t in range(length):
-            z = xp.multiply(delta_[t][..., None, :], A, out=decay[t])
-            coming = xp.multiply(B_[t][..., None], written[t][..., None, :], out=made[t])
+    room = xp.empty((2, M * n, N, d), dtype=x.dtype)            # at once: what is made in between reuses memory
+    for span, count, chunks, length in _spans(xp, n, M * N * d):
+        cut = _cut((delta, delta * x, B, C), M, n, span, count, chunks)
+        rows = slice(M * span.start, M * span.stop)
+        found, decays_ = (room[i, rows].reshape(count, length, chunks, M, N, d) for i in range(2))
+        read = xp.empty_like(cut[0])
+        for p in range(count):
+            delta_, written, B_, C_ = (a[p] for a in cut)
+            z, made, states_ = _outer(A, delta_), _products(B_, written), found[p]
+            decay = xp.exp(z, out=decays_[p])
             if exact:
-                coming *= _phi(z)
-            xp.exp(z, out=z)
+                made *= _phi(z)
+            begun = xp.empty((chunks, M, N, d), dtype=x.dtype)
+            begun[0] = h
             if chunks > 1:
-                last *= z
-                last += coming
-        begun = xp.empty_like(last)
-        whole = xp.exp(xp.sum(delta_, axis=0)[..., None, :] * A)
-        for c in range(chunks):
-            begun[:, c] = h
-            h = whole[:, c] * h + last[:, c]
-        read = xp.empty_like(delta_)
-        for t in range(length):
-            xp.multiply(decay[t], begun, out=scratch)
-            begun = made[t]
-            begun += scratch
-            xp.matmul(C_[t][..., None, :], begun, out=read[t][..., None, :])
-        y[:, piece] += steps_last(read)
-        h = begun[:, -1]
-        states.append(made)
-        decays.append(decay)
+                last = made[0, :-1].copy()                      # of each chunk but the last, from zeros
+                for t in range(1, length):
+                    last *= decay[t, :-1]
+                    last += made[t, :-1]
+                _chain(begun, _over(A, delta_[:, :-1]), last)
+            h_t = begun
+            for t in range(length):
+                h_t = xp.multiply(decay[t], h_t, out=states_[t])
+                h_t += made[t]
+            xp.matmul(C_[..., None, :], states_, out=read[p][..., None, :])
+            h = h_t[-1]
+            del z, made                                         # the next take their memory, which is in cache
+        y[:, span] += steps_last(read)
+        states.append(found)
+        decays.append(decays_)
     return y.reshape(x.shape), ScanStates(states, decays, h.reshape(*lead, N, d))
 
 
@@ -104,50 +108,86 @@ def selective_scan_backward(
     xp, (n, d), N, M = get_xp(x), x.shape[-2:], len(A), math.prod(x.shape[:-2])
     dB, dC, BG, ddelta = (xp.empty((M, n, size), dtype=x.dtype) for size in (N, N, d, d))
     dA = xp.zeros_like(A)
-    first = xp.zeros((M, 1, N, d), dtype=x.dtype) if h0 is None else h0.reshape(M, 1, N, d)
-    G = xp.zeros((M, N, d), dtype=x.dtype)
-    cuts = list(pieces(n, M * N * d, MOST))
-    for place, (piece, chunks, length) in reversed(list(enumerate(cuts))):
-        dy_, delta_, written, B_, C_ = _cut((dy, delta, delta * x, B, C), M, n, piece, chunks)
-        h, before = states.pieces[place], states.pieces[place - 1][-1, :, -1:] if place else first
-        begun = xp.concatenate([before, h[-1, :, :-1]], axis=1)                 # the state before each chunk
-        decay, last, scratch = states.decays[place], xp.zeros_like(begun), xp.empty_like(begun)
-        for t in range(length - 1, -1, -1) if chunks > 1 else ():
-            last += xp.multiply(C_[t][..., None], dy_[t][..., None, :], out=scratch)
-            last *= decay[t]
-        back = xp.empty_like(last)                              # exp(Δ_{t+1} A) ⊙ G_{t+1}
-        whole = xp.exp(xp.sum(delta_, axis=0)[..., None, :] * A)
-        for c in range(chunks - 1, -1, -1):
-            back[:, c] = G
-            G = whole[:, c] * G + last[:, c]
-        dB_, dC_, BG_, ddelta_ = (xp.empty_like(a) for a in (B_, C_, delta_, delta_))
-        for t in range(length - 1, -1, -1):
-            back += xp.multiply(C_[t][..., None], dy_[t][..., None, :], out=scratch)        # now G_t
-            xp.matmul(h[t], dy_[t][..., None], out=dC_[t][..., None])
-            z = delta_[t][..., None, :] * A if exact else None
-            into = back * _phi(z) if exact else back
-            xp.matmul(B_[t][..., None, :], into, out=BG_[t][..., None, :])
-            xp.matmul(into, written[t][..., None], out=dB_[t][..., None])
+    first = xp.zeros((1, M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(1, M, N, d)
+    back = xp.zeros((M, N, d), dtype=x.dtype)                   # exp(Δ_{t+1} A) ⊙ G_{t+1}: what comes back to h_t
+    for place, (span, count, chunks, length) in reversed(list(enumerate(_spans(xp, n, M * N * d)))):
+        cut = _cut((dy, delta, delta * x, B, C), M, n, span, count, chunks)
+        before = states.spans[place - 1][-1, -1, -1:] if place else first
+        dB_, dC_, BG_, ddelta_ = (xp.empty_like(cut[i]) for i in (3, 4, 1, 1))
+        for p in range(count - 1, -1, -1):
+            dy_, delta_, written, B_, C_ = (a[p] for a in cut)
+            h, decay = states.spans[place][p], states.decays[place][p]
+            begun = xp.concatenate([states.spans[place][p - 1, -1, -1:] if p else before, h[-1, :-1]])
+            G, carried, coming = _products(C_, dy_), xp.empty_like(h), xp.empty_like(begun)     # G: C_tᵀ dy_t so far
+            coming[-1] = back
+            if chunks > 1:
+                last = G[-1, 1:] * decay[-1, 1:]                # of each chunk but the first, from zeros
+                for t in range(length - 2, -1, -1):
+                    last += G[t, 1:]
+                    last *= decay[t, 1:]
+                _chain(coming[::-1], _over(A, delta_[:, 1:])[::-1], last[::-1])
+            for t in range(length - 1, -1, -1):
+                G[t] += coming
+                coming = xp.multiply(G[t], decay[t], out=carried[t])
+            back = coming[0].copy()
+            into, dz = G, carried                               # dz: ⊙ h_{t-1}
             if exact:
-                slope = back * (B_[t][..., None] * written[t][..., None, :]) * _phi_slope(z)
-            back *= decay[t]                                    # what comes to h_{t-1}
-            dz = xp.multiply(back, h[t - 1] if t else begun, out=scratch)
+                z = _outer(A, delta_)
+                into = G * _phi(z)
+                slope = G * _products(B_, written) * _phi_slope(z)
+            xp.matmul(h, dy_[..., None], out=dC_[p][..., None])
+            xp.matmul(into, written[..., None], out=dB_[p][..., None])
+            xp.matmul(B_[..., None, :], into, out=BG_[p][..., None, :])
+            dz[1:] *= h[:-1]
+            dz[0] *= begun
             if exact:
                 dz += slope
-            ddelta_[t] = xp.einsum("mcnd,nd->mcd", dz, A)
-            dA += xp.einsum("mcnd,mcd->nd", dz, delta_[t])
-        G = back[:, 0]
-        for whole_, part in ((dB, dB_), (dC, dC_), (BG, BG_), (ddelta, ddelta_)):
-            whole_[:, piece] = steps_last(part)
+            flat = dz.reshape(-1, N, d)
+            ddelta_[p] = xp.einsum("tnd,nd->td", flat, A).reshape(delta_.shape)
+            dA += xp.einsum("tnd,td->nd", flat, delta_.reshape(-1, d))
+            del G, into, carried, coming, dz, flat
+        for whole, part in ((dB, dB_), (dC, dC_), (BG, BG_), (ddelta, ddelta_)):
+            whole[:, span] = steps_last(part)
     BG = BG.reshape(x.shape)
     dx, ddelta = D * dy + delta * BG, ddelta.reshape(x.shape) + x * BG
-    dh0 = None if h0 is None else G.reshape(h0.shape)
+    dh0 = None if h0 is None else back.reshape(h0.shape)
     return dx, ddelta, dA, dB.reshape(B.shape), dC.reshape(C.shape), column_sum(dy * x), dh0
 
 
-def _cut(arrays: tuple[Array, ...], M: int, n: int, piece: slice, chunks: int) -> list[Array]:
-    """Each of (..., n, size) as (tokens a chunk, M, chunks, size)."""
-    return [steps_first(a.reshape(M, n, a.shape[-1]), piece, chunks) for a in arrays]
+def _spans(xp: Any, n: int, width: int) -> Iterator[tuple[slice, int, int, int]]:
+    """Tokens of a span, its pieces, their chunks, and tokens a chunk."""
+    return spans(n, width, *(ON_HOST if is_numpy(xp) else ON_DEVICE))
+
+
+def _cut(arrays: tuple[Array, ...], M: int, n: int, span: slice, count: int, chunks: int) -> list[Array]:
+    """Each of (..., n, size) as (pieces, tokens a chunk, chunks, M, size)."""
+    return [steps_first(a.reshape(M, n, a.shape[-1]), span, count, chunks) for a in arrays]
+
+
+def _outer(A: Array, delta: Array) -> Array:
+    """Δ_t ⊙ A: (..., d) -> (..., N, d)."""
+    flat = get_xp(A).einsum("td,nd->tnd", delta.reshape(-1, delta.shape[-1]), A)
+    return flat.reshape(*delta.shape[:-1], *A.shape)
+
+
+def _products(keys: Array, values: Array) -> Array:
+    """kᵀ v of each token: (..., N), (..., d) -> (..., N, d)."""
+    N, d = keys.shape[-1], values.shape[-1]
+    flat = get_xp(keys).einsum("tn,td->tnd", keys.reshape(-1, N), values.reshape(-1, d))
+    return flat.reshape(*keys.shape, d)
+
+
+def _over(A: Array, delta: Array) -> Array:
+    """What a chunk leaves of the state before it: Δ of (tokens a chunk, chunks, M, d) -> (chunks, M, N, d)."""
+    xp = get_xp(A)
+    return xp.exp(_outer(A, xp.sum(delta, axis=0)))
+
+
+def _chain(begun: Array, left: Array, last: Array) -> None:
+    """Fill in the states that chunks begin with, from that of the first."""
+    for c in range(len(last)):
+        get_xp(begun).multiply(left[c], begun[c], out=begun[c + 1])
+        begun[c + 1] += last[c]
 
 
 def _phi(z: Array) -> Array:

@@ -41,13 +41,32 @@ def side_by_side(x: Array, piece: slice, chunks: int) -> Array:
     return part.reshape(len(x), chunks, part.shape[1] // chunks, *x.shape[2:])
 
 
-def steps_first(x: Array, piece: slice, chunks: int) -> Array:
-    """(N, n, ...) -> (tokens a chunk, N, chunks, ...), so that what a step needs lies together."""
-    xp = get_xp(x)
-    return xp.ascontiguousarray(xp.moveaxis(side_by_side(x, piece, chunks), 2, 0))
+def spans(n: int, width: int, wide: int, most: int) -> Iterator[tuple[slice, int, int, int]]:
+    """Cut n tokens into spans of pieces of chunks: -> tokens of the span, pieces, chunks a piece, tokens a chunk.
+
+    `width` is the numbers of a token. A piece has up to `most` numbers, so that it stays in cache while it is gone over
+    several times, and a step through its chunks, side by side, up to `wide`. What is left over is one more span.
+    """
+    begin = 0
+    while begin < n:
+        left = n - begin
+        chunks = max(1, min(wide // max(1, width), left // SHORTEST))
+        length = min(left // chunks, max(SHORTEST, most // max(1, width * chunks)))
+        count = left // (chunks * length)
+        yield slice(begin, begin + count * chunks * length), count, chunks, length
+        begin += count * chunks * length
+
+
+def steps_first(x: Array, span: slice, count: int, chunks: int) -> Array:
+    """(N, n, d) -> (pieces, tokens a chunk, chunks, N, d), so that what a step needs lies together."""
+    xp, N = get_xp(x), len(x)
+    length = (span.stop - span.start) // (count * chunks)
+    apart = x[:, span].reshape(N, count, chunks, length, x.shape[-1])
+    return xp.ascontiguousarray(xp.transpose(apart, (1, 3, 2, 0, 4)))
 
 
 def steps_last(x: Array) -> Array:
-    """Undo `steps_first`: (tokens a chunk, N, chunks, ...) -> (N, tokens of the piece, ...)."""
-    x = get_xp(x).moveaxis(x, 0, 2)
-    return x.reshape(len(x), -1, *x.shape[3:]) if x.size else x.reshape(len(x), x.shape[1] * x.shape[2], *x.shape[3:])
+    """Undo `steps_first`: (pieces, tokens a chunk, chunks, N, ...) -> (N, tokens of the span, ...)."""
+    count, length, chunks, N, *rest = x.shape
+    together = get_xp(x).transpose(x, (3, 0, 2, 1, *range(4, x.ndim)))
+    return together.reshape(N, count * chunks * length, *rest)
