@@ -7,7 +7,7 @@ import pytest
 from tests.test_cli import refuses
 from tinyattn.cli import main
 
-SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--task", "count"]
+SMALL = ["--dim", "8", "--layers", "1", "--epochs", "2", "--workers", "1", "--task", "count"]
 
 
 @pytest.fixture(scope="module")

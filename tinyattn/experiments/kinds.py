@@ -24,8 +24,8 @@ SOLVED = 0.99            # a run whose share of right answers is at least this h
 LENGTH = 32
 LONGEST = TIMES["longest"] * LENGTH
 DRAWN: dict[str, Any] = {"length": LENGTH, "sequences": 6400, "held_out": 500}
-TRAINED: dict[str, Any] = {"dim": 32, "heads": 2, "layers": 2, "batch_size": 32, "epochs": 20, "lr": 3e-3,
-                           "enough": 0.998, "context": LONGEST}  # fmt: skip
+TRAINED: dict[str, Any] = {"dim": 32, "layers": 2, "batch_size": 32, "epochs": 20, "lr": 3e-3, "enough": 0.998,
+                           "context": LONGEST}  # fmt: skip
 STEPS = TRAINED["epochs"] * DRAWN["sequences"] // TRAINED["batch_size"]
 
 # key: the heading of its column, the task
@@ -40,10 +40,13 @@ TASKS: dict[str, tuple[str, SequenceTask]] = {
 
 # key: title, options, milliseconds of a step; and what theory says of recall, induction, copying, parity and balance
 KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
-    "learned": ("attention, learned positions", {"position": "learned"}, 10, ("yes", "yes", "yes", "no", "yes")),
-    "rope": ("attention, rotary positions", {"position": "rope"}, 11, ("yes", "yes", "yes", "no", "yes")),
-    "none": ("attention, no positions", {"position": "none"}, 10, ("deeper", "deeper", "deeper", "no", "yes")),
-    "one-block": ("attention, learned positions, one block", {"position": "learned", "layers": 1}, 6,
+    "learned": ("attention, learned positions", {"position": "learned", "heads": 2}, 10,
+                ("yes", "yes", "yes", "no", "yes")),
+    "rope": ("attention, rotary positions", {"position": "rope", "heads": 2}, 11,
+             ("yes", "yes", "yes", "no", "yes")),
+    "none": ("attention, no positions", {"position": "none", "heads": 2}, 10,
+             ("deeper", "deeper", "deeper", "no", "yes")),
+    "one-block": ("attention, learned positions, one block", {"position": "learned", "heads": 2, "layers": 1}, 6,
                   ("no", "no", "no", "no", "yes")),
     "rnn": ("RNN", {"mixer": "rnn", "position": "none"}, 10, ("size", "size", "size", "yes", "no")),
     "lstm": ("LSTM", {"mixer": "lstm", "position": "none"}, 12, ("size", "size", "size", "yes", "yes")),

@@ -14,7 +14,7 @@ from tinyattn.tree import flatten, leaves
 
 TASK = Recall(pairs=2, keys=4, values=3, length=8, sequences=160, held_out=40)
 PARITY = Count(length=6, sequences=640, held_out=100)
-SMALL = {"dim": 8, "heads": 2, "layers": 1, "batch_size": 16, "workers": 1, "context": 12}
+SMALL = {"dim": 8, "layers": 1, "batch_size": 16, "workers": 1, "context": 12}
 
 
 def make():
