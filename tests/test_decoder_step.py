@@ -56,7 +56,7 @@ def found(seconds, **more):
 def test_the_part_on_one_more_says_what_was_found():
     row = {"tinyattn": found([1e-3, 2e-3]), "torch": found([3e-3, 5e-3])}
     part = one_more.part({"cases": {"item 50": row}, "machine": MACHINE, "rounds": 2})
-    assert "| item 50 | 1.5 | 4 (2.75) |  |  |" in part
+    assert "| item 50 | 1.5 | 4 (2.75) |  |  |  |" in part
     assert "Reached: 2.75 (item 50), must." in part
     assert "2 rounds. 2 cores of a CPU" in part
     assert one_more.verdict({"cases": {"item 50": {"tinyattn": row["tinyattn"]}}}).endswith("Not measured.")
