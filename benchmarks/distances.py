@@ -70,6 +70,8 @@ class Distance(np.ndarray):
             if isinstance(condition, Distance):
                 return functools.reduce(pick, map(_far, inputs)).view(Distance) + 1
             return np.where(condition, *map(_far, choices)).view(Distance)
+        if name == "einsum":
+            return _einsum(*inputs).view(Distance)
         if name in ("zeros_like", "empty_like", "ones_like", "full_like"):
             return source(how.get("shape") or inputs[0].shape)
         if name not in MOVE and name not in ("sum", "max", "amax", "min", "amin"):
@@ -98,6 +100,19 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     if b.ndim == 1 and a.ndim > 1:
         rows = rows[..., 0]
     return pick(rows, columns)
+
+
+def _einsum(subscripts: str, *arrays: Any) -> np.ndarray:
+    """Of all entries that are multiplied and added, the extreme."""
+    pick, none = _PICK[-1]
+    given, made = subscripts.split("->")
+    letters = made + "".join(sorted(set(given) - set(made) - {","}))
+    spread = []
+    for own, x in zip(given.split(","), arrays, strict=True):
+        axes = sorted(range(len(own)), key=lambda i: letters.index(own[i]))
+        shape = iter(_far(x).transpose(axes).shape)
+        spread.append(_far(x).transpose(axes).reshape([next(shape) if a in own else 1 for a in letters]))
+    return pick.reduce(functools.reduce(pick, spread), axis=tuple(range(len(made), len(letters))), initial=none) + 1
 
 
 @contextmanager
