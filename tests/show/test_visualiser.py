@@ -94,10 +94,10 @@ def test_inputs_are_those_of_explain() -> None:
     np.testing.assert_allclose(_unpacked(found["inputs"][0]), expected, atol=1e-5)
 
 
-def _unpacked(text: str) -> np.ndarray:
+def _unpacked(packed: dict[str, str]) -> np.ndarray:
     import base64
 
-    return np.frombuffer(base64.b64decode(text), dtype="<f4")
+    return np.frombuffer(base64.b64decode(packed["f4"]), dtype="<f4")
 
 
 def test_a_large_one_is_below_five_megabytes() -> None:

@@ -30,35 +30,47 @@ function said(x, digits = 3) {
   return text.replace(/^-/, "−");
 }
 
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
+const theme = () => (dark.matches && !print.matches ? "dark" : "light");
+const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
 const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156] },
                   dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214] } };
 
 // -> what colours a number: white (in the dark: black) at zero, two hues for two signs, one for what has none.
 function colours(values) {
-  const numbers = values.filter(finite);
-  const low = Math.min(0, ...[numbers.reduce((a, b) => Math.min(a, b), 0)]);
-  const high = numbers.reduce((a, b) => Math.max(a, b), 0);
+  let low = 0, high = 0;
+  for (const x of values) if (finite(x)) { if (x < low) low = x; else if (x > high) high = x; }
   const most = Math.max(-low, high) || 1;
-  return (x) => {
-    const palette = PALETTE[dark.matches ? "dark" : "light"];
+  const colour = (x) => {
+    const palette = PALETTE[theme()];
     if (typeof x === "boolean") x = x ? 0.6 * most : 0;
     if (!finite(x)) return null;
     const end = low < 0 ? (x < 0 ? palette.below : palette.above) : palette.most;
     const part = Math.min(1, Math.abs(x) / most);
     return palette.zero.map((zero, i) => Math.round(zero + (end[i] - zero) * part));
   };
+  return Object.assign(colour, { most });
 }
 
-const inkOn = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff");
+// Black or white, whichever is told from the ground more easily: a contrast of at least 4.5 (WCAG 2, relative luminance).
+function inkOn(rgb) {
+  const [r, g, b] = rgb.map((x) => (x <= 10 ? x / 3294.6 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number.
+// A matrix as pixels, one a number, in 255 shades of each sign.
 function image(context, values, rows, columns, colour) {
-  const pixels = context.createImageData(columns, rows);
+  const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
+  for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
   for (let i = 0; i < rows * columns; i++) {
-    const rgb = colour(values[i]);
-    if (rgb) pixels.data.set([...rgb, 255], 4 * i);
+    const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i];
+    if (!finite(x)) continue;
+    const at = 3 * (Math.round((255 * x) / most) + 255);
+    data[4 * i] = shades[at];
+    data[4 * i + 1] = shades[at + 1];
+    data[4 * i + 2] = shades[at + 2];
+    data[4 * i + 3] = 255;
   }
   context.putImageData(pixels, 0, 0);
 }
@@ -179,9 +191,9 @@ function heatMap(array, how) {
     image(pixels.getContext("2d"), values.slice(from, from + rows * columns), rows, columns, colour);
     context.imageSmoothingEnabled = false;
     context.drawImage(pixels, 0, 0, columns * size, rows * size);
-    context.strokeStyle = dark.matches ? "#7cc4ff" : "#0058a3";
+    context.strokeStyle = theme() === "dark" ? "#7cc4ff" : "#0058a3";
     for (const i of linked.keys()) if (i >= from && i < from + rows * columns) box(i - from);
-    if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = "#000000"; box(how.chosen - from); }
+    if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000"; box(how.chosen - from); }
     function box(i) { context.strokeRect((i % columns) * size + 0.5, Math.floor(i / columns) * size + 0.5, size - 1, size - 1); }
     function point(i) {
       cursor = i;
@@ -459,7 +471,7 @@ function player(data, root) {
     else return;
     event.preventDefault();
   });
-  dark.addEventListener("change", draw);
+  onTheme(draw);
   draw();
 }
 
@@ -574,19 +586,19 @@ function bench(data, root) {
       verdict.className = done ? "agree" : "";
     }
   }
-  dark.addEventListener("change", build);
+  onTheme(build);
   build();
 }
 
 // ---- The visualiser: who looks at whom in a model
 
-// float32 numbers, and bits, of base64.
+// Bits, and float32 numbers, of base64.
 function bytes(text) {
   const binary = atob(text), found = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) found[i] = binary.charCodeAt(i);
   return found;
 }
-const floats = (text) => new Float32Array(bytes(text).buffer);
+const floats = (packed) => new Float32Array(bytes(packed.f4).buffer);
 
 // One layer's attention of one sequence, as the library gave it: scores and weights are made of it on demand.
 class LayerSeen {
@@ -623,7 +635,11 @@ class LayerSeen {
       if (!this.fromScores) return Float64Array.from(this.weights.subarray(head * n * m, (head + 1) * n * m));
       for (let i = 0; i < n; i++) {
         let most = -Infinity, sum = 0;
-        for (let j = 0; j < m; j++) most = Math.max(most, (found[i * m + j] = this.stages(head, i, j).score));
+        for (let j = 0; j < m; j++) {
+          const at = i * m + j;
+          found[at] = this.may(i, j) ? this.scale * this.dot(this.q, i, this.k, j, head) + (this.bias === null ? 0 : this.bias[head * n * m + at]) : -Infinity;
+          if (found[at] > most) most = found[at];
+        }
         for (let j = 0; j < m; j++) sum += found[i * m + j] = most === -Infinity ? 0 : Math.exp(found[i * m + j] - most);
         if (sum) for (let j = 0; j < m; j++) found[i * m + j] /= sum;
       }
@@ -677,20 +693,19 @@ function visualiser(data, root) {
   const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
   const headOf = (layer) => Math.min(state.head, layer.heads - 1);
 
-  // (n n): roll-out up to a layer.
+  // (n n): roll-out up to a layer. What lies right of a row's last number is 0, and is not multiplied.
   function rollout(run, upto) {
-    const first = run.layers[0];
-    return first.keep(`rollout ${upto}`, () => {
-      let found = null;
-      for (let at = 0; at <= upto; at++) {
-        const weights = run.layers[at].weightsOf(-1), now = new Float64Array(n * n);
-        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
-        if (found === null) { found = now; continue; }
-        const product = new Float64Array(n * n);
-        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) if (now[i * n + j]) for (let c = 0; c < n; c++) product[i * n + c] += now[i * n + j] * found[j * n + c];
-        found = product;
+    return run.layers[0].keep(`rollout ${upto}`, () => {
+      const weights = run.layers[upto].weightsOf(-1), now = new Float64Array(n * n);
+      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
+      if (upto === 0) return now;
+      const below = rollout(run, upto - 1), product = new Float64Array(n * n), ends = [];
+      for (let j = 0; j < n; j++) for (ends[j] = n; ends[j] && !below[j * n + ends[j] - 1];) ends[j]--;
+      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
+        const share = now[i * n + j];
+        if (share) for (let c = 0; c < ends[j]; c++) product[i * n + c] += share * below[j * n + c];
       }
-      return found;
+      return product;
     });
   }
 
@@ -700,83 +715,126 @@ function visualiser(data, root) {
     return at.gradientOf(state.output, h, state.lens === "product");
   }
 
+  // Draws what a change of the state has to do with; all of it, at first and in other colours.
+  let was = null;
+  const panels = runs.map(panel);
+  body.replaceChildren(...panels.map((one) => one.node));
   function draw() {
+    const changed = (...names) => was === null || names.some((name) => was[name] !== state[name]);
     note.textContent = LENSES[state.lens][1];
     output.disabled = !backward();
-    buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
-    body.replaceChildren(...runs.map(panel));
+    if (changed("token")) buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
+    for (const one of panels) one.draw(changed);
+    was = { ...state };
   }
 
   function panel(run) {
-    const at = of(run), h = headOf(at), values = matrix(run, at, h), row = Array.from(values.subarray(state.token * n, (state.token + 1) * n));
-    const sum = row.reduce((a, b) => a + b, 0), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
-    const parts = [];
-    if (runs.length > 1) parts.push(make("h2", { text: run.title }));
-    const colour = colours(row), seen = make("div", { class: "tokens", role: "list", "aria-label": `what ${tokens[state.token]} looks at` });
+    const part = (name) => make("section", { class: "panel", "aria-label": name });
+    const seen = part("seen"), map = part("matrix"), heads = grid(run), stages = part("steps"), read = part("inputs");
+    const node = make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null, seen, map, heads.node, stages, read, shuffled(run));
+    const choose = (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); };
+    function show(changed) {
+      const at = of(run), h = headOf(at), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
+      const other = changed("lens", "layer", "head", "output");
+      if (other || changed("token")) seen.replaceChildren(...looks(matrix(run, at, h), title));
+      if (other) {
+        map.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), heatMap({ shape: [n, n], values: matrix(run, at, h) },
+          { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }), onChoose: choose }));
+      }
+      if (other || changed("token", "other")) steps(stages, run, at, h);
+      if (changed("lens", "output")) inputs(read, run);
+      heads.draw(changed);
+    }
+    return { node, draw: show };
+  }
+
+  // What the chosen token looks at, token by token.
+  function looks(values, title) {
+    const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), sum = row.reduce((a, b) => a + b, 0);
+    const seen = make("div", { class: "tokens", role: "list", "aria-label": `what ${tokens[state.token]} looks at` });
     row.forEach((x, j) => {
       const rgb = colour(x), item = make("span", { role: "listitem", title: `${tokens[j]}: ${said(x, 4)}`, "aria-label": `${tokens[j]}, ${said(x, 3)}`, data: { value: String(x) } }, tokens[j] || " ", make("small", { text: said(x, 2) }));
       if (rgb) Object.assign(item.style, { background: css(rgb), color: inkOn(rgb) });
       seen.append(item);
     });
     const total = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
-    parts.push(make("section", { class: "panel", "aria-label": "seen" }, make("h2", {}, "What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`), seen, make("p", { class: "number", text: total })));
-    const map = heatMap({ shape: [n, n], values: Array.from(values) }, { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }),
-      chosen: null, onChoose: (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); } });
-    parts.push(make("section", { class: "panel", "aria-label": "matrix" }, make("h2", { text: "All tokens: rows look at columns" }), map));
-    parts.push(grid(run), steps(run, at, h), inputs(run), shuffled(run));
-    return make("div", {}, ...parts);
+    return [make("h2", {}, "What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`), seen, make("p", { class: "number", text: total })];
   }
 
-  // Every layer and head, small.
+  // Every layer and head, small: one is drawn a frame, so that none takes long.
   function grid(run) {
-    const table = make("table", { class: "small" });
+    const table = make("table", { class: "small" }), all = [];
+    let waiting = [], asked = false;
     run.layers.forEach((one, l) => {
       const line = make("tr", {}, make("th", { scope: "row", text: `layer ${l + 1}` }));
       for (let h = 0; h < one.heads; h++) {
-        const values = matrix(run, one, h), pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`, "aria-pressed": String(one === of(run) && h === headOf(one)),
-          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, small(values));
+        const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
+        canvas.style.width = canvas.style.height = "72px";
+        const pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`,
+          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, canvas);
         line.append(make("td", {}, pick));
+        all.push({ one, h, canvas, pick });
       }
       table.append(line);
     });
-    return make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table);
+    function next() {
+      const { one, h, canvas } = waiting.shift(), values = matrix(run, one, h);
+      image(canvas.getContext("2d"), values, n, n, colours(values));
+      asked = waiting.length > 0;
+      if (asked) window.requestAnimationFrame(next);
+    }
+    return {
+      node: make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table),
+      draw(changed) {
+        if (changed("layer", "head")) for (const { one, h, pick } of all) pick.setAttribute("aria-pressed", String(one === of(run) && h === headOf(one)));
+        if (!changed("lens", "output")) return;
+        waiting = [...all];
+        if (!asked) window.requestAnimationFrame(next);
+        asked = true;
+      },
+    };
   }
 
-  function small(values) {
-    const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
-    canvas.style.width = canvas.style.height = "72px";
-    image(canvas.getContext("2d"), values, n, n, colours(Array.from(values)));
-    return canvas;
-  }
-
-  // From a score to a weight, for every key of the chosen query; the vectors of one of them.
-  function steps(run, at, h) {
+  // From a score to a weight, for every key of the chosen query; the vectors of one of them. Arrow keys choose which.
+  function steps(box, run, at, h) {
     const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
     const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
     const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
     if (gradient) names.push("gradient", "× weight");
+    const choose = (key) => { state.other = Math.max(0, Math.min(n - 1, key)); draw(); };
     const body = tokens.map((text, key) => {
       const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
       if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
-      const line = make("tr", { class: key === j ? "now" : null, on: { click: () => { state.other = key; draw(); } } }, make("th", { scope: "row", text, title: text }));
-      line.append(...cells.map((x) => make("td", { text: x === null ? "" : said(x), data: { value: String(x) } })));
+      const line = make("tr", { class: key === j ? "now" : null, "aria-current": key === j ? "true" : null, on: { click: () => choose(key) } }, make("th", { scope: "row", text, title: text }));
+      for (const x of cells) line.append(make("td", { text: x === null ? "" : said(x), data: { value: String(x) } }));
       return line;
     });
     const table = make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...body);
-    const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: Array.from(from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d)) }, { name: `${name} of ${tokens[token]}` });
-    return make("section", { class: "panel", "aria-label": "steps" }, make("h2", {}, "From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`),
-      at.fromScores ? null : make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." }),
-      make("div", { class: "scroll", tabindex: 0, "aria-label": "steps from scores to weights" }, table),
-      make("div", {}, vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m)));
+    const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d) }, { name: `${name} of ${tokens[token]}` });
+    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0, "aria-label": `steps from scores to weights; up and down choose a key: ${tokens[j]}` }, table);
+    scroll.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      choose(j + by);
+    });
+    const old = box.querySelector(".scroll"), focused = old !== null && old === document.activeElement, top = old === null ? 0 : old.scrollTop;
+    box.replaceChildren(make("h2", {}, "From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`));
+    if (!at.fromScores) box.append(make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." }));
+    box.append(scroll, make("div", {}, vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m)));
+    if (!focused) return;
+    scroll.focus({ preventScroll: true });
+    scroll.scrollTop = top;
+    body[j].scrollIntoView({ block: "nearest" });
   }
 
   // What each input token does to the chosen output.
-  function inputs(run) {
-    if (!backward() || !run.inputs) return null;
-    const values = floats(run.inputs[state.output]);
-    return make("section", { class: "panel", "aria-label": "inputs" }, make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
+  function inputs(box, run) {
+    box.hidden = !backward() || !run.inputs;
+    if (box.hidden) return;
+    box.replaceChildren(make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
       make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }),
-      heatMap({ shape: [1, n], values: Array.from(values) }, { name: "input", columns: tokens }));
+      heatMap({ shape: [1, n], values: floats(run.inputs[state.output]) }, { name: "input", columns: tokens }));
   }
 
   function shuffled(run) {
@@ -785,7 +843,7 @@ function visualiser(data, root) {
       make("p", { text: "The last token's weights are dealt out to other tokens at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
       make("div", { class: "scroll" }, make("table", { class: "steps" }, make("tr", {}, ...["", "the best score moves by", "spread of all scores"].map((text) => make("th", { scope: "col", text }))), ...lines)));
   }
-  dark.addEventListener("change", draw);
+  onTheme(() => { was = null; draw(); });
   draw();
 }
 

@@ -232,9 +232,9 @@ def _layer(layer: Layer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _packed(x: np.ndarray) -> str:
+def _packed(x: np.ndarray) -> dict[str, str]:
     """float32, little end first, in base64."""
-    return base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()
+    return {"f4": base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()}
 
 
 def _bits(x: np.ndarray) -> str:
