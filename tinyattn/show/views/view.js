@@ -477,13 +477,14 @@ function player(data, root) {
 
 // ---- The bench: attention that can be turned
 
-// Attention of q (n, D), k and v (m, D) in h heads, and its gradients for dout (n, D): as ops/attention/attention.py has it.
+// Attention of q (n, D), k (m, D) and v (m, E) in h heads, and its gradients for dout (n, E): as ops/attention/attention.py
+// has it.
 // `mask` (n m): true = may look; a row with nothing allowed gives zeros.
-function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
-  const d = D / heads, of = (size) => new Array(size).fill(0);
-  const found = { raw: of(heads * n * m), scores: of(heads * n * m), weights: of(heads * n * m), out: of(n * D), dq: of(n * D), dk: of(m * D), dv: of(m * D) };
+function attend({ n, m, D, E, q, k, v, dout, mask, scale, heads }) {
+  const d = D / heads, e = E / heads, of = (size) => new Array(size).fill(0);
+  const found = { raw: of(heads * n * m), scores: of(heads * n * m), weights: of(heads * n * m), out: of(n * E), dq: of(n * D), dk: of(m * D), dv: of(m * E) };
   for (let head = 0; head < heads; head++) {
-    const at = head * d, base = head * n * m;
+    const at = head * d, from = head * e, base = head * n * m;
     for (let i = 0; i < n; i++) {
       let most = -Infinity, sum = 0;
       for (let j = 0; j < m; j++) {
@@ -499,15 +500,15 @@ function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
       for (let j = 0; j < m; j++) {
         p[j] = sum ? p[j] / sum : 0;
         found.weights[base + i * m + j] = p[j];
-        for (let c = 0; c < d; c++) found.out[i * D + at + c] += p[j] * v[j * D + at + c];
+        for (let c = 0; c < e; c++) found.out[i * E + from + c] += p[j] * v[j * E + from + c];
       }
       const dp = [];                                         // out = p v: dp = dout vᵀ, dv = pᵀ dout
       let mean = 0;
       for (let j = 0; j < m; j++) {
         dp[j] = 0;
-        for (let c = 0; c < d; c++) {
-          dp[j] += dout[i * D + at + c] * v[j * D + at + c];
-          found.dv[j * D + at + c] += p[j] * dout[i * D + at + c];
+        for (let c = 0; c < e; c++) {
+          dp[j] += dout[i * E + from + c] * v[j * E + from + c];
+          found.dv[j * E + from + c] += p[j] * dout[i * E + from + c];
         }
         mean += p[j] * dp[j];
       }
@@ -524,8 +525,9 @@ function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
 }
 
 function bench(data, root) {
-  const { tokens, goal } = data, n = tokens.length, D = data.q.length / n;
-  const now = { n, m: n, D, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const { tokens, goal } = data, n = tokens.length, D = data.q.length / n, E = data.v.length / n;
+  const now = { n, m: n, D, E, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const has = (part) => !data.hide.includes(part);
   const natural = () => 1 / Math.sqrt(D / now.heads);
   const causal = (i, j) => j <= i;
   const masks = { nothing: () => true, "what comes later": causal, "itself": (i, j) => i !== j };
@@ -534,17 +536,18 @@ function bench(data, root) {
   const scale = make("input", { type: "range", min: 0, max: 3, step: 0.01, "aria-label": "scale", on: { input: () => set({ scale: Number(scale.value) }) } });
   const scaleSaid = make("span", { class: "number" });
   const heads = make("select", { "aria-label": "heads", on: { change: () => set({ heads: Number(heads.value) }, true) } });
-  for (let h = 1; h <= D; h++) if (D % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
+  for (let h = 1; h <= D; h++) if (D % h === 0 && E % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
   const hides = make("select", { "aria-label": "the mask hides", on: { change: () => set({ mask: now.mask.map((_, i) => masks[hides.value](Math.floor(i / n), i % n)) }) } },
     ...Object.keys(masks).map((text) => make("option", { value: text, text })), make("option", { value: "", text: "as chosen below", disabled: true }));
   hides.value = Object.keys(masks).find((key) => now.mask.every((x, i) => x === masks[key](Math.floor(i / n), i % n))) || "";
   const button = (text, action) => make("button", { type: "button", text, on: { click: action } });
   const controls = make("div", { class: "controls", role: "group", "aria-label": "settings" },
-    make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() })), make("label", {}, "heads ", heads), make("label", {}, "the mask hides ", hides),
+    ...(has("scale") ? [make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() }))] : []),
+    has("heads") ? make("label", {}, "heads ", heads) : null, has("mask") ? make("label", {}, "the mask hides ", hides) : null,
     button("Start again", () => { Object.assign(now, { q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads }); heads.value = now.heads; build(); }));
   const body = make("div");
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
-    text: "Drag a number of q, k, v or dout up or down, or press + and −; the rest follows. A click on the mask lets a token look, or not." }),
+    text: `Drag a number of q, k${has("backward") ? ", v or dout" : " or v"} up or down, or press + and −; the rest follows.${has("mask") ? " A click on the mask lets a token look, or not." : ""}` }),
     goal ? make("p", {}, make("strong", { text: goal.says })) : "", verdict, controls, body, make("details", {}, make("summary", { text: "These numbers, as Python" }), code));
   let maps = {};
 
@@ -556,19 +559,21 @@ function bench(data, root) {
   function section(title, ...nodes) { return make("section", { class: "panel", "aria-label": title }, make("h2", { text: title }), make("div", { class: "arrays" }, ...nodes)); }
 
   function build() {
-    const found = attend(now), parts = Array.from({ length: D }, (_, c) => String(c)), square = now.heads > 1 ? [now.heads, n, n] : [n, n];
-    const edit = (name) => (maps[name] = heatMap({ shape: [n, D], values: now[name] }, { name, rows: tokens, columns: parts,
-      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
-    const map = (name, shape, said) => (maps[name] = heatMap({ shape, values: found[name] }, { name: said || name, rows: tokens, columns: shape === square ? tokens : parts }));
+    const found = attend(now), square = now.heads > 1 ? [now.heads, n, n] : [n, n], width = { q: D, k: D, v: E, dout: E, out: E, dq: D, dk: D, dv: E };
+    const labels = (name) => Array.from({ length: width[name] }, (_, c) => String(c));
     maps = {};
-    maps.mask = null;
-    const mask = (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
+    const edit = (name) => (maps[name] = heatMap({ shape: [n, width[name]], values: now[name] }, { name, rows: tokens, columns: labels(name),
+      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
+    const map = (name, said) => (maps[name] = heatMap({ shape: name in width ? [n, width[name]] : square, values: found[name] },
+      { name: said || name, rows: tokens, columns: name in width ? labels(name) : tokens }));
+    const mask = () => (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
       onChoose: (i) => { now.mask = now.mask.with(i, !now.mask[i]); hides.value = ""; show(); } }));
+    const scores = `${has("scale") ? "scale · " : ""}q kᵀ${has("scale") ? "" : " / √d"}${has("mask") ? ", masked" : ""}`;
     body.replaceChildren(
-      section("What goes in", edit("q"), edit("k"), edit("v"), mask),
-      section("Scores, then weights", map("raw", square, "q kᵀ"), map("scores", square, "scale · q kᵀ, masked"), map("weights", square, "weights")),
-      section("What comes out", map("out", [n, D])),
-      section("Backward: from the gradient of the output", edit("dout"), map("dq", [n, D]), map("dk", [n, D]), map("dv", [n, D])));
+      section("What goes in", edit("q"), edit("k"), edit("v"), has("mask") ? mask() : null),
+      section("Scores, then weights", map("raw", "q kᵀ"), map("scores", scores), map("weights")),
+      section("What comes out", map("out")),
+      ...(has("backward") ? [section("Backward: from the gradient of the output", edit("dout"), map("dq"), map("dk"), map("dv"))] : []));
     show();
   }
 
@@ -577,8 +582,8 @@ function bench(data, root) {
     for (const [name, map] of Object.entries(maps)) map.update(found[name] || now[name]);
     scale.value = now.scale;
     scaleSaid.textContent = `${said(now.scale, 4)}${Math.abs(now.scale - natural()) < 1e-9 ? " = 1 / √d" : ""}`;
-    const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice(i * D, (i + 1) * D).join(", ")}]`).join(", ");
-    code.value = ["q", "k", "v", "dout"].map((name) => `${name} = np.array([${rows(name)}])`).concat(`scale, heads = ${now.scale}, ${now.heads}`).join("\n");
+    const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice((i * now[name].length) / n, ((i + 1) * now[name].length) / n).join(", ")}]`).join(", ");
+    code.value = ["q", "k", "v", ...(has("backward") ? ["dout"] : [])].map((name) => `${name} = np.array([${rows(name)}])`).concat(`scale, heads = ${now.scale}, ${now.heads}`).join("\n");
     if (goal) {
       const share = found.weights.filter((_, i) => Math.floor(i / n) % n === goal.row && i % n === goal.column).reduce((a, b) => Math.min(a, b), 1);
       const done = share >= goal.least;
@@ -732,33 +737,43 @@ function visualiser(data, root) {
     const part = (name) => make("section", { class: "panel", "aria-label": name });
     const seen = part("seen"), map = part("matrix"), heads = grid(run), stages = part("steps"), read = part("inputs");
     const node = make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null, seen, map, heads.node, stages, read, shuffled(run));
+    const looks = looking(seen), steps = stepping(stages);
     const choose = (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); };
     function show(changed) {
       const at = of(run), h = headOf(at), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
       const other = changed("lens", "layer", "head", "output");
-      if (other || changed("token")) seen.replaceChildren(...looks(matrix(run, at, h), title));
+      if (other || changed("token")) looks(matrix(run, at, h), title);
       if (other) {
         map.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), heatMap({ shape: [n, n], values: matrix(run, at, h) },
           { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }), onChoose: choose }));
       }
-      if (other || changed("token", "other")) steps(stages, run, at, h);
+      if (other || changed("token", "other")) steps(at, h);
       if (changed("lens", "output")) inputs(read, run);
       heads.draw(changed);
     }
     return { node, draw: show };
   }
 
-  // What the chosen token looks at, token by token.
-  function looks(values, title) {
-    const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), sum = row.reduce((a, b) => a + b, 0);
-    const seen = make("div", { class: "tokens", role: "list", "aria-label": `what ${tokens[state.token]} looks at` });
-    row.forEach((x, j) => {
-      const rgb = colour(x), item = make("span", { role: "listitem", title: `${tokens[j]}: ${said(x, 4)}`, "aria-label": `${tokens[j]}, ${said(x, 3)}`, data: { value: String(x) } }, tokens[j] || " ", make("small", { text: said(x, 2) }));
-      if (rgb) Object.assign(item.style, { background: css(rgb), color: inkOn(rgb) });
-      seen.append(item);
-    });
-    const total = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
-    return [make("h2", {}, "What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`), seen, make("p", { class: "number", text: total })];
+  // What the chosen token looks at, token by token: elements that are made once and filled anew.
+  function looking(box) {
+    const heading = make("h2"), total = make("p", { class: "number" }), seen = make("div", { class: "tokens", role: "list" });
+    const items = tokens.map((text) => make("span", { role: "listitem" }, text || " ", make("small")));
+    seen.append(...items);
+    box.append(heading, seen, total);
+    return (values, title) => {
+      const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), sum = row.reduce((a, b) => a + b, 0);
+      seen.setAttribute("aria-label", `what ${tokens[state.token]} looks at`);
+      items.forEach((item, j) => {
+        const rgb = colour(row[j]);
+        item.lastChild.textContent = said(row[j], 2);
+        item.title = `${tokens[j]}: ${said(row[j], 4)}`;
+        item.setAttribute("aria-label", `${tokens[j]}, ${said(row[j], 3)}`);
+        item.dataset.value = String(row[j]);
+        item.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
+      });
+      total.textContent = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
+      heading.replaceChildren("What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`);
+    };
   }
 
   // Every layer and head, small: one is drawn a frame, so that none takes long.
@@ -796,36 +811,48 @@ function visualiser(data, root) {
   }
 
   // From a score to a weight, for every key of the chosen query; the vectors of one of them. Arrow keys choose which.
-  function steps(box, run, at, h) {
-    const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
-    const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
-    const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
-    if (gradient) names.push("gradient", "× weight");
+  // Rows are made once for what stands in the columns, and filled anew.
+  function stepping(box) {
+    const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." });
+    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), vectors = make("div");
     const choose = (key) => { state.other = Math.max(0, Math.min(n - 1, key)); draw(); };
-    const body = tokens.map((text, key) => {
-      const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
-      if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
-      const line = make("tr", { class: key === j ? "now" : null, "aria-current": key === j ? "true" : null, on: { click: () => choose(key) } }, make("th", { scope: "row", text, title: text }));
-      for (const x of cells) line.append(make("td", { text: x === null ? "" : said(x), data: { value: String(x) } }));
-      return line;
-    });
-    const table = make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...body);
-    const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d) }, { name: `${name} of ${tokens[token]}` });
-    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0, "aria-label": `steps from scores to weights; up and down choose a key: ${tokens[j]}` }, table);
+    let columns = "", lines = [], now = 0;
+    box.append(heading, other, scroll, vectors);
     scroll.addEventListener("keydown", (event) => {
       const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
-      choose(j + by);
+      choose(now + by);
+      lines[now].scrollIntoView({ block: "nearest" });
     });
-    const old = box.querySelector(".scroll"), focused = old !== null && old === document.activeElement, top = old === null ? 0 : old.scrollTop;
-    box.replaceChildren(make("h2", {}, "From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`));
-    if (!at.fromScores) box.append(make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." }));
-    box.append(scroll, make("div", {}, vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m)));
-    if (!focused) return;
-    scroll.focus({ preventScroll: true });
-    scroll.scrollTop = top;
-    body[j].scrollIntoView({ block: "nearest" });
+    return (at, h) => {
+      const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
+      const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
+      const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
+      if (gradient) names.push("gradient", "× weight");
+      if (names.join() !== columns) {
+        lines = tokens.map((text, key) => make("tr", { on: { click: () => choose(key) } }, make("th", { scope: "row", text, title: text }), ...names.slice(1).map(() => make("td"))));
+        scroll.replaceChildren(make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...lines));
+        columns = names.join();
+      }
+      lines.forEach((line, key) => {
+        const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
+        if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
+        cells.forEach((x, c) => {
+          line.children[c + 1].textContent = x === null ? "" : said(x);
+          line.children[c + 1].dataset.value = String(x);
+        });
+      });
+      if (now < n) { lines[now].removeAttribute("class"); lines[now].removeAttribute("aria-current"); }
+      now = j;
+      lines[j].className = "now";
+      lines[j].setAttribute("aria-current", "true");
+      other.hidden = at.fromScores;
+      scroll.setAttribute("aria-label", `steps from scores to weights; up and down choose a key: ${tokens[j]}`);
+      heading.replaceChildren("From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`);
+      const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d) }, { name: `${name} of ${tokens[token]}` });
+      vectors.replaceChildren(vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m));
+    };
   }
 
   // What each input token does to the chosen output.
