@@ -25,8 +25,26 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
+from tinyattn.show.views import Goal, bench
 
 road(1)
+
+# %% [markdown]
+# ## Turn it first
+#
+# Here it is at work. Each of three words asks (a row of `q`), can be found (a row of `k`), and has something to give (a row of `v`). Drag a number,
+# or press + and −, and see which weights move. By the end of the chapter you can say why, and reach the goal without trying.
+
+# %% tags=["hide-input"]
+bench(
+    ["cat", "sat", "mat"],
+    q=np.array([[0, 2, 0, 0], [3, 0, 2, 0], [1, 2, 0, 0]]),
+    k=np.array([[2, 0, 0, 1], [0, 2, 0, 0], [0, 0, 2, 1]]),
+    v=np.array([[4, 0], [0, 4], [0, -2]]),
+    hide=("scale", "heads", "mask", "backward"),
+    goal=Goal("Goal: make “mat” look only at “cat” (a weight of 0.95 or more).", row=2, column=0),
+    title="A soft look-up that can be turned",
+)
 
 # %% [markdown]
 # ## A look-up that says yes or no
@@ -287,7 +305,7 @@ q, k, v = x @ W_q, x @ W_k, x @ W_v  # (n, d), (n, d), (n, 2)
 show_arrays(x=x, q=q, k=k, v=v)
 
 # %% [markdown]
-# Compare a row of $q$ with a row of $k$. *sat* asks for a who (3) and a where (2); *cat* offers a who (2), *mat* a where (2).
+# These are the numbers that the page at the top begins with. Compare a row of $q$ with a row of $k$. *sat* asks for a who (3) and a where (2); *cat* offers a who (2), *mat* a where (2).
 # The values are those of the dict above. All sizes differ on purpose: $n = 3$ words, $D = 5$, $d = 4$, values of width 2.
 # $W_q$ and $W_k$ have the same width, because queries and keys meet in a dot product. $W_v$ may have any.
 #

@@ -23,8 +23,24 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.views import bench
 
 road(2)
+
+# %% [markdown]
+# ## Turn it first
+#
+# Four tokens with random queries and keys of $d = 12$ entries, and the scale that attention has: $1/\sqrt{12} \approx 0.29$. Move the scale to 1, which
+# is no division at all, and watch the rows of the weights; `1 / √d` brings it back.
+
+# %% tags=["hide-input"]
+bench(
+    ["a", "b", "c", "d"],
+    *np.random.default_rng(12).standard_normal((2, 4, 12)).round(1),
+    v=np.eye(4),  # so the output is the weights
+    hide=("heads", "mask", "backward"),
+    title="Attention with and without the division",
+)
 
 # %% [markdown]
 # ## Predict first

@@ -24,6 +24,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.ops import attention, attention_backward, softmax, softmax_backward
 from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.views import bench
 
 
 def measured(loss, X, h=1e-6):
@@ -148,6 +149,19 @@ print("the library's out is the same:", np.allclose(out, attention(q, k, v)[0]))
 show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 
 # %% [markdown]
+# The page below has these numbers, and the gradients that this chapter derives. **Predict:** you turn one number of `dout`, in the row of token 1.
+# Which of `weights`, `out`, `dq`, `dk` and `dv` move, and in which rows?
+
+# %%
+bench(["token 0", "token 1", "token 2"], q, k, v, dout=out - target, hide=("heads", "mask"))
+
+# %% [markdown]
+# <details><summary>Answer</summary>
+#
+# `weights` and `out` do not: they are of the forward. Of `dq` row 1 moves: what token 1 asked. Of `dk` and `dv` all rows do, since token 1 looked at all.
+#
+# </details>
+#
 # ## Backward, line by line
 #
 # We go from the last line to the first, and follow the recipe of chapter 03: let the inputs of a line change, put the change into
@@ -423,6 +437,11 @@ seen.follow("x", (0, 0))
 # it. Everything passes through `dout`. What does not come through `dv` comes through `dp` and `ds`, and there it splits into `dq` and `dk`.
 #
 # </details>
+#
+# The same run, step by step. The arrow keys go forward and then backward; choose a number of `x`, and all that moves with it is marked.
+
+# %%
+seen.player(follow=12, title="Self-attention, forward and backward")
 #
 # ### Exercise `repaired_tied_backward` (find the bug, ★★☆, 8 min)
 #

@@ -23,7 +23,7 @@ from tinyattn.check.adapters import feed_forward, multi_head_attention
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.layers import Block, FeedForward, LayerNorm, MultiHead
 from tinyattn.ops import batch_norm, dropout, keep_mask
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 
 road(8)
@@ -389,6 +389,16 @@ for form, mine in (("pre", pre_ln), ("post", post_ln)):
         norm_2=lambda h: layer_norm(h, one, zero)[0],
     )
     print(form, np.allclose(y, block.forward(p, x)[0]))
+
+# %% [markdown]
+# Here is a small one, of width 4, at work on two tokens: forward, then backward. Step to where `dx` is made, near the end: the gradients of a
+# residual's two uses meet there, and the outline marks the path of each.
+
+# %%
+small = Block(MultiHead(2), "pre", feed_forward=FeedForward(4))
+small_p, two_tokens = small.init(rng, 4), rng.standard_normal((1, 2, 4))
+seen = trace(small.forward, small_p, two_tokens, backward=small.backward)
+seen.player(follow=8, title="A pre-LN block, forward and backward")
 
 # %% [markdown]
 # ### Exercise `repaired_block` (find the bug, ★★☆, 8 min)

@@ -27,6 +27,7 @@ from tinyattn.models import SASRec
 from tinyattn.ops import Mask, sigmoid, softmax
 from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, GREY, ORANGE
+from tinyattn.show.views import visualise
 
 road(10)
 
@@ -416,6 +417,13 @@ show_figure(
 #
 # </details>
 #
+# All of the model's attention to Eve's history is on the page below: choose an episode, a layer, a head. Its views from gradients ask what a score
+# depends on, and each says what it does not prove.
+
+# %%
+visualise(model, eve)
+
+# %% [markdown]
 # ## Which loss wins?
 #
 # The best possible ranking sorts by the true probability. **Predict:** BCE sees one negative a position, CE all thirty items. Which comes nearer

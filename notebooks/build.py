@@ -9,14 +9,16 @@ The pictures that a chapter shows are written to figures/ as well. Needs `pip in
 What is stale is judged so that another machine gives no false alarm, and an edit without a build never passes:
 cells must be those of the source, exactly; outputs those of running it now, their words exactly and a number with a
 point within one of its last digit; pictures pixel by pixel, up to what rounding moves, where matplotlib is the
-version that drew them.
+version that drew them; a page of tinyattn.show.views by its data, number by number, and the rest of it as words.
 """
 
 from __future__ import annotations
 
 import argparse
 import base64
+import html
 import io
+import json
 import os
 import re
 import sys
@@ -42,6 +44,10 @@ from tinyattn.files import write_atomically  # noqa: E402
 FIGURES = ROOT / "figures"
 SECONDS = 120  # for one cell
 MOVED = 0.002  # mean difference of pixels, of 1, that rounding may make
+CLOSE = 2e-6  # of the largest number beside it: how far a number of a page may be off
+LEARNED = 0.01  # the same for what a model that was trained on the spot gives
+DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(?=</script>)', re.S)
+FRAMED = re.compile(r"(?<=srcdoc=')[^']*")
 NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 
 
@@ -149,7 +155,10 @@ def difference(old: list[Any], new: list[Any], same_drawer: bool) -> str:
         if one.keys() != two.keys():
             return f"{', '.join(two)}, not {', '.join(one)}"
         for kind in one:
-            if kind != "image/png" and not same_text(one[kind], two[kind]):
+            if FRAMED.search(one[kind]) and FRAMED.search(two[kind]):
+                if why := page_difference(*map(unframed, (one[kind], two[kind]))):
+                    return f"another page: {why}"
+            elif kind != "image/png" and not same_text(one[kind], two[kind]):
                 return f"another text:\n{two[kind]}\nnot\n{one[kind]}"
         if (
             "image/png" in one
@@ -165,6 +174,50 @@ def same_text(a: str, b: str) -> bool:
     words = [" ".join(NUMBER.sub(" # ", text).split()) for text in (a, b)]
     numbers = [NUMBER.findall(text) for text in (a, b)]
     return words[0] == words[1] and all(_near(x, y) for x, y in zip(*numbers, strict=True))
+
+
+def unframed(text: str) -> str:
+    """HTML with the pages of its frames as they are on their own."""
+    return FRAMED.sub(lambda found: html.unescape(found[0]), text)
+
+
+def page_difference(a: str, b: str) -> str:
+    """In what two pages of tinyattn.show.views differ, or "": data as numbers, all else as words."""
+    if not same_text(DATA.sub(r"\1", a), DATA.sub(r"\1", b)):
+        return "its script, its style or its words"
+    for one, two in zip(DATA.findall(a), DATA.findall(b), strict=True):
+        if why := data_difference(json.loads(one[1]), json.loads(two[1])):
+            return why
+    return ""
+
+
+def data_difference(a: Any, b: Any, where: str = "data", largest: float = 0.0) -> str:
+    """Where two trees of JSON differ, or ""; `largest` is the size of the largest number of the list that has them."""
+    if isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+        if a.keys() == {"f4"}:  # float32, packed
+            one, two = (np.frombuffer(base64.b64decode(x["f4"]), dtype="<f4") for x in (a, b))
+            if one.shape == two.shape and np.allclose(one, two, 0, LEARNED * np.abs(one).max()):
+                return ""
+            return f"{where}: other numbers"
+        return next((why for k in a if (why := data_difference(a[k], b[k], f"{where}.{k}"))), "")
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        size = max((abs(x) for x in a if _is_number(x)), default=0.0)
+        found = (
+            data_difference(x, y, f"{where}[{i}]", size)
+            for i, (x, y) in enumerate(zip(a, b, strict=True))
+        )
+        return next(filter(None, found), "")
+    if _is_number(a) and _is_number(b):
+        digit = max(_last_digit(repr(float(x))) for x in (a, b))
+        slack = CLOSE * largest + (0 if type(a) is type(b) is int else min(digit, LEARNED * abs(a)))
+        return "" if abs(a - b) <= 1.001 * slack else f"{where}: {b}, not {a}"
+    if isinstance(a, str) and isinstance(b, str) and same_text(a, b):
+        return ""
+    return "" if a == b and type(a) is type(b) else f"{where}: {str(b)[:80]}, not {str(a)[:80]}"
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
 def _near(x: str, y: str) -> bool:

@@ -1,7 +1,9 @@
 """notebooks/build.py: committed notebooks are those of their sources, and what is stale is named, never by mistake."""
 
 import base64
+import html
 import io
+import json
 
 import nbformat
 import numpy as np
@@ -167,3 +169,38 @@ def test_another_matplotlib_draws_other_pixels_and_that_is_no_difference():
     assert "stream, not display_data" in build.difference(old, [{"output_type": "stream", "text": ""}], True)
     del new[0]["data"]["image/png"]
     assert build.difference(old, new, True) == "text/plain, not image/png, text/plain"
+
+
+def framed(numbers, script="f()"):
+    data = f'<script type="application/json" id="data">{json.dumps(numbers)}</script>'
+    page = f"<style></style>{data}<script>{script}</script>"
+    return f"<iframe srcdoc='{html.escape(page, quote=False)}'></iframe><table><td>0.500</td></table>"
+
+
+def packed(*numbers):
+    return {"f4": base64.b64encode(np.array(numbers, dtype="<f4").tobytes()).decode()}
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "why"),
+    [
+        ({"x": [1, 0.5, 1.2e-17]}, {"x": [1, 0.500001, -3e-18]}, ""),
+        ({"x": [1, 0.5]}, {"x": [1, 0.51]}, "data.x[1]: 0.51, not 0.5"),
+        ({"x": [3, 0.123]}, {"x": [3, 0.124]}, ""),
+        ({"step": 3}, {"step": 4}, "data.step: 4, not 3"),
+        ({"x": [[1, "inf"]]}, {"x": [[1, "nan"]]}, "data.x[0][1]: nan, not inf"),
+        ({"x": [True]}, {"x": [1]}, "data.x[0]: 1, not True"),
+        ({"x": [1]}, {"x": [1, 2]}, "data.x: [1, 2], not [1]"),
+        ({"q": packed(1, 2)}, {"q": packed(1.01, 2.01)}, ""),
+        ({"q": packed(1, 2)}, {"q": packed(1.1, 2)}, "data.q: other numbers"),
+        ({"q": packed(1, 2)}, {"q": packed(1)}, "data.q: other numbers"),
+    ],
+)
+def test_a_page_is_judged_by_its_data(a, b, why):
+    old, new = ([{"output_type": "execute_result", "data": {"text/html": framed(x)}}] for x in (a, b))
+    assert build.difference(old, new, same_drawer=True) == (why and f"another page: {why}")
+
+
+def test_another_script_is_another_page():
+    a, b = framed({"x": 1}), framed({"x": 1}, "g()")
+    assert build.page_difference(build.unframed(a), build.unframed(b)) == "its script, its style or its words"

@@ -18,7 +18,9 @@ author = "The tinyattn authors"
 copyright = author
 version = release = tinyattn.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "ops_page", "pictures", "sources"]
+extensions = [
+    "myst_nb", "sphinx.ext.autodoc", "docstrings", "findings", "formulas", "live", "ops_page", "pictures", "sources",
+]
 root_doc = "website/index"
 include_patterns = [
     "website/**.md",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -17,3 +18,49 @@ def refuse_complaints(driver: Any) -> None:
     assert [entry["message"] for entry in driver.get_log("browser")] == []
     asked = [e["message"] for e in driver.get_log("performance") if "Network.requestWillBeSent" in e["message"]]
     assert all('"url":"file:' in message or '"url":"data:' in message for message in asked), asked
+
+
+def emulated(driver: Any, scheme: str, medium: str = "screen") -> None:
+    """As if the reader preferred light or dark, on a screen or on paper (`print`)."""
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium, "features": features})
+
+
+def contrast(one: str, two: str) -> float:
+    """Of two colours as the browser writes them, rgb(r, g, b): WCAG 2's ratio, 1 to 21."""
+    light, dark = sorted((_luminance(one), _luminance(two)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(x) / 255 for x in re.findall(r"\d+", colour)[:3]]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return sum(share * x for share, x in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def refuse_unreachable(driver: Any, tags: set[str]) -> None:
+    """All that can be used has a name and is come to with Tab, some of all `tags`; where the focus is can be seen."""
+    from selenium.webdriver.common.keys import Keys
+
+    usable = "button:enabled, input:enabled, select:enabled, textarea, summary, [tabindex='0']"
+    nameless = driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].filter((x) => x.checkVisibility() && "
+        "!(x.ariaLabel || x.textContent.trim())).map((x) => x.outerHTML)", usable,
+    )  # fmt: skip
+    assert nameless == []
+    count = driver.execute_script(
+        "return [...document.querySelectorAll(arguments[0])].filter((x) => x.checkVisibility()).length", usable
+    )
+    reached = set()
+    for _ in range(count):
+        driver.switch_to.active_element.send_keys(Keys.TAB)
+        tag, outline, place = driver.execute_script(
+            "const x = document.activeElement, s = getComputedStyle(x);"
+            "const all = [...document.querySelectorAll(arguments[0])];"
+            "return [x.tagName, s.outlineStyle + ' ' + s.outlineWidth, all.indexOf(x)]", usable,
+        )  # fmt: skip
+        if place >= 0:
+            assert outline == "solid 3px", (tag, outline)
+            reached.add((tag, place))
+    assert len(reached) == count, f"{count - len(reached)} of {count} are never come to"
+    assert {tag for tag, _ in reached} >= tags

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import opened, refuse_complaints
+from tests.show.browser import contrast, emulated, opened, refuse_complaints, refuse_unreachable
 from tinyattn.ops import attention, attention_backward
 from tinyattn.show.views import Goal, bench
 
@@ -18,9 +18,10 @@ RESULTS = ("weights", "out", "dq", "dk", "dv")
 def drawn(seed: int) -> dict[str, Any]:
     """Random settings: sizes, heads, mask, scale."""
     rng = np.random.default_rng(seed)
-    n, heads, d = rng.integers(1, 7), rng.integers(1, 4), rng.integers(1, 4)
+    n, heads, d, e = rng.integers(1, 7), rng.integers(1, 4), rng.integers(1, 4), rng.integers(1, 4)
     mask = [np.ones((n, n), bool), np.tril(np.ones((n, n), bool)), rng.random((n, n)) < 0.5][seed % 3]
-    numbers = {name: 3 * rng.standard_normal((n, heads * d)) for name in ("q", "k", "v", "dout")}
+    widths = {"q": d, "k": d, "v": e, "dout": e}
+    numbers = {name: 3 * rng.standard_normal((n, heads * width)) for name, width in widths.items()}
     return numbers | {"mask": mask, "heads": int(heads), "scale": float(rng.uniform(-2, 3))}
 
 
@@ -30,7 +31,7 @@ def expected(q: Any, k: Any, v: Any, dout: Any, mask: Any, heads: int, scale: fl
         return x.reshape(len(x), heads, -1).swapaxes(0, 1)
 
     def joined(x: np.ndarray) -> np.ndarray:
-        return x.swapaxes(0, 1).reshape(len(q), -1)
+        return x.swapaxes(0, 1).reshape(x.shape[1], -1)
 
     q, k, v, dout = map(split, (q, k, v, dout))
     out, weights = attention(q, k, v, mask, scale=scale)
@@ -104,6 +105,9 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
         ({"q": np.zeros((3, 4))}, r"q has shape \(3, 4\), expected \(2, 4\)"),
         ({"q": np.zeros((2, 4)), "k": np.full((2, 4), np.inf)}, "k has numbers that are not finite"),
         ({"heads": 3}, "D is 4 and heads 3"),
+        ({"heads": 2, "v": np.ones((2, 3))}, "D is 3"),
+        ({"heads": 2, "q": np.ones((2, 4)), "v": np.ones((2, 3))}, "D is 4, E is 3 and heads 2"),
+        ({"hide": ["keys"]}, "hide has 'keys', expected some of scale, heads, mask, backward"),
         ({"mask": np.ones((2, 2))}, "mask has dtype float64, expected bool"),
         ({"scale": math.nan}, "scale is nan"),
         ({"goal": Goal("x", 2, 0)}, "is for tokens 0 to 1"),
@@ -112,3 +116,49 @@ def test_an_exercise_says_when_it_is_done(chromium: Any, tmp_path: Any) -> None:
 def test_refusals(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         bench(**{"tokens": ["a", "b"], **given})
+
+
+def test_what_is_not_yet_taught_is_left_out(chromium: Any, tmp_path: Any) -> None:
+    opened(chromium, bench(["a", "b"], hide=("scale", "heads", "mask", "backward")), tmp_path)
+    names = [found.text for found in chromium.find_elements("css selector", ".array h3 code")]
+    assert names == ["q", "k", "v", "q kᵀ", "q kᵀ / √d", "weights", "out"]
+    assert len(chromium.find_elements("css selector", ".controls button, .controls input, .controls select")) == 1
+    refuse_complaints(chromium)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_on_colours_can_be_read(scheme: str, chromium: Any, tmp_path: Any) -> None:
+    """WCAG 2: a contrast of 4.5 for all shades of both signs, of what has no sign, and of masks."""
+    emulated(chromium, scheme)
+    try:
+        ramp = np.linspace(-1, 1, 144).reshape(12, 12)
+        opened(chromium, bench([str(i) for i in range(12)], q=ramp, k=abs(ramp), v=ramp, dout=ramp), tmp_path)
+        shades = chromium.execute_script("""
+            return [...document.querySelectorAll('.array td')].map((x) => getComputedStyle(x))
+                .map((x) => [x.color, x.backgroundColor])
+        """)
+        assert len({ground for _, ground in shades}) > 200
+        assert min(contrast(*shade) for shade in shades) >= 4.5
+    finally:
+        emulated(chromium, "light")
+
+
+def test_on_paper_it_is_light_and_whole(chromium: Any, tmp_path: Any) -> None:
+    emulated(chromium, "dark", "print")
+    try:
+        opened(chromium, bench(["a", "b"]), tmp_path)
+        style = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+        assert chromium.execute_script(style, "body", "backgroundColor") == "rgb(255, 255, 255)"
+        assert chromium.execute_script(style, ".controls", "display") == "none"
+        assert chromium.execute_script(style, "td", "printColorAdjust") == "exact"
+        grounds = chromium.execute_script(
+            "return [...document.querySelectorAll('td')].map((x) => getComputedStyle(x).backgroundColor)"
+        )
+        assert "rgb(28, 30, 36)" not in grounds            # zero in the dark
+    finally:
+        emulated(chromium, "light")
+
+
+def test_every_control_can_be_reached_and_seen_to_be(chromium: Any, tmp_path: Any) -> None:
+    opened(chromium, bench(["a", "b"]), tmp_path)
+    refuse_unreachable(chromium, {"INPUT", "SELECT", "BUTTON", "TD", "SUMMARY"})

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import opened, refuse_complaints
+from tests.show.browser import opened, refuse_complaints, refuse_unreachable
 from tinyattn.data import Batch
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, layer_norm
@@ -223,13 +223,17 @@ def test_hostile_names_and_a_narrow_phone(chromium: Any, tmp_path: Any) -> None:
 
 
 def test_every_control_has_a_name_and_can_be_reached(chromium: Any, tmp_path: Any) -> None:
-    opened(chromium, player(attended(backward=True), follow=0), tmp_path)
-    found = chromium.execute_script("""
-        return [...document.querySelectorAll('button, input, select, [tabindex="0"]')]
-            .filter((x) => !(x.ariaLabel || x.textContent.trim())).map((x) => x.outerHTML)""")
-    assert found == []
-    seen = set()
-    for _ in range(60):
-        key(chromium, "TAB")
-        seen.add(chromium.execute_script("return document.activeElement.tagName"))
-    assert {"BUTTON", "INPUT", "TD", "PRE"} <= seen
+    opened(chromium, player(attended(), follow=0), tmp_path)
+    refuse_unreachable(chromium, {"BUTTON", "INPUT", "SUMMARY", "TD", "PRE"})
+    refuse_complaints(chromium)
+
+
+def test_difference_quotients_that_are_rounding_are_nought() -> None:
+    data = player(attended(backward=True)).data
+    rates = [flat for reaches in data["reach"].values() for one in reaches for flat in one["moves"].values()]
+    assert rates
+    assert all(flat for flat in rates)
+    assert min(abs(x) for flat in rates for x in flat[1::2]) > 1e-7
+    losses = [one["loss"] for reaches in data["reach"].values() for one in reaches if one["loss"]]
+    assert losses
+    assert min(map(abs, losses)) > 1e-7

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import opened, refuse_complaints
+from tests.show.browser import contrast, emulated, opened, refuse_complaints, refuse_unreachable
 from tinyattn.data.worlds import SeriesWorld
 from tinyattn.models import Markov, SASRec
 from tinyattn.models.explanation import gradient_times_input
@@ -94,10 +94,10 @@ def test_inputs_are_those_of_explain() -> None:
     np.testing.assert_allclose(_unpacked(found["inputs"][0]), expected, atol=1e-5)
 
 
-def _unpacked(text: str) -> np.ndarray:
+def _unpacked(packed: dict[str, str]) -> np.ndarray:
     import base64
 
-    return np.frombuffer(base64.b64decode(text), dtype="<f4")
+    return np.frombuffer(base64.b64decode(packed["f4"]), dtype="<f4")
 
 
 def test_a_large_one_is_below_five_megabytes() -> None:
@@ -191,6 +191,36 @@ def test_hovering_and_tabbing_choose_who_looks(chromium: Any, tmp_path: Any) -> 
     assert history(model)[4] in chromium.find_element("css selector", "[aria-label=seen] h2").text
     assert "the weights sum to 1" in chromium.find_element("css selector", "[aria-label=seen] .number").text
     refuse_complaints(chromium)
+
+
+def test_every_control_can_be_reached_and_keys_choose_a_row(chromium: Any, tmp_path: Any) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    model = trained()
+    opened(chromium, visualise(model, history(model)), tmp_path)
+    refuse_unreachable(chromium, {"BUTTON", "SELECT", "TD", "DIV"})
+    chosen(chromium, "view", "gradient")
+    box = "[aria-label=steps] .scroll"
+    chromium.execute_script("document.querySelector(arguments[0]).focus()", box)
+    chromium.switch_to.active_element.send_keys(Keys.ARROW_UP)
+    chromium.switch_to.active_element.send_keys(Keys.ARROW_UP)             # it is drawn anew, and keeps the focus
+    assert chromium.find_element("css selector", "[aria-label=steps] tr.now th").text == history(model)[3]
+    refuse_complaints(chromium)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_weights_on_colours_can_be_read(scheme: str, chromium: Any, tmp_path: Any) -> None:
+    model = trained()
+    emulated(chromium, scheme)
+    try:
+        opened(chromium, visualise(model, history(model)), tmp_path)
+        shades = chromium.execute_script("""
+            return [...document.querySelectorAll('[aria-label=seen] [role=listitem], [aria-label=matrix] td')]
+                .map((x) => getComputedStyle(x)).map((x) => [x.color, x.backgroundColor])""")
+        assert len(shades) == 42
+        assert min(contrast(*shade) for shade in shades) >= 4.5
+    finally:
+        emulated(chromium, "light")
 
 
 def test_hostile_tokens_are_text(chromium: Any, tmp_path: Any) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from .view import View
+from ...ops import attention
+from .view import View, as_table, numbers
 
 MOST = 12                # tokens, and numbers of each
+PARTS = ("scale", "heads", "mask", "backward")           # what may be left out
 
 
 class Goal(NamedTuple):
@@ -33,6 +35,7 @@ def bench(
     scale: float | None = None,
     heads: int = 1,
     dim: int = 4,
+    hide: Collection[str] = (),
     goal: Goal | None = None,
     title: str = "Attention that can be turned",
     seed: int = 0,
@@ -40,24 +43,30 @@ def bench(
     """A page on which every number of q, k, v and dout can be changed, and the scale, the mask and the heads.
 
     out = softmax(scale q kᵀ, mask) v in each head, side by side, and dq, dk, dv for dout. What is not given is drawn
-    from `seed`, rounded to tenths, with `dim` numbers a token; `scale` is 1 / √(D / heads). With a goal it is an
-    exercise: the page says when it is reached.
-    Shapes: q, k, v, dout (n, D) for n tokens, mask (n, n), True = may look.
-    Raises ValueError for other shapes, more than 12 tokens or numbers a token, heads that do not divide D, numbers that
-    are not finite, and a goal that names no token.
+    from `seed`, rounded to tenths, with `dim` numbers a token; `scale` is 1 / √(D / heads). `hide` leaves out what is
+    not yet taught: "scale", "heads", "mask", "backward". With a goal it is an exercise: the page says when it is
+    reached.
+    Shapes: q, k (n, D), v, dout (n, E) for n tokens, mask (n, n), True = may look.
+    Raises ValueError for other shapes, more than 12 tokens or numbers a token, heads that do not divide D and E,
+    numbers that are not finite, and a goal that names no token.
     """
     n = len(tokens)
     if not 1 <= n <= MOST:
         raise ValueError(f"there are {n} tokens, expected 1 to {MOST}")
+    if unknown := sorted(set(hide) - set(PARTS)):
+        raise ValueError(f"hide has {unknown[0]!r}, expected some of {', '.join(PARTS)}")
     given = {"q": q, "k": k, "v": v, "dout": dout}
-    dim = next((np.shape(x)[-1] for x in given.values() if x is not None and np.ndim(x)), dim)
-    if not 1 <= dim <= MOST or heads < 1 or dim % heads:
-        raise ValueError(f"D is {dim} and heads {heads}, expected 1 to {MOST} numbers a token, a multiple of heads")
+    D = next((np.shape(x)[-1] for x in (q, k, v, dout) if x is not None and np.ndim(x)), dim)
+    E = next((np.shape(x)[-1] for x in (v, dout) if x is not None and np.ndim(x)), D)
+    if not (1 <= D <= MOST and 1 <= E <= MOST) or heads < 1 or D % heads or E % heads:
+        what = f"D is {D}" if D == E else f"D is {D}, E is {E}"
+        raise ValueError(f"{what} and heads {heads}, expected 1 to {MOST} numbers a token, a multiple of heads")
     rng = np.random.default_rng(seed)
-    drawn = {name: np.round(rng.standard_normal((n, dim)), 1) for name in given}
+    widths = {"q": D, "k": D, "v": E, "dout": E}
+    drawn = {name: np.round(rng.standard_normal((n, width)), 1) for name, width in widths.items()}
     arrays = {name: drawn[name] if x is None else np.asarray(x, dtype=float) for name, x in given.items()}
     allowed = np.ones((n, n), dtype=bool) if mask is None else np.asarray(mask)
-    for name, x, shape in (*((name, x, (n, dim)) for name, x in arrays.items()), ("mask", allowed, (n, n))):
+    for name, x, shape in (*((name, x, (n, widths[name])) for name, x in arrays.items()), ("mask", allowed, (n, n))):
         if x.shape != shape:
             raise ValueError(f"{name} has shape {x.shape}, expected {shape}")
         if not np.isfinite(x).all():
@@ -66,11 +75,27 @@ def bench(
         raise ValueError(f"mask has dtype {allowed.dtype}, expected bool: True = may look")
     if goal is not None and not (0 <= goal.row < n and 0 <= goal.column < n and 0 < goal.least <= 1):
         raise ValueError(f"{goal} is for tokens 0 to {n - 1}, and a weight above 0 and up to 1")
-    scale = 1 / math.sqrt(dim / heads) if scale is None else float(scale)
+    scale = 1 / math.sqrt(D / heads) if scale is None else float(scale)
     if not math.isfinite(scale):
         raise ValueError(f"scale is {scale}, expected a finite number")
-    data = {name: [float(number) for number in x.ravel()] for name, x in arrays.items()}
+    named = [str(token) for token in tokens]
     return View("bench", title, {
-        "title": title, "tokens": [str(token) for token in tokens], "mask": allowed.ravel().tolist(),
-        "scale": scale, "heads": heads, "goal": goal and goal._asdict(), **data,
-    })  # fmt: skip
+        "title": title, "tokens": named, "mask": allowed.ravel().tolist(), "scale": scale, "heads": heads,
+        "hide": sorted(hide), "goal": goal and goal._asdict(),
+        **{name: numbers(x, digits=17) for name, x in arrays.items()},
+    }, _as_tables(named, arrays, allowed, scale, heads))  # fmt: skip
+
+
+def _as_tables(
+    tokens: list[str], arrays: dict[str, np.ndarray], mask: np.ndarray, scale: float, heads: int
+) -> str:
+    """What the page shows first: q, k and v, the weights of each head, and the output."""
+    q, k, v = (arrays[name].reshape(len(tokens), heads, -1).swapaxes(0, 1) for name in ("q", "k", "v"))
+    out, weights = attention(q, k, v, mask, scale=scale)
+    shown = {name: arrays[name] for name in ("q", "k", "v")}
+    shown |= {f"weights, head {h + 1}" if heads > 1 else "weights": w for h, w in enumerate(weights)}
+    shown |= {"out": out.swapaxes(0, 1).reshape(arrays["v"].shape)}
+    return "".join(
+        as_table(name, tokens if "weights" in name else map(str, range(x.shape[1])), zip(tokens, x, strict=True))
+        for name, x in shown.items()
+    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from .view import View, numbers
 
 MOST = 300_000           # numbers on a page: some 3 MB
 WORK = 12_000            # steps that may be run to follow numbers, two runs of the trace for each number
+NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
 
 
 class Player(View):
@@ -97,7 +97,7 @@ class _Page:
         key = call.file, call.line
         if key not in self._functions:
             self._functions[key] = len(self.functions)
-            where = place(call).rpartition(":")[0] or Path(call.file).name
+            where = place(call).rpartition(":")[0] or "a cell of this notebook"
             self.functions.append({"name": call.name, "file": where, "lines": function_lines(call.file, call.line)})
         return self._functions[key]
 
@@ -195,14 +195,17 @@ class _Page:
 
     def _reach(self, influence: Influence) -> dict[int, list[dict[str, Any]]]:
         """Step: of each of its numbers, ∂L/∂it, and of each later step the places that move, and how fast."""
-        return {
-            step: [
-                {"loss": None if r.loss is None else float(f"{r.loss:.6g}"),
-                 "moves": {m: _sparse(rate) for m, rate in r.moves.items() if self._first <= m <= self._last}}
-                for r in reaches
-            ]
-            for step, reaches in influence.reach.items() if self._first <= step <= self._last
-        }  # fmt: skip
+        found = {}
+        for step, reaches in influence.reach.items():
+            if self._first <= step <= self._last:
+                losses = iter(_without_noise([r.loss for r in reaches if r.loss is not None]))
+                found[step] = [
+                    {"loss": None if r.loss is None else float(f"{next(losses):.6g}"),
+                     "moves": {m: flat for m, rate in r.moves.items()
+                               if self._first <= m <= self._last and (flat := _sparse(rate))}}
+                    for r in reaches
+                ]  # fmt: skip
+        return found
 
 
 def _readers(call: Call, name: str) -> list[list[int]]:
@@ -214,5 +217,11 @@ def _readers(call: Call, name: str) -> list[list[int]]:
 
 def _sparse(rate: np.ndarray) -> list[Any]:
     """[place, value, place, value, ...] of what is not 0."""
-    flat = np.nan_to_num(rate.ravel(), posinf=0.0, neginf=0.0)
+    flat = _without_noise(rate.ravel())
     return [x for i in np.flatnonzero(flat).tolist() for x in (i, float(f"{flat[i]:.3g}"))]
+
+
+def _without_noise(rates: Any) -> np.ndarray:
+    """Difference quotients, 0 where they are rounding: what is 0 by the mathematics is then 0 on every machine."""
+    flat = np.nan_to_num(np.asarray(rates, dtype=float), posinf=0.0, neginf=0.0)
+    return np.where(np.abs(flat) > NOISE * max(1.0, float(np.max(np.abs(flat), initial=0.0))), flat, 0.0)

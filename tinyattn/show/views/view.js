@@ -30,35 +30,47 @@ function said(x, digits = 3) {
   return text.replace(/^-/, "−");
 }
 
-const dark = window.matchMedia("(prefers-color-scheme: dark)");
+const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
+const theme = () => (dark.matches && !print.matches ? "dark" : "light");
+const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
 const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156] },
                   dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214] } };
 
 // -> what colours a number: white (in the dark: black) at zero, two hues for two signs, one for what has none.
 function colours(values) {
-  const numbers = values.filter(finite);
-  const low = Math.min(0, ...[numbers.reduce((a, b) => Math.min(a, b), 0)]);
-  const high = numbers.reduce((a, b) => Math.max(a, b), 0);
+  let low = 0, high = 0;
+  for (const x of values) if (finite(x)) { if (x < low) low = x; else if (x > high) high = x; }
   const most = Math.max(-low, high) || 1;
-  return (x) => {
-    const palette = PALETTE[dark.matches ? "dark" : "light"];
+  const colour = (x) => {
+    const palette = PALETTE[theme()];
     if (typeof x === "boolean") x = x ? 0.6 * most : 0;
     if (!finite(x)) return null;
     const end = low < 0 ? (x < 0 ? palette.below : palette.above) : palette.most;
     const part = Math.min(1, Math.abs(x) / most);
     return palette.zero.map((zero, i) => Math.round(zero + (end[i] - zero) * part));
   };
+  return Object.assign(colour, { most });
 }
 
-const inkOn = ([r, g, b]) => (0.299 * r + 0.587 * g + 0.114 * b > 140 ? "#111111" : "#ffffff");
+// Black or white, whichever is told from the ground more easily: a contrast of at least 4.5 (WCAG 2, relative luminance).
+function inkOn(rgb) {
+  const [r, g, b] = rgb.map((x) => (x <= 10 ? x / 3294.6 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
+}
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number.
+// A matrix as pixels, one a number, in 255 shades of each sign.
 function image(context, values, rows, columns, colour) {
-  const pixels = context.createImageData(columns, rows);
+  const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
+  for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
   for (let i = 0; i < rows * columns; i++) {
-    const rgb = colour(values[i]);
-    if (rgb) pixels.data.set([...rgb, 255], 4 * i);
+    const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i];
+    if (!finite(x)) continue;
+    const at = 3 * (Math.round((255 * x) / most) + 255);
+    data[4 * i] = shades[at];
+    data[4 * i + 1] = shades[at + 1];
+    data[4 * i + 2] = shades[at + 2];
+    data[4 * i + 3] = 255;
   }
   context.putImageData(pixels, 0, 0);
 }
@@ -179,9 +191,9 @@ function heatMap(array, how) {
     image(pixels.getContext("2d"), values.slice(from, from + rows * columns), rows, columns, colour);
     context.imageSmoothingEnabled = false;
     context.drawImage(pixels, 0, 0, columns * size, rows * size);
-    context.strokeStyle = dark.matches ? "#7cc4ff" : "#0058a3";
+    context.strokeStyle = theme() === "dark" ? "#7cc4ff" : "#0058a3";
     for (const i of linked.keys()) if (i >= from && i < from + rows * columns) box(i - from);
-    if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = "#000000"; box(how.chosen - from); }
+    if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000"; box(how.chosen - from); }
     function box(i) { context.strokeRect((i % columns) * size + 0.5, Math.floor(i / columns) * size + 0.5, size - 1, size - 1); }
     function point(i) {
       cursor = i;
@@ -459,19 +471,20 @@ function player(data, root) {
     else return;
     event.preventDefault();
   });
-  dark.addEventListener("change", draw);
+  onTheme(draw);
   draw();
 }
 
 // ---- The bench: attention that can be turned
 
-// Attention of q (n, D), k and v (m, D) in h heads, and its gradients for dout (n, D): as ops/attention/attention.py has it.
+// Attention of q (n, D), k (m, D) and v (m, E) in h heads, and its gradients for dout (n, E): as ops/attention/attention.py
+// has it.
 // `mask` (n m): true = may look; a row with nothing allowed gives zeros.
-function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
-  const d = D / heads, of = (size) => new Array(size).fill(0);
-  const found = { raw: of(heads * n * m), scores: of(heads * n * m), weights: of(heads * n * m), out: of(n * D), dq: of(n * D), dk: of(m * D), dv: of(m * D) };
+function attend({ n, m, D, E, q, k, v, dout, mask, scale, heads }) {
+  const d = D / heads, e = E / heads, of = (size) => new Array(size).fill(0);
+  const found = { raw: of(heads * n * m), scores: of(heads * n * m), weights: of(heads * n * m), out: of(n * E), dq: of(n * D), dk: of(m * D), dv: of(m * E) };
   for (let head = 0; head < heads; head++) {
-    const at = head * d, base = head * n * m;
+    const at = head * d, from = head * e, base = head * n * m;
     for (let i = 0; i < n; i++) {
       let most = -Infinity, sum = 0;
       for (let j = 0; j < m; j++) {
@@ -487,15 +500,15 @@ function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
       for (let j = 0; j < m; j++) {
         p[j] = sum ? p[j] / sum : 0;
         found.weights[base + i * m + j] = p[j];
-        for (let c = 0; c < d; c++) found.out[i * D + at + c] += p[j] * v[j * D + at + c];
+        for (let c = 0; c < e; c++) found.out[i * E + from + c] += p[j] * v[j * E + from + c];
       }
       const dp = [];                                         // out = p v: dp = dout vᵀ, dv = pᵀ dout
       let mean = 0;
       for (let j = 0; j < m; j++) {
         dp[j] = 0;
-        for (let c = 0; c < d; c++) {
-          dp[j] += dout[i * D + at + c] * v[j * D + at + c];
-          found.dv[j * D + at + c] += p[j] * dout[i * D + at + c];
+        for (let c = 0; c < e; c++) {
+          dp[j] += dout[i * E + from + c] * v[j * E + from + c];
+          found.dv[j * E + from + c] += p[j] * dout[i * E + from + c];
         }
         mean += p[j] * dp[j];
       }
@@ -512,8 +525,9 @@ function attend({ n, m, D, q, k, v, dout, mask, scale, heads }) {
 }
 
 function bench(data, root) {
-  const { tokens, goal } = data, n = tokens.length, D = data.q.length / n;
-  const now = { n, m: n, D, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const { tokens, goal } = data, n = tokens.length, D = data.q.length / n, E = data.v.length / n;
+  const now = { n, m: n, D, E, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const has = (part) => !data.hide.includes(part);
   const natural = () => 1 / Math.sqrt(D / now.heads);
   const causal = (i, j) => j <= i;
   const masks = { nothing: () => true, "what comes later": causal, "itself": (i, j) => i !== j };
@@ -522,17 +536,18 @@ function bench(data, root) {
   const scale = make("input", { type: "range", min: 0, max: 3, step: 0.01, "aria-label": "scale", on: { input: () => set({ scale: Number(scale.value) }) } });
   const scaleSaid = make("span", { class: "number" });
   const heads = make("select", { "aria-label": "heads", on: { change: () => set({ heads: Number(heads.value) }, true) } });
-  for (let h = 1; h <= D; h++) if (D % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
+  for (let h = 1; h <= D; h++) if (D % h === 0 && E % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
   const hides = make("select", { "aria-label": "the mask hides", on: { change: () => set({ mask: now.mask.map((_, i) => masks[hides.value](Math.floor(i / n), i % n)) }) } },
     ...Object.keys(masks).map((text) => make("option", { value: text, text })), make("option", { value: "", text: "as chosen below", disabled: true }));
   hides.value = Object.keys(masks).find((key) => now.mask.every((x, i) => x === masks[key](Math.floor(i / n), i % n))) || "";
   const button = (text, action) => make("button", { type: "button", text, on: { click: action } });
   const controls = make("div", { class: "controls", role: "group", "aria-label": "settings" },
-    make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() })), make("label", {}, "heads ", heads), make("label", {}, "the mask hides ", hides),
+    ...(has("scale") ? [make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() }))] : []),
+    has("heads") ? make("label", {}, "heads ", heads) : null, has("mask") ? make("label", {}, "the mask hides ", hides) : null,
     button("Start again", () => { Object.assign(now, { q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads }); heads.value = now.heads; build(); }));
   const body = make("div");
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
-    text: "Drag a number of q, k, v or dout up or down, or press + and −; the rest follows. A click on the mask lets a token look, or not." }),
+    text: `Drag a number of q, k${has("backward") ? ", v or dout" : " or v"} up or down, or press + and −; the rest follows.${has("mask") ? " A click on the mask lets a token look, or not." : ""}` }),
     goal ? make("p", {}, make("strong", { text: goal.says })) : "", verdict, controls, body, make("details", {}, make("summary", { text: "These numbers, as Python" }), code));
   let maps = {};
 
@@ -544,19 +559,21 @@ function bench(data, root) {
   function section(title, ...nodes) { return make("section", { class: "panel", "aria-label": title }, make("h2", { text: title }), make("div", { class: "arrays" }, ...nodes)); }
 
   function build() {
-    const found = attend(now), parts = Array.from({ length: D }, (_, c) => String(c)), square = now.heads > 1 ? [now.heads, n, n] : [n, n];
-    const edit = (name) => (maps[name] = heatMap({ shape: [n, D], values: now[name] }, { name, rows: tokens, columns: parts,
-      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
-    const map = (name, shape, said) => (maps[name] = heatMap({ shape, values: found[name] }, { name: said || name, rows: tokens, columns: shape === square ? tokens : parts }));
+    const found = attend(now), square = now.heads > 1 ? [now.heads, n, n] : [n, n], width = { q: D, k: D, v: E, dout: E, out: E, dq: D, dk: D, dv: E };
+    const labels = (name) => Array.from({ length: width[name] }, (_, c) => String(c));
     maps = {};
-    maps.mask = null;
-    const mask = (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
+    const edit = (name) => (maps[name] = heatMap({ shape: [n, width[name]], values: now[name] }, { name, rows: tokens, columns: labels(name),
+      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
+    const map = (name, said) => (maps[name] = heatMap({ shape: name in width ? [n, width[name]] : square, values: found[name] },
+      { name: said || name, rows: tokens, columns: name in width ? labels(name) : tokens }));
+    const mask = () => (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
       onChoose: (i) => { now.mask = now.mask.with(i, !now.mask[i]); hides.value = ""; show(); } }));
+    const scores = `${has("scale") ? "scale · " : ""}q kᵀ${has("scale") ? "" : " / √d"}${has("mask") ? ", masked" : ""}`;
     body.replaceChildren(
-      section("What goes in", edit("q"), edit("k"), edit("v"), mask),
-      section("Scores, then weights", map("raw", square, "q kᵀ"), map("scores", square, "scale · q kᵀ, masked"), map("weights", square, "weights")),
-      section("What comes out", map("out", [n, D])),
-      section("Backward: from the gradient of the output", edit("dout"), map("dq", [n, D]), map("dk", [n, D]), map("dv", [n, D])));
+      section("What goes in", edit("q"), edit("k"), edit("v"), has("mask") ? mask() : null),
+      section("Scores, then weights", map("raw", "q kᵀ"), map("scores", scores), map("weights")),
+      section("What comes out", map("out")),
+      ...(has("backward") ? [section("Backward: from the gradient of the output", edit("dout"), map("dq"), map("dk"), map("dv"))] : []));
     show();
   }
 
@@ -565,8 +582,8 @@ function bench(data, root) {
     for (const [name, map] of Object.entries(maps)) map.update(found[name] || now[name]);
     scale.value = now.scale;
     scaleSaid.textContent = `${said(now.scale, 4)}${Math.abs(now.scale - natural()) < 1e-9 ? " = 1 / √d" : ""}`;
-    const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice(i * D, (i + 1) * D).join(", ")}]`).join(", ");
-    code.value = ["q", "k", "v", "dout"].map((name) => `${name} = np.array([${rows(name)}])`).concat(`scale, heads = ${now.scale}, ${now.heads}`).join("\n");
+    const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice((i * now[name].length) / n, ((i + 1) * now[name].length) / n).join(", ")}]`).join(", ");
+    code.value = ["q", "k", "v", ...(has("backward") ? ["dout"] : [])].map((name) => `${name} = np.array([${rows(name)}])`).concat(`scale, heads = ${now.scale}, ${now.heads}`).join("\n");
     if (goal) {
       const share = found.weights.filter((_, i) => Math.floor(i / n) % n === goal.row && i % n === goal.column).reduce((a, b) => Math.min(a, b), 1);
       const done = share >= goal.least;
@@ -574,19 +591,19 @@ function bench(data, root) {
       verdict.className = done ? "agree" : "";
     }
   }
-  dark.addEventListener("change", build);
+  onTheme(build);
   build();
 }
 
 // ---- The visualiser: who looks at whom in a model
 
-// float32 numbers, and bits, of base64.
+// Bits, and float32 numbers, of base64.
 function bytes(text) {
   const binary = atob(text), found = new Uint8Array(binary.length);
   for (let i = 0; i < binary.length; i++) found[i] = binary.charCodeAt(i);
   return found;
 }
-const floats = (text) => new Float32Array(bytes(text).buffer);
+const floats = (packed) => new Float32Array(bytes(packed.f4).buffer);
 
 // One layer's attention of one sequence, as the library gave it: scores and weights are made of it on demand.
 class LayerSeen {
@@ -623,7 +640,11 @@ class LayerSeen {
       if (!this.fromScores) return Float64Array.from(this.weights.subarray(head * n * m, (head + 1) * n * m));
       for (let i = 0; i < n; i++) {
         let most = -Infinity, sum = 0;
-        for (let j = 0; j < m; j++) most = Math.max(most, (found[i * m + j] = this.stages(head, i, j).score));
+        for (let j = 0; j < m; j++) {
+          const at = i * m + j;
+          found[at] = this.may(i, j) ? this.scale * this.dot(this.q, i, this.k, j, head) + (this.bias === null ? 0 : this.bias[head * n * m + at]) : -Infinity;
+          if (found[at] > most) most = found[at];
+        }
         for (let j = 0; j < m; j++) sum += found[i * m + j] = most === -Infinity ? 0 : Math.exp(found[i * m + j] - most);
         if (sum) for (let j = 0; j < m; j++) found[i * m + j] /= sum;
       }
@@ -677,20 +698,19 @@ function visualiser(data, root) {
   const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
   const headOf = (layer) => Math.min(state.head, layer.heads - 1);
 
-  // (n n): roll-out up to a layer.
+  // (n n): roll-out up to a layer. What lies right of a row's last number is 0, and is not multiplied.
   function rollout(run, upto) {
-    const first = run.layers[0];
-    return first.keep(`rollout ${upto}`, () => {
-      let found = null;
-      for (let at = 0; at <= upto; at++) {
-        const weights = run.layers[at].weightsOf(-1), now = new Float64Array(n * n);
-        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
-        if (found === null) { found = now; continue; }
-        const product = new Float64Array(n * n);
-        for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) if (now[i * n + j]) for (let c = 0; c < n; c++) product[i * n + c] += now[i * n + j] * found[j * n + c];
-        found = product;
+    return run.layers[0].keep(`rollout ${upto}`, () => {
+      const weights = run.layers[upto].weightsOf(-1), now = new Float64Array(n * n);
+      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
+      if (upto === 0) return now;
+      const below = rollout(run, upto - 1), product = new Float64Array(n * n), ends = [];
+      for (let j = 0; j < n; j++) for (ends[j] = n; ends[j] && !below[j * n + ends[j] - 1];) ends[j]--;
+      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
+        const share = now[i * n + j];
+        if (share) for (let c = 0; c < ends[j]; c++) product[i * n + c] += share * below[j * n + c];
       }
-      return found;
+      return product;
     });
   }
 
@@ -700,83 +720,148 @@ function visualiser(data, root) {
     return at.gradientOf(state.output, h, state.lens === "product");
   }
 
+  // Draws what a change of the state has to do with; all of it, at first and in other colours.
+  let was = null;
+  const panels = runs.map(panel);
+  body.replaceChildren(...panels.map((one) => one.node));
   function draw() {
+    const changed = (...names) => was === null || names.some((name) => was[name] !== state[name]);
     note.textContent = LENSES[state.lens][1];
     output.disabled = !backward();
-    buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
-    body.replaceChildren(...runs.map(panel));
+    if (changed("token")) buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
+    for (const one of panels) one.draw(changed);
+    was = { ...state };
   }
 
   function panel(run) {
-    const at = of(run), h = headOf(at), values = matrix(run, at, h), row = Array.from(values.subarray(state.token * n, (state.token + 1) * n));
-    const sum = row.reduce((a, b) => a + b, 0), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
-    const parts = [];
-    if (runs.length > 1) parts.push(make("h2", { text: run.title }));
-    const colour = colours(row), seen = make("div", { class: "tokens", role: "list", "aria-label": `what ${tokens[state.token]} looks at` });
-    row.forEach((x, j) => {
-      const rgb = colour(x), item = make("span", { role: "listitem", title: `${tokens[j]}: ${said(x, 4)}`, "aria-label": `${tokens[j]}, ${said(x, 3)}`, data: { value: String(x) } }, tokens[j] || " ", make("small", { text: said(x, 2) }));
-      if (rgb) Object.assign(item.style, { background: css(rgb), color: inkOn(rgb) });
-      seen.append(item);
-    });
-    const total = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
-    parts.push(make("section", { class: "panel", "aria-label": "seen" }, make("h2", {}, "What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`), seen, make("p", { class: "number", text: total })));
-    const map = heatMap({ shape: [n, n], values: Array.from(values) }, { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }),
-      chosen: null, onChoose: (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); } });
-    parts.push(make("section", { class: "panel", "aria-label": "matrix" }, make("h2", { text: "All tokens: rows look at columns" }), map));
-    parts.push(grid(run), steps(run, at, h), inputs(run), shuffled(run));
-    return make("div", {}, ...parts);
+    const part = (name) => make("section", { class: "panel", "aria-label": name });
+    const seen = part("seen"), map = part("matrix"), heads = grid(run), stages = part("steps"), read = part("inputs");
+    const node = make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null, seen, map, heads.node, stages, read, shuffled(run));
+    const looks = looking(seen), steps = stepping(stages);
+    const choose = (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); };
+    function show(changed) {
+      const at = of(run), h = headOf(at), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
+      const other = changed("lens", "layer", "head", "output");
+      if (other || changed("token")) looks(matrix(run, at, h), title);
+      if (other) {
+        map.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), heatMap({ shape: [n, n], values: matrix(run, at, h) },
+          { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }), onChoose: choose }));
+      }
+      if (other || changed("token", "other")) steps(at, h);
+      if (changed("lens", "output")) inputs(read, run);
+      heads.draw(changed);
+    }
+    return { node, draw: show };
   }
 
-  // Every layer and head, small.
+  // What the chosen token looks at, token by token: elements that are made once and filled anew.
+  function looking(box) {
+    const heading = make("h2"), total = make("p", { class: "number" }), seen = make("div", { class: "tokens", role: "list" });
+    const items = tokens.map((text) => make("span", { role: "listitem" }, text || " ", make("small")));
+    seen.append(...items);
+    box.append(heading, seen, total);
+    return (values, title) => {
+      const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), sum = row.reduce((a, b) => a + b, 0);
+      seen.setAttribute("aria-label", `what ${tokens[state.token]} looks at`);
+      items.forEach((item, j) => {
+        const rgb = colour(row[j]);
+        item.lastChild.textContent = said(row[j], 2);
+        item.title = `${tokens[j]}: ${said(row[j], 4)}`;
+        item.setAttribute("aria-label", `${tokens[j]}, ${said(row[j], 3)}`);
+        item.dataset.value = String(row[j]);
+        item.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
+      });
+      total.textContent = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
+      heading.replaceChildren("What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`);
+    };
+  }
+
+  // Every layer and head, small: one is drawn a frame, so that none takes long.
   function grid(run) {
-    const table = make("table", { class: "small" });
+    const table = make("table", { class: "small" }), all = [];
+    let waiting = [], asked = false;
     run.layers.forEach((one, l) => {
       const line = make("tr", {}, make("th", { scope: "row", text: `layer ${l + 1}` }));
       for (let h = 0; h < one.heads; h++) {
-        const values = matrix(run, one, h), pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`, "aria-pressed": String(one === of(run) && h === headOf(one)),
-          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, small(values));
+        const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
+        canvas.style.width = canvas.style.height = "72px";
+        const pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`,
+          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, canvas);
         line.append(make("td", {}, pick));
+        all.push({ one, h, canvas, pick });
       }
       table.append(line);
     });
-    return make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table);
+    function next() {
+      const { one, h, canvas } = waiting.shift(), values = matrix(run, one, h);
+      image(canvas.getContext("2d"), values, n, n, colours(values));
+      asked = waiting.length > 0;
+      if (asked) window.requestAnimationFrame(next);
+    }
+    return {
+      node: make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table),
+      draw(changed) {
+        if (changed("layer", "head")) for (const { one, h, pick } of all) pick.setAttribute("aria-pressed", String(one === of(run) && h === headOf(one)));
+        if (!changed("lens", "output")) return;
+        waiting = [...all];
+        if (!asked) window.requestAnimationFrame(next);
+        asked = true;
+      },
+    };
   }
 
-  function small(values) {
-    const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
-    canvas.style.width = canvas.style.height = "72px";
-    image(canvas.getContext("2d"), values, n, n, colours(Array.from(values)));
-    return canvas;
-  }
-
-  // From a score to a weight, for every key of the chosen query; the vectors of one of them.
-  function steps(run, at, h) {
-    const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
-    const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
-    const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
-    if (gradient) names.push("gradient", "× weight");
-    const body = tokens.map((text, key) => {
-      const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
-      if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
-      const line = make("tr", { class: key === j ? "now" : null, on: { click: () => { state.other = key; draw(); } } }, make("th", { scope: "row", text, title: text }));
-      line.append(...cells.map((x) => make("td", { text: x === null ? "" : said(x), data: { value: String(x) } })));
-      return line;
+  // From a score to a weight, for every key of the chosen query; the vectors of one of them. Arrow keys choose which.
+  // Rows are made once for what stands in the columns, and filled anew.
+  function stepping(box) {
+    const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." });
+    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), vectors = make("div");
+    const choose = (key) => { state.other = Math.max(0, Math.min(n - 1, key)); draw(); };
+    let columns = "", lines = [], now = 0;
+    box.append(heading, other, scroll, vectors);
+    scroll.addEventListener("keydown", (event) => {
+      const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+      if (by === undefined) return;
+      event.preventDefault();
+      choose(now + by);
+      lines[now].scrollIntoView({ block: "nearest" });
     });
-    const table = make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...body);
-    const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: Array.from(from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d)) }, { name: `${name} of ${tokens[token]}` });
-    return make("section", { class: "panel", "aria-label": "steps" }, make("h2", {}, "From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`),
-      at.fromScores ? null : make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." }),
-      make("div", { class: "scroll", tabindex: 0, "aria-label": "steps from scores to weights" }, table),
-      make("div", {}, vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m)));
+    return (at, h) => {
+      const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
+      const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
+      const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
+      if (gradient) names.push("gradient", "× weight");
+      if (names.join() !== columns) {
+        lines = tokens.map((text, key) => make("tr", { on: { click: () => choose(key) } }, make("th", { scope: "row", text, title: text }), ...names.slice(1).map(() => make("td"))));
+        scroll.replaceChildren(make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...lines));
+        columns = names.join();
+      }
+      lines.forEach((line, key) => {
+        const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
+        if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
+        cells.forEach((x, c) => {
+          line.children[c + 1].textContent = x === null ? "" : said(x);
+          line.children[c + 1].dataset.value = String(x);
+        });
+      });
+      if (now < n) { lines[now].removeAttribute("class"); lines[now].removeAttribute("aria-current"); }
+      now = j;
+      lines[j].className = "now";
+      lines[j].setAttribute("aria-current", "true");
+      other.hidden = at.fromScores;
+      scroll.setAttribute("aria-label", `steps from scores to weights; up and down choose a key: ${tokens[j]}`);
+      heading.replaceChildren("From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`);
+      const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d) }, { name: `${name} of ${tokens[token]}` });
+      vectors.replaceChildren(vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m));
+    };
   }
 
   // What each input token does to the chosen output.
-  function inputs(run) {
-    if (!backward() || !run.inputs) return null;
-    const values = floats(run.inputs[state.output]);
-    return make("section", { class: "panel", "aria-label": "inputs" }, make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
+  function inputs(box, run) {
+    box.hidden = !backward() || !run.inputs;
+    if (box.hidden) return;
+    box.replaceChildren(make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
       make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }),
-      heatMap({ shape: [1, n], values: Array.from(values) }, { name: "input", columns: tokens }));
+      heatMap({ shape: [1, n], values: floats(run.inputs[state.output]) }, { name: "input", columns: tokens }));
   }
 
   function shuffled(run) {
@@ -785,7 +870,7 @@ function visualiser(data, root) {
       make("p", { text: "The last token's weights are dealt out to other tokens at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
       make("div", { class: "scroll" }, make("table", { class: "steps" }, make("tr", {}, ...["", "the best score moves by", "spread of all scores"].map((text) => make("th", { scope: "col", text }))), ...lines)));
   }
-  dark.addEventListener("change", draw);
+  onTheme(() => { was = null; draw(); });
   draw();
 }
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -28,17 +29,23 @@ class View:
     def __init__(self, kind: str, title: str, data: dict[str, Any], table: str = "") -> None:
         self.kind, self.title, self.data, self.table = kind, title, data, table
 
+    def __repr__(self) -> str:
+        return f"View({self.kind!r}, {self.title!r})"
+
     def html(self) -> str:
         """The whole page."""
+        return self._page(self.table or "This page needs scripts.")
+
+    def _page(self, otherwise: str) -> str:
+        """`otherwise` is shown where scripts do not run."""
         style, script = _part("view.css"), _part("view.js")
-        otherwise = f"<noscript>{self.table or 'This page needs scripts.'}</noscript>"
         policy = f"default-src 'none'; style-src {_digest(style)}; script-src {_digest(script)}"
         return (
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(self.title)}</title>\n<style>{style}</style></head>\n<body>\n"
-            f'<main id="view" data-kind="{self.kind}">{otherwise}</main>\n'
+            f'<main id="view" data-kind="{self.kind}"><noscript>{otherwise}</noscript></main>\n'
             f'<script type="application/json" id="data">{as_json(self.data)}</script>\n'
             f"<script>{script}</script>\n</body></html>\n"
         )
@@ -52,11 +59,28 @@ class View:
 
     def _repr_html_(self) -> str:
         """In a frame that may run scripts and do nothing else; below it, folded, the table."""
-        frame = (
-            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" srcdoc="{escape(self.html())}" '
-            f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888"></iframe>'
+        page = self._page("This frame needs scripts; the table below it does not.")
+        return (
+            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" '
+            f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888" '
+            f"srcdoc='{_in_quotes(page)}'></iframe>"
+            f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
         )
-        return f"{frame}<details><summary>As a table</summary>{self.table}</details>" if self.table else frame
+
+
+def _in_quotes(page: str) -> str:
+    """For an attribute in single quotes: a page has thousands of double ones, which stay one character each."""
+    return escape(page, quote=False).replace("'", "&#39;")
+
+
+def as_table(caption: str, columns: Iterable[str], rows: Iterable[tuple[str, Iterable[float]]]) -> str:
+    """HTML: numbers to three decimals under the names of their columns, beside the name of their row."""
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    body = ""
+    for name, numbers in rows:
+        cells = "".join(f"<td>{round(float(x), 3) + 0.0:.3f}</td>" for x in numbers)
+        body += f'<tr><th scope="row">{escape(name)}</th>{cells}</tr>'
+    return f"<table><caption>{escape(caption)}</caption><tr><td></td>{head}</tr>{body}</table>"
 
 
 def as_json(data: Any) -> str:

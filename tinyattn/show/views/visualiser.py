@@ -18,7 +18,7 @@ from ...models import Decoder, DecoderNetwork, NeuralRecommender
 from ...random import Stream, generator
 from ...training import Moments, adam
 from ...tree import add_to, flatten, views
-from .view import View
+from .view import View, as_table
 from .watch import Layer, Watched
 
 BEST = 5                 # outputs whose gradients are there
@@ -81,7 +81,7 @@ def visualise(model: Any, sequence: Any, *, against: Any = None, names: Any = No
     runs = [_run(one, [one.names.index(name) for name in best if name in one.names]) for one in asked]
     if any(run["tokens"] != runs[0]["tokens"] for run in runs):
         raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
-    return _page(runs, "Who looks at whom", "")
+    return _page(asked, runs, "Who looks at whom", "")
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
@@ -103,7 +103,7 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
         f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
     )
-    return _page([_run(asked, asked.best())], text, note)
+    return _page([asked], [_run(asked, asked.best())], text, note)
 
 
 def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, float]:
@@ -121,8 +121,16 @@ def _learned(network: DecoderNetwork, ids: np.ndarray, seed: int) -> tuple[Any, 
     return p, float(loss)
 
 
-def _page(runs: list[dict[str, Any]], title: str, note: str) -> View:
-    return View("visualiser", title, {"title": title, "note": note, "runs": runs})
+def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str) -> View:
+    """As a table: what the last token looks at, in every layer and head."""
+    tables = [
+        as_table(f"{one.title}: weights of the last token", run["tokens"], (
+            (f"layer {at + 1}, head {head + 1}", weights[-1])
+            for at, layer in enumerate(one.watched.layers) for head, weights in enumerate(layer.weights)
+        ))
+        for one, run in zip(asked, runs, strict=True)
+    ]  # fmt: skip
+    return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
 def _asked(model: Any, sequence: Any, names: Any, title: str) -> Asked:
@@ -166,11 +174,11 @@ def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
     for symbol in symbols:
         dscores = np.zeros(scores.shape)
         dscores[-1, symbol] = 1.0
-        outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": float(scores[-1, symbol])})
+        outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": _rounded(scores[-1, symbol])})
         asked.gradient(dscores, cache)
     if len(asked.follows):
         loss, dscores = _cross_entropy(scores, asked.follows, asked.first)
-        outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": loss})
+        outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": _rounded(loss)})
         asked.gradient(dscores, cache)
     assert asked.watched.read is not None
     inputs = [_packed(np.sum(asked.watched.read * dx, axis=-1)) for dx in asked.watched.inputs]
@@ -213,7 +221,7 @@ def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
 
             asked.watched.change = deal
             moved.append(abs(float(asked.scores()[0][-1, symbol]) - float(last[symbol])))
-        found.append({"moved": float(np.median(moved)), "spread": spread})
+        found.append({"moved": _rounded(np.median(moved)), "spread": _rounded(spread)})
     asked.watched.change = None
     return found
 
@@ -232,9 +240,13 @@ def _layer(layer: Layer) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _packed(x: np.ndarray) -> str:
+def _rounded(x: Any) -> float:
+    return float(f"{float(x):.4g}")
+
+
+def _packed(x: np.ndarray) -> dict[str, str]:
     """float32, little end first, in base64."""
-    return base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()
+    return {"f4": base64.b64encode(np.ascontiguousarray(x, dtype="<f4").tobytes()).decode()}
 
 
 def _bits(x: np.ndarray) -> str:

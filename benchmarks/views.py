@@ -1,0 +1,158 @@
+"""How long the script of a view takes for what a reader does, in headless Chromium, and how large the page is.
+
+    python benchmarks/views.py [--times 30]
+
+The visualiser shows 200 positions, 4 heads and 4 layers of a SASRec that was trained on the generated world; the player
+a trace of self-attention; the bench 6 tokens. Every interaction is made `--times` times: the time of its handler by
+performance.now, and beside it the longest callback of a frame that it leads to (the small maps are drawn one a frame).
+Layout and paint are the browser's and are not in it. Needs chromium, chromium-driver and selenium
+(`pip install -e ".[browser]"`). Writes benchmarks/results/views.json and .md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import numpy as np
+
+from benchmarks.machine import RESULTS, describe
+from tinyattn.data import SeriesWorld
+from tinyattn.models import SASRec
+from tinyattn.ops import attention
+from tinyattn.show import trace
+from tinyattn.show.views import View, bench, visualise
+
+RESULT, PAGE = RESULTS / "views.json", RESULTS / "views.md"
+GOAL_MS, GOAL_BYTES = 16, 5_000_000
+# Frames are timed from inside: every callback that the page asks for is wrapped.
+WRAP = """window.longest = 0;
+const ask = window.requestAnimationFrame.bind(window);
+window.requestAnimationFrame = (call) => ask((now) => {
+  const from = performance.now(); call(now); window.longest = Math.max(window.longest, performance.now() - from);
+});"""
+# -> the handler's milliseconds, and the longest callback of a frame in the 0.4 s after it.
+ACT = """const [i, done] = arguments;
+window.longest = 0;
+const from = performance.now();
+{ %s }
+const own = performance.now() - from;
+window.setTimeout(() => done([own, window.longest]), 400);"""
+SELECT = """const s = document.querySelector("select[aria-label=WHICH]"), o = [...s.options];
+s.value = o[(i + 1) % o.length].value; s.dispatchEvent(new Event("change"));"""
+TOKEN = """const b = document.querySelectorAll("[aria-label^='tokens: choose'] button");
+b[(i * 37) % b.length].click();"""
+BACKWARD = """{ const s = document.querySelector("select[aria-label=view]"); if (s.value !== "product") {
+  s.value = "product"; s.dispatchEvent(new Event("change")); } }
+"""
+STEP = """const s = document.querySelector("input[type=range]"); s.value = i % (Number(s.max) + 1);
+s.dispatchEvent(new Event("input"));"""
+TURN = """const c = document.querySelectorAll("td.edited"); c[(i * 7) % c.length].focus();
+c[(i * 7) % c.length].dispatchEvent(new KeyboardEvent("keydown", {key: "+", bubbles: true}));"""
+
+
+def select(which: str) -> str:
+    return SELECT.replace("WHICH", which)
+
+
+def pages() -> Iterator[tuple[str, View, dict[str, str]]]:
+    """Name, page, and what a reader does on it."""
+    model = SASRec(epochs=1, dim=64, heads=4, blocks=4, maxlen=200, workers=1).fit(SeriesWorld(users=60).generate())
+    looks = visualise(model, (model.items.ids.tolist() * 10)[:200])
+    acts = {"choose another view": select("view"), "choose another token": TOKEN,
+            "choose another layer": select("layer"), "choose another head": select("head"),
+            "choose another token, gradient times weight": BACKWARD + TOKEN,
+            "choose another output": BACKWARD + select("output")}  # fmt: skip
+    yield "visualiser, 200 positions, 4 heads, 4 layers", looks, acts
+    q, k, v = np.random.default_rng(0).standard_normal((3, 6, 4))
+    steps = trace(attention, q, k, v, backward=True).player(follow=24)
+    yield "player, attention of 6 tokens", steps, {"go to another step": STEP}
+    yield "bench, 6 tokens", bench(["the", "cat", "sat", "on", "the", "mat"]), {"turn a number": TURN}
+
+
+def browser() -> Any:
+    try:
+        from selenium import webdriver
+    except ImportError:
+        raise SystemExit('benchmarks/views.py needs selenium: pip install -e ".[browser]"') from None
+    found = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise SystemExit(f"benchmarks/views.py needs {' and '.join(missing)}")
+    options = webdriver.ChromeOptions()
+    options.binary_location = found["chromium"]
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1300,1000"):
+        options.add_argument(argument)
+    return webdriver.Chrome(options=options, service=webdriver.ChromeService(found["chromedriver"]))
+
+
+def measure(times: int) -> tuple[str, list[dict[str, Any]]]:
+    """-> the browser's version, and what was measured of each act."""
+    driver = browser()
+    found: list[dict[str, Any]] = []
+    driver.set_script_timeout(60)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, view, acts in pages():
+                file = view.save(Path(folder) / "view.html")
+                for act, code in acts.items():
+                    driver.get(file.as_uri())
+                    driver.execute_script(WRAP)
+                    driver.execute_async_script("window.setTimeout(arguments[0], 1500)")    # all small maps are there
+                    taken = [driver.execute_async_script(ACT.replace("%s", code), i) for i in range(times)]
+                    own, frames = zip(*taken, strict=True)
+                    found.append({
+                        "page": name, "bytes": file.stat().st_size, "act": act, "median_ms": median(own),
+                        "worst_ms": max(own), "frame_ms": max(frames),
+                    })  # fmt: skip
+                    print(found[-1], flush=True)
+        return driver.capabilities["browserVersion"], found
+    finally:
+        driver.quit()
+
+
+def page(found: dict[str, Any]) -> str:
+    machine = found["machine"]
+    lines = ["# Pages to look into: size and script time", "",
+             "| page | size, MB | what a reader does | median, ms | worst, ms | longest frame after it, ms |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
+    for one in found["acts"]:
+        times = " | ".join(f"{one[name]:.1f}" for name in ("median_ms", "worst_ms", "frame_ms"))
+        lines.append(f"| {one['page']} | {one['bytes'] / 1e6:.2f} | {one['act']} | {times} |")
+    lines += [
+        "",
+        f"Time of the page's script by performance.now, each {found['times']} times, in headless Chromium "
+        f"{found['chromium']}; layout and paint are not in it. The goals are {GOAL_MS} ms, a frame, and "
+        f"{GOAL_BYTES / 1e6:.0f} MB a page. The first times make what later ones look up: weights and gradients are "
+        "computed in the page from queries, keys, values and saved gradients when they are first asked for.",
+        "",
+        f"{machine['cores']} cores of {machine['cpu']}, {machine['date']}. Made by `python benchmarks/views.py`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--times", type=int, default=30, help="how often each is done (default: 30)")
+    times = parser.parse_args().times
+    if times < 1:
+        parser.error(f"--times is {times}, expected 1 or more")
+    chromium, acts = measure(times)
+    result = {"machine": describe(), "chromium": chromium, "times": times, "acts": acts}
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    print(PAGE.read_text())
+
+
+if __name__ == "__main__":
+    main()
