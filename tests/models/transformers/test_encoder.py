@@ -203,7 +203,8 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         ({"text": "abx_"}, "character 'x' of the text is unknown"),
         ({"text": ""}, "the text is empty: expected at least one character"),
         ({"text": "abcdefa_bcdef"}, "the text has 13 tokens, expected 12 at most: that is the context"),
-        ({"text": "a_", "k": 0}, "k is 0, expected at least 1"),
+        ({"text": "a_", "k": 0}, "k is 0, expected 1 to 1000"),
+        ({"text": "a_", "k": 10**9}, "k is 1000000000, expected 1 to 1000"),
         ({"text": "a__", "blank": "__"}, "blank is '__', expected one character"),
     ):
         with pytest.raises(ValueError, match=says):
