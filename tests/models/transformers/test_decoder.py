@@ -164,6 +164,8 @@ def test_what_it_cannot_read_or_draw_is_refused_and_named(learned):
         Decoder().fit("a", progress=False)
     with pytest.raises(ValueError, match="dim 10 is not divisible by heads 4"):
         Decoder(dim=10)
+    with pytest.raises(ValueError, match="dim is 10000000, expected 1 to 100000"):
+        Decoder(dim=10**7)
     with pytest.raises(ValueError, match="not learned anything yet"):
         Decoder().generate("a")
 

@@ -60,7 +60,7 @@ LONGEST = 10**6          # tokens that are written at once, some minutes of work
 @dataclass(kw_only=True)
 class DecoderOptions(PartOptions):
     context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1)
-    dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
     mixer: str = option("attention", "what lets tokens take from those before them", choices=MIXERS)
     heads: int = option(4, "attention heads a block; must divide dim (GPT-2: 12)", at_least=1)

@@ -46,7 +46,7 @@ MOST = 1000              # ways to fill blanks: each is read again for every fur
 @dataclass(kw_only=True)
 class EncoderOptions(PartOptions):
     context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1)
-    dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
     block_form: str = option("post", "where the norms stand", choices=BLOCK_FORMS)
