@@ -153,6 +153,7 @@ show_arrays(q=q, s=s, p=p, out=out, loss=loss)
 # Which of `weights`, `out`, `dq`, `dk` and `dv` move, and in which rows?
 
 # %%
+# your turn: the number is in the panel of the backward
 bench(["token 0", "token 1", "token 2"], q, k, v, dout=out - target, hide=("heads", "mask"))
 
 # %% [markdown]

@@ -221,7 +221,7 @@ table("model | whole | shuffled | same answers", rows)
 # %% [markdown]
 # Without positions the answers are *exactly* the same, as chapter 07 said they must be: the model has a bag of patches. What surprises is how well it does, and how little the others mind shuffling. To tell a disc from a cross, it is enough to know
 # which pieces there are: curved edges, straight ones, corners. (One run each: other seeds move each of the three by up to 0.03, and none is ahead. This takes seconds; `tinyattn train --model vit`, wider and
-# deeper, on 12,800 noisier pictures for some minutes, is right in 97 of 100.)
+# deeper, on 12,800 noisier pictures for two minutes, is right in 98 of 100.)
 #
 # What *is* lost, then? Anything about **where**. Take the question which half of the picture has more of the shape, left or right. And exchange the halves of every second picture, which moves whole patches, and turns the answer round.
 #

@@ -75,7 +75,7 @@ def test_what_cannot_be_generated_or_trained_on_is_refused(finished, text, tmp_p
     refuses(capsys, [*generate, "t", "--top-p", "0"], "top_p is 0.0, expected above 0 and at most 1")
     refuses(capsys, [*generate, "t", "--top-p", "1.5"], "top_p is 1.5, expected above 0 and at most 1")
     refuses(capsys, [*generate, "t", "--top-k", "0"], "top_k is 0, expected at least 1")
-    refuses(capsys, [*generate, "t", "--length", "0"], "length is 0, expected at least 1")
+    refuses(capsys, [*generate, "t", "--length", "0"], "length is 0, expected 1 to 1000000")
     refuses(capsys, [*generate, "t", "--seed", "-1"], "--seed is -1, expected at least 0")
     refuses(capsys, ["translate", finished, "t"], "decoder, which continues texts: `tinyattn generate` asks")
     short = tmp_path / "short.txt"

@@ -78,7 +78,7 @@ def test_what_cannot_be_translated_or_trained_on_is_refused(finished, model, pai
     small = MODELS[model]
     refuses(capsys, ["translate", finished, "abx"], "character 'x' of 'abx' is unknown")
     refuses(capsys, ["translate", finished, ""], "the text is empty")
-    refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected at least 1")
+    refuses(capsys, ["translate", finished, "abc", "--beam", "0"], "beam is 0, expected 1 to 1000")
     refuses(capsys, ["translate", finished, "abc", "--picture", tmp_path], "is a directory")
     refuses(capsys, ["recommend", finished, "--items", "a"], f"{model}, which writes strings: `tinyattn translate`")
     refuses(capsys, ["train", "--task", "copy"], "--task is no option of model sasrec, but of transformer")

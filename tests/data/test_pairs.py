@@ -62,7 +62,7 @@ def test_pairs_that_are_refused(tmp_path):
         Pairs.of([])
     with pytest.raises(ValueError, match="2 sources and 1 targets"):
         Pairs(("a", "b"), ("c",))
-    with pytest.raises(ValueError, match="2 cannot be split"):
+    with pytest.raises(ValueError, match=r"too few sources \(2\), expected at least 3"):
         Pairs.of([("a", "b"), ("c", "d"), ("a", "e")]).split()
     with pytest.raises(DataError, match="a directory, expected a file"):
         read_pairs(tmp_path)
@@ -77,7 +77,7 @@ def test_no_source_stands_in_two_parts_of_a_split():
     drawn = [*parts.train.targets, *parts.valid.targets, *parts.test.targets]
     assert sorted(drawn) == sorted(pairs.targets)
     assert parts.tested == f"{len(parts.test)} pairs"
-    assert [len(part) for part in tenths(3)] == [1, 1, 1]
+    assert [len(part) for part in tenths(3, "sources")] == [1, 1, 1]
 
 
 def test_a_batch_begins_and_ends_what_is_written_with_0():

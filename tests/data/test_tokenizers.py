@@ -96,6 +96,7 @@ def test_without_files_text_is_token_numbers(tmp_path):
     assert (len(again), again.ends) == (30, {7})
     for text, says in (("", "the text is empty"), (" ", "is empty: expected at least one token number"),
                        ("1 30", "'30' of the text is no token, expected numbers from 0 to 29"),
+                       ("9" * 5000, "999' of the text is no token"),
                        ("-1", "'-1' of the text"), ("1 x", "'x' of the text"), ("²", "'²' of the text")):  # fmt: skip
         with pytest.raises(ValueError, match=says):
             found.encode(text)

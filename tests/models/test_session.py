@@ -140,8 +140,9 @@ def test_what_cannot_be_is_refused():
     with pytest.raises(ValueError, match="unknown item id nothing: "):
         session.add(ITEMS[4], "nothing")
     assert len(session) == 3
-    with pytest.raises(ValueError, match="k is 0, expected 1 to"):
-        session.best(0)
+    for k in (0, 1.5, None, True, "3", 10**30):
+        with pytest.raises(ValueError, match=f"k is {k}, expected 1 to"):
+            session.best(k)
     with pytest.raises(ValueError, match="only 27 items are left"):
         session.best(28)
     with pytest.raises(ValueError, match="unknown user id"):

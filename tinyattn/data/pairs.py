@@ -66,7 +66,7 @@ class Pairs:
         Raises ValueError where there are fewer than three sources.
         """
         sources = sorted(set(self.sources))
-        part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources))) for i in rows.tolist()}
+        part_of = {sources[i]: part for part, rows in enumerate(tenths(len(sources), "sources")) for i in rows.tolist()}
         parts: list[list[tuple[str, str]]] = [[], [], []]
         for source, target in zip(self.sources, self.targets, strict=True):
             parts[part_of[source]].append((source, target))

@@ -24,13 +24,13 @@ class Parts:
         return f"{len(self.test):,} {self.test.what}"
 
 
-def tenths(n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers 0 to n - 1 in three sorted parts, of which the second and the third hold a tenth each.
+def tenths(n: int, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers 0 to n - 1 in three sorted parts, of which the second and the third hold a tenth each; `what` they count.
 
     Which ones is drawn once and for all, by n alone. Shapes: -> (a,), (b,), (b,), with b at least 1.
     Raises ValueError for n below 3.
     """
     if n < 3:
-        raise ValueError(f"{n} cannot be split into a part to learn from, one to validate on and one to test on")
+        raise ValueError(f"too few {what} ({n}), expected at least 3: to learn from, to validate on and to test on")
     order, tenth = generator(0, Stream.PARTS).permutation(n), max(1, n // 10)
     return np.sort(order[2 * tenth :]), np.sort(order[:tenth]), np.sort(order[tenth : 2 * tenth])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ..evaluation import top
 
 def refuse_k(k: int, vocabulary: Vocabulary) -> None:
     """Raise ValueError for a k that is not one of 1 to the number of items."""
-    if not 1 <= k <= len(vocabulary):
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= len(vocabulary):
         raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
 
 

@@ -147,12 +147,14 @@ def test_what_it_cannot_read_or_draw_is_refused_and_named(learned):
         ({"prompt": "abc" * 6}, "the prompt has 18 tokens, expected 16 at most: that is the context"),
         ({"prompt": "abx"}, "character 'x' of the text is unknown: the known ones are 'abcdefghij'"),
         ({"prompt": ""}, "the text is empty: expected at least one character"),
-        ({"prompt": "a", "length": 0}, "length is 0, expected at least 1"),
+        ({"prompt": "a", "length": 0}, "length is 0, expected 1 to 1000000"),
+        ({"prompt": "a", "length": 10**30}, f"length is {10**30}, expected 1 to 1000000"),
         ({"prompt": "a", "temperature": 0}, "temperature is 0, expected a positive, finite number"),
         ({"prompt": "a", "temperature": -1.0}, "temperature is -1.0, expected a positive"),
         ({"prompt": "a", "top_p": 0.0}, "top_p is 0.0, expected above 0 and at most 1"),
         ({"prompt": "a", "top_p": 1.1}, "top_p is 1.1, expected above 0 and at most 1"),
         ({"prompt": "a", "top_k": 0}, "top_k is 0, expected at least 1"),
+        ({"prompt": "a", "top_k": 10**30}, f"top_k is {10**30}, expected a number of 64 bits"),
     ):
         with pytest.raises(ValueError, match=says):
             learned.generate(**how)
@@ -162,6 +164,8 @@ def test_what_it_cannot_read_or_draw_is_refused_and_named(learned):
         Decoder().fit("a", progress=False)
     with pytest.raises(ValueError, match="dim 10 is not divisible by heads 4"):
         Decoder(dim=10)
+    with pytest.raises(ValueError, match="dim is 10000000, expected 1 to 100000"):
+        Decoder(dim=10**7)
     with pytest.raises(ValueError, match="not learned anything yet"):
         Decoder().generate("a")
 
@@ -177,6 +181,7 @@ def test_sampling_keeps_the_likeliest():
     squares = np.array([1, 16, 4, 9]) / 30
     np.testing.assert_allclose(Sampling(temperature=0.5).probabilities(scores), squares, **close)
     assert Sampling(top_k=1).probabilities(np.zeros(3)).tolist() == [1, 0, 0]
+    assert Sampling(temperature=5e-324).probabilities(scores).tolist() == [0, 1, 0, 0]
     rng = generator(0, Stream.GENERATION)
     drawn = np.bincount([Sampling().draw(scores, rng) for _ in range(2000)], minlength=4) / 2000
     np.testing.assert_allclose(drawn, [0.1, 0.4, 0.2, 0.3], atol=0.04)

@@ -203,7 +203,8 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         ({"text": "abx_"}, "character 'x' of the text is unknown"),
         ({"text": ""}, "the text is empty: expected at least one character"),
         ({"text": "abcdefa_bcdef"}, "the text has 13 tokens, expected 12 at most: that is the context"),
-        ({"text": "a_", "k": 0}, "k is 0, expected at least 1"),
+        ({"text": "a_", "k": 0}, "k is 0, expected 1 to 1000"),
+        ({"text": "a_", "k": 10**9}, "k is 1000000000, expected 1 to 1000"),
         ({"text": "a__", "blank": "__"}, "blank is '__', expected one character"),
     ):
         with pytest.raises(ValueError, match=says):
@@ -212,6 +213,8 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
         Encoder().fit("", progress=False)
     with pytest.raises(ValueError, match="dim 10 is not divisible by heads 4"):
         Encoder(dim=10)
+    with pytest.raises(ValueError, match="dim is 10000000, expected 1 to 100000"):
+        Encoder(dim=10**7)
     with pytest.raises(ValueError, match=r"hidden 0.8 and swapped 0.3 are more than 1 together"):
         Encoder(swapped=0.3)
     with pytest.raises(ValueError, match="chosen is 0, expected above 0 and at most 1"):

@@ -179,7 +179,7 @@ def test_swin_has_as_many_parameters_as_the_formula_says():
     assert sum(leaf.size for _, leaf in leaves(make("swin")[1])) == wanted
 
 
-def test_what_is_refused():
+def test_what_is_refused(tmp_path):
     rng = np.random.default_rng(0)
     images = Images(rng.random((12, 4, 4)), np.arange(12) % 2)
     small = {"patch": 2, "dim": 8, "heads": 2, "layers": 1, "epochs": 1, "workers": 1}
@@ -191,6 +191,11 @@ def test_what_is_refused():
             ViT(**small | options).fit(images, progress=False)
     with pytest.raises(ValueError, match="dim 8 is not divisible by heads 3"):
         ViT(dim=8, heads=3)
+    for kind in (ViT, Swin):
+        with pytest.raises(ValueError, match="dim is 10000000, expected 1 to 100000"):
+            kind(dim=10**7)
+    with pytest.raises(ValueError, match="stages is 1000, expected 1 to 10"):
+        Swin(stages=1000)
     for options, says in (
         ({"patch": 3}, "patch is 3 and stages 2, so that height must be a multiple of 6, and that of the images is 4"),
         ({"patch": 1, "stages": 1, "window": 3}, "window is 3, expected a divisor of the height, which is 4"),
@@ -204,5 +209,7 @@ def test_what_is_refused():
     model = ViT(**small).fit(images.split(), progress=False)
     with pytest.raises(ValueError, match=r"images are 6 x 4 x 1 \(height, width, channels\), expected 4 x 4 x 1"):
         model.classify(rng.random((1, 6, 4)))
-    with pytest.raises(ValueError, match="unknown class id 2: the 2 known ids are 0, 1"):
-        model.evaluate((rng.random((1, 4, 4)), np.array([2])))
+    model.save(tmp_path / "m.npz")
+    for asked in (model, ViT.load(tmp_path / "m.npz")):
+        with pytest.raises(ValueError, match="unknown class id 2: the 2 known ids are 0, 1"):
+            asked.evaluate((rng.random((1, 4, 4)), np.array([2])))

@@ -55,7 +55,7 @@ def test_strings_that_it_cannot_read_are_refused_and_named(name):
         model.translate("")
     with pytest.raises(ValueError, match=r"'abababa' has 7 characters, expected 6 at most: maxlen is 6"):
         model.translate("abababa")
-    with pytest.raises(ValueError, match="beam is 0, expected at least 1"):
+    with pytest.raises(ValueError, match="beam is 0, expected 1 to 1000"):
         model.translate("ab", beam=0)
     with pytest.raises(ValueError, match=r"'aaaaaa' has 6 characters, expected 5 at most"):
         make(name, maxlen=6).fit([("ab", "aaaaaa")], progress=False)  # with its end it is one longer

@@ -63,5 +63,6 @@ def test_with_enough_places_it_finds_the_best_of_all():
 def test_what_it_writes_ends():
     found = beam_search(lambda beginnings: np.log(np.full((len(beginnings), 2), [1e-9, 1.0])), 1, 5)
     assert found[0].symbols == (1, 1, 1, 1, 0)
-    with pytest.raises(ValueError, match="beam is 0, expected at least 1"):
-        beam_search(language(0), 0, LONGEST)
+    for beam in (0, 10**9, 10**30):
+        with pytest.raises(ValueError, match=f"beam is {beam}, expected 1 to 1000"):
+            beam_search(language(0), beam, LONGEST)

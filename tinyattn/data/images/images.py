@@ -38,7 +38,8 @@ class Images:
         if images.ndim not in (3, 4) or not images.size or images.dtype.kind not in "buif":
             found = f"{images.shape} {images.dtype}"
             raise ValueError(f"images are {found}, expected numbers (N, height, width) or (N, height, width, channels)")
-        images = images.astype(np.float32).reshape(*images.shape[:3], -1)
+        with np.errstate(over="ignore"):             # what is too large becomes infinite, and is refused as that
+            images = images.astype(np.float32).reshape(*images.shape[:3], -1)
         if not np.all(np.isfinite(images)):
             raise ValueError("images have numbers that are not finite")
         object.__setattr__(self, "images", images)
@@ -78,7 +79,7 @@ class Images:
 
     def split(self) -> Parts:
         """A tenth for validation and a tenth for testing. Raises ValueError where there are fewer than three."""
-        return Parts(*(self[rows] for rows in tenths(len(self))))
+        return Parts(*(self[rows] for rows in tenths(len(self), self.what)))
 
 
 def _labels(name: str, labels: Any, n: int) -> np.ndarray:

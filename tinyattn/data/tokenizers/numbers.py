@@ -32,7 +32,10 @@ class TokenNumbers(Tokenizer):
         words = text.split()
         if not words:
             raise ValueError("the text is empty: expected at least one token number")
-        unknown = next((w for w in words if not (w.isascii() and w.isdigit() and int(w) < len(self))), None)
+        digits = 20                          # of a number that is read: Python refuses some thousand in its own words
+        unknown = next(
+            (w for w in words if not (w.isascii() and w.isdigit() and len(w) < digits and int(w) < len(self))), None
+        )
         if unknown is not None:
             raise ValueError(f"{unknown!r} of the text is no token, expected numbers from 0 to {len(self) - 1}")
         return np.array(list(map(int, words)))

@@ -54,12 +54,13 @@ from .text_network import TextNetwork
 PARTS: dict[str, Any] = {"mechanism": MECHANISMS, "position": POSITIONS, "mixer": MIXERS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in GPT-2
+LONGEST = 10**6          # tokens that are written at once, some minutes of work: nothing is shown before the last
 
 
 @dataclass(kw_only=True)
 class DecoderOptions(PartOptions):
     context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1)
-    dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
     mixer: str = option("attention", "what lets tokens take from those before them", choices=MIXERS)
     heads: int = option(4, "attention heads a block; must divide dim (GPT-2: 12)", at_least=1)
@@ -249,11 +250,12 @@ class Decoder(DecoderOptions, SequenceModel):
 
         `sampling` is `temperature`, `top_k`, `top_p` of `Sampling`. Tokens are computed once and kept; where `context`
         is full, the later half of it is read anew, as a text of its own. Raises ValueError for an empty prompt, one of
-        more tokens than `context`, an unknown character (named), a length below 1, and what `Sampling` refuses.
+        more tokens than `context`, an unknown character (named), a length below 1 or above LONGEST, and what
+        `Sampling` refuses.
         """
         network, how = self._fitted(), Sampling(**sampling)
-        if length < 1:
-            raise ValueError(f"length is {length}, expected at least 1")
+        if not 1 <= length <= LONGEST:
+            raise ValueError(f"length is {length}, expected 1 to {LONGEST}")
         ids = self.tokens.encode(prompt).tolist()
         if len(ids) > self.context:
             raise ValueError(f"the prompt has {len(ids)} tokens, expected {self.context} at most: that is the context")

@@ -40,12 +40,13 @@ PARTS: dict[str, Any] = {"position": POSITIONS}
 PartOptions: Any = part_options(**PARTS)
 SMALL = 0.02             # the standard deviation of fresh embeddings, as in BERT
 BEAM = 32                # fillings of the first blanks that `fill` goes on from, at least
+MOST = 1000              # ways to fill blanks: each is read again for every further blank
 
 
 @dataclass(kw_only=True)
 class EncoderOptions(PartOptions):
     context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1)
-    dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
     block_form: str = option("post", "where the norms stand", choices=BLOCK_FORMS)
@@ -230,11 +231,11 @@ class Encoder(EncoderOptions, Masking, SequenceModel):
         Every `blank` stands for one character. They are filled from left to right, each given those before it, while
         those after it are hidden: p(filling) = Π p(character | the text with the blanks before it filled). The BEAM
         likeliest beginnings, or k, are gone on from. Raises ValueError for a text without a blank or of more tokens
-        than `context`, an unknown character (named), a `blank` that is not one character, and k below 1.
+        than `context`, an unknown character (named), a `blank` that is not one character, and k below 1 or above MOST.
         """
         network = self._fitted()
-        if k < 1:
-            raise ValueError(f"k is {k}, expected at least 1")
+        if not 1 <= k <= MOST:
+            raise ValueError(f"k is {k}, expected 1 to {MOST}")
         ids, places = self._blanks(text, blank)
         xp, V = self._module(self.parameters), len(self.tokens)
         rows, scores = ids[None], np.zeros(1)

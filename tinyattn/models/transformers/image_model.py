@@ -201,4 +201,5 @@ class ImageModel(SequenceModel):
             raise ValueError(f"shape is {shape.tolist()}, expected height, width and channels")
         height, width, channels = shape.tolist()
         self.shape = (height, width, channels)
+        setattr(self, "classes", Vocabulary(self.classes.ids, "class"))  # noqa: B010
         super()._restore(arrays)

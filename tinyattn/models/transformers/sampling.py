@@ -25,7 +25,8 @@ class Sampling:
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Of equally likely ones the first is taken as likelier. Shapes: scores (V,) -> (V,), float64."""
         scores = scores.astype(np.float64)
-        p = np.exp((scores - scores.max()) / self.temperature)
+        with np.errstate(over="ignore"):                   # of a temperature near 0, to -inf: a probability of 0
+            p = np.exp((scores - scores.max()) / self.temperature)
         order = np.argsort(-p, kind="stable")[: self.top_k]
         among = p[order] / p[order].sum()
         before = np.cumsum(among) - among                  # what the likelier ones have together

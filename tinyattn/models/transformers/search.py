@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+BROADEST = 1000          # places of a beam: more of them take minutes a string, and find nothing better
+
 
 class Hypothesis(NamedTuple):
     """A beginning, or, once the 0 that ends it is there, a whole string."""
@@ -33,10 +35,10 @@ def beam_search(
     Linares López, Holte & Ruml 2022). So a place does not depend on how many there are after it: place 1 is greedy
     decoding, and a wider beam finds all that a narrower one finds, so its best never has a lower score. A string has at
     most `longest` symbols with its end, which is forced there.
-    Raises ValueError for a beam below 1.
+    Raises ValueError for a beam below 1 or above BROADEST.
     """
-    if beam < 1:
-        raise ValueError(f"beam is {beam}, expected at least 1")
+    if not 1 <= beam <= BROADEST:
+        raise ValueError(f"beam is {beam}, expected 1 to {BROADEST}")
     places: list[Hypothesis | None] = [Hypothesis((), 0.0), *[None] * (beam - 1)]
     found: list[Hypothesis] = []
     for length in range(1, longest + 1):

@@ -31,11 +31,12 @@ from .image_model import ImageCache, ImageModel, ImageNetwork
 class SwinOptions:
     patch: int = option(2, "pixels of a patch's side (the paper: 4): it must divide the sides of the images",
                         at_least=1)  # fmt: skip
-    dim: int = option(32, "width of tokens in the first stage, doubled in each further one (the paper: 96)", at_least=1)
+    dim: int = option(32, "width of tokens in the first stage, doubled in each further one (the paper: 96)",
+                      at_least=1, at_most=100_000)  # fmt: skip
     heads: int = option(2, "attention heads a block of the first stage, doubled as dim is; must divide dim",
                         at_least=1)  # fmt: skip
     stages: int = option(
-        2, "stages, each on a grid of half as many rows and columns (the paper: 4)", at_least=1, at_most=1000
+        2, "stages, each on a grid of half as many rows and columns (the paper: 4)", at_least=1, at_most=10
     )
     layers: int = option(2, "blocks a stage; every second one has its windows shifted", at_least=1, at_most=1000)
     window: int = option(4, "patches of a window's side (the paper: 7): it must divide the grid of each stage; a grid "

@@ -43,7 +43,7 @@ READOUTS = {"class": 1, "mean": 0}       # tokens that stand for no patch
 class ViTOptions:
     patch: int = option(4, "pixels of a patch's side (the paper: 16): it must divide the sides of the images",
                         at_least=1)  # fmt: skip
-    dim: int = option(64, "width of tokens (the paper: 768)", at_least=1)
+    dim: int = option(64, "width of tokens (the paper: 768)", at_least=1, at_most=100_000)
     layers: int = option(3, "blocks (the paper: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 12)", at_least=1)
     readout: str = option("class", "what the class is read from: a token of its own, or the mean of all patches",
@@ -166,7 +166,8 @@ class ViT(ViTOptions, ImageModel):
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
         """Raises ValueError as its base does, and where a teacher's answers are to be learned and there are none."""
         if self.distil and parts[0].teacher is None:
-            raise ValueError("distil learns a teacher's answers, and these images have none: expected `teacher`")
+            found = "these images have none: expected `teacher` with them, or --teacher RUN"
+            raise ValueError(f"distil learns a teacher's answers, and {found}")
         return super().vocabularies_of(parts)
 
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
