@@ -19,7 +19,7 @@ from .trace_step import Step
 from .trace_table import aligned, origin, table
 
 if TYPE_CHECKING:
-    from .views import Player
+    from .views import View
 
 LISTED = 12          # values, where a name stands for several
 
@@ -107,7 +107,7 @@ class Trace:
         """From the loss back to one number of an input or a parameter, e.g. `("query.W", (3, 7))`: see `follow`."""
         return follow(self, name, index, h)
 
-    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
+    def player(self, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
         """A page that steps through all this, in a notebook or, by `.save("FILE.html")`, by itself: see `player`."""
         from .views import player
 

@@ -28,11 +28,7 @@ WORK = 12_000            # steps that may be run to follow numbers, two runs of 
 NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
 
 
-class Player(View):
-    """A `View` of a trace; see `player`."""
-
-
-def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> Player:
+def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | None = None, title: str = "") -> View:
     """A page that steps through a trace. `steps`: only these, first and last; the default is all.
 
     `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
@@ -45,7 +41,7 @@ def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | Non
     title = title or trace.roots[0].signature
     budget = WORK // (2 * len(trace)) if follow is None else follow
     data = found.data(Influence(trace, budget)) | {"title": title, "said": trace._header()}
-    return Player("player", title, data, page(trace.roots, trace._header()))
+    return View("player", title, data, page(trace.roots, trace._header()))
 
 
 def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:

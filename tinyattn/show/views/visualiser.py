@@ -15,6 +15,7 @@ import numpy as np
 
 from ...data import TextBatch, pad
 from ...models import Decoder, DecoderNetwork, NeuralRecommender
+from ...ops import cross_entropy, cross_entropy_backward
 from ...random import Stream, generator
 from ...training import Moments, adam
 from ...tree import add_to, flatten, views
@@ -177,7 +178,7 @@ def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
         outputs.append({"says": f"the score of {_short(asked.names[symbol])}", "value": _rounded(scores[-1, symbol])})
         asked.gradient(dscores, cache)
     if len(asked.follows):
-        loss, dscores = _cross_entropy(scores, asked.follows, asked.first)
+        loss, dscores = _loss(scores, asked.follows, asked.first)
         outputs.append({"says": "the loss, the mean cross-entropy of each next token", "value": _rounded(loss)})
         asked.gradient(dscores, cache)
     assert asked.watched.read is not None
@@ -189,16 +190,12 @@ def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _cross_entropy(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
-    """-> the mean over all tokens but the last, and its gradient by the scores."""
-    s = scores[:-1, first:] - scores[:-1, first:].max(axis=1, keepdims=True)
-    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True)
-    at = np.arange(len(follows)), follows - first
-    loss = float(np.mean(-np.log(np.maximum(p[at], 1e-300))))
-    p[at] -= 1
+def _loss(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
+    """-> the mean cross-entropy of all tokens but the last, and its gradient by the scores."""
+    s, targets = scores[:-1, first:], follows - first
     dscores = np.zeros(scores.shape)
-    dscores[:-1, first:] = p / len(follows)
-    return loss, dscores
+    dscores[:-1, first:] = cross_entropy_backward(1.0, s, targets)
+    return float(cross_entropy(s, targets)), dscores
 
 
 def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
