@@ -22,13 +22,12 @@ from ..ops import (
     cross_entropy,
     cross_entropy_backward,
     embedding,
-    smoothed_cross_entropy,
-    smoothed_cross_entropy_backward,
     sum_rows,
 )
 from ..ops.shapes import row_sum, rows
 from ..options import option, part_options
 from ..tree import add_to
+from .cross_entropy import Smoothed, smoothed_loss, smoothed_loss_backward
 
 
 class ScoredRows(NamedTuple):
@@ -113,17 +112,12 @@ def ce(h: Array, E: Array, batch: Batch, *, label_smoothing: float = 0.0) -> tup
     logits = rows(h) @ E[1:].T                                           # (N, D) @ (D, items) -> (N, items)
     targets = get_xp(h).maximum(batch.targets.reshape(-1) - 1, 0)        # padding has weight 0: any id will do
     weight = batch.weight.reshape(-1).astype(h.dtype)
-    if label_smoothing:
-        smoothed = logits, targets, weight, label_smoothing
-        return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)
-    given = logits, targets, weight
-    return cross_entropy(*given), (cross_entropy_backward, given)
+    return smoothed_loss(logits, targets, weight, label_smoothing)
 
 
 def ce_backward(dloss: float, h: Array, E: Array, batch: Batch, saved: Any) -> tuple[Array, ScoredTable]:
     """logits = h Eᵀ is a linear map: dh = dlogits E and dE = dlogitsᵀ h. Padding, row 0, was no candidate."""
-    backward, given = saved
-    dlogits = backward(dloss, *given)                                    # (N, items)
+    dlogits = smoothed_loss_backward(dloss, saved)                       # (N, items)
     dE = get_xp(h).zeros_like(E)
     dE[1:] = dlogits.T @ rows(h)                                         # (items, N) @ (N, D)
     return (dlogits @ E[1:]).reshape(h.shape), ScoredTable(dE)
@@ -228,16 +222,6 @@ def bpr_max_of_sample_backward(dloss: float, h: Array, E: Array, batch: Batch, s
 @dataclass(kw_only=True)
 class Plain:
     """An objective without options."""
-
-
-@dataclass(kw_only=True)
-class Smoothed:
-    """Options of `ce`."""
-
-    label_smoothing: float = option(
-        0.0, "the part of the target's probability that is spread over all items", at_least=0, below=1,
-        group="training",
-    )  # fmt: skip
 
 
 @dataclass(kw_only=True)

@@ -45,6 +45,7 @@ from ...ops import (
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...random import Stream, generator
 from ...training import Settings
+from ..cross_entropy import Smoothed
 from ..mixing import with_parts
 from ..one_token import Extend, with_one_token
 from ..sequence_model import SequenceModel
@@ -200,7 +201,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
 
 
 @dataclass(eq=False, kw_only=True)
-class Decoder(DecoderOptions, SequenceModel):
+class Decoder(DecoderOptions, Smoothed, SequenceModel):
     """Learns from a text what follows each token, and writes on.
 
         model = Decoder(epochs=5).fit(Grammar().generate().split())

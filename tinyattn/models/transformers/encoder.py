@@ -33,6 +33,7 @@ from ...ops import (
 )
 from ...options import check_options, make_parts, option, part_options, with_default
 from ...training import Settings
+from ..cross_entropy import Smoothed
 from ..sequence_model import SequenceModel
 from .text_network import TextNetwork
 
@@ -157,7 +158,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
 
 @dataclass(eq=False, kw_only=True)
-class Encoder(EncoderOptions, Masking, SequenceModel):
+class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
     """Learns from a text which characters are missing, and fills blanks.
 
         model = Encoder(epochs=5).fit(Grammar().generate().split())

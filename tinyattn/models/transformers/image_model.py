@@ -11,9 +11,10 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import ImageBatch, Images, ImageSampler, NumberedImages, Vocabulary, standardised
 from ...layers import dense, dense_backward
-from ...ops import cross_entropy, cross_entropy_backward, softmax
+from ...ops import softmax
 from ...options import with_default
 from ...training import Settings
+from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
 
 
@@ -24,7 +25,7 @@ class ImageCache(NamedTuple):
 
 
 @dataclass(kw_only=True)
-class ImageNetwork:
+class ImageNetwork(ClassNetwork):
     """Base of the networks: a new one has `encode` and `encode_backward`, and says what is `read`."""
 
     n_classes: int
@@ -74,21 +75,21 @@ class ImageNetwork:
         dimages, grads = self.encode_backward(p, dx, cache.encoder)
         return dimages, grads | {"heads": [g for _, g in found]}
 
-    def loss(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the classes, in nats: of the labels, and, by a second head, of what a teacher says.
+    def asked(self, p: Any, batch: ImageBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+        """Scores of the labels (B, heads, V), and, by a second head, of what a teacher says.
 
-        With two heads it is half of each (Touvron et al. 2021, equation 3: hard distillation).
+        The loss is the mean of both (Touvron et al. 2021, equation 3: hard distillation).
         """
         scores, cache = self.forward(p, batch.images, rng)
         xp = get_xp(scores)
         targets = xp.stack([batch.labels, batch.taught], axis=1)[:, : scores.shape[1]]
         weight = xp.broadcast_to(batch.weight.astype(scores.dtype)[:, None], targets.shape)
-        return cross_entropy(scores, targets, weight), (scores, targets, weight, cache)
+        return scores, targets, weight, cache
 
     def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)[1]
+        """Gradients shaped like p: without those of the images."""
+        _, grads = super().loss_backward(p, dloss, cache)
+        return grads
 
     def probabilities(self, p: Any, images: Array) -> Array:
         """(B, V): softmax of the scores; of two heads the mean (Touvron et al. 2021, section 4)."""
@@ -106,7 +107,7 @@ class ImageNetwork:
 
 
 @dataclass(eq=False, kw_only=True)
-class ImageModel(SequenceModel):
+class ImageModel(Smoothed, SequenceModel):
     """Base of the estimators. What a new one adds is its options and its `Network`.
 
     `shape`, set by fit and load, is that of the images it has learned from: height, width and channels.

@@ -15,9 +15,10 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
-from ...ops import cross_entropy, cross_entropy_backward
+from ...ops import cross_entropy
 from ...options import option, with_default
 from ...training import Settings
+from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
 from .search import beam_search
 
@@ -28,7 +29,7 @@ class PairOptions:
 
 
 @dataclass(kw_only=True)
-class PairNetwork:
+class PairNetwork(ClassNetwork):
     """Base of the networks. A new one has init, and what is not written here. Symbol 0 begins and ends a target."""
 
     n_sources: int                   # characters that are read, 1 to n_sources
@@ -36,10 +37,6 @@ class PairNetwork:
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Any]:
         """Scores (B, n, V) of what follows each written character: 0 ends, others are characters; and the cache."""
-        raise NotImplementedError
-
-    def backward(self, p: Any, dscores: Array, cache: Any) -> dict[str, Any]:
-        """The mirror of `forward`: -> grads shaped like p."""
         raise NotImplementedError
 
     def encode(self, p: Any, source: Array, lengths: Array, rng: Any = None) -> tuple[Array, Any]:
@@ -58,16 +55,9 @@ class PairNetwork:
         """Of each layer of the decoder, how it looked at the memory in `forward`: weights (B, heads, n, m)."""
         raise NotImplementedError
 
-    def loss(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the characters that follow, in nats, and what `loss_backward` needs."""
+    def asked(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         scores, cache = self.forward(p, batch, rng)
-        weight = batch.weight.astype(scores.dtype)
-        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
-
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
+        return scores, batch.targets, batch.weight.astype(scores.dtype), cache
 
     def measure(self, p: Any, batch: PairBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `exact`, strings that are right as a whole, of `characters`, and of the loss.
@@ -76,19 +66,18 @@ class PairNetwork:
         beginnings: as long as it is right it has written such a beginning. So one teacher-forced pass says it.
         """
         xp = get_xp(batch.source)
-        scores, _ = self.forward(p, batch)
-        weight = batch.weight.astype(scores.dtype)
-        wrong = (xp.argmax(scores, axis=-1) != batch.targets) * weight
+        scores, targets, weight, _ = self.asked(p, batch)
+        wrong = (xp.argmax(scores, axis=-1) != targets) * weight
         total, n = float(xp.sum(weight)), len(batch.source)
         return {
             "exact": (n - float(xp.sum(xp.max(wrong, axis=1))), n),
             "characters": (total - float(xp.sum(wrong)), total),
-            "loss": (float(cross_entropy(scores, batch.targets, weight)) * total, total),
+            "loss": (float(cross_entropy(scores, targets, weight)) * total, total),
         }
 
 
 @dataclass(eq=False, kw_only=True)
-class PairModel(PairOptions, SequenceModel):
+class PairModel(PairOptions, Smoothed, SequenceModel):
     """Base of the estimators. What a new one adds is its options and its `Network`."""
 
     patience: int = with_default(10, SequenceModel, "patience")

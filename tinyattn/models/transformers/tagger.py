@@ -13,8 +13,10 @@ import numpy as np
 
 from ...backend import get_xp
 from ...data import SequencePart, SequenceTask, TaskSampler, TextBatch, Vocabulary
+from ...ops import cross_entropy
 from ...options import option, with_default
 from ...training import Settings
+from ..cross_entropy import Smoothed
 from ..sequence_model import SequenceModel
 from .decoder import SMALL, DecoderNetwork, DecoderOptions
 
@@ -34,15 +36,15 @@ class TaggerNetwork(DecoderNetwork):
 
     def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `accuracy`, right answers of those that are asked for, and of the loss."""
-        loss, (scores, targets, weight, _) = self.loss(p, batch)
+        scores, targets, weight, _ = self.asked(p, batch)
         xp = get_xp(scores)
         total = float(xp.sum(weight))
         right = float(xp.sum(weight * (xp.argmax(scores, axis=-1) == targets)))
-        return {"accuracy": (right, total), "loss": (float(loss) * total, total)}
+        return {"accuracy": (right, total), "loss": (float(cross_entropy(scores, targets, weight)) * total, total)}
 
 
 @dataclass(eq=False, kw_only=True)
-class Tagger(DecoderOptions, SequenceModel):
+class Tagger(DecoderOptions, Smoothed, SequenceModel):
     """Learns a task of sequences.
 
         model = Tagger(mixer="mamba", position="none").fit(SEQUENCE_TASKS["recall"](pairs=4, length=32))

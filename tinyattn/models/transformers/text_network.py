@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ...backend import get_xp
+from ...backend import Array, get_xp
 from ...data import TextBatch
-from ...ops import cross_entropy, cross_entropy_backward
+from ...ops import cross_entropy
+from ..cross_entropy import ClassNetwork
 
 
-class TextNetwork:
+@dataclass(kw_only=True)
+class TextNetwork(ClassNetwork):
     """A subclass has `forward(p, ids, rng) -> scores, cache` and `backward(p, dscores, cache) -> grads`."""
 
-    forward: Any
-    backward: Any
+    def forward(self, p: Any, ids: Array, rng: Any = None) -> tuple[Array, Any]:
+        """Scores (B, n, V) and the cache. Shapes: ids (B, n)."""
+        raise NotImplementedError
 
-    def loss(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean cross-entropy of the tokens that are asked for, in nats, and what `loss_backward` needs."""
+    def asked(self, p: Any, batch: TextBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         scores, cache = self.forward(p, batch.ids, rng)
-        weight = batch.weight.astype(scores.dtype)
-        return cross_entropy(scores, batch.targets, weight), (scores, batch.targets, weight, cache)
-
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p."""
-        scores, targets, weight, remembered = cache
-        return self.backward(p, cross_entropy_backward(dloss, scores, targets, weight), remembered)
+        return scores, batch.targets, batch.weight.astype(scores.dtype), cache
 
     def measure(self, p: Any, batch: TextBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of the loss."""
-        total = float(get_xp(batch.weight).sum(batch.weight))
-        return {"loss": (float(self.loss(p, batch)[0]) * total, total)}
+        scores, targets, weight, _ = self.asked(p, batch)
+        total = float(get_xp(weight).sum(batch.weight))
+        return {"loss": (float(cross_entropy(scores, targets, weight)) * total, total)}

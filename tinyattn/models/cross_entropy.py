@@ -1,0 +1,62 @@
+"""The loss of models that choose among classes, be they items, tokens, characters or labels: cross-entropy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ..backend import Array
+from ..ops import cross_entropy, cross_entropy_backward, smoothed_cross_entropy, smoothed_cross_entropy_backward
+from ..options import option
+
+
+@dataclass(kw_only=True)
+class Smoothed:
+    """The option that the loss has. What a model is measured by is never smoothed."""
+
+    label_smoothing: float = option(
+        0.0, "the part of the target's probability that is spread over all classes (Vaswani et al. 2017: 0.1)",
+        at_least=0, below=1, group="training",
+    )  # fmt: skip
+
+
+def smoothed_loss(logits: Array, targets: Array, weights: Array, label_smoothing: float) -> tuple[Array, Any]:
+    """The weighted mean in nats, and what the backward needs. Shapes: logits (..., V), targets and weights (...)."""
+    given = logits, targets, weights
+    if not label_smoothing:                  # the plain op reads the logits once less
+        return cross_entropy(*given), (cross_entropy_backward, given)
+    smoothed = *given, label_smoothing
+    return smoothed_cross_entropy(*smoothed), (smoothed_cross_entropy_backward, smoothed)
+
+
+def smoothed_loss_backward(dloss: float, saved: Any) -> Array:
+    """-> dlogits (..., V)."""
+    backward, given = saved
+    dlogits: Array = backward(dloss, *given)
+    return dlogits
+
+
+@dataclass(kw_only=True)
+class ClassNetwork(Smoothed):
+    """Base of networks that score classes. A subclass has `asked`, `backward(p, dscores, cache) -> grads`, `measure`.
+    """
+
+    def asked(self, p: Any, batch: Any, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+        """Scores (..., V), the targets and their weights (...), in the scores' dtype, and the cache of `forward`."""
+        raise NotImplementedError
+
+    def backward(self, p: Any, dscores: Array, cache: Any) -> Any:
+        """The mirror of `forward`: -> grads shaped like p."""
+        raise NotImplementedError
+
+    def loss(self, p: Any, batch: Any, rng: Any = None) -> tuple[Any, Any]:
+        """The mean cross-entropy of the targets, in nats, smoothed where that is asked for, and what `loss_backward`
+        needs."""
+        scores, targets, weight, cache = self.asked(p, batch, rng)
+        loss, saved = smoothed_loss(scores, targets, weight, self.label_smoothing)
+        return loss, (saved, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> Any:
+        """Gradients shaped like p."""
+        saved, remembered = cache
+        return self.backward(p, smoothed_loss_backward(dloss, saved), remembered)
