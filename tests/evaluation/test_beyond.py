@@ -31,11 +31,15 @@ def score(histories, users):
     return TABLE[users]
 
 
-def test_top_is_a_stable_sort(rng):
-    scores = rng.integers(0, 4, size=(20, 9)).astype(np.float32)
+@pytest.mark.parametrize(("items", "values"), [(9, 4), (1000, 4), (1000, 300), (1000, 10**6)])
+def test_top_is_a_stable_sort(items, values, rng):
+    """Of few items and of many, of which groups are looked at first; with many ties and with few."""
+    scores = rng.integers(0, values, size=(20, items)).astype(np.float32)
     scores[3] = -np.inf
-    for k in (1, 4, 9):
-        np.testing.assert_array_equal(top(scores, k), np.argsort(-scores, axis=1, kind="stable")[:, :k])
+    scores[4, 5:] = -np.inf
+    for k in (1, 4, 9, 15, 16):
+        best = min(k, items)
+        np.testing.assert_array_equal(top(scores, best), np.argsort(-scores, axis=1, kind="stable")[:, :best])
 
 
 @pytest.mark.parametrize("k", [3, 10, 20])

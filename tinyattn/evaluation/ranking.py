@@ -6,6 +6,9 @@ before it, that is when rank < k + 1; for whole ranks this is rank <= k.
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import numpy as np
 
 
@@ -42,13 +45,23 @@ def all_ranks(scores: np.ndarray) -> np.ndarray:
 def top(scores: np.ndarray, k: int) -> np.ndarray:
     """The columns of the k highest scores of every row, best first; of equal ones the lower column comes first.
 
-    Shapes: scores (B, V) -> (B, k). Only what is as high as the k-th is sorted.
+    Shapes: scores (B, V) -> (B, k). Only what is as high as `_at_most_the_kth` is sorted.
     """
     found = np.empty((len(scores), k), dtype=np.int64)
     for row, out in zip(scores, found, strict=True):
-        (high,) = (row >= np.partition(row, len(row) - k)[len(row) - k]).nonzero()
+        (high,) = (row >= _at_most_the_kth(row, k)).nonzero()
         out[:] = high[(-row[high]).argsort(kind="stable")[:k]]
     return found
+
+
+def _at_most_the_kth(row: np.ndarray, k: int) -> Any:
+    """The k-th highest of √V groups' maxima, which k scores reach at least; where k is not small, the k-th highest."""
+    groups = math.isqrt(len(row))
+    if 2 * k > groups:
+        return np.partition(row, len(row) - k)[len(row) - k]
+    highest = np.maximum.reduce(row[: groups * groups].reshape(groups, groups))
+    highest.partition(groups - k)
+    return highest[groups - k]
 
 
 def hit_rate(rank: np.ndarray, k: int) -> np.ndarray:
