@@ -1,0 +1,47 @@
+"""How tokens know their place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array
+
+
+def rotary(x: Array, cos: Array, sin: Array) -> Any:
+    """Every pair as a complex number, times another."""
+    c, s = (np.broadcast_to(table, (*x.shape[:-1], x.shape[-1] // 2)) for table in (cos, sin))
+    y = np.zeros(x.shape)
+    for *token, i in np.ndindex(c.shape):
+        at = tuple(token)
+        turned = complex(x[at][2 * i], x[at][2 * i + 1]) * complex(c[at][i], s[at][i])
+        y[at][2 * i], y[at][2 * i + 1] = turned.real, turned.imag
+    return y
+
+
+def bucket_bias(table: Array, buckets: Array) -> Any:
+    bias = np.zeros((table.shape[1], *buckets.shape))
+    for k, i, j in np.ndindex(bias.shape):
+        bias[k, i, j] = table[buckets[i, j], k]
+    return bias
+
+
+def relative_scores(q: Array, a: Array, m: int) -> Any:
+    """Pair by pair, with a vector each."""
+    K = a.shape[-2] // 2
+    every, s = np.broadcast_to(a, (*q.shape[:-2], *a.shape[-2:])), np.zeros((*q.shape[:-1], m))
+    for *lead, i, j in np.ndindex(s.shape):
+        at = tuple(lead)
+        s[at][i, j] = sum(x * y for x, y in zip(q[at][i], every[at][min(max(j - i, -K), K) + K], strict=True))
+    return s
+
+
+def relative_values(w: Array, a: Array) -> Any:
+    K, out = a.shape[-2] // 2, np.zeros((*w.shape[:-1], a.shape[-1]))
+    every = np.broadcast_to(a, (*w.shape[:-2], *a.shape[-2:]))
+    for *lead, i, j in np.ndindex(w.shape):
+        at = tuple(lead)
+        for c in range(a.shape[-1]):
+            out[at][i, c] += w[at][i, j] * every[at][min(max(j - i, -K), K) + K][c]
+    return out

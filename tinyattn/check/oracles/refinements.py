@@ -1,0 +1,87 @@
+"""Attention among attention weights."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ...backend import Array
+from .attention import _elu_plus_1, attention
+from .basics import softmax
+
+
+def refine_simp(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lags: bool = False) -> Any:
+    """Pair of rows by pair of rows."""
+    A, c = _read(A, lags), 1 / math.sqrt(W_Q.shape[-1]) if scale is None else scale
+    X, Y = _product(A, W_Q), _product(A, W_K)
+    B = np.zeros((*A.shape[:-1], A.shape[-2]))
+    for *lead, k, t in np.ndindex(B.shape):
+        B[(*lead, k, t)] = c * sum(x * y for x, y in zip(X[(*lead, k)], Y[(*lead, t)], strict=True))
+    return B
+
+
+def refine_add(A: Array, W_Q: Array, W_K: Array, scale: float | None = None, lags: bool = False) -> Any:
+    return (refine_simp(A, W_Q, W_K, scale, lags) + A) / 2
+
+
+def refine_value(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
+    """For every row anew: the literal form of a sequence that ends there."""
+    B = np.zeros(A.shape)
+    A, W_Q, W_K, W_V = (np.broadcast_to(np.tril(x), A.shape) for x in (A, W_Q, W_K, W_V))
+    for *lead, k in np.ndindex(A.shape[:-1]):
+        until = (*lead, slice(k + 1), slice(k + 1))
+        B[(*lead, k, slice(k + 1))] = refine_value_literal(A[until], W_Q[until], W_K[until], W_V[until])[-1]
+    return B
+
+
+def refine_value_literal(A: Array, W_Q: Array, W_K: Array, W_V: Array) -> Any:
+    """Column by column: a softmax over the columns that are looked at."""
+    X, Y, Z = (_product(np.broadcast_to(W, A.shape), A) for W in (W_Q, W_K, W_V))
+    B, n = np.zeros(A.shape), A.shape[-1]
+    for *lead, t in np.ndindex((*A.shape[:-2], n)):
+        x, y, z = (M[tuple(lead)] for M in (X, Y, Z))
+        weights = softmax(np.array([sum(x[i, t] * y[i, j] for i in range(n)) for j in range(n)]))
+        for k in range(n):
+            B[(*lead, k, t)] = sum(z[k, j] * weights[j] for j in range(n))
+    return B
+
+
+def refine_value_rows(
+    A: Array, W_Q: Array, W_K: Array, W_V: Array, mask: Array | None = None, scale: float | None = None,
+    lags: bool = False,
+) -> Any:  # fmt: skip
+    A = _read(A, lags)
+    X, Y, Z = (_product(A, W) for W in (W_Q, W_K, W_V))
+    return _read(attention(X, Y, Z, mask, scale=scale)[0], lags)
+
+
+def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = None, lags: bool = False) -> Any:
+    """Two rows' distributions, number by number."""
+    A, c = _read(A, lags), 1 / math.sqrt(W_mu.shape[-1]) if scale is None else scale
+    sigma = np.vectorize(lambda z: math.sqrt(_elu_plus_1(z)), otypes=[float])(_product(A, W_sigma))
+    x = np.concatenate([_product(A, W_mu), sigma], axis=-1)
+    B = np.zeros((*A.shape[:-1], A.shape[-2]))
+    for *lead, k, t in np.ndindex(B.shape):
+        B[(*lead, k, t)] = -c * sum((a - b) ** 2 for a, b in zip(x[(*lead, k)], x[(*lead, t)], strict=True))
+    return B
+
+
+def _read(A: Array, lags: bool) -> Array:
+    """Column r is the lag r, where lags are read; before the first token there is nothing."""
+    found = np.zeros(A.shape)
+    for *row, r in np.ndindex(A.shape):
+        column = row[-1] - r if lags else r
+        found[(*row, r)] = A[(*row, column)] if column >= 0 else 0.0
+    return found
+
+
+def _product(A: Array, W: Array) -> Array:
+    """A W for every leading axis, W repeated along those that it lacks."""
+    W = np.broadcast_to(W, (*A.shape[:-2], *W.shape[-2:]))
+    found = np.zeros((*A.shape[:-1], W.shape[-1]))
+    for *lead, k, r in np.ndindex(found.shape):
+        row, column = A[(*lead, k)], W[(*lead, slice(None), r)]
+        found[(*lead, k, r)] = sum(a * w for a, w in zip(row, column, strict=True))
+    return found
