@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+import time
 from collections.abc import Sequence
+from contextlib import redirect_stderr, redirect_stdout
 
 from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
+from .ranks import MPIRanks, mpi, started
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
+
+SHARED = ("train",)      # commands that several processes of mpiexec do together
+GRACE = 2.0              # seconds that a failed rank gives rank 0 to say what failed on all of them
 
 
 def parser(arguments: Sequence[str]) -> Parser:
@@ -28,15 +35,56 @@ def parser(arguments: Sequence[str]) -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted.
 
-    1 where standard output was closed, and where `check` finds something wrong.
+    1 where standard output was closed, and where `check` finds something wrong. Of the processes that mpiexec started
+    only rank 0 prints. One that cannot go on ends them all, and if that is no failure of rank 0's, it says why.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    size, number = started()
+    if size == 1:
+        return _run(arguments)
+    try:
+        with mpi() as job:
+            code, said = _run_rank(arguments, number)
+            if code:
+                _say(said, size, number)
+                assert isinstance(job, MPIRanks)
+                job.abort(code)
+    except (ImportError, RuntimeError) as error:             # MPI is not as it has to be, on any rank
+        if number == 0:
+            print(f"tinyattn: {error}", file=sys.stderr)
+        code = 2
+    return code
+
+
+def _run_rank(arguments: Sequence[str], number: int) -> tuple[int, str]:
+    """-> exit code, and what a rank other than 0 would have said last on standard error."""
+    said = io.StringIO()
+    try:
+        if number == 0:
+            return _run(arguments), ""
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(said):
+            code = _run(arguments)
+    except SystemExit as stop:                               # argparse's own way out
+        code = stop.code if isinstance(stop.code, int) else 2
+    return code, said.getvalue().strip().rpartition("\n")[2]
+
+
+def _say(said: str, size: int, number: int) -> None:
+    """Say why this rank failed, unless rank 0, which then ends all of them, has failed in the meantime, too."""
+    if number:
+        time.sleep(GRACE)
+        print(f"tinyattn: rank {number} of {size}: {said.removeprefix('tinyattn: ')}", file=sys.stderr)
+
+
+def _run(arguments: Sequence[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
         explain = getattr(module, "explain", lambda unknown, _: f"unrecognized arguments: {' '.join(unknown)}")
         whole.error(explain(unknown, options))
+    if started()[0] > 1 and options.command not in SHARED:
+        whole.error(f"{options.command} runs in one process, and mpiexec started {started()[0]}; {SHARED[0]} shares work")
     try:
         code = module.run(options)
     except InterruptedRunError as stop:

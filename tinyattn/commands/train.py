@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 from .. import __version__
 from ..models import MODELS, PRESETS, Estimator, RunFolder, preset_options
 from ..options import one_of, options_of
+from ..ranks import alone, ranks
 from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
@@ -89,10 +92,22 @@ class _Flags(set[str]):
 
 
 def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused is refused before training begins."""
+    """Everything that can be refused is refused before training begins. Ranks of mpiexec do it together."""
     if options.model not in MODELS:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
-    cls = MODELS[options.model]
+    job = ranks()
+    if issubclass(MODELS[options.model], Settings):          # trained by gradient steps
+        _train(options)
+    elif job.number == 0:
+        if job.size > 1:
+            print(f"note: {options.model} has no steps to share out: rank 0 of {job.size} does it all", file=sys.stderr)
+        with alone():
+            _train(options)
+    job.wait()
+
+
+def _train(options: argparse.Namespace) -> None:
+    cls, job = MODELS[options.model], ranks()
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model: Any = cls(**preset_options(options.preset, options.model) | given)
     measure = MEASURES[cls.table]
@@ -108,26 +123,31 @@ def run(options: argparse.Namespace) -> None:
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
-    prepared = measure.prepare(split, options)
-    folder.claim(config)
+    job.agree({"tinyattn": __version__} | config)        # the version first: others may have other options
+    prepared = job.once(lambda: measure.prepare(split, options))
+    job.once(lambda: folder.claim(config))
     print(f"{options.model} on {source.title}: {said(data, split)}")
-    if folder.finished:
-        print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        measure.print(folder.metrics(), model, truth is not None)
+    if job.once(lambda: folder.finished):
+        if job.number == 0:
+            print(f"{folder.path} is complete; another --out, or removing it, trains again")
+            measure.print(folder.metrics(), model, truth is not None)
         return
 
     if folder.checkpoint.exists():
         print(f"going on from {folder.checkpoint}")
-    with folder.unclaimed_on_failure():
-        if issubclass(cls, Settings):                    # trained by gradient steps
+    with folder.unclaimed_on_failure() if job.number == 0 else nullcontext():
+        if issubclass(cls, Settings):
             write = partial(folder.write_history, criterion=model.criterion)
             model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
-            write(model.history)
+            if job.number == 0:
+                write(model.history)
         else:
             model.fit(split)
     rows = measure.rows(model, split, options, source, truth, prepared)
-    folder.write_results(model, rows)                    # before anything that could fail to be drawn
-    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
-    folder.finish()
-    measure.print(folder.metrics(), model, truth is not None)
-    print(f"written to {folder.path}: {', '.join(folder.contents())}")
+    if job.number == 0:
+        with alone():
+            folder.write_results(model, rows)            # before anything that could fail to be drawn
+            measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
+            folder.finish()
+            measure.print(folder.metrics(), model, truth is not None)
+            print(f"written to {folder.path}: {', '.join(folder.contents())}")

@@ -20,6 +20,7 @@ import numpy as np
 from ..data import Seen, Split, Truth, read
 from ..files import write_atomically
 from ..random import Stream, generator
+from ..ranks import ranks as job
 from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
 from .ranking import all_ranks, metrics, ranks
 
@@ -69,18 +70,19 @@ def target_ranks(
 ) -> dict[str, np.ndarray]:
     """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
 
-    The arguments are those of `evaluate`. Raises NaNScoreError for a NaN score.
+    The arguments are those of `evaluate`. Ranks divide the users. Raises NaNScoreError for a NaN score.
     """
     targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
-    found: dict[str, list[np.ndarray]] = {name: [] for name in ("full", *candidates)}
-    for places in _parts(len(everyone), USERS_AT_ONCE):
+
+    def ranked(places: np.ndarray) -> dict[str, np.ndarray]:
         rows = everyone[places]
         histories = split.histories(rows, stage)
         scores = _lazily(score, histories, _numbers(split, users)[rows], split.data.n_items)
         among = {name: drawn[places] for name, drawn in candidates.items()}
-        for name, chosen in _ranks(scores, targets[rows], histories, among, split.data.n_items + 1).items():
-            found[name].append(chosen)
-    return {name: np.concatenate(parts) for name, parts in found.items()}
+        return _ranks(scores, targets[rows], histories, among, split.data.n_items + 1)
+
+    found = job().map(ranked, _parts(len(everyone), min(USERS_AT_ONCE, max(1, -(-len(everyone) // job().size)))))
+    return {name: np.concatenate([part[name] for part in found]) for name in ("full", *candidates)}
 
 
 def _expected(
@@ -88,14 +90,19 @@ def _expected(
 ) -> dict[str, float]:
     """The full metrics as expectations under the truth: they take the rank of every item, and so whole rows."""
     targets, everyone = getattr(split, stage), split.evaluated
-    found: dict[str, float] = {}
-    for places in _parts(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1))):
+
+    def measured(places: np.ndarray) -> dict[str, float]:
         rows = everyone[places]
         histories = split.histories(rows, stage)
         scores = np.array(_lazily(score, histories, _numbers(split, users)[rows], split.data.n_items).whole())
         _mask_seen(scores, histories, targets[rows])                 # writes into `scores`, which is a copy
-        for name, value in metrics(all_ranks(scores), ks, weight=truth(histories)).items():
-            found[name] = found.get(name, 0.0) + value * len(rows) / len(everyone)
+        return metrics(all_ranks(scores), ks, weight=truth(histories))
+
+    parts = _parts(len(everyone), max(1, SCORES_AT_ONCE // (split.data.n_items + 1)))
+    found: dict[str, float] = {}
+    for places, means in zip(parts, job().map(measured, parts), strict=True):
+        for name, value in means.items():
+            found[name] = found.get(name, 0.0) + value * len(places) / len(everyone)
     return found
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from .. import backend
 from ..data import Parts, Vocabulary
 from ..options import check_options, option
+from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
 from ..tree import leaves
 from .trained import Trained
@@ -90,7 +91,7 @@ class SequenceModel(Trained):
                 return network.measure(p, part.to(xp))
 
         with Workers(self.workers if backend.is_numpy(xp) else 1) as pool:
-            found = list(pool.map(work, slices))
+            found = ranks().map(work, slices, pool.map)
         return {name: sum(f[name][0] for f in found) / sum(f[name][1] for f in found) for name in found[0]}
 
     def known(self) -> dict[str, Vocabulary]:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import backend
 from ..random import MaskKeys, Stream, generator
+from ..ranks import ranks
 from ..tree import add_to, flatten, leaves, views
 from .adam import Moments, adam
 from .adamw import adamw, decay_of
@@ -33,7 +34,10 @@ class Learner:
     def __init__(self, model: Any, settings: Any, first: Sequence[Batch], steps: int) -> None:
         """`first` are the batches of the first step, `steps` is the number of steps that schedules run over."""
         self.model, self.seed = model, settings.seed
+        self.ranks = ranks()
         self.xp = backend.module_for(settings.device)
+        if self.ranks.size > 1 and not backend.is_numpy(self.xp):
+            raise ValueError(f"device is {settings.device!r}, expected 'cpu' for {self.ranks.size} ranks")
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
         if backend.is_numpy(self.xp):
             self.vector = shared(self.vector)           # child processes see every step's parameters
@@ -113,22 +117,47 @@ class Learner:
         """Compute the gradient of `batches` at the parameters of `step` steps; write loss and squared norm to `seen`.
 
         They are those of one batch with all rows: a batch counts by its weight. Slices are added in their order,
-        whichever is ready first. A device computes a batch in one piece.
+        whichever is ready first. A device computes a batch in one piece. Ranks compute some of the slices each; all of
+        them have all batches, which are a function of the step.
         """
         self._begin(batches, step)
-        slices: list[Batch] = []
-        for batch in batches:
-            slices += batch.slices(SLICE_TOKENS) if backend.is_numpy(self.xp) else [batch]
+        slices = self.slices(batches)
         total = sum(batch.total for batch in batches)
-        tasks = [(step, part.total / total, part) for part in slices]
+        mine = self.ranks.mine([part.total for part in slices])
+        tasks = [(step, slices[i].total / total, slices[i]) for i in mine]
         seen[...] = 0
         for loss, grads in pool.map(tasks):
             seen[0] += loss
             add_to(self.grads, grads)
+        if self.ranks.size > 1:
+            self._sum_over_ranks(seen)
         with np.errstate(over="ignore"):
             for part in self._gradients():
                 seen[1] += self.xp.sum(part * part, dtype=np.float64)
         self._seen = seen
+
+    def slices(self, batches: Sequence[Batch]) -> list[Batch]:
+        """The pieces that a step is worked off in: at least one a rank, as far as there are rows for that."""
+        if not backend.is_numpy(self.xp):
+            return list(batches)
+        tokens, rows = SLICE_TOKENS, sum(len(batch.rows) for batch in batches)
+        while True:
+            slices = [part for batch in batches for part in batch.slices(tokens)]
+            if len(slices) >= min(self.ranks.size, rows) or tokens == 1:
+                return slices
+            tokens //= 2
+
+    def _sum_over_ranks(self, seen: np.ndarray) -> None:
+        """Add up gradient and loss of all ranks in one message; of lazy tables it has the rows that the step reads."""
+        pieces = self._gradients()
+        message = np.concatenate([*(piece.reshape(-1) for piece in pieces), seen[:1].astype(self.gradient.dtype)])
+        self.ranks.sum(message)
+        *sums, loss = np.split(message, np.cumsum([piece.size for piece in pieces]))
+        for piece, found in zip(self._dense, sums, strict=False):
+            self.gradient[piece] = found
+        for (name, ids), found in zip(self._rows.items(), sums[len(self._dense) :], strict=True):
+            self._tables[name][ids] = found.reshape(len(ids), -1)
+        seen[0] = loss[0]
 
     def _work(self, task: tuple[int, float, Batch]) -> tuple[Any, Any]:
         """A task is (step, share of the batch's positions, slice) -> the slice's part of the loss, its gradients."""

@@ -10,7 +10,9 @@ import json
 import math
 import signal
 import threading
+import sys
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,10 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 from tqdm import tqdm
 
-from .. import backend
+from .. import __version__, backend
 from ..backend import DEVICES
 from ..files import FileError, read_arrays, write_arrays
 from ..options import check_options, option
+from ..ranks import alone
 from .batch import Batch, Batches, Grouped
 from .learner import Learner
 from .schedules import SCHEDULES
@@ -130,7 +133,7 @@ class State:
         self, path: Path, identity: dict[str, Any], identity_today: Callable[[Any], Any] = lambda found: found
     ) -> None:
         """Read a checkpoint. Raises FileError where it is damaged, or of another configuration or other data."""
-        meta, arrays = read_arrays(path, "checkpoint")
+        meta, arrays = self.learner.ranks.once(lambda: read_arrays(path, "checkpoint"))
         try:
             found = identity_today(meta["identity"])
         except (KeyError, TypeError, AttributeError):
@@ -190,29 +193,37 @@ def train(
     On a device no step waits for a result: parameters, gradient and losses stay there, a batch is sent in one
     transfer, and losses are fetched every fifty steps, at the end of an epoch and before saving.
 
+    Inside `tinyattn.ranks.mpi` all ranks call it alike. Each computes some slices of every step, and rank 0 alone shows
+    progress, calls `on_epoch`, and reads and writes the checkpoint, which another number of ranks may go on from. The
+    numbers are those of one rank up to rounding. Raises RanksDifferError where ranks were given different things.
+
     Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
     checkpoint of another identity.
     """
     grouped = Grouped(batches, settings.accumulate)
     steps, last = grouped.steps, settings.epochs * grouped.steps         # of an epoch, of all
-    learner = Learner(model, settings, grouped.batch(0), last)
+    first = grouped.batch(0)
+    learner = Learner(model, settings, first, last)
+    job = learner.ranks
+    job.agree({"tinyattn": __version__, "numpy": np.__version__} | (identity or {}))
+    _note_idle(learner, first, progress)
     is_numpy = backend.is_numpy(learner.xp)
     state = State(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
-    if checkpoint is not None and checkpoint.exists():
+    if checkpoint is not None and job.once(checkpoint.exists):
         state.restore(checkpoint, identity or {}, identity_today)
 
     def save() -> float:
         """-> the earliest time of the next save: saving then takes at most 2 % of the time."""
-        if checkpoint is None:
+        if checkpoint is None or job.number:
             return math.inf
         began = time.monotonic()
         state.save(checkpoint, identity or {})
         now = time.monotonic()
         return now + 50 * (now - began)
 
-    due = math.inf if checkpoint is None else time.monotonic()
+    due = math.inf if checkpoint is None or job.number else time.monotonic()
     unseen = state.step % steps                                  # the first step whose loss has not been checked
-    bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress else True, leave=False)
+    bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress and not job.number else True, leave=False)
     with learner.pool(workers) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings) and not _is_enough(state, enough):
             began = time.monotonic()
@@ -229,22 +240,33 @@ def train(
             bar.update()
             if ends:
                 learner.flush(state.step)
+                if job.size > 1:
+                    job.agree({f"parameters after epoch {state.step // steps}": zlib.crc32(learner.vector)})
                 score = None if validate is None else validate(learner.p)
                 if score is not None and not math.isfinite(score):
                     raise _diverged(state.step, steps, f"validation score {score}")
                 state.finish_epoch(score)
                 bar.set_postfix(_short(state.history[-1]))
-                if on_epoch is not None:
-                    on_epoch(state.history)
-            if interrupted():
+                if on_epoch is not None and not job.number:
+                    with alone():
+                        on_epoch(state.history)
+            if job.any(interrupted()):
                 if not ends:
                     _refuse_divergence(state, unseen, here)
                 save()
+                job.wait()                                       # the first rank to end would end one that is saving
                 raise InterruptedRunError(f"interrupted after step {state.step}")
     if not np.all(np.isfinite(backend.to_numpy(state.best))):
         raise _diverged(state.step, steps, "parameters that are not finite")
     learner.vector[...] = state.best
     return learner.p, state.history
+
+
+def _note_idle(learner: Learner, first: list[Batch], progress: bool) -> None:
+    """Say where a step has less to share out than there are ranks."""
+    job, pieces = learner.ranks, len(learner.slices(first))
+    if progress and not job.number and pieces < job.size:
+        print(f"note: {pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most", file=sys.stderr)
 
 
 def _refuse_divergence(state: State, first: int, last: int) -> None:
