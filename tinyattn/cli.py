@@ -12,7 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
-from .ranks import MPIRanks, mpi, started
+from .ranks import mpi, started
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
 SHARED = ("train",)      # commands that several processes of mpiexec do together
@@ -47,7 +47,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code, said = _run_rank(arguments, number)
             if code:
                 _say(said, size, number)
-                assert isinstance(job, MPIRanks)
                 job.abort(code)
     except (ImportError, RuntimeError) as error:             # MPI is not as it has to be, on any rank
         if number == 0:
@@ -83,8 +82,9 @@ def _run(arguments: Sequence[str]) -> int:
     if unknown:
         explain = getattr(module, "explain", lambda unknown, _: f"unrecognized arguments: {' '.join(unknown)}")
         whole.error(explain(unknown, options))
-    if started()[0] > 1 and options.command not in SHARED:
-        whole.error(f"{options.command} runs in one process, and mpiexec started {started()[0]}; {SHARED[0]} shares work")
+    size, _ = started()
+    if size > 1 and options.command not in SHARED:
+        whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")
     try:
         code = module.run(options)
     except InterruptedRunError as stop:

@@ -47,6 +47,10 @@ class Ranks:
     def wait(self) -> None:
         """Return when all ranks are here."""
 
+    def abort(self, code: int) -> None:
+        """End all processes of the job at once; the exit code is `code`."""
+        raise SystemExit(code)
+
     def any(self, value: bool) -> bool:
         """Is it True on one of the ranks?"""
         votes = np.array([value], dtype=np.float32)
@@ -102,7 +106,9 @@ class Ranks:
             for name in [*first, *other]:
                 theirs, ours = other.get(name, "not given"), first.get(name, "not given")
                 if theirs != ours:
-                    raise RanksDifferError(f"rank {number} has {name} {theirs}, and rank 0 has {ours}: expected the same")
+                    raise RanksDifferError(
+                        f"rank {number} has {name} {theirs}, and rank 0 has {ours}: expected the same"
+                    )
 
 
 def _flat(said: dict[str, Any]) -> dict[str, Any]:
@@ -180,7 +186,6 @@ class MPIRanks(Ranks):
             time.sleep(POLL)                                     # other calls of MPI keep a core busy
 
     def abort(self, code: int) -> None:
-        """End all processes of the job at once; mpiexec returns `code`."""
         sys.stdout.flush()
         sys.stderr.flush()
         self._comm.Abort(code)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import signal
-import threading
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -223,7 +223,8 @@ def train(
 
     due = math.inf if checkpoint is None or job.number else time.monotonic()
     unseen = state.step % steps                                  # the first step whose loss has not been checked
-    bar = tqdm(total=last, initial=state.step, unit="step", disable=None if progress and not job.number else True, leave=False)
+    shown = None if progress and not job.number else True         # tqdm's `disable`; None: on a terminal
+    bar = tqdm(total=last, initial=state.step, unit="step", disable=shown, leave=False)
     with learner.pool(workers) as pool, _interrupts() as interrupted, bar:
         while state.step < last and not _out_of_patience(state, settings) and not _is_enough(state, enough):
             began = time.monotonic()
@@ -266,7 +267,8 @@ def _note_idle(learner: Learner, first: list[Batch], progress: bool) -> None:
     """Say where a step has less to share out than there are ranks."""
     job, pieces = learner.ranks, len(learner.slices(first))
     if progress and not job.number and pieces < job.size:
-        print(f"note: {pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most", file=sys.stderr)
+        told = f"{pieces} of {job.size} ranks have work: a step is cut into {pieces} slices at most"
+        print(f"note: {told}", file=sys.stderr)
 
 
 def _refuse_divergence(state: State, first: int, last: int) -> None:
