@@ -29,15 +29,14 @@ class Thread(Ranks):
 
 
 def side_by_side(size, f):
-    """[f(rank) of every rank], or the exception it raised; a rank that fails alone breaks what the others wait for."""
-    barrier, place = threading.Barrier(size), [None] * size
+    """[f(rank) of every rank], or the exception that it raised. Whoever waits for it then gets one, too."""
+    barrier, place = threading.Barrier(size, timeout=60), [None] * size
 
     def one(number):
         with sharing(Thread(number, size, barrier, place)) as rank:
             try:
                 return f(rank)
             except Exception as error:
-                barrier.abort()
                 return error
 
     with ThreadPoolExecutor(size) as threads:

@@ -18,9 +18,9 @@ from tests.models.worlds import TINY, drifting_ratings, write_tiny
 from tests.side_by_side import side_by_side
 from tests.training.test_learner import DATA, network, sampler
 from tinyattn import cli
-from tinyattn.data import leave_one_out, split_ratings
+from tinyattn.data import Interactions, Sampler, leave_one_out, split_ratings
 from tinyattn.evaluation import NaNScoreError, evaluate, target_ranks
-from tinyattn.models import MODELS, SASRec
+from tinyattn.models import MODELS, SASRec, SASRecNetwork
 from tinyattn.options import options_of
 from tinyattn.ranks import Ranks, RanksDifferError, alone, mpi, part_of, ranks, started
 from tinyattn.training import InterruptedRunError, Learner, Settings, loop, train
@@ -28,7 +28,7 @@ from tinyattn.tree import leaves
 
 pytestmark = pytest.mark.host
 SPLIT = leave_one_out(TINY.generate())
-SETTINGS = Settings(epochs=2, patience=0, clip_norm=0.5, accumulate=2)
+SETTINGS = Settings(epochs=1, patience=0, clip_norm=0.5, accumulate=2)
 TRAINED = [name for name, cls in MODELS.items() if issubclass(cls, Settings)]
 TRAIN = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "2", "--workers", "1"]
 
@@ -37,9 +37,9 @@ def flat(p):
     return np.concatenate([leaf.ravel() for _, leaf in leaves(p)])
 
 
-def lazily(_=None, settings=SETTINGS, **how):
+def lazily(_=None, **how):
     """Train a network whose table of items is kept lazily. -> parameters, history"""
-    p, history = train(network(), sampler(), settings, workers=1, progress=False, **how)
+    p, history = train(network(), sampler(), SETTINGS, workers=1, progress=False, **how)
     return flat(p).copy(), history
 
 
@@ -100,17 +100,13 @@ def test_a_run_goes_on_with_another_number_of_ranks(size, tmp_path, monkeypatch)
     """Ctrl-C on rank 1 alone ends the step of both, and rank 0 saves."""
     path = tmp_path / "checkpoint.npz"
 
-    def stopped(rank):
+    @contextlib.contextmanager
+    def interrupts():
         asked = []
+        yield lambda: asked.append(0) or (ranks().number == 1 and len(asked) == 10)
 
-        @contextlib.contextmanager
-        def interrupts():
-            yield lambda: asked.append(0) or (ranks().number == 1 and len(asked) > 80)
-
-        monkeypatch.setattr(loop, "_interrupts", interrupts)
-        return lazily(checkpoint=path)
-
-    found = side_by_side(2, stopped)
+    monkeypatch.setattr(loop, "_interrupts", interrupts)
+    found = side_by_side(2, lambda _: lazily(checkpoint=path))
     assert [type(error) for error in found] == [InterruptedRunError] * 2
     assert len({str(error) for error in found}) == 1
     monkeypatch.undo()
@@ -120,8 +116,11 @@ def test_a_run_goes_on_with_another_number_of_ranks(size, tmp_path, monkeypatch)
 
 
 def test_more_ranks_than_rows_of_a_step_are_idle_which_is_said(capsys):
+    few = Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 1]] * 4)
+
     def run(_=None):
-        p, _ = train(network(), sampler(), Settings(epochs=1, patience=0), workers=1)
+        network = SASRecNetwork(n_items=4, maxlen=6, dim=8)
+        p, _ = train(network, Sampler(few, 6, 4, 0, True), Settings(epochs=2, patience=0), workers=1)
         return flat(p).copy()
 
     one = run()
@@ -150,7 +149,7 @@ def test_ranks_that_disagree_are_refused_before_the_first_step(identities, says)
 def test_versions_are_compared(monkeypatch):
     said = []
     monkeypatch.setattr(Ranks, "agree", lambda self, given: said.append(given))
-    lazily(settings=Settings(epochs=1))
+    lazily()
     assert {"tinyattn", "numpy"} <= said[0].keys()
 
 
