@@ -126,24 +126,11 @@ def batch(case):
     return sampler(case, DATA.n_users).batch(0)
 
 
-def loss_and_gradients(network, p, given):
-    value, cache = network.loss(p, given, np.random.default_rng(3))
-    total = tree_map(np.zeros_like, p)
-    add_to(total, network.loss_backward(p, 1.0, cache))
-    return {"loss": value} | dict(leaves(total))
-
-
 @pytest.mark.parametrize("case", CASES)
-def test_gradients(case, device):
-    """On the host by central differences; elsewhere they are the host's."""
+def test_gradients(case):
     network, p = make(case)
-    if device == "cpu":
-        report = gradcheck_model(network, p, batch(case), key=3, entries=1)  # and one direction through all of them
-        assert report, f"\n{report}"
-        return
-    mine, theirs = (loss_and_gradients(it, p, batch(case)) for it in (network, network.itself))
-    for name, gradient in theirs.items():
-        np.testing.assert_allclose(mine[name], gradient, rtol=0, atol=1e-11, err_msg=name)
+    report = gradcheck_model(network, p, batch(case), key=3, entries=1)  # and one direction through all of them
+    assert report, f"\n{report}"
 
 
 @pytest.mark.parametrize(("name", "objective"), [(n, o) for n, cls in NETWORKS.items() for o in cls.objectives])
@@ -152,7 +139,7 @@ def test_every_network_with_every_objective(name, objective, device):
     more = {"loss": objective, **few_negatives(objective)}
     network, p = make((name,), **more)
     given = estimator((name,), batch_size=3, **more).sampler(DATA).batch(0)
-    report = gradcheck_model(network, p, given, key=3, entries=2)
+    report = gradcheck_model(network, p, given, key=3, entries=1)
     assert report, f"\n{report}"
     _, cache = network.loss(p, given)
     total = tree_map(np.zeros_like, p)
