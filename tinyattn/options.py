@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import types
 import typing
@@ -67,13 +68,17 @@ class Declared(typing.NamedTuple):
 
 def options_of(declaring: Any) -> list[Declared]:
     """The options of a dataclass, or of an instance of one, in the order of its fields."""
-    cls = declaring if isinstance(declaring, type) else type(declaring)
+    return list(_declared(declaring if isinstance(declaring, type) else type(declaring)))
+
+
+@functools.cache     # hints are evaluated text, and every object that is made asks for them
+def _declared(cls: type) -> tuple[Declared, ...]:
     hints = typing.get_type_hints(cls)
-    return [
+    return tuple(
         Declared(f.name, *_type(hints[f.name]), f.default, f.metadata[_KEY])
         for f in dataclasses.fields(cls)
         if _KEY in f.metadata
-    ]
+    )
 
 
 def _type(hint: Any) -> tuple[type, bool]:
