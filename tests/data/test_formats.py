@@ -27,6 +27,7 @@ FILES = {
                     "unixReviewTime": t}) + "\n" for u, i, t in ROWS
     ),
     "amazon-csv": "".join(f"{u},{i},5.0,{t}\n" for u, i, t in ROWS),
+    "header": "# user item time\n" + "".join(f"{u} {i} {t}\n" for u, i, t in ROWS),
     "gru4rec": "SessionId\tItemId\tTime\n" + "".join(f"{u}\t{i}\t{t}.25\n" for u, i, t in ROWS),
 }  # fmt: skip
 
@@ -120,7 +121,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
     [
         ("1 2\n1,3\n", r"line 2: 1 fields in '1,3', expected 2"),                      # mixed separators
         ("1\t2\t3\t4\n1\t2\t3\n", "line 2: 3 fields"),
-        ("userId,movieId,timestamp\n1,2,4\nuserId,movieId,timestamp\n", "line 3: the header stands there again"),
+        ("userId,movieId\n1,2\nuserId,movieId\n", "line 3: the header stands there again"),
         ("user_id:token\titem_id:token\tuser_id:token\n1\t2\t3\n", "the header names user_id twice"),
         ("userId,rating,timestamp\n1,2,3\n", "has no column item_id"),
         ("userId,movieId\n", "a header and no interactions"),
@@ -128,7 +129,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("1 2 x\n", "line 1: time 'x' is not a finite number"),
         ("1 2 inf\n", "line 1: time 'inf'"),
         ("{}\n", "line 1: no user_id"),
-        ("[1, 2]\n{\n", "line 2: 1 fields"),
+        ("[1 2]\n{\n", "line 2: 1 fields"),
         ("7\n8\n", "looks like none of"),
     ],
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .formats import DataError
+from .fields import DataError
 from .names import ITEM_NAMES
 from .read import pieces
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backend import Array, transfer
 from .epochs import rows_of_step, steps_of
-from .formats import DataError
+from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
 from .slices import cut

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..formats import DataError
+from ..fields import DataError
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
