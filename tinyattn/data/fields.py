@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 NEWLINE, BLANKS = 10, b" \t"
-LONGEST_LINE = 1 << 24          # bytes of a line; a limit, so that a file without line ends is refused before it is read
+LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is refused before it is read
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
 _BEFORE, _AFTER = 16, 8         # bytes of 0 around a text, so that a word may begin before it and end after it
 _ROWS = 1 << 14                 # rows of CSV that become columns at a time
@@ -100,8 +100,8 @@ class Text(NamedTuple):
 class Column:
     """One column of a table, filled a chunk at a time; `what` its fields are called in messages.
 
-    A chunk of ids is kept as integers where all are plain ones, and otherwise as distinct strings and which of them each
-    row has; a chunk of numbers as int64, or as float64 where there are fractions.
+    A chunk of ids is kept as integers where all are plain ones, and otherwise as distinct strings and which of them
+    each row has; a chunk of numbers as int64, or as float64 where there are fractions.
     """
 
     def __init__(self, what: str, number: bool = False) -> None:
@@ -179,8 +179,8 @@ def columns(
 ) -> None:
     """Fill the `wanted` columns, each under its place, of a table of `width` columns; its lines count from first_line.
 
-    Each chunk ends at a line end. A separator with a blank in it is any run of its bytes; otherwise it is one byte, blanks
-    beside it belong to no field, and quotes are CSV's: from the first one on, the module csv reads.
+    Each chunk ends at a line end. A separator with a blank in it is any run of its bytes; otherwise it is one byte,
+    blanks beside it belong to no field, and quotes are CSV's: from the first one on, the module csv reads.
     Raises DataError for a line with more or fewer fields, blank lines included, and for what columns refuse.
     """
     runs, line, rest = b" " in separator, first_line, iter(chunks)
@@ -276,7 +276,7 @@ def integers(column: np.ndarray) -> np.ndarray | None:
 
 
 def distinct_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct integers, sorted, and for each entry the index of its own: np.unique, by counting where it can."""
+    """-> the distinct integers, sorted, and for each entry the index of its own: np.unique, by counting if it can."""
     least, most = (int(np.min(values)), int(np.max(values))) if len(values) else (0, 0)
     if values.dtype.kind != "i" or most - least > 2 * len(values) + 1024:
         return np.unique(values, return_inverse=True)

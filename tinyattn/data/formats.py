@@ -6,7 +6,7 @@ import ast
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -32,7 +32,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Delimited:
-    """A table of fields and where its columns are. Separators with a blank are any run of these bytes; see `columns`."""
+    """A table of fields and where its columns are; `columns` says what separates fields."""
 
     separators: bytes               # blanks, one byte, or ::
     width: int
@@ -49,8 +49,11 @@ class Delimited:
         wanted |= {self.rating: rated} if ratings and self.rating is not None else {}
         if self.header:
             chunks = _without_first_line(chunks)
-        one = self.separators if self.separators != _PAIR else _UNIT
-        columns(_by_one(chunks) if one == _UNIT else chunks, one, self.width, wanted, 2 if self.header else 1)
+        first_line = 2 if self.header else 1
+        if self.separators == _PAIR:
+            _in_pairs(chunks, self.width, wanted, first_line)
+        else:
+            columns(chunks, self.separators, self.width, wanted, first_line)
         table = Table(
             users.ids(), items.ids(), times.values() if self.time in wanted else None,
             rated.values().astype(np.float64) if self.rating in wanted else None,
@@ -224,8 +227,8 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or comment:
         raise DataError(
-            f"line 1 is {cut(head[0], 60)!r}, which seems to be a header: --columns user=NAME,item=NAME says which of its "
-            "columns are which; a comment is not read"
+            f"line 1 is {cut(head[0], 60)!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
+            "of its columns are which; a comment is not read"
         )
 
 
@@ -318,12 +321,19 @@ def _without_first_line(chunks: Iterable[bytes]) -> Iterable[bytes]:
         first = False
 
 
-def _by_one(chunks: Iterable[bytes]) -> Iterable[bytes]:
-    """With the byte _UNIT in the place of ::."""
-    for chunk in chunks:
-        if _UNIT in chunk:
-            raise DataError("not text")
-        yield chunk.replace(_PAIR, _UNIT)
+def _in_pairs(chunks: Iterable[bytes], width: int, wanted: dict[int, Column], first_line: int) -> None:
+    """`columns` of a table whose separator is ::, with one byte in its place."""
+
+    def by_one() -> Iterator[bytes]:
+        for chunk in chunks:
+            if _UNIT in chunk:
+                raise DataError("not text")
+            yield chunk.replace(_PAIR, _UNIT)
+
+    try:
+        columns(by_one(), _UNIT, width, wanted, first_line)
+    except DataError as error:
+        raise DataError(str(error).replace(repr(_UNIT)[2:-1], _PAIR.decode())) from None
 
 
 def _object(line: str, number: int) -> dict[str, Any]:

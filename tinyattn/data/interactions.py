@@ -53,8 +53,10 @@ class Interactions:
     def k_core(self, k: int) -> Interactions:
         """The k-core: users and items with fewer than k interactions are removed until every one left has k.
 
-        Raises ValueError where nothing is left.
+        Raises ValueError where nothing is left, and for k below 1.
         """
+        if k < 1:
+            raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner = np.repeat(np.arange(self.n_users), self.lengths)
         keep = np.ones(len(self), dtype=bool)
         while True:
@@ -195,6 +197,8 @@ class Interactions:
                 raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
         times = places.get("time")
         if times is not None:
+            if times.dtype.kind == "M" and np.any(np.isnat(times)):
+                raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(times)))} is not a time")
             times = _finite(times.astype(np.int64 if times.dtype.kind in "iuM" else np.float64))
         user, item = (_ids(places[what], what) for what in ("user", "item"))
         return cls.from_columns(user, item, times, ratings=_numbers_or_none(places.get("rating")))
@@ -214,8 +218,10 @@ class Interactions:
             raise ValueError("no interactions: expected at least one non-empty sequence of item ids")
         kinds = {a.dtype.kind for a in arrays if a.size}
         texts = (s for a, s in zip(arrays, given, strict=True) if a.dtype.kind == "U")
-        if not all(isinstance(i, str) for s in texts for i in s) or not (kinds <= {"i", "u"} or kinds == {"U"}):
+        strings = [i for s in texts for i in s]
+        if not all(isinstance(i, str) for i in strings) or not (kinds <= {"i", "u"} or kinds == {"U"}):
             raise ValueError("item ids must be all integers or all strings")
+        _refuse_nul(strings, "item")
         joined = np.concatenate([a for a in arrays if a.size])
         item_ids, item = np.unique(joined, return_inverse=True)
         offsets = np.concatenate([[0], np.cumsum([a.size for a in arrays])])
@@ -251,13 +257,21 @@ def _tie_rate(times: np.ndarray, offsets: np.ndarray) -> float:
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:
     """A column of ids as integers or strings. Whole floats become integers: an array with times may be all floats."""
-    if column.dtype.kind == "f" and np.all(np.isfinite(column)) and np.all(column == np.round(column)):
-        return column.astype(np.int64)
+    if column.dtype.kind == "f" and np.all(np.abs(column) < 2**53) and np.all(column == np.round(column)):
+        return column.astype(np.int64)             # beyond 2^53 neighbours are one float
     if column.dtype.kind == "O" and all(isinstance(i, str) for i in column.tolist()):
+        _refuse_nul(column.tolist(), what)
         return column.astype(str)
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
     return column
+
+
+def _refuse_nul(ids: list[str], what: str) -> None:
+    """NumPy drops a NUL at the end of a string, which would make one id of two."""
+    for one in ids:
+        if "\0" in one:
+            raise ValueError(f"{what} id {one!r} has a NUL in it")
 
 
 def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:

@@ -18,6 +18,10 @@ from ..parts import Parts, tenths
 from ..read import open_regular
 from ..slices import cut
 
+# what NumPy, zipfile and zlib raise for files that are damaged, or something else
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, EOFError, MemoryError, RuntimeError, zlib.error,
+           zipfile.BadZipFile)  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Images:
@@ -101,7 +105,7 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
             arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    except (OSError, ValueError, TypeError, EOFError, MemoryError, RuntimeError, LookupError, AttributeError, zlib.error, zipfile.BadZipFile) as error:
+    except _DAMAGE as error:
         raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
