@@ -104,7 +104,8 @@ def sequences(data: Interactions) -> dict[str, list[str]]:
 
 
 PIECES = [b"\n", b"\n\n", b"\r", b"\0", b'"', b",", b",,", b"\t", b" ", b"::", b"#", b"{", b"nan", b"1_0", b"-",
-          b"9" * 20, b"\xff", b"\xef\xbb\xbf", "ž٣\u2028".encode(), b"\x1b[31m", b"user_id", b"x" * 300, b"[" * 2000]  # fmt: skip
+          b"9" * 20, b"\xff", b"\xef\xbb\xbf", "ž٣\u2028".encode(), b"\x1b[31m", b"user_id", b"x" * 300,
+          b"[" * 2000]  # fmt: skip
 
 
 @st.composite

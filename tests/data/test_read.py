@@ -222,9 +222,9 @@ def test_ids_that_numpy_would_make_one_are_refused():
         Interactions.of(Frame(user=np.array([1, 1]), item=np.array(["a\0", "a"], object)))
     with pytest.raises(ValueError, match="item ids are float64, expected integers or strings"):
         Interactions.of(np.array([[1.0, 1e300], [1.0, 1e301]]))
+    frame = Frame(user=np.ones(2, int), item=np.ones(2, int), time=np.array(["2020-01-01", "NaT"], "M8[s]"))
     with pytest.raises(ValueError, match="time NaT in row 1 is not a time"):
-        times = np.array(["2020-01-01", "NaT"], "M8[s]")
-        Interactions.of(Frame(user=np.ones(2, int), item=np.ones(2, int), time=times))
+        Interactions.of(frame)
     with pytest.raises(ValueError, match=r"unknown item id 'a.x00'"):
         Interactions.from_sequences([["a", "b"]]).items.numbers(["a\0"])
 
