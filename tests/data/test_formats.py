@@ -103,7 +103,10 @@ def test_ids_in_json_are_strings_or_integers(tmp_path, user, time, message):
         read(written(tmp_path, good + JSON.format(user, 7, time)))
 
 
-@pytest.mark.parametrize("header", ["user item", "#user_id item", "# item user", "user;item", "USER|ITEM", "user::item"])
+HEADERS = ["user item", "#user_id item_id", "# item user", "user;item", "USER|ITEM", "user::item"]
+
+
+@pytest.mark.parametrize("header", HEADERS)
 def test_headers_of_tables_are_no_ids(tmp_path, header):
     separator = next(s for s in ("::", ";", "|", " ") if s in header.strip("# "))
     rows = [(i, u) if header.startswith("# item") else (u, i) for u, i in IN_ORDER]

@@ -18,6 +18,7 @@ import numpy as np
 NEWLINE, BLANKS = 10, b" \t"
 LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is refused before it is read
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
+_ODD = 0x9E3779B97F4A7C15       # 2^64 divided by the golden ratio: products with it have well mixed high bits
 _BEFORE, _AFTER = 16, 8         # bytes of 0 around a text, so that a word may begin before it and end after it
 _ROWS = 1 << 14                 # rows of CSV that become columns at a time
 
@@ -331,19 +332,23 @@ def _eight_digits(words: np.ndarray, length: np.ndarray) -> np.ndarray | None:
 def _grouped(strings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-> the distinct byte strings, in any order, and for each entry the index of its own.
 
-    By a hash of their words, which sorts faster than strings; where two strings share one, by the strings.
+    By a hash table: each place remembers the last entry that came there, and entries equal to it are its group. The few
+    that share a place with another string are sorted.
     """
     width = -(-strings.dtype.itemsize // 8)
     words = strings.astype(f"S{8 * width}", copy=False).view("<u8").reshape(len(strings), width)
-    mixed = words[:, 0]
+    mixed = words[:, 0] * _ODD
     for place in range(1, width):
-        mixed = (mixed ^ mixed >> 29) * 0x9E3779B97F4A7C15 + words[:, place]
-    found, group = np.unique(mixed, return_inverse=True)
-    some = np.empty(len(found), np.int64)
-    some[group] = np.arange(len(group))                   # an entry of each group
-    if width > 1 and not np.array_equal(words[some][group], words):
-        return np.unique(strings, return_inverse=True)
-    return strings[some], group.astype(np.int32)
+        mixed = (mixed ^ mixed >> 29 ^ words[:, place]) * _ODD
+    places = mixed >> 63 - len(strings).bit_length()
+    table = np.empty(2 << len(strings).bit_length(), np.int32)
+    table[places] = np.arange(len(strings), dtype=np.int32)
+    like = table[places]                                     # an entry of each one's group
+    other = np.flatnonzero(np.any(words[like] != words, axis=1))
+    _, some, group = np.unique(strings[other], return_index=True, return_inverse=True)
+    like[other] = other[some][group]
+    its_own = like == np.arange(len(strings))
+    return strings[its_own], (np.cumsum(its_own, dtype=np.int32) - 1)[like]
 
 
 def _as_strings(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
