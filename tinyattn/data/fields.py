@@ -30,7 +30,7 @@ class DataError(ValueError):
 class Text(NamedTuple):
     """A chunk of text between 0s: its bytes, and the word of eight bytes, the first lowest, from each place on."""
 
-    bytes: np.ndarray
+    raw: np.ndarray
     words: np.ndarray
 
     @classmethod
@@ -45,14 +45,14 @@ class Text(NamedTuple):
         Each byte of `separators` ends a field; with `runs`, several beside each other do, and blanks around a line
         separate nothing.
         """
-        inner = self.bytes[_BEFORE:-_AFTER]
+        inner = self.raw[_BEFORE:-_AFTER]
         ends = inner == NEWLINE
         for byte in separators:
             ends |= inner == byte
         last = np.flatnonzero(ends) + _BEFORE
         first = np.empty_like(last)
         first[:1], first[1:] = _BEFORE, last[:-1] + 1
-        lines = np.flatnonzero(self.bytes[last] == NEWLINE)
+        lines = np.flatnonzero(self.raw[last] == NEWLINE)
         counts = np.diff(lines, prepend=-1)
         full = last > first if runs else None
         if full is not None and not np.all(full):
@@ -66,7 +66,7 @@ class Text(NamedTuple):
         for ends, step in ((first, 1), (last, -1)):
             rows = np.flatnonzero(last > first)
             while len(rows):
-                edge = self.bytes[ends[rows] - (step < 0)]
+                edge = self.raw[ends[rows] - (step < 0)]
                 rows = rows[(edge == BLANKS[0]) | (edge == BLANKS[1])]
                 ends[rows] += step
                 rows = rows[last[rows] > first[rows]]
@@ -87,9 +87,9 @@ class Text(NamedTuple):
         """The fields as int64 where each has 1 to 16 digits and nothing else, and no 0 before others; else None."""
         length = last - first
         longest = int(np.max(length, initial=1))
-        if np.any(self.bytes[first[:1]] > ord("9")):              # text, as the first field shows
+        if np.any(self.raw[first[:1]] > ord("9")):              # text, as the first field shows
             return None
-        if longest > 16 or np.any((self.bytes[first] == ord("0")) & (length > 1)):
+        if longest > 16 or np.any((self.raw[first] == ord("0")) & (length > 1)):
             return None
         value: np.ndarray | None = _eight_digits(self.words[last - 8], np.minimum(length, 8))
         if value is not None and longest > 8:

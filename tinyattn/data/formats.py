@@ -213,7 +213,7 @@ def _refuse_header(head: list[str], reader: Any) -> None:
 
     It has a usual name of a column; or words where all other lines have numbers; or it alone begins with #.
     """
-    if isinstance(reader, JsonLines) or getattr(reader, "header", ""):
+    if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
         return
     table = reader if isinstance(reader, Delimited) else Delimited(BLANKS, 2, 0, 1)
     places = table.user, table.item
