@@ -131,6 +131,10 @@ def test_quotes_that_begin_far_down_change_nothing_above(tmp_path):
     assert read(written(tmp_path, rows + '1,"B1",5.0,7\n')).fingerprint() == plain.fingerprint()
 
 
+def test_users_may_be_numbers_and_items_words(tmp_path):
+    assert sequences(read(written(tmp_path, "userId,movieId\n1,movieId\n1,b\n"))) == {1: ["movieId", "b"]}
+
+
 def test_blanks_beside_a_comma_belong_to_no_id(tmp_path):
     assert sequences(read(written(tmp_path, "1, 2,5, 3\n 1,2 ,5,4\n"))) == {1: [2, 2]}
 

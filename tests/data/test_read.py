@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import DataError, Interactions, read, read_ids, read_images, read_names, read_pairs
-from tinyattn.data.fields import chunks_of_lines
+from tinyattn.data.fields import chunks_of_lines, distinct_integers
 from tinyattn.data.read import read_text
 
 TEXT = "1 10\n1 11\n2 10\n2 12\n2 11\n"
@@ -227,6 +227,16 @@ def test_ids_that_numpy_would_make_one_are_refused():
         Interactions.of(frame)
     with pytest.raises(ValueError, match=r"unknown item id 'a.x00'"):
         Interactions.from_sequences([["a", "b"]]).items.numbers(["a\0"])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64])
+def test_integers_of_every_width_are_counted(rng, kind):
+    least, most = (np.iinfo(np.int8) if np.dtype(kind).kind == "i" else np.iinfo(np.uint8)).min, 127
+    values = rng.integers(least, most, 500, endpoint=True).astype(kind)
+    found, row = distinct_integers(values)
+    assert found.dtype == kind
+    assert np.array_equal(found, np.unique(values))
+    assert np.array_equal(found[row], values)
 
 
 class Frame(dict):

@@ -279,12 +279,13 @@ def integers(column: np.ndarray) -> np.ndarray | None:
 def distinct_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """-> the distinct integers, sorted, and for each entry the index of its own: np.unique, by counting if it can."""
     least, most = (int(np.min(values)), int(np.max(values))) if len(values) else (0, 0)
-    if values.dtype.kind != "i" or most - least > 2 * len(values) + 1024:
+    if not len(values) or values.dtype.kind != "i" or most - least > 2 * len(values) + 1024:
         return np.unique(values, return_inverse=True)
+    above = values.astype(np.int64, copy=False) - least                  # small integers would overflow
     there = np.zeros(most - least + 1, dtype=bool)
-    there[values - least] = True
+    there[above] = True
     place = np.cumsum(there, dtype=np.int32) - np.int32(1)
-    return np.flatnonzero(there) + least if len(values) else values, place[values - least]
+    return (np.flatnonzero(there) + least).astype(values.dtype), place[above]
 
 
 def chunks_of_lines(read: Iterable[bytes]) -> Iterator[bytes]:

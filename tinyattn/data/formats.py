@@ -68,7 +68,7 @@ class Delimited:
         return fields_of(line, "" if b" " in self.separators else self.separators.decode())
 
     def _refuse_header_again(self, table: Table) -> None:
-        if not self.header or "U" not in (table.users[0].dtype.kind, table.items[0].dtype.kind):
+        if not self.header or {table.users[0].dtype.kind, table.items[0].dtype.kind} != {"U"}:
             return
         named = self.fields(self.header)
         again = np.ones(len(table.users[1]), dtype=bool)
