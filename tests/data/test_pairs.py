@@ -37,6 +37,7 @@ def test_a_file_of_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        (b"x" * 5_000, r"line 1 is '(x{57})\.\.\.', expected a string, a TAB, and what it becomes"),
         (b"a\tb\nc d\n", r"line 2 is 'c d', expected a string, a TAB, and what it becomes"),
         (b"a\tb\tc\n", r"line 1 is 'a\\tb\\tc'"),
         (b"a\tb\n\tc\n", r"line 2 is '\\tc'"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .formats import DataError
+from .fields import DataError, cut
 from .names import ITEM_NAMES
 from .read import pieces
 
@@ -73,12 +73,8 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
     except csv.Error as error:
         raise DataError(f"line {number} is no line of CSV: {error}") from None
     if len(fields) < 2:
-        raise DataError(f"line {number} is {_cut(line)!r}: expected an id and a name, separated by {separator!r}")
+        raise DataError(f"line {number} is {cut(line, 60)!r}: expected an id and a name, separated by {separator!r}")
     return fields[0].strip(), fields[1].strip()
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= 60 else line[:57] + "..."
 
 
 def read_ids(path: str | Path) -> list[str]:
@@ -97,11 +93,7 @@ def read_ids(path: str | Path) -> list[str]:
 
 def _lines(path: str | Path) -> list[str]:
     """The file's lines, unzipped where it is gzipped."""
-    if Path(path).is_dir():
-        raise DataError("a directory, expected a file")
     content = b"".join(pieces(Path(path)))
-    if b"\0" in content:
-        raise DataError("not text")
     try:
         text = content.decode()
     except UnicodeDecodeError:

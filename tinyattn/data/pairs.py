@@ -12,10 +12,10 @@ import numpy as np
 
 from ..backend import Array, transfer
 from .epochs import rows_of_step, steps_of
-from .formats import DataError
+from .fields import DataError, cut
 from .parts import Parts, tenths
 from .read import read_text
-from .slices import cut
+from .slices import cut as cut_rows
 from .vocabulary import Vocabulary
 
 
@@ -83,7 +83,8 @@ def read_pairs(path: str | Path) -> Pairs:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):
-            raise DataError(f"{path}: line {number} is {line!r}, expected a string, a TAB, and what it becomes")
+            shown = cut(line, 60)
+            raise DataError(f"{path}: line {number} is {shown!r}, expected a string, a TAB, and what it becomes")
         pairs.append(fields)
     return Pairs.of(pairs)
 
@@ -134,7 +135,7 @@ class PairBatch(NamedTuple):
     def slices(self, tokens: int) -> list[PairBatch]:
         """The rows in slices of about `tokens` characters, read and written, of pairs that are about as long."""
         written = np.sum(self.weight, axis=1).astype(np.int64)
-        return [self._take(rows, written) for rows in cut(self.lengths + written, tokens)]
+        return [self._take(rows, written) for rows in cut_rows(self.lengths + written, tokens)]
 
     def _take(self, rows: np.ndarray, written: np.ndarray) -> PairBatch:
         m, n = int(np.max(self.lengths[rows])), int(np.max(written[rows]))

@@ -46,6 +46,8 @@ class Vocabulary:
 
     def _convert(self, value: Any) -> Any:
         if self.ids.dtype.kind == "U":
+            if "\0" in str(value):                   # NumPy drops a NUL at the end: another id would be found
+                raise ValueError(self._unknown(value))
             return str(value)
         try:
             number = int(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import zipfile
 import zlib
 from dataclasses import dataclass
@@ -14,9 +13,14 @@ import numpy as np
 
 from ...backend import Array, transfer
 from ..epochs import rows_of_step, steps_of
-from ..formats import DataError
+from ..fields import DataError
 from ..parts import Parts, tenths
+from ..read import open_regular
 from ..slices import cut
+
+# what NumPy, zipfile and zlib raise for files that are damaged, or something else
+_DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, EOFError, MemoryError, RuntimeError, zlib.error,
+           zipfile.BadZipFile)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,11 +101,11 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     """
     path = Path(path)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
+        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (OSError, ValueError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
+    except _DAMAGE as error:
         raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:

@@ -12,7 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..formats import DataError
+from ..fields import DataError
+from ..read import open_regular
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
@@ -50,8 +51,7 @@ class TokenizerFile(Tokenizer):
             return None
         path = whole if whole.exists() else folder / VOCABULARY
         try:
-            content = whole.read_text(encoding="utf-8") if whole.exists() else _of_gpt_2(*parts)
-            return cls(size, content, ends)
+            return cls(size, _text(whole) if whole.exists() else _of_gpt_2(*parts), ends)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from None
 
@@ -83,6 +83,8 @@ class TokenizerFile(Tokenizer):
 def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
     """What tokenizer.json would say of these two files. Raises ValueError where they are something else."""
     package = _package()
+    for path in (vocabulary, merges):
+        open_regular(path).close()       # the package would wait for a pipe
     try:
         reader = package.Tokenizer(package.models.BPE.from_file(str(vocabulary), str(merges)))
     except Exception as error:           # as above
@@ -93,6 +95,11 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
         reader.add_special_tokens([END_OF_TEXT])
     content: str = reader.to_str()
     return content
+
+
+def _text(path: Path) -> str:
+    with open_regular(path) as file:
+        return file.read().decode()
 
 
 def _package() -> Any:
