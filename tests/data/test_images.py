@@ -47,7 +47,7 @@ def test_files_that_are_refused(tmp_path):
         ({"images": ones, "labels": [0, 1, 2]}, r"labels are \(3,\) int64, expected \(2,\) integers or strings"),
         ({"images": ones, "labels": [0.5, 1]}, "labels are .* float64, expected"),
         ({"images": ones, "labels": [0, 1], "teacher": [1]}, r"teacher are \(1,\)"),
-        ({"images": np.array([{}]), "labels": [0]}, "is no NumPy .npz file of numbers"),
+        ({"images": np.array([{}]), "labels": [0]}, "is not a NumPy .npz file of numbers"),
     ):
         np.savez(path, **arrays)
         with pytest.raises(DataError, match=says):

@@ -85,6 +85,7 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
     model = TimeSVDpp(epochs=1, workers=1) if rated else MODELS[name]()
     model.fit(drifting_ratings(users=9) if rated else SEQUENCES).save(path)
     meta, arrays = read_arrays(path, "model")
+    arrays = dict(arrays)
     for array in arrays.keys() - {"vocabulary.items", "vocabulary.users"}:
         found = arrays[array]
         damaged = [found[:-1], found[None], found.astype(np.complex64)]

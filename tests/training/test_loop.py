@@ -127,6 +127,7 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
     with pytest.raises(DivergedError):
         run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
     meta, arrays = read_arrays(path, "checkpoint")
+    arrays = dict(arrays)
     scalars = meta["scalars"]
     damages = [
         (meta, {n: a for n, a in arrays.items() if n != "m"}),

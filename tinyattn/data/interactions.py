@@ -53,8 +53,10 @@ class Interactions:
     def k_core(self, k: int) -> Interactions:
         """The k-core: users and items with fewer than k interactions are removed until every one left has k.
 
-        Raises ValueError where nothing is left.
+        Raises ValueError where nothing is left, and for k below 1.
         """
+        if k < 1:
+            raise ValueError(f"k of the k-core is {k}, expected at least 1")
         owner = np.repeat(np.arange(self.n_users), self.lengths)
         keep = np.ones(len(self), dtype=bool)
         while True:
