@@ -107,6 +107,7 @@ def test_a_folder_in_which_another_training_is_at_work_is_left_alone(data, tmp_p
     assert contents(tmp_path) == before
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_two_trainings_begun_together_leave_the_run_of_one(data, tmp_path):
     """Each is a fork of this process, so that they begin at the same moment."""
     for number in range(3):

@@ -95,6 +95,10 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
             write_arrays(path, "model", meta, arrays | {array: other})
             with pytest.raises(FileError, match=f"not a whole {name} model"):
                 Recommender.load(path)
+    for further in ("further", "rated.further"):
+        write_arrays(path, "model", meta, arrays | {further: np.zeros(3, np.float32)})
+        with pytest.raises(FileError, match=f"{further}"):
+            Recommender.load(path)
 
 
 def clone(estimator):

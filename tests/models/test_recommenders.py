@@ -244,6 +244,7 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
         "expected .* float32": arrays | {"parameters.positions": arrays["parameters.positions"][:2]},
         "finite": arrays | {"parameters.positions": np.full_like(arrays["parameters.positions"], np.nan)},
         "vocabulary.items": {n: a for n, a in arrays.items() if n != "vocabulary.items"},
+        "parameters.more is not a parameter": arrays | {"parameters.more": np.zeros(3, np.float32)},
     }
     for message, damaged in damages.items():
         write_arrays(tmp_path / "d.npz", "model", meta, damaged)
@@ -252,6 +253,10 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
     write_arrays(tmp_path / "d.npz", "model", meta | {"options": {"dims": 3}}, arrays)
     with pytest.raises(FileError, match="dims"):
         Recommender.load(tmp_path / "d.npz")
+    for large in ({"dim": 100_000}, {"maxlen": 1_000_000}):          # megabytes, of a file of a few thousand numbers
+        write_arrays(tmp_path / "d.npz", "model", meta | {"options": meta["options"] | large}, arrays)
+        with pytest.raises(FileError, match="its options ask for more parameters than it has"):
+            Recommender.load(tmp_path / "d.npz")
 
 
 def test_what_recommend_refuses():
