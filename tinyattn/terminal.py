@@ -89,7 +89,7 @@ def any_terminal() -> Iterator[None]:
         errors = getattr(out, "errors", None)
         if hasattr(out, "reconfigure"):
             out.reconfigure(errors="backslashreplace")
-        sys.stdout, sys.stderr = _Output(out), _Progress(err)  # type: ignore[assignment]
+        sys.stdout, sys.stderr = _Output(out), _Progress(err)
         try:
             yield
         finally:
