@@ -123,7 +123,8 @@ def refuse_unwritable(out: str, flag: str = "--out") -> None:
     """Raise ValueError where a file cannot be written: in the place of a directory or device, in what is no directory
     or may not be written to."""
     if Path(out).exists() and not Path(out).is_file():
-        raise ValueError(f"{flag} {out} is {'a directory' if Path(out).is_dir() else 'no file'}, expected one to write")
+        found = "a directory" if Path(out).is_dir() else "a device"
+        raise ValueError(f"{flag} {out} is {found}, expected a file to write to")
     folder = next(parent for parent in Path(out).absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
