@@ -226,7 +226,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--maxlen", "1" + 27 * "0"], "expected 1 to 1000000"),
         (["--blocks", "100000"], "blocks is 100000, expected 0 to 1000"),
         (["--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
-        (["--model", "transformer", "--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
+        (["--model", "stosa", "--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
         (["--k-core", "-5"], "k of the k-core is -5, expected at least 1"),
         (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
