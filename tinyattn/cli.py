@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
 from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
+from .terminal import OUTPUT, any_terminal, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
 
@@ -30,7 +30,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     1 where standard output was closed, and where `check` finds something wrong.
     """
-    arguments = sys.argv[1:] if arguments is None else arguments
+    with any_terminal():
+        return _main(sys.argv[1:] if arguments is None else arguments)
+
+
+def _main(arguments: Sequence[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
@@ -39,19 +43,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         whole.error(explain(unknown, options))
     try:
         code = module.run(options)
+        sys.stdout.flush()
     except InterruptedRunError as stop:
-        print(f"\ntinyattn: {stop}; the same command goes on from there", file=sys.stderr)
-        return 130
+        return _say(f"\ntinyattn: {stop}; the same command goes on from there", 130)
     except KeyboardInterrupt:
-        print("\ntinyattn: interrupted", file=sys.stderr)
-        return 130
+        return _say("\ntinyattn: interrupted", 130)
     except BrokenPipeError:  # standard output was closed, as by `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_output()
         return 1
     except MemoryError as error:
-        print(f"tinyattn: not enough memory for this size ({error})", file=sys.stderr)
-        return 2
+        return _say(f"tinyattn: not enough memory for this size ({error})", 2)
     except (ValueError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
-        print(f"tinyattn: {error}", file=sys.stderr)
-        return 2
+        if getattr(error, "filename", None) == OUTPUT:
+            silence_output()
+        return _say(f"tinyattn: {error}", 2)
     return code or 0
+
+
+def _say(what: str, code: int) -> int:
+    print(visible(what), file=sys.stderr)
+    return code

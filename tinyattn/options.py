@@ -123,7 +123,7 @@ def _wrong(declared: Declared, value: Any) -> str:
     )
     if fits:
         return ""
-    if isinstance(value, Integral) and abs(int(value)) >= 2**63:
+    if isinstance(value, Integral) and high is None and abs(int(value)) >= 2**63:
         return "a number of 64 bits"
     if option.above == 0 and high is None and option.below is None:
         return "a positive, finite number"

@@ -13,6 +13,8 @@ from tinyattn.data import (
     Pairs,
     PairSampler,
     PairSource,
+    Vocabulary,
+    numbers_of,
     pair_batch,
     read_pairs,
     tenths,
@@ -67,6 +69,16 @@ def test_pairs_that_are_refused(tmp_path):
         Pairs.of([("a", "b"), ("c", "d"), ("a", "e")]).split()
     with pytest.raises(DataError, match="a directory, expected a file"):
         read_pairs(tmp_path)
+
+
+def test_long_strings_are_not_shown_whole(tmp_path):
+    with pytest.raises(ValueError, match="is unknown") as refused:
+        numbers_of("a" * 5000 + "?", Vocabulary(np.array([chr(code) for code in range(97, 5000)])))
+    assert len(str(refused.value)) < 500
+    (tmp_path / "pairs.txt").write_text("a" * 5000 + "\n")
+    with pytest.raises(DataError, match="expected a string, a TAB") as refused:
+        read_pairs(tmp_path / "pairs.txt")
+    assert len(str(refused.value)) < 300 + len(str(tmp_path))
 
 
 def test_no_source_stands_in_two_parts_of_a_split():

@@ -118,6 +118,12 @@ def test_a_file_that_is_no_tokenizer_or_has_more_tokens_than_the_model(of_bytes,
     with pytest.raises(DataError, match=r"vocab.json: with merges.txt it is no byte-pair encoding"):
         tokenizer_of(folder, 300)
     (folder / "vocab.json").unlink()
+    with pytest.raises(DataError, match=r"merges.txt is there and no vocab.json"):
+        tokenizer_of(folder, 300)
+    (folder / "merges.txt").rename(folder / "vocab.json")
+    with pytest.raises(DataError, match=r"vocab.json is there and no merges.txt"):
+        tokenizer_of(folder, 300)
+    (folder / "vocab.json").unlink()
     assert type(tokenizer_of(folder, 300)) is TokenNumbers
     pieces = package.Tokenizer(package.models.BPE(vocab={"a": 0}, merges=[]))
     with pytest.raises(ValueError, match="the tokenizer has no token for the text 'x'"):

@@ -34,11 +34,10 @@ def run(options: argparse.Namespace) -> None:
         "data": found.describe(),
         "tinyattn": __version__,
     }
-    folder.claim(config)
-    if folder.model.exists():
-        print(f"{folder.path} has this model already")
-        return
-    with folder.unclaimed_on_failure():
+    with folder.claimed(config):
+        if folder.model.exists():
+            print(f"{folder.path} has this model already")
+            return
         model = found.load()
         model.save(folder.model)
     count = sum(leaf.size for _, leaf in leaves(model.parameters))

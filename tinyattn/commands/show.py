@@ -10,7 +10,7 @@ from typing import Any
 from ..models import Decoder, Estimator, RunFolder
 from .arguments import add_data, add_history, add_names, add_run
 from .measures import open_kind
-from .runs import history_of, names_of, refuse_unwritable
+from .runs import history_of, names_of, refuse_no_picture, refuse_unwritable
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -58,11 +58,11 @@ def run(options: argparse.Namespace) -> None:
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
         print(pictures.animate(frames, options.gif))
         return
+    name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1])[:60])}.png"
+    out = options.out or str(RunFolder(options.run_folder).figures / name)
+    refuse_no_picture(out, "--out")
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
-    if options.out:
-        refuse_unwritable(options.out)
-    name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
-    print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))
+    print(pictures.save(picture, out))
 
 
 def _page(options: argparse.Namespace) -> Any:

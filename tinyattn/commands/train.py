@@ -13,7 +13,7 @@ from ..options import one_of, options_of
 from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
-from .runs import said
+from .runs import drawing, said
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -109,25 +109,24 @@ def run(options: argparse.Namespace) -> None:
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
     prepared = measure.prepare(split, options)
-    folder.claim(config)
-    print(f"{options.model} on {source.title}: {said(data, split)}")
-    if folder.finished:
-        print(f"{folder.path} is complete; another --out, or removing it, trains again")
-        measure.print(folder.metrics(), model, truth is not None)
-        return
-
-    if folder.checkpoint.exists():
-        print(f"going on from {folder.checkpoint}")
-    with folder.unclaimed_on_failure():
+    with folder.claimed(config):
+        print(f"{options.model} on {source.title}: {said(data, split)}")
+        if folder.finished:
+            print(f"{folder.path} is complete; another --out, or removing it, trains again")
+            measure.print(folder.metrics(), model, truth is not None)
+            return
+        if folder.checkpoint.exists():
+            print(f"going on from {folder.checkpoint}")
         if issubclass(cls, Settings):                    # trained by gradient steps
             write = partial(folder.write_history, criterion=model.criterion)
             model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
             write(model.history)
         else:
             model.fit(split)
-    rows = measure.rows(model, split, options, source, truth, prepared)
-    folder.write_results(model, rows)                    # before anything that could fail to be drawn
-    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
-    folder.finish()
+        rows = measure.rows(model, split, options, source, truth, prepared)
+        folder.write_results(model, rows)                # before anything that could fail to be drawn
+        with drawing(f"the pictures of {folder.path}"):
+            measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
+        folder.finish()
     measure.print(folder.metrics(), model, truth is not None)
     print(f"written to {folder.path}: {', '.join(folder.contents())}")

@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..terminal import shortened
+
 NEWLINE, BLANKS = 10, b" \t"
 LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is refused before it is read
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
@@ -134,12 +136,12 @@ class Column:
         joined = "\n".join(fields)
         if joined.count("\n") >= len(fields) or "\r" in joined or "\0" in joined:
             at = next(i for i, field in enumerate(fields) if set(field) & set("\n\r\0"))
-            raise DataError(f"line {lines[at]}: {self.what} {cut(fields[at])!r} has a line end or a NUL in it")
+            raise DataError(f"line {lines[at]}: {self.what} {shortened(fields[at])!r} has a line end or a NUL in it")
         try:
             text = Text.of(joined.encode() + b"\n")
         except UnicodeEncodeError as error:
             at = joined.count("\n", 0, error.start)
-            raise DataError(f"line {lines[at]}: {self.what} {cut(fields[at])!r} is not text") from None
+            raise DataError(f"line {lines[at]}: {self.what} {shortened(fields[at])!r} is not text") from None
         first, last, _ = text.split(b"", runs=False)
         self.add(text, first, last, lambda i: lines[i])
 
@@ -171,7 +173,7 @@ class Column:
         if not np.all(np.isfinite(values)):
             fields = [field.decode(errors="replace") for field in strings.tolist()]
             at = next(i for i, field in enumerate(fields) if not _is_real(field))
-            raise DataError(f"line {line_of(at)}: {self.what} {cut(fields[at])!r} is not a finite number")
+            raise DataError(f"line {line_of(at)}: {self.what} {shortened(fields[at])!r} is not a finite number")
         return values
 
 
@@ -252,12 +254,7 @@ def _quoted(chunks: Iterable[bytes], separator: str, width: int, wanted: dict[in
 
 
 def _ragged(line: int, found: int, text: str, width: int) -> DataError:
-    return DataError(f"line {line}: {found} fields in {cut(text)!r}, expected {width}")
-
-
-def cut(text: str, length: int = 40) -> str:
-    """A text, or its beginning, for a message of one line."""
-    return text if len(text) <= length else text[: length - 3] + "..."
+    return DataError(f"line {line}: {found} fields in {shortened(text)!r}, expected {width}")
 
 
 def _is_real(field: str) -> bool:

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .fields import BLANKS, LONGEST_FIELD, Column, DataError, columns, cut, lists
+from ..terminal import shortened
+from .fields import BLANKS, LONGEST_FIELD, Column, DataError, columns, lists
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 
 _PAIR, _UNIT = b"::", b"\x1f"         # what separates fields in files of MovieLens, and a byte in its place
@@ -201,7 +202,7 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
         if reader is not None:
             _refuse_header(head, reader)
             return known, reader
-    shown = cut(head[0], 60)
+    shown = shortened(head[0])
     if name is not None:
         raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
     known = ", ".join(FORMATS)
@@ -227,7 +228,7 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
     if usual or words or comment:
         raise DataError(
-            f"line 1 is {cut(head[0], 60)!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
+            f"line 1 is {shortened(head[0])!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
             "of its columns are which; a comment is not read"
         )
 
@@ -267,18 +268,18 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
     lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):
         twice = next(name for name in lowered if lowered.count(name) > 1)
-        raise DataError(f"line 1: the header names {cut(twice)} twice")
+        raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
     known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
     for what, usual in known.items():
         wanted = (names[what].lower(),) if names and what in names else usual
         place = next((lowered.index(name) for name in wanted if name in lowered), None)
         if place is None and (what in ("user", "item") or (names and what in names)):
-            raise DataError(f"line 1: the header {cut(header.strip(), 60)!r} has no column {wanted[0]}")
+            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {wanted[0]}")
         if place is not None:
             places[what] = place
     if len(set(places.values())) < len(places):
-        raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {cut(header, 60)!r}")
+        raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {shortened(header)!r}")
     user, item, time, rating = (places.get(what) for what in known)
     assert user is not None
     assert item is not None
@@ -354,7 +355,7 @@ def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int
     lowered = {str(name).lower(): value for name, value in row.items()}
     name = next((name for name in names if name in lowered), None)
     if name is None:
-        raise DataError(f"line {line}: no {names[0]} in {cut(', '.join(map(str, row)), 60)}")
+        raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}")
     value = lowered[name]
     if isinstance(value, bool) or not isinstance(value, (str, int, float) if column.number else (str, int)):
         shown = str(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -85,7 +85,7 @@ class Learner:
         found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
         return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
 
-    def convert_checkpoint(self, arrays: dict[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
+    def convert_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
         """The arrays of a checkpoint saved after `step` steps, with lazy tables as this learner has them.
 
         The learner that saved them may have had others: on a device no table is lazy. Raises KeyError or ValueError

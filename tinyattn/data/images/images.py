@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -12,15 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...backend import Array, transfer
+from ...files import Arrays, FileError
 from ..epochs import rows_of_step, steps_of
 from ..fields import DataError
 from ..parts import Parts, tenths
 from ..read import open_regular
 from ..slices import cut
-
-# what NumPy, zipfile and zlib raise for files that are damaged, or something else
-_DAMAGE = (OSError, ValueError, TypeError, LookupError, AttributeError, EOFError, MemoryError, RuntimeError, zlib.error,
-           zipfile.BadZipFile)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +96,13 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     """
     path = Path(path)
     try:
-        with open_regular(path) as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
+        open_regular(path).close()
+        found = Arrays(path, "NumPy .npz file of numbers", times=100)            # it may have been compressed
+        arrays = {name: found[name] for name in ("images", "labels", "teacher") if name in found}
+    except FileError as error:
+        raise DataError(str(error)) from None
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    except _DAMAGE as error:
-        raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")

@@ -12,6 +12,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...files import Arrays
+from ...terminal import shortened
 from ..fields import DataError
 from ..read import open_regular
 from .tokenizer import Tokenizer
@@ -47,7 +49,11 @@ class TokenizerFile(Tokenizer):
     @classmethod
     def of_folder(cls, folder: Path, size: int, ends: Collection[int]) -> Self | None:
         whole, parts = folder / FILE, (folder / VOCABULARY, folder / MERGES)
-        if not whole.exists() and not all(part.exists() for part in parts):
+        there = [part for part in parts if part.exists()]
+        if not whole.exists() and len(there) == 1:
+            missing = next(part.name for part in parts if part not in there)
+            raise DataError(f"{there[0]} is there and no {missing}: a tokenizer takes both, and numbers need neither")
+        if not whole.exists() and not there:
             return None
         path = whole if whole.exists() else folder / VOCABULARY
         try:
@@ -65,7 +71,7 @@ class TokenizerFile(Tokenizer):
             raise ValueError("the text is empty: expected at least one character")
         ids = self._reader.encode(text).ids
         if not ids:
-            raise ValueError(f"the tokenizer has no token for the text {text!r}")
+            raise ValueError(f"the tokenizer has no token for the text {shortened(text)!r}")
         return np.array(ids)
 
     def text(self, numbers: Any) -> str:
@@ -76,7 +82,7 @@ class TokenizerFile(Tokenizer):
         return super().arrays() | {FILE: np.frombuffer(self._content.encode(), dtype=np.uint8)}
 
     @classmethod
-    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+    def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
         return cls(len(ids), arrays.pop(FILE).tobytes().decode(), arrays.pop("ends").tolist())
 
 

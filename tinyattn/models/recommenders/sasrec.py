@@ -71,8 +71,9 @@ class SASRecOptions(PartOptions, SequenceOptions):
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int | None = option(
-        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)", at_least=1
-    )
+        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)",
+        at_least=1, at_most=1000,
+    )  # fmt: skip
     emb_scale: bool | None = option(
         None, "multiply item embeddings by the root of dim (default: in the original code's form)"
     )
