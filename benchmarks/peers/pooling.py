@@ -1,8 +1,8 @@
 """The library's training step on other pools of processes: `python -m benchmarks.peers.pooling NAME FOLDER`.
 
 Slices, their results and the order in which they are added are the library's, so all pools give the same bits. Those of
-other libraries compute on workers alone: parameters and gradients lie in `multiprocessing.shared_memory`, a task and what
-is left of its result travel as the executor sends them. It is asked as benchmarks/peers/child.py is.
+other libraries compute on workers alone: parameters and gradients lie in `multiprocessing.shared_memory`, a task and
+what is left of its result travel as the executor sends them. It is asked as benchmarks/peers/child.py is.
 """
 
 from __future__ import annotations

@@ -266,18 +266,26 @@ def test_ctrl_c_ends_the_pool_though_a_child_is_stopped():
     def work(i):
         if os.getpid() != parent:
             os.kill(os.getpid(), signal.SIGSTOP)
-        time.sleep(0.05)
+        time.sleep(0.3)
 
-    with at_most(20), pytest.raises(KeyboardInterrupt), ProcessPool(2, work, result_bytes=8) as pool:
-        threading.Timer(0.5, os.kill, (parent, signal.SIGINT)).start()
-        list(pool.map(range(4)))
+    def interrupted():
+        with ProcessPool(2, work, result_bytes=8) as pool:
+            threading.Timer(1.0, os.kill, (parent, signal.SIGINT)).start()
+            list(pool.map(range(3)))
+
+    with at_most(20), pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not multiprocessing.active_children()
 
 
 def test_an_interrupt_between_two_results_ends_the_pool_too():
-    with at_most(20), pytest.raises(KeyboardInterrupt), ProcessPool(2, time.sleep, result_bytes=8) as pool:
-        for _ in pool.map([0, 0, 1000, 1000]):
-            raise KeyboardInterrupt
+    def interrupted():
+        with ProcessPool(2, time.sleep, result_bytes=8) as pool:
+            for _ in pool.map([0, 0, 1000, 1000]):
+                raise KeyboardInterrupt
+
+    with at_most(20), pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert not multiprocessing.active_children()
 
 

@@ -20,7 +20,7 @@ class Trained(Settings, Estimator):
     """Base of the models whose parameters a network has. A new one says how to make that (`known_network`)."""
 
     workers: int | None = option(
-        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
+        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1, at_most=1000,
         group="training", identity=False,
     )  # fmt: skip
 

@@ -8,7 +8,9 @@ Threads do the same work, to the same bits, where processes are not to be had: w
 pool of this process is open (its threads may be inside BLAS, whose locks a child would inherit taken), and where the
 system gives no memory, descriptors or processes.
 
-PLACEHOLDER
+A kept pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
+one. Both take longer for a step of a small model, longer to start, and leave their workers behind when the parent is
+killed.
 """
 
 from __future__ import annotations
