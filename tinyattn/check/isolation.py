@@ -66,9 +66,9 @@ def _watcher(seconds: float) -> Iterator[None]:
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, ctypes.py_object(TooLongError))
             wait = AGAIN
 
-    with contextlib.suppress(RuntimeError):                  # no more threads: no alarm
-        threading.Thread(target=watch, daemon=True).start()
     try:
+        with contextlib.suppress(RuntimeError):              # no more threads: no alarm
+            threading.Thread(target=watch, daemon=True).start()
         yield
     finally:
         while not ended.is_set():
