@@ -194,12 +194,11 @@ def sendable(implementation: Any) -> Any:
 
 
 def _place_of(module: Any) -> str | None:
-    """The name or the file from which `load` gets a module, if there is one."""
-    with contextlib.suppress(ImportError, ValueError):
-        spec = importlib.util.find_spec(module.__name__)
-        if spec is not None and spec.origin == getattr(module, "__file__", None):
-            return module.__name__
-    return getattr(module, "__file__", None)
+    """The name or the file from which `load` gets a module in another process, if there is one."""
+    file, (top, *inside) = getattr(module, "__file__", None), module.__name__.split(".")
+    found = (finder.find_spec(top, None) for finder in sys.meta_path)      # importlib's asks the loaded modules first
+    spec = next((spec for spec in found if spec is not None), None)
+    return module.__name__ if spec is not None and (inside or spec.origin == file) else file
 
 
 def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
