@@ -103,5 +103,5 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
 
 def test_a_model_beyond_the_size_of_a_file_is_refused(monkeypatch):
     monkeypatch.setattr(graphs, "MOST_BYTES", 100)
-    with pytest.raises(NoGraphError, match="its parameters are .* bytes, and an ONNX file holds at most 100"):
+    with pytest.raises(NoGraphError, match=r"its parameters are .* bytes, and an ONNX file holds at most 100"):
         onnx_graph(untrained(SASRec))

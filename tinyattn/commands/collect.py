@@ -75,7 +75,8 @@ def _run(folder: Path, name: str, options: dict[str, Any]) -> Found:
         said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
         said = []
-    return Found(options, None, said[-1] if said else "")
+    ended = said and (said[-1].startswith("tinyattn") or "Error" in said[-1])        # and did not only warn
+    return Found(options, None, said[-1] if ended else "")
 
 
 def _columns(runs: list[Found]) -> list[tuple[str, str]]:

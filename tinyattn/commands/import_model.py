@@ -23,9 +23,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         description="Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model "
         f"({', '.join(LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes on "
         "with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
-        "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM is "
-        "a file of a "
-        f"recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "
+        "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM "
+        f"is a file of a recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "
         "`tinyattn recommend RUN --items ...` asks.",
     )
     command.add_argument("source", metavar="FROM", help="a folder with config.json and the weights, or a file")

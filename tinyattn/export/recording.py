@@ -137,7 +137,7 @@ def _is_whole(part: Any, size: int) -> bool:
 def get(x: Content, key: Any) -> Content:
     """x[key] of numbers, slices, None and, on one axis, an array of integers."""
     if isinstance(x, np.ndarray) and not _recorded_in(key):
-        return x[key]
+        return np.asarray(x[key])
     axes, at = _axes(key, len(x.shape)), 0
     wanted: list[int] = []                        # the shape of the result
     cuts: list[tuple[int, int, int, int]] = []
@@ -336,7 +336,8 @@ class Recorded:
         if _recorded_in(key):
             parts = key if isinstance(key, tuple) else (key,)
             hosts = tuple(part.host if isinstance(part, Recorded) else part for part in parts)
-            return Recorded(self.host[hosts], get(self.content, key))
+            known = self.constant and all(not isinstance(part, Recorded) or part.constant for part in parts)
+            return Recorded(self.host[hosts], None if known else get(self.content, key))
         return Recorded(self.host[key], of=(self, key))
 
     def __setitem__(self, key: Any, value: Any) -> None:

@@ -32,7 +32,8 @@ class Pmixer(SASRecLayout):
 
     def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
         if said["block_form"] not in FORMS:
-            raise FileError(f"block_form is {said['block_form']!r}, expected one of {', '.join(FORMS)}, as {self.name} has")
+            expected = f"one of {', '.join(FORMS)}, as {self.name} has"
+            raise FileError(f"block_form is {said['block_form']!r}, expected {expected}")
         longest = self.shape(found, "pos_emb.weight", 2)[0] - 1
         maxlen = said.get("maxlen", longest)
         if maxlen > longest:

@@ -62,8 +62,8 @@ class StateDict:
             torch: Any = import_module("torch")
         except ImportError:
             raise ImportError(
-                f"reading {self.path} needs PyTorch (pip install torch), which reads numbers without running code; saved "
-                "as .safetensors it needs none"
+                f"reading {self.path} needs PyTorch (pip install torch), which reads numbers without running code; "
+                "saved as .safetensors it needs none"
             ) from None
         try:
             with torch.serialization.safe_globals(_arrays_of_numpy()):

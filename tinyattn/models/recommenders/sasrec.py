@@ -234,7 +234,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return Mask(causal=True, lengths=None if alone else last_position(batch) + 1)
 
     def _read(self, p: Any, filled: Filled) -> Array:
-        """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, without position."""
+        """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, unplaced."""
         items, slots = self._items(p, filled.batch.ids), filled.batch.slots
         placed = self.scheme.add(p.get("positions"), items, slots)
         return placed if filled.real is None else get_xp(items).where(filled.real > 0, placed, items)
