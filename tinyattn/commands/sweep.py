@@ -77,8 +77,8 @@ def _read(path: Path) -> list[dict[str, Any]]:
         raise FileError(f"{path}: grid is one table, expected [[grid]], of which there may be several")
     whole = [found | grid for grid in grids]
     for name, value in ((name, value) for grid in whole for name, value in grid.items()):
-        for one in value if isinstance(value, list) else [value]:
-            if not isinstance(one, bool | int | float | str) or value == []:
+        for one in value if isinstance(value, list) and value else [value]:
+            if not isinstance(one, bool | int | float | str):
                 expected = "a number, a text, true or false, or a list of them"
                 raise FileError(f"{path}: {name} is {value!r}, expected {expected}")
     return whole
