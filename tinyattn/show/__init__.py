@@ -16,8 +16,8 @@ from .style import figure, save, style
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention_map", "distance_plot", "draw_picture",
-           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style", "sweep_dots",
-           "trace", "training_curves"]  # fmt: skip
+           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style",
+           "sweep_dots", "trace", "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
