@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
 FLOORS = ["backend", "options", "tree", "random", "terminal", "files", "machine", "ops", "layers", "data", "evaluation"]
-FLOORS += ["training", "models", "experiments", "check", "show", "course", "commands", "cli"]
+FLOORS += ["training", "models", "export", "experiments", "check", "show", "course", "commands", "cli"]
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") in FLOORS)
 
 

@@ -60,7 +60,7 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
         flag = argument.partition("=")[0]
-        owners = [name for name, cls in MODELS.items() if flag in _flags(cls)]
+        owners = [name for name, cls in MODELS.items() if flag in flags_of(cls)]
         if owners:
             return f"{flag} is no option of model {options.model}, but of {', '.join(owners)}"
     read = _Flags()
@@ -70,7 +70,7 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
     return f"unrecognized arguments: {' '.join(unknown)}"
 
 
-def _flags(cls: type[Estimator]) -> set[str]:
+def flags_of(cls: type[Estimator]) -> set[str]:
     """Those of its options, of its data and of its evaluation."""
     options, measured, measure = options_of(cls), _Flags(), MEASURES[cls.table]
     measure.add_data(measured)
@@ -88,15 +88,20 @@ class _Flags(set[str]):
         return self
 
 
-def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused is refused before training begins."""
+def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The model that is asked for, and what measures it. Raises ValueError for options that cannot be."""
     if options.model not in MODELS:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
-    cls = MODELS[options.model]
+    cls: Any = MODELS[options.model]
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
-    model: Any = cls(**preset_options(options.preset, options.model) | given)
-    measure = MEASURES[cls.table]
+    model, measure = cls(**preset_options(options.preset, options.model) | given), MEASURES[cls.table]
     measure.settle(options, options.model)
+    return model, measure
+
+
+def run(options: argparse.Namespace) -> None:
+    """Everything that can be refused is refused before training begins."""
+    model, measure = model_of(options)
     source, data, truth = measure.read(options)
     split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
@@ -117,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
             return
         if folder.checkpoint.exists():
             print(f"going on from {folder.checkpoint}")
-        if issubclass(cls, Settings):                    # trained by gradient steps
+        if issubclass(type(model), Settings):            # trained by gradient steps
             write = partial(folder.write_history, criterion=model.criterion)
             model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
             write(model.history)
