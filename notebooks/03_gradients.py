@@ -333,7 +333,9 @@ show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 # stands beside a nudge.
 
 # %%
-trace(softmax, s[:2], backward=softmax_backward, dp=dp[:2]).player(follow=8, title="Softmax of two rows, forward and backward")
+trace(softmax, s[:2], backward=softmax_backward, dp=dp[:2]).player(
+    follow=8, title="Softmax of two rows, forward and backward"
+)
 
 # %% [markdown]
 # ## How far can you trust a nudge?

@@ -383,7 +383,9 @@ check("my_rnn_backward", my_rnn_backward)
 # %%
 rng = np.random.default_rng(9)
 three = rng.standard_normal((3, 2)), *weights(rng, 2, 1)
-trace(rnn, *three, backward=True).player(follow=6, title="Three steps of an RNN, forward and backward")
+trace(rnn, *three, backward=True).player(
+    follow=6, title="Three steps of an RNN, forward and backward"
+)
 
 # %% [markdown]
 # On its way from $h_n$ to $x_1$ the gradient goes through $U$ and a slope of the $\tanh$ at every step. As a product, for rows:
