@@ -130,6 +130,13 @@ def test_padding_changes_nothing_and_is_masked(kind: Any) -> None:
     np.testing.assert_allclose(_unpacked(page["inputs"][0])[:n], _unpacked(other["inputs"][0]), atol=1e-5)
 
 
+def test_a_history_longer_than_the_model_is_cut_and_that_is_said() -> None:
+    data = visualise(trained(), history(trained(), 12)).data
+    assert data["note"] == "It looks at the newest 10 of the 12 items of the history."
+    assert data["runs"][0]["tokens"] == history(trained(), 12)[2:]
+    assert visualise(trained(), history(trained())).data["note"] == ""
+
+
 def test_weights_are_dealt_out_where_a_head_may_look() -> None:
     model = trained(position="shaw")
     asked = _asked(model, history(model))
@@ -222,6 +229,8 @@ def test_the_screen_shows_the_models_weights_and_gradients(
             chosen(chromium, "view", "gradient")
             gradient = by_weight(asked.watched.layers[layer])[head] * allowed
             np.testing.assert_allclose(weights_on(chromium), gradient, atol=1e-5)
+    heads, below = (chromium.find_elements("css selector", f"[aria-label=inputs] {x}") for x in ("th", "td"))
+    assert [x.rect["x"] for x in heads] == [x.rect["x"] for x in below]   # names stand above their numbers
     chosen(chromium, "view", "rollout")
     np.testing.assert_allclose(weights_on(chromium).sum(axis=1), 1, atol=1e-5)
     refuse_complaints(chromium)

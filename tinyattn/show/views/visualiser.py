@@ -45,6 +45,7 @@ class Asked:
     ids: list[Any]                       # (V,): what they are in any model
     first: int                           # symbols below this are none, such as padding
     left_out: np.ndarray                 # symbols that are not recommended
+    cut: str = ""                        # said where the sequence was longer than what is looked at
 
     def scores(self) -> tuple[np.ndarray, Any]:
         """(real, V) of what follows each token, and the cache."""
@@ -88,7 +89,7 @@ def visualise(
         raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
     best = [asked[0].ids[symbol] for symbol in asked[0].best()]              # both are asked about the same
     runs = [_run(one, [one.ids.index(symbol) for symbol in best if symbol in one.ids]) for one in asked]
-    return _page(asked, runs, "Who looks at whom", "")
+    return _page(asked, runs, "Who looks at whom", " ".join(dict.fromkeys(one.cut for one in asked)).strip())
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
@@ -146,7 +147,8 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
         if padding:
             raise ValueError(f"padding is {padding}: it is for histories, and a prompt has none")
         return _of_text(model, sequence, title)
-    network, drawn = getattr(model, "network", None), "tinyattn show without --html draws its weights"
+    network: Any = getattr(model, "network", None)
+    drawn = "tinyattn show without --html draws its weights"
     try:
         watched = Watched(network)
     except ValueError as error:
@@ -170,18 +172,25 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     return Asked(
         title, [said[i] for i in batch.ids[0].tolist()], len(history) + cloze, watched, model.parameters, batch,
         model.parameters[network.scored], history[:0] if cloze else history[1:], said, [None, *ids], 1,
-        np.unique(whole),
+        np.unique(whole), _cut(len(whole), len(history), "items of the history"),
     )  # fmt: skip
 
 
 def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
     network = model._fitted()
-    ids = np.asarray(model.tokens.encode(prompt))[-min(model.context, LONGEST) :]
+    whole = np.asarray(model.tokens.encode(prompt))
+    ids = whole[-min(model.context, LONGEST) :]
     if not len(ids):
         raise ValueError("the prompt is empty: expected at least one character")
     every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
-    return Asked(title, [every[i] for i in ids.tolist()], len(ids), Watched(network), model.parameters, ids[None], None,
-                 ids[1:], every, every, 0, np.zeros(0, int))  # fmt: skip
+    return Asked(
+        title, [every[i] for i in ids.tolist()], len(ids), Watched(network), model.parameters, ids[None], None, ids[1:],
+        every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"),
+    )  # fmt: skip
+
+
+def _cut(given: int, taken: int, what: str) -> str:
+    return "" if given == taken else f"It looks at the newest {taken} of the {given} {what}."
 
 
 def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
