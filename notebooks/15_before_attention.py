@@ -377,8 +377,7 @@ def my_rnn_backward(dh, x, W, U, h):
 check("my_rnn_backward", my_rnn_backward)
 
 # %% [markdown]
-# Step by step, on three tokens: the backward goes through the states in the other order, and at each of them what comes from the loss and
-# what comes from later are added. Choose a number of `x`, and see how far it reaches.
+# Step by step, and back from the last state. Choose a number of `x`.
 
 # %%
 rng = np.random.default_rng(9)

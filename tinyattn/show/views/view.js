@@ -101,6 +101,7 @@ const frames = (() => {
     return (steps) => {
       slot.steps = steps;
       root.setAttribute("aria-busy", "true");
+      if (print.matches) work(Infinity);
       if (!asked) window.requestAnimationFrame(frame);
       asked = true;
     };
@@ -695,7 +696,7 @@ class LayerSeen {
   }
   // (n m) weights of a head; head -1: the mean over heads.
   weightsOf(head) {
-    return this.keep(`weights ${head}`, head < 0 ? () => this.mean((h) => this.weightsOf(h), 1 / this.heads) : () => this.weightsOfOne(head));
+    return this.keep(`weights ${head}`, head < 0 ? () => this.total((h) => this.weightsOf(h), 1 / this.heads) : () => this.weightsOfOne(head));
   }
   *weightsOfOne(head) {
     const { n, m } = this, found = new Float32Array(n * m);
@@ -716,7 +717,7 @@ class LayerSeen {
   // (n m): the gradient of an output by each weight. out = weights v, and where a scheme has values of distances, out_i also
   // has Σ_j weights_ij a_r, r = clip(j - i, -K, K) + K; so dweights = dout vᵀ, and dout_i · a_r. head -1: summed over heads.
   gradientOf(output, head) {
-    return this.keep(`by weight ${output} ${head}`, head < 0 ? () => this.mean((h) => this.gradientOf(output, h), 1) : () => this.gradientOfOne(output, head));
+    return this.keep(`by weight ${output} ${head}`, head < 0 ? () => this.total((h) => this.gradientOf(output, h), 1) : () => this.gradientOfOne(output, head));
   }
   *gradientOfOne(output, head) {
     const { n, m } = this, found = new Float32Array(n * m), dout = this.gradient(output), v = this.array("v");
@@ -732,11 +733,11 @@ class LayerSeen {
   }
   // (n m): that gradient times the weight, what to first order is lost if the weight were 0. head -1: summed over heads.
   *productOf(output, head) {
-    if (head < 0) return yield* this.mean((h) => this.productOf(output, h), 1);
+    if (head < 0) return yield* this.total((h) => this.productOf(output, h), 1);
     const weights = yield* this.weightsOf(head);
     return (yield* this.gradientOf(output, head)).map((x, i) => x * weights[i]);
   }
-  *mean(of, share) {
+  *total(of, share) {
     const found = new Float32Array(this.n * this.m);
     for (let h = 0; h < this.heads; h++) {
       const one = yield* of(h);
