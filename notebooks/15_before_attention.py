@@ -377,9 +377,9 @@ def my_rnn_backward(dh, x, W, U, h):
 check("my_rnn_backward", my_rnn_backward)
 
 # %% [markdown]
-# Step by step, and back from the last state. Choose a number of `x`.
+# Step by step:
 
-# %%
+# %% tags=["hide-input"]
 rng = np.random.default_rng(9)
 three = rng.standard_normal((3, 2)), *weights(rng, 2, 1)
 trace(rnn, *three, backward=True).player(
