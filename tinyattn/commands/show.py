@@ -31,12 +31,14 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--out", metavar="FILE", help=text)
     command.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     command.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
+    text = "positions of padding after the history, as in a batch, to see their mask (with --html)"
+    command.add_argument("--padding", type=int, metavar="N", help=text)
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
     return command
 
 
 def run(options: argparse.Namespace) -> None:
-    for flag in ("text", "prompt", "against"):
+    for flag in ("text", "prompt", "against", "padding"):
         if getattr(options, flag) is not None and options.html is None:
             raise ValueError(f"--{flag} is for a page: give --html FILE, too")
     if options.html is not None:
@@ -72,6 +74,8 @@ def _page(options: argparse.Namespace) -> Any:
         given = options.run_folder or options.against
         if given:
             raise ValueError(f"--text takes the place of a run: leave out {given}")
+        if options.padding:
+            raise ValueError(f"--padding {options.padding} is for a history, and --text has none: leave it out")
         return visualise_text(options.text)
     if options.run_folder is None:
         raise ValueError("say which run, or give --text TEXT")
@@ -83,4 +87,4 @@ def _page(options: argparse.Namespace) -> Any:
         names = names_of(options, model).label
     kind: type[Estimator] = type(model)
     other = None if options.against is None else open_kind(options.against, kind, options.device)[0]
-    return visualise(model, sequence, against=other, names=names, titles=titles)
+    return visualise(model, sequence, against=other, names=names, titles=titles, padding=options.padding or 0)
