@@ -189,11 +189,11 @@ def noticed(looker: str, tree: Path) -> str | None:
 
 @contextlib.contextmanager
 def planted(bug: Bug | None) -> Iterator[Path]:
-    """A copy of the repository with the bug; None plants nothing."""
+    """A copy of the repository with the bug, and with what is compiled of the rest; None plants nothing."""
     with tempfile.TemporaryDirectory() as folder:
         tree = Path(folder)
         for part in ("tinyattn", "tests", "benchmarks"):
-            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("__pycache__", "results"))
+            shutil.copytree(ROOT / part, tree / part, ignore=shutil.ignore_patterns("results", "*.pyc.*"))
         shutil.copy(ROOT / "pyproject.toml", tree)
         if bug is not None:
             plant(bug, tree)

@@ -1,8 +1,12 @@
 """How long ten million interactions take to read, and how much memory: generated, three forms.
 
-    python benchmarks/reading.py [--rows 10000000]
+    python benchmarks/reading.py [--rows 10000000] [--rounds 3] [--against COMMIT]
 
-Writes benchmarks/results/reading.json.
+Each reading is a process of its own; time is the processor's, the median of the rounds, and memory the most that a
+process took, in the worst round. With --against another commit's library reads the same files in the same rounds, in a
+new order in each, and must make the same of them.
+
+Writes benchmarks/results/reading.json, which keeps what was measured on each make of CPU.
 """
 
 from __future__ import annotations
@@ -10,9 +14,12 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import random
+import statistics
 import subprocess
 import sys
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +28,25 @@ import numpy as np
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
+from benchmarks.against import Side, both
+from benchmarks.children import environment
+from benchmarks.machine import RESULTS, ROOT, describe, write_readme
 
+RESULT = RESULTS / "reading.json"
 FORMS = {
     "user item time, integers, TAB": ("{}\t{}\t{}\n", 1),
     "user,item,rating,time, string ids": ("A{:09d},B{:09d},5.0,{}\n", 1),
     "user item time, gzipped": ("{}\t{}\t{}\n", 2),
 }
-READ = (
-    "import json, resource, sys, time; from tinyattn.data import read; began = time.monotonic(); "
-    "data = read(sys.argv[1]); print(json.dumps({'seconds': round(time.monotonic() - began, 1), "
-    "'peak memory, GB': round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, 2), 'rows': len(data)}))"
-)
+READ = """
+import json, resource, sys, time
+from tinyattn.data import read
+began, by_clock = time.process_time(), time.monotonic()
+data = read(sys.argv[1])
+found = {"seconds": time.process_time() - began, "by the clock": time.monotonic() - by_clock}
+found |= {"peak memory, GB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6, "rows": len(data)}
+print(json.dumps(found | {"what": data.fingerprint()}))
+"""
 
 
 def write(path: Path, rows: int, line: str, compressed: bool) -> None:
@@ -48,35 +62,74 @@ def write(path: Path, rows: int, line: str, compressed: bool) -> None:
             file.write("".join(line.format(*row) for row in columns))
 
 
-def text(result: dict[str, Any]) -> str:
+def once(side: Side, path: Path) -> dict[str, Any]:
+    """What one process of this side took to read the file, and a digest of what it read."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", READ, str(path)],
+        check=True, capture_output=True, text=True, cwd=side.root, env=environment(side.root, **side.settings),
+    )  # fmt: skip
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def measured(sides: tuple[Side, ...], path: Path, rounds: int) -> dict[str, Any]:
+    """Of each side, under its name, the median time and the most memory. Ends where two read different things."""
+    found: dict[str, list[dict[str, Any]]] = {side.name: [] for side in sides}
+    for _ in range(rounds):
+        for side in random.sample(sides, len(sides)):
+            found[side.name].append(once(side, path))
+    if len({(one["what"], one["rows"]) for ones in found.values() for one in ones}) > 1:
+        raise SystemExit(f"not measured: {' and '.join(side.commit for side in sides)} read different things")
+    return {
+        name: {
+            "seconds": round(statistics.median(one["seconds"] for one in ones), 2),
+            "by the clock": round(statistics.median(one["by the clock"] for one in ones), 2),
+            "peak memory, GB": round(max(one["peak memory, GB"] for one in ones), 2),
+        }
+        for name, ones in found.items()
+    }
+
+
+def text(results: dict[str, Any]) -> str:
     """What README says, from the results file alone."""
-    seconds = [form["seconds"] for form in result["forms"].values()]
-    memory = max(form["peak memory, GB"] for form in result["forms"].values())
-    rows = next(iter(result["forms"].values()))["rows"]
-    machine = result["machine"]
+    return " ".join(_sentence(result) for result in results.values())
+
+
+def _sentence(result: dict[str, Any]) -> str:
+    forms, machine = result["forms"].values(), result["machine"]
+    seconds = [form["ours"]["seconds"] for form in forms]
+    memory = max(form["ours"]["peak memory, GB"] for form in forms)
+    before = ""
+    if "against" in result:
+        times = [form["theirs"]["seconds"] / form["ours"]["seconds"] for form in forms]
+        before = f", {min(times):.1f} to {max(times):.1f} times as fast as at commit {result['against']}"
     return (
-        f"{rows:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s and {memory:.1f} GB to read, plain or gzipped, "
-        f"with numbers or words for ids ({machine['cpu']}, NumPy {machine['numpy']}, {machine['date']}; "
-        "[benchmarks/results/reading.json](benchmarks/results/reading.json))."
+        f"{result['rows']:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s of one core and {memory:.1f} GB to "
+        f"read, plain or gzipped, with numbers or words for ids{before} ({machine['cpu']}, NumPy {machine['numpy']}, "
+        f"{machine['date']}; [benchmarks/results/reading.json](benchmarks/results/reading.json))."
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
-    rows = parser.parse_args().rows
-    found = {}
-    with tempfile.TemporaryDirectory() as folder:
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", metavar="COMMIT")
+    options = parser.parse_args()
+    alone = nullcontext((Side("ours", ROOT, ""),))
+    machine, found = describe(), {}
+    with tempfile.TemporaryDirectory() as folder, both(options.against) if options.against else alone as sides:
         for name, (line, kind) in FORMS.items():
             path = Path(folder) / "interactions"
-            write(path, rows, line, kind == 2)
-            done = subprocess.run([sys.executable, "-c", READ, str(path)], check=True, capture_output=True, text=True,
-                                  env=clean_environment(), cwd=ROOT)  # fmt: skip
-            found[name] = json.loads(done.stdout) | {"file, MB": round(path.stat().st_size / 1e6)}
+            write(path, options.rows, line, kind == 2)
+            found[name] = measured(sides, path, options.rounds) | {"file, MB": round(path.stat().st_size / 1e6)}
             print(name, found[name])
+        against = {"against": sides[-1].commit} if options.against else {}
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    about = {"machine": machine, "rows": options.rows, "rounds": options.rounds} | against
+    result[machine["cpu"]] = about | {"forms": found}
     RESULTS.mkdir(exist_ok=True)
-    result = {"machine": describe(), "forms": found}
-    (RESULTS / "reading.json").write_text(json.dumps(result, indent=1) + "\n")
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
     write_readme("reading", text(result))
 
 

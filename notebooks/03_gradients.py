@@ -23,7 +23,7 @@ import numpy as np
 from tinyattn.check import gradcheck
 from tinyattn.course import buggy, check, road, show_arrays, show_figure, table, yours
 from tinyattn.ops import linear, linear_backward, softmax, softmax_backward
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 
 road(3)
@@ -329,6 +329,15 @@ show_arrays(p=p, dp=dp, ds=ds, sum_of_row=ds.sum(axis=-1, keepdims=True))
 # A rule stands behind it: **in a direction in which the output does not change, the gradient is 0.** It catches bugs without any
 # calculus.
 #
+# Step through it: right and left arrows go forward, then backward. Choose a number of `s`: what moves with it is marked, and its gradient
+# stands beside a nudge.
+
+# %%
+trace(softmax, s[:2], backward=softmax_backward, dp=dp[:2]).player(
+    follow=8, title="Softmax of two rows, forward and backward"
+)
+
+# %% [markdown]
 # ## How far can you trust a nudge?
 #
 # Finite differences are an instrument, and an instrument has errors. This one has two. With a *large* step the loss is not a

@@ -39,7 +39,7 @@ from tinyattn.ops import (
     rnn_backward,
     softmax,
 )
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
@@ -375,6 +375,16 @@ def my_rnn_backward(dh, x, W, U, h):
 
 # %%
 check("my_rnn_backward", my_rnn_backward)
+
+# %% [markdown]
+# Step by step:
+
+# %% tags=["hide-input"]
+rng = np.random.default_rng(9)
+three = rng.standard_normal((3, 2)), *weights(rng, 2, 1)
+trace(rnn, *three, backward=True).player(
+    follow=6, title="Three steps of an RNN, forward and backward"
+)
 
 # %% [markdown]
 # On its way from $h_n$ to $x_1$ the gradient goes through $U$ and a slope of the $\tanh$ at every step. As a product, for rows:

@@ -3,7 +3,7 @@
 `On(device)` wraps functions of the library: host arrays among the arguments go to the device, arrays in the results
 come back, and what the function wrote into its arguments is written back too. In between, nothing may wait for the
 device, and no result may be an array of the host. The fixture `device` (conftest.py) puts these in the place of the
-library's own in the module of a test.
+library's own in the module of a test. `gradcheck` there compares with the host, where the same test takes differences.
 """
 
 from __future__ import annotations
@@ -18,9 +18,12 @@ import numpy as np
 
 from tests.strict import COUNTS, StrictArray, strict
 from tinyattn import backend
+from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
+from tinyattn.check.gradcheck import backward_arguments, bind
 from tinyattn.layers import Block
 from tinyattn.models import NextItemNetwork
 from tinyattn.training import train
+from tinyattn.tree import add_to, tree_map
 
 backend.register(StrictArray, strict, "strict")
 DEVICES = ("cpu", "strict", "gpu")
@@ -97,6 +100,9 @@ class On:
             return thing
         if thing is train:
             return self._train
+        for check, in_its_place in CHECKS.items():
+            if thing is check:
+                return functools.partial(in_its_place, self)
         if isinstance(thing, type) and issubclass(thing, NextItemNetwork | Block):
             return lambda *args, **kwargs: self.methods(thing(*args, **kwargs))
         if isinstance(thing, types.FunctionType) and thing.__module__.startswith(_HOME):
@@ -113,3 +119,54 @@ class On:
     def _train(self, model: Any, batches: Any, settings: Any, **how: Any) -> Any:
         network = getattr(model, "itself", model)
         return self.here(train(network, batches, replace(settings, device=self.device), **how))
+
+    def _both(self, f: Any) -> tuple[Any, Any] | None:
+        """`f` on this device and on the host; None for a test's own function, of which nobody knows where it runs."""
+        if hasattr(f, "__wrapped__"):
+            return f, f.__wrapped__
+        return (self.function(f), f) if f.__module__.startswith(_HOME) else None
+
+    def _gradcheck(self, forward: Any, backward: Any, *args: Any, wrt: Any = None, **kwargs: Any) -> Any:
+        forwards, backwards = self._both(forward), self._both(backward)
+        if forwards is None or backwards is None:
+            return gradcheck(forward, backward, *args, wrt=wrt, **kwargs)
+        found = []
+        for f, b in zip(forwards, backwards, strict=True):
+            inputs = bind(f, *args, **kwargs)
+            given, _ = backward_arguments(f, b, inputs, np.random.default_rng(0))
+            out = f(**inputs)
+            found.append((out[0] if isinstance(out, tuple) else out, b(**given)))
+        return same(*found)
+
+    def _layer(self, forward: Any, backward: Any, p: Any, *inputs: Any, key: int | None = None, **options: Any) -> Any:
+        forwards, backwards = self._both(forward), self._both(backward)
+        if forwards is None or backwards is None:
+            return gradcheck_layer(forward, backward, p, *inputs, key=key, **options)
+        found = []
+        for f, b in zip(forwards, backwards, strict=True):
+            y, cache = f(p, *inputs, **options, **({} if key is None else {"rng": np.random.default_rng(key)}))
+            found.append((y, b(p, np.random.default_rng(0).standard_normal(y.shape), cache)))
+        return same(*found)
+
+    def _model(self, model: Any, p: Any, batch: Any, *, key: int | None = None, **how: Any) -> Any:
+        found = []
+        on_device = hasattr(model, "itself")
+        for each in (model if on_device else self.methods(model), model.itself if on_device else model):
+            value, cache = each.loss(p, batch, None if key is None else np.random.default_rng(key))
+            total = tree_map(np.zeros_like, p)
+            add_to(total, each.loss_backward(p, 1.0, cache))
+            found.append((value, total))
+        return same(*found)
+
+
+CHECKS = {gradcheck: On._gradcheck, gradcheck_layer: On._layer, gradcheck_model: On._model}
+
+
+def same(there: Any, here: Any) -> bool:
+    """Are these the same arrays? They may differ by rounding: a device adds in another order."""
+    found: tuple[list[Any], list[Any]] = ([], [])
+    for x, arrays in zip((there, here), found, strict=True):
+        tree(lambda a, arrays=arrays: arrays.append(np.nan if a is None else a), x)
+    for mine, theirs in zip(*found, strict=True):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-9, atol=1e-11)
+    return True

@@ -1,8 +1,10 @@
 """The command as people type it: what it writes, what it prints, what it refuses, and that killing it costs nothing."""
 
 import csv
+import errno
 import gzip
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -14,7 +16,8 @@ import pytest
 
 from tests.models.worlds import write_tiny
 from tinyattn.cli import main
-from tinyattn.models import MODELS, PRESETS
+from tinyattn.files import alone_in
+from tinyattn.models import MODELS, PRESETS, Markov, run
 from tinyattn.options import options_of
 
 SMALL = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01"]
@@ -72,6 +75,75 @@ def test_a_finished_run_is_shown_not_repeated(finished, data, capsys):
     assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(finished)]) == 0
     assert "is complete" in capsys.readouterr().out
     assert (finished / "model.npz").stat().st_mtime_ns == before
+
+
+def contents(folder):
+    return {p.name: (p.stat().st_mtime_ns, p.read_bytes()) for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_finished_run_is_shown_on_a_disk_that_is_read_only(finished, data, capsys, monkeypatch):
+    def read_only(*_):
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    for name in ("write_json", "alone_in"):
+        monkeypatch.setattr(run, name, read_only)
+    same = ["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out"]
+    assert main([*same, str(finished)]) == 0
+    assert "is complete" in capsys.readouterr().out
+    refuses(capsys, [*same, finished.parent / "new"], "cannot write to", "Read-only file system")
+
+
+def test_a_folder_in_which_another_training_is_at_work_is_left_alone(data, tmp_path, capsys):
+    train = ["train", data, "--model", "markov", "--out", tmp_path / "run"]
+    with alone_in(tmp_path / "run"):
+        refuses(capsys, train, f"another process is at work in {tmp_path / 'run'}")
+        refuses(capsys, [*train, "--order", "2"], "another process is at work")
+        assert not contents(tmp_path)
+    assert main([str(a) for a in train]) == 0
+    before = contents(tmp_path)
+    with alone_in(tmp_path / "run"):                # a finished one is shown, however many ask for it
+        assert main([str(a) for a in train]) == 0
+    refuses(capsys, [*train, "--order", "2"], "was made with --order 1, not 2")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_two_trainings_begun_together_leave_the_run_of_one(data, tmp_path):
+    """Each is a fork of this process, so that they begin at the same moment."""
+    for number in range(3):
+        out, children = tmp_path / str(number), []
+        waits, starts = os.pipe()
+        for order in (1, 2):
+            children.append(os.fork())
+            if not children[-1]:
+                code = 99
+                try:
+                    os.close(starts)
+                    os.read(waits, 1)
+                    code = main(["train", str(data), "--model", "markov", "--order", str(order), "--out", str(out)])
+                finally:
+                    os._exit(code)
+        os.close(starts)
+        codes = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+        os.close(waits)
+        assert sorted(codes) == [0, 2]
+        order = json.loads((out / "config.json").read_text())["parameters"]["order"]
+        assert order == 1 + codes.index(0)
+        assert Markov.load(out / "model.npz").order == order
+
+
+def test_pictures_that_cannot_be_drawn_lose_nothing(data, tmp_path, capsys, monkeypatch):
+    def fail(*_):
+        raise ValueError("Key backend: 'none' is not a valid value for backend" + 500 * "!")
+
+    monkeypatch.setattr("tinyattn.show.draw_run", fail)
+    out = tmp_path / "run"
+    assert main(["train", str(data), *SMALL, "--epochs", "1", "--out", str(out)]) == 0
+    said = capsys.readouterr()
+    assert "NDCG@10" in said.out
+    assert f"note: the pictures of {out} could not be drawn: Key backend: 'none'" in said.err
+    assert len(said.err) < 500
+    assert sorted(p.name for p in out.iterdir()) == ["config.json", "metrics.json", "model.npz", "training.csv"]
 
 
 def test_evaluate_prints_the_same_table(finished, capsys):
@@ -150,6 +222,12 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--epochs", "0"], "epochs is 0"),
         (["--batch-size", "0"], "batch_size is 0"),
         (["--workers", "0"], "workers is 0"),
+        (["--workers", "100000"], "workers is 100000, expected 1 to 1000"),
+        (["--maxlen", "1" + 27 * "0"], "expected 1 to 1000000"),
+        (["--blocks", "100000"], "blocks is 100000, expected 0 to 1000"),
+        (["--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
+        (["--model", "stosa", "--dim", "1000000"], "dim is 1000000, expected 1 to 100000"),
+        (["--k-core", "-5"], "k of the k-core is -5, expected at least 1"),
         (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
@@ -157,15 +235,15 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
         (["--model", "bert4rec", "--rho", "1"], "rho is 1.0, expected above 0 and below 1"),
-        (["--model", "caser", "--window", "0"], "window is 0, expected at least 1"),
+        (["--model", "caser", "--window", "0"], "window is 0, expected 1 to 1"),
         (["--model", "markov", "--no-last-norm"], "--no-last-norm is no option of model markov, but of sasrec"),
-        (["--model", "markov", "--order", "0"], "order is 0, expected at least 1"),
+        (["--model", "markov", "--order", "0"], "order is 0, expected 1 to 1"),
         (["--model", "ease", "--l2", "-1"], "l2 is -1.0, expected a positive, finite number"),
         (["--model", "fism", "--alpha", "2"], "alpha is 2.0, expected 0 to 1"),
-        (["--model", "fossil", "--order", "0"], "order is 0, expected at least 1"),
+        (["--model", "fossil", "--order", "0"], "order is 0, expected 1 to 1"),
         (["--depth", "3"], "unrecognized arguments: --depth 3"),
         (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
-        (["--mechanism", "window", "--window", "0"], "window is 0, expected at least 1"),
+        (["--mechanism", "window", "--window", "0"], "window is 0, expected 1 to 1"),
         (["--heads", "2", "--kv-heads", "3"], "kv_heads is 3, expected a divisor of heads, which is 2"),
         (["--norm", "rsm"], "norm is 'rsm'", "did you mean rms?"),
         (["--feed-forward", "gleu"], "feed_forward is 'gleu'", "one of relu, gelu, gelu-tanh, elu, silu, swiglu"),
@@ -545,7 +623,8 @@ def test_odd_files_that_can_be_read_are(text, tmp_path):
     """Negative and huge ids, a byte order mark, CRLF: nothing about them is ambiguous."""
     path = tmp_path / "odd.txt"
     others = "".join(f"2 {i}\n" for i in range(6))
-    path.write_text("".join(text.format(i) for i in (-1, 2**63, 3, 4)) + others, newline="")
+    mark, text = text[: text.startswith("\ufeff")], text.removeprefix("\ufeff")
+    path.write_text(mark + "".join(text.format(i) for i in (-1, 2**63, 3, 4)) + others, newline="")
     assert main(["train", str(path), *SMALL, "--epochs", "1", "--out", str(tmp_path / "out")]) == 0
 
 

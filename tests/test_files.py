@@ -1,12 +1,25 @@
+import errno
 import json
 import os
 import pickle
+import threading
+import zipfile
 
 import numpy as np
 import pytest
 
-from tinyattn import __version__
-from tinyattn.files import FORMAT, FileError, read_arrays, read_json, write_arrays, write_atomically, write_json
+from tinyattn import __version__, files
+from tinyattn.files import (
+    FORMAT,
+    Arrays,
+    FileError,
+    alone_in,
+    read_arrays,
+    read_json,
+    write_arrays,
+    write_atomically,
+    write_json,
+)
 from tinyattn.models.run import RunFolder
 
 
@@ -33,6 +46,133 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+LEFT = ".tinyattn-0123456789abcdef.tmp"
+
+
+def test_no_link_is_followed(tmp_path, monkeypatch):
+    """Neither one in the place of the file nor one where a temporary file would stand."""
+    (tmp_path / "other").write_bytes(b"another's")
+    (tmp_path / "f").symlink_to(tmp_path / "other")
+    (tmp_path / ".f.tmp").symlink_to(tmp_path / "other")
+    write_atomically(tmp_path / "f", b"new")
+    (tmp_path / LEFT).symlink_to(tmp_path / "other")
+    monkeypatch.setattr(files.secrets, "token_hex", lambda _: LEFT[10:-4])
+    with pytest.raises(FileExistsError, match=r"/g'$"):
+        write_atomically(tmp_path / "g", b"new")
+    assert (tmp_path / "other").read_bytes() == b"another's"
+    assert (tmp_path / "f").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path, monkeypatch, locks):
+    if not locks:
+        monkeypatch.setattr(files, "fcntl", None)
+    for name in (LEFT, ".tinyattn-notes.tmp", "f.tmp"):
+        (tmp_path / name).touch()
+    write_atomically(tmp_path / "f", b"new")
+    assert sorted(p.name for p in tmp_path.iterdir()) == [".tinyattn-notes.tmp", "f", "f.tmp"]
+
+
+def test_the_file_of_a_writer_at_work_stays(tmp_path):
+    (tmp_path / LEFT).touch()
+    with (tmp_path / LEFT).open("rb") as file:
+        files.fcntl.flock(file, files.fcntl.LOCK_EX)
+        write_atomically(tmp_path / "f", b"new")
+    assert (tmp_path / LEFT).exists()
+
+
+def test_writers_at_the_same_time_leave_whole_files(tmp_path):
+    path, torn = tmp_path / "f", []
+    write_atomically(path, b"a" * 5000)
+
+    def write(letter):
+        for _ in range(15):
+            write_atomically(path, letter * 5000)
+            found = path.read_bytes()
+            if len(found) != 5000 or len(set(found)) != 1:
+                torn.append(found)
+
+    threads = [threading.Thread(target=write, args=(letter,)) for letter in (b"a", b"b", b"c")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not torn
+    assert [p.name for p in tmp_path.iterdir()] == ["f"]
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG])
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch, code):
+    def full(_):
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"{os.strerror(code)}: '{tmp_path}/f'"):
+        write_atomically(tmp_path / "f", b"new")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_somebody_reads_is_replaced_a_moment_later(tmp_path, monkeypatch):
+    """Windows says PermissionError as long as it is open."""
+    replace, pauses = os.replace, []
+    monkeypatch.setattr(files.time, "sleep", pauses.append)
+
+    def busy(*paths):
+        if len(pauses) < 3:
+            raise PermissionError(errno.EACCES, "Access is denied", *map(str, paths))
+        replace(*paths)
+
+    monkeypatch.setattr(os, "replace", busy)
+    write_atomically(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    monkeypatch.setattr(files.time, "sleep", lambda _: None)
+    pauses.clear()
+    with pytest.raises(PermissionError, match=r"Access is denied: '.*/f'$"):
+        write_atomically(tmp_path / "f", b"newer")
+    assert [(p.name, p.read_bytes()) for p in tmp_path.iterdir()] == [("f", b"new")]
+
+
+def test_a_folder_is_one_ones(tmp_path):
+    folder = tmp_path / "new"
+    said = f"another process is at work in {folder}"
+    with alone_in(folder), pytest.raises(FileError, match=said), alone_in(folder):
+        pass
+    with alone_in(folder):
+        folder.rmdir()
+        with alone_in(folder):                       # another folder, of the same name
+            pass
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_child_does_not_keep_what_its_parent_was_alone_in(tmp_path):
+    (waits, ends), (heard, says) = os.pipe(), os.pipe()
+    with alone_in(tmp_path):
+        child = os.fork()
+        if not child:
+            os.close(ends)
+            os.write(says, b".")
+            os.read(waits, 1)
+            os._exit(0)
+        os.read(heard, 1)
+        os.close(files._locks.pop())                 # as where the parent is killed
+        with alone_in(tmp_path):
+            pass
+    os.close(ends)
+    os.waitpid(child, 0)
+    for handle in (waits, heard, says):
+        os.close(handle)
+
+
+def test_windows_has_a_file_as_lock(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "fcntl", None)
+    monkeypatch.setattr(os, "O_TEMPORARY", 0, raising=False)     # there it is removed when it is closed
+    with alone_in(tmp_path / "a"), pytest.raises(FileError, match="at work"), alone_in(tmp_path / "a"):
+        pass
+    (tmp_path / ".a.lock").unlink()
+    with alone_in(tmp_path / "a"):
+        pass
 
 
 class Trap:
@@ -72,11 +212,50 @@ def test_truncated_foreign_and_missing_files_are_refused(tmp_path):
     (tmp_path / "text.npz").write_text("hello")
     for name in ("flipped.npz", "other.npz", "array.npy", "text.npz"):
         with pytest.raises(FileError, match="not a tinyattn model"):
-            read_arrays(tmp_path / name, "model")
+            dict(read_arrays(tmp_path / name, "model")[1])
     with pytest.raises(FileError, match="is a tinyattn model, expected a checkpoint"):
         read_arrays(good, "checkpoint")
     with pytest.raises(FileError, match="no such file"):
         read_arrays(tmp_path / "none.npz", "model")
+
+
+def npy(header, content=b""):
+    """A member of an .npz file whose header says this."""
+    said = (repr(header) + "\n").encode()
+    return b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said + content
+
+
+@pytest.mark.parametrize("shape", [(10**12,), (1,), (-1,), (10**30,), (3, 10**18)])
+def test_a_header_that_lies_about_its_size_is_refused_before_anything_is_unpacked(tmp_path, shape):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", npy({"descr": "<f4", "fortran_order": False, "shape": shape}, b"12345678"))
+    with pytest.raises(FileError, match=r"a\.npz is not a model"):
+        Arrays(tmp_path / "a.npz", "model")["a"]
+
+
+def test_what_unpacks_to_more_than_its_file_is_refused(tmp_path):
+    np.savez_compressed(tmp_path / "a.npz", a=np.zeros(10**6))
+    with pytest.raises(FileError, match="not a model"):
+        Arrays(tmp_path / "a.npz", "model")["a"]
+    with pytest.raises(FileError, match="not a set of images"):
+        Arrays(tmp_path / "a.npz", "set of images", times=100)["a"]
+    np.savez_compressed(tmp_path / "b.npz", b=np.arange(1000))
+    assert np.array_equal(Arrays(tmp_path / "b.npz", "set of images", times=100)["b"], np.arange(1000))
+
+
+def test_what_nobody_asked_for_is_refused_unread(tmp_path):
+    write_arrays(tmp_path / "a.npz", "model", {}, {"a": np.arange(3), "b": np.arange(3)})
+    _, arrays = read_arrays(tmp_path / "a.npz", "model")
+    arrays.pop("a")
+    with pytest.raises(FileError, match="has an array b, which no tinyattn model has"):
+        arrays.refuse_unread()
+    assert list(arrays) == ["b"]
+
+
+def test_a_pipe_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FileError, match="pipe is no regular file, expected a tinyattn model"):
+        read_arrays(tmp_path / "pipe", "model")
 
 
 def test_json(tmp_path):
@@ -123,7 +302,12 @@ def test_another_format_is_refused_with_its_writer_and_what_is_read_here(tmp_pat
             read_arrays(path, "model")
 
 
-@pytest.mark.parametrize("method", [lambda run: run.claim({"parameters": {}, "data": {}}), RunFolder.open])
+def claim(run):
+    with run.claimed({"parameters": {}, "data": {}}):
+        pass
+
+
+@pytest.mark.parametrize("method", [claim, RunFolder.open])
 def test_a_run_of_another_format_is_refused_and_left_as_it_was(tmp_path, method):
     path = tmp_path / "config.json"
     write_json(path, {"tinyattn": "3.1", "format": 9, "of": "another form"})
@@ -136,5 +320,6 @@ def test_a_run_of_another_format_is_refused_and_left_as_it_was(tmp_path, method)
 def test_a_run_of_tinyattn_0_1_goes_on_and_gets_a_format(tmp_path):
     config = {"parameters": {}, "data": {"fingerprint": "f"}, "tinyattn": "0.1.0"}
     write_json(tmp_path / "config.json", config)
-    RunFolder(tmp_path).claim(config | {"tinyattn": __version__})
+    with RunFolder(tmp_path).claimed(config | {"tinyattn": __version__}):
+        pass
     assert read_json(tmp_path / "config.json") == config | {"tinyattn": __version__, "format": FORMAT}

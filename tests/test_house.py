@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
-FLOORS = ["backend", "options", "tree", "random", "files", "machine", "ranks", "ops", "layers", "data", "evaluation"]
-FLOORS += ["training", "models", "experiments", "check", "show", "course", "commands", "cli"]
+FLOORS = ["backend", "options", "tree", "random", "terminal", "files", "machine", "ranks", "ops", "layers", "data"]
+FLOORS += ["evaluation", "training", "models", "export", "experiments", "check", "show", "course", "commands", "cli"]
 FILES = sorted(p for p in ROOT.rglob("*.py") if p.relative_to(ROOT).parts[0].removesuffix(".py") in FLOORS)
 
 

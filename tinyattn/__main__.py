@@ -6,6 +6,9 @@ import sys
 def run() -> int:
     """`cli.main`, imported here so that a Ctrl-C while NumPy loads is no traceback either."""
     try:
+        from .terminal import open_standard_handles
+
+        open_standard_handles()
         from .cli import main
 
         return main()

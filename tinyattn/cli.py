@@ -13,6 +13,7 @@ from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
 from .ranks import mpi, started
+from .terminal import OUTPUT, any_terminal, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
 SHARED = ("train",)      # commands that several processes of mpiexec do together
@@ -46,11 +47,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with mpi() as job:
             code, said = _run_rank(arguments, number)
             if code:
-                _say(said, size, number)
+                if number:                                   # unless rank 0, which then ends all of them, failed, too
+                    time.sleep(GRACE)
+                    _say(f"tinyattn: rank {number} of {size}: {said.removeprefix('tinyattn: ')}", code)
                 job.abort(code)
     except (ImportError, RuntimeError) as error:             # MPI is not as it has to be, on any rank
         if number == 0:
-            print(f"tinyattn: {error}", file=sys.stderr)
+            _say(f"tinyattn: {error}", 2)
         code = 2
     return code
 
@@ -68,14 +71,12 @@ def _run_rank(arguments: Sequence[str], number: int) -> tuple[int, str]:
     return code, said.getvalue().strip().rpartition("\n")[2]
 
 
-def _say(said: str, size: int, number: int) -> None:
-    """Say why this rank failed, unless rank 0, which then ends all of them, has failed in the meantime, too."""
-    if number:
-        time.sleep(GRACE)
-        print(f"tinyattn: rank {number} of {size}: {said.removeprefix('tinyattn: ')}", file=sys.stderr)
-
-
 def _run(arguments: Sequence[str]) -> int:
+    with any_terminal():
+        return _main(arguments)
+
+
+def _main(arguments: Sequence[str]) -> int:
     whole = parser(arguments)
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
@@ -87,19 +88,23 @@ def _run(arguments: Sequence[str]) -> int:
         whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")
     try:
         code = module.run(options)
+        sys.stdout.flush()
     except InterruptedRunError as stop:
-        print(f"\ntinyattn: {stop}; the same command goes on from there", file=sys.stderr)
-        return 130
+        return _say(f"\ntinyattn: {stop}; the same command goes on from there", 130)
     except KeyboardInterrupt:
-        print("\ntinyattn: interrupted", file=sys.stderr)
-        return 130
+        return _say("\ntinyattn: interrupted", 130)
     except BrokenPipeError:  # standard output was closed, as by `| head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence_output()
         return 1
     except MemoryError as error:
-        print(f"tinyattn: not enough memory for this size ({error})", file=sys.stderr)
-        return 2
+        return _say(f"tinyattn: not enough memory for this size ({error})", 2)
     except (ValueError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
-        print(f"tinyattn: {error}", file=sys.stderr)
-        return 2
+        if getattr(error, "filename", None) == OUTPUT:
+            silence_output()
+        return _say(f"tinyattn: {error}", 2)
     return code or 0
+
+
+def _say(what: str, code: int) -> int:
+    print(visible(what), file=sys.stderr)
+    return code

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import os
+import secrets
+import time
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,9 @@ except ImportError:               # Windows
 
 FORMAT = 2        # of the files written here; 1, which tinyattn 0.1 wrote, had no number
 
+_TEMPORARY = ".tinyattn-{}.tmp"
+_PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
 # what zipfile and zlib raise for damaged files, besides OSError and ValueError
 _DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile)
 
@@ -32,18 +38,96 @@ class FileError(ValueError):
 
 
 def write_atomically(path: Path, content: bytes | memoryview) -> None:
-    """Replace the content of `path`. After a kill at any moment, `path` has the old content or the new one, whole."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")      # one name only: the next write replaces what a kill left
+    """Replace the content of `path`. After a kill at any moment, `path` has the old content or the new one, whole.
+
+    The temporary file beside it has a name of its own, so that several may write; those of killed writers are removed.
+    Raises OSError, which names `path`, where it cannot be written.
+    """
     try:
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path.parent)
+        temporary, handle = _temporary(path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                if fcntl is not None:
+                    _move(temporary, path)           # while it is locked
+            if fcntl is None:
+                _move(temporary, path)               # Windows moves no file that is open
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        _sync(path.parent)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None    # a full disk names no file
+
+
+def _temporary(folder: Path) -> tuple[Path, int]:
+    """A new file and its handle, locked, so that nobody takes it for one that a killed writer left."""
+    while True:
+        path = folder / _TEMPORARY.format(secrets.token_hex(8))
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _PLAIN, 0o666)
+        with suppress(BlockingIOError):              # in the moment before the lock somebody took it for such a one
+            if _lock(handle, path):
+                return path, handle
+        os.close(handle)
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of writers that were killed: those that nobody has locked, or has open."""
+    for path in folder.glob(_TEMPORARY.format("?" * 16)):
+        with suppress(OSError):                      # somebody has, it is not ours, or it is gone by now
+            if fcntl is None:
+                path.unlink()                        # which Windows refuses while it is open
+                continue
+            handle = os.open(path, os.O_RDWR | _PLAIN)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int, path: Path) -> bool:
+    """Lock an open file or folder where the system can: -> is it the one at `path` still?
+
+    Raises BlockingIOError where another has locked it.
+    """
+    if fcntl is None:
+        return True
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         raise
+    except OSError:                                  # a disk that knows no locks
+        pass
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _move(temporary: Path, path: Path) -> None:
+    """os.replace, tried for half a second: Windows refuses while somebody reads the file that is replaced."""
+    for _ in range(10):
+        with suppress(PermissionError):
+            return os.replace(temporary, path)
+        time.sleep(0.05)
+    os.replace(temporary, path)
+
+
+def _sync(folder: Path) -> None:
+    """Have the disk keep the names of the folder's files, where the system can."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -53,11 +137,13 @@ def write_json(path: Path, value: Any) -> None:
 
 def read_json(path: Path) -> Any:
     """The value in a JSON file. Raises FileError where the file is missing or not JSON."""
+    if path.exists() and not path.is_file():
+        raise FileError(f"{path} is no regular file, expected JSON")
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:       # among them numbers of more than 4,300 digits
         raise FileError(f"{path} is not readable JSON: {error}") from None
 
 
@@ -70,50 +156,150 @@ def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, 
     write_atomically(path, content.getbuffer())      # no second copy
 
 
-def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """-> meta, arrays, of formats 1 to FORMAT. Nothing in the file is ever executed: pickled content is refused.
+class Arrays(Mapping[str, np.ndarray]):
+    """The arrays of an .npz file, each read when it is asked for; `pop` takes one out. Nothing is ever executed.
+
+    Before an array is unpacked, its header and the archive's directory have to agree about its size, and it may not be
+    more than `times` the size of the whole file. Raises FileError where that is not so, for pickled content, and where
+    the file is missing, no regular file, or damaged; `what` says what was expected.
+    """
+
+    def __init__(self, path: Path, what: str, times: int = 1) -> None:
+        self._path, self._what, self._times = path, what, times
+        if path.exists() and not path.is_file():
+            raise FileError(f"{path} is no regular file, expected a {what}")
+        with self._refusing():
+            with path.open("rb") as file:
+                if file.read(2) != b"PK":
+                    raise ValueError("perhaps a pickle")
+            self._archive = zipfile.ZipFile(path)
+        self._members = {info.filename.removesuffix(".npy"): info for info in self._archive.infolist()}
+        self._unread = set(self._members)
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        info = self._members[name]
+        self._unread.discard(name)
+        with self._refusing(), self._archive.open(info) as file:
+            version = np.lib.format.read_magic(file)
+            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            shape, _, dtype = read(file)
+            if info.file_size != file.tell() + math.prod(shape) * dtype.itemsize or dtype.hasobject:
+                raise ValueError("pickled" if dtype.hasobject else "header and directory differ")
+            if info.file_size > self._times * self._path.stat().st_size:
+                raise ValueError("it would unpack to more than its file could hold")
+            file.seek(0)
+            found: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
+            return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def pop(self, name: str, default: Any = None) -> Any:
+        """The array, which is no longer one of these, or a default where there is none and one is given."""
+        if name not in self and default is not None:
+            return default
+        found = self[name]
+        del self._members[name]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """What all of them unpack to, as far as they are worth reading."""
+        return min(sum(info.file_size for info in self._members.values()), self._times * self._path.stat().st_size)
+
+    def refuse_unread(self) -> None:
+        """Raise FileError for an array that nobody has asked for."""
+        if self._unread:
+            raise FileError(f"{self._path} has an array {min(self._unread)}, which no {self._what} has")
+
+    @contextmanager
+    def _refusing(self) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            raise FileError(f"{self._path}: no such file") from None
+        except (*_DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError) as error:
+            pickled = "pickle" in str(error).lower()
+            reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"
+            raise FileError(f"{self._path} is not a {self._what} ({reason})") from None
+
+
+def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
+    """-> meta, arrays, of formats 1 to FORMAT. An array is read when it is asked for.
 
     Raises FileError for a file that is missing, truncated, pickled, of another format, or was not written as `kind`.
     """
+    arrays = Arrays(path, f"tinyattn {kind}")
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            head = json.loads(str(archive["tinyattn"]))
-            refuse_unknown_format(path, head)
-            arrays = {name: archive[name] for name in archive.files if name != "tinyattn"}
+        head = json.loads(str(arrays.pop("tinyattn")))
+        refuse_unknown_format(path, head)
         if head["kind"] != kind:
             raise FileError(f"{path} is a tinyattn {head['kind']}, expected a {kind}")
         return dict(head["meta"].items()), arrays
     except FileError:
         raise
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except (*_DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        pickled = "pickle" in str(error).lower()
-        reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"
-        raise FileError(f"{path} is not a tinyattn {kind} ({reason})") from None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        raise FileError(f"{path} is not a tinyattn {kind} (truncated, damaged or foreign)") from None
 
 
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """A lock on a folder that exists. It ends with this process, however that ends, and leaves no file.
+    """A lock on a folder, which is made where it is not there. It ends with this process, however that ends.
 
-    Raises FileError where another process has it. Where the system cannot lock a folder, everybody is let in: on
-    Windows, and on some network disks.
+    Raises FileError where another has it. On a disk that knows no locks everybody is let in.
     """
-    if fcntl is None:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise FileError(f"another process is at work in {folder}") from None
-        except OSError:           # a disk that knows no locks
-            pass
+        handle = _locked_on_windows(folder) if fcntl is None else _locked(folder)
+    except BlockingIOError:
+        raise FileError(f"another process is at work in {folder}") from None
+    _locks.add(handle)
+    try:
         yield
     finally:
-        os.close(handle)
+        if handle in _locks:                         # not in a child, which has closed it
+            _locks.remove(handle)
+            os.close(handle)
+
+
+_locks: set[int] = set()          # handles: what this process is alone in
+
+
+def _locked(folder: Path) -> int:
+    while True:
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):            # removed again by whom it belonged to
+            handle = os.open(folder, os.O_RDONLY)
+            try:
+                if _lock(handle, folder):
+                    return handle
+            except BaseException:
+                os.close(handle)
+                raise
+            os.close(handle)
+
+
+def _locked_on_windows(folder: Path) -> int:
+    """A file beside the folder, which Windows removes when its handle is closed, by whatever end of the process."""
+    folder = folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = folder.with_name(f".{folder.name}.lock")
+    try:
+        return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)  # type: ignore[attr-defined]
+    except FileExistsError:
+        raise BlockingIOError from None
+
+
+def _close_locks() -> None:
+    """A child that outlives this process for a moment must not keep what it was alone in."""
+    while _locks:
+        os.close(_locks.pop())
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_locks)
 
 
 def refuse_unknown_format(path: Path, head: dict[str, Any]) -> None:

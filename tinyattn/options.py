@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import math
 import types
 import typing
@@ -67,13 +68,17 @@ class Declared(typing.NamedTuple):
 
 def options_of(declaring: Any) -> list[Declared]:
     """The options of a dataclass, or of an instance of one, in the order of its fields."""
-    cls = declaring if isinstance(declaring, type) else type(declaring)
+    return list(_declared(declaring if isinstance(declaring, type) else type(declaring)))
+
+
+@functools.cache     # hints are evaluated text, and every object that is made asks for them
+def _declared(cls: type) -> tuple[Declared, ...]:
     hints = typing.get_type_hints(cls)
-    return [
+    return tuple(
         Declared(f.name, *_type(hints[f.name]), f.default, f.metadata[_KEY])
         for f in dataclasses.fields(cls)
         if _KEY in f.metadata
-    ]
+    )
 
 
 def _type(hint: Any) -> tuple[type, bool]:
@@ -118,7 +123,7 @@ def _wrong(declared: Declared, value: Any) -> str:
     )
     if fits:
         return ""
-    if isinstance(value, Integral) and abs(int(value)) >= 2**63:
+    if isinstance(value, Integral) and high is None and abs(int(value)) >= 2**63:
         return "a number of 64 bits"
     if option.above == 0 and high is None and option.below is None:
         return "a positive, finite number"

@@ -38,6 +38,7 @@ class Stream(IntEnum):
     IMAGES = 17
     MASKING = 18
     PROBE = 19
+    TRIAL = 20
 
 
 def generator(seed: int, stream: Stream, *counters: int) -> np.random.Generator:

@@ -41,7 +41,8 @@ myst_heading_anchors = 3
 html_math_renderer = "mathml"
 
 # What a package offers lazily is there from now on: autodoc looks a module's names up in its dictionary.
-FLOORS = ("ops", "layers", "data", "evaluation", "training", "models", "experiments", "check", "show", "course")
+FLOORS = ("ops", "layers", "data", "evaluation", "training", "models", "export", "experiments", "check", "show")
+FLOORS += ("course",)
 for floor in FLOORS:
     module = importlib.import_module(f"tinyattn.{floor}")
     for name in module.__all__:

@@ -53,6 +53,14 @@ def test_classify_names_classes_of_a_file_and_of_its_own_images(finished, images
     assert len(capsys.readouterr().out.splitlines()) == 6
 
 
+def test_a_picture_that_cannot_be_is_refused_before_anything_is_printed(finished, tmp_path, capsys):
+    out = refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.xyz"], "x.xyz ends in .xyz, expected a")
+    if finished.name == "swin":
+        out += refuses(capsys, ["classify", finished, "--picture", tmp_path / "x.png"], "")
+    assert not out
+    assert not list(tmp_path.iterdir())
+
+
 def test_evaluate_measures_its_own_images_and_those_of_a_file(finished, images, capsys):
     table = json.loads((finished / "metrics.json").read_text())["model"]
     assert main(["evaluate", str(finished)]) == 0

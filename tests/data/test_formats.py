@@ -27,6 +27,7 @@ FILES = {
                     "unixReviewTime": t}) + "\n" for u, i, t in ROWS
     ),
     "amazon-csv": "".join(f"{u},{i},5.0,{t}\n" for u, i, t in ROWS),
+    "header": "# user item time\n" + "".join(f"{u} {i} {t}\n" for u, i, t in ROWS),
     "gru4rec": "SessionId\tItemId\tTime\n" + "".join(f"{u}\t{i}\t{t}.25\n" for u, i, t in ROWS),
 }  # fmt: skip
 
@@ -75,6 +76,73 @@ def test_old_amazon_dumps_are_python_literals_and_nothing_is_executed(tmp_path):
         read(written(tmp_path, rows.split("\n")[0] + "\n{'reviewerID': 'A', 'unixReviewTime': 3}\n"))
 
 
+JSON = '{{"user_id": {}, "item_id": {}, "timestamp": {}}}\n'
+
+
+@pytest.mark.parametrize(
+    ("user", "time", "message"),
+    [
+        ("null", "3", "user_id is None, expected a string or an integer"),
+        ("true", "3", "user_id is True, expected a string or an integer"),
+        ("1.0", "3", "user_id is 1.0, expected a string or an integer"),
+        ('["a"]', "3", "user_id is a list, expected a string or an integer"),
+        ('""', "3", "the user is empty"),
+        (r'"a\u0000"', "3", "user 'a.x00' has a line end or a NUL in it"),
+        (r'"a\nb"', "3", "user 'a.nb' has a line end or a NUL in it"),
+        (r'"\ud800"', "3", "user '.ud800' is not text"),
+        ('"a"', "null", "timestamp is None, expected a number"),
+        ('"a"', "NaN", "time 'nan' is not a finite number"),
+        ('"a"', '"soon"', "time 'soon' is not a finite number"),
+        ("0x" + "f" * 600, "3", "user_id is an integer of more than 256 bytes"),
+    ],
+)
+def test_ids_in_json_are_strings_or_integers(tmp_path, user, time, message):
+    good = JSON.format('"a"', 7, '"1370000000"')
+    assert sequences(read(written(tmp_path, good))) == {"a": [7]}
+    with pytest.raises(DataError, match=f"line 2: {message}"):
+        read(written(tmp_path, good + JSON.format(user, 7, time)))
+
+
+HEADERS = ["user item", "#user_id item_id", "# item user", "user;item", "USER|ITEM", "user::item"]
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_headers_of_tables_are_no_ids(tmp_path, header):
+    separator = next(s for s in ("::", ";", "|", " ") if s in header.strip("# "))
+    rows = [(i, u) if header.startswith("# item") else (u, i) for u, i in IN_ORDER]
+    data = read(written(tmp_path, header + "\n" + "".join(f"{a}{separator}{b}\n" for a, b in rows)))
+    assert sequences(data) == EXPECTED
+    assert data.notes["format"] == "header"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t"])
+def test_quotes_are_those_of_csv(tmp_path, separator):
+    head = separator.join(["user", "item", "note", "time"]) + "\n"
+    rows = ['1,"Toy, Story",,4', '"1", "say ""hi""" ,"",5', "1,Toy, 5\" disc,6", '"1","Toy"," x\ny ",7']
+    text = head + "\n".join(row.replace(",", separator) for row in rows) + "\n"
+    found = {1: ["Toy, Story".replace(",", separator), 'say "hi"', "Toy", "Toy"]}
+    columns = "user=user,item=item,time=time"
+    assert sequences(read(written(tmp_path, text.replace('" ', '"')), columns=columns)) == found
+
+
+def test_quotes_that_begin_far_down_change_nothing_above(tmp_path):
+    rows = "".join(f"{i % 7},B{i % 50},5.0,{i}\n" for i in range(100_000))
+    plain = read(written(tmp_path, rows + "1,B1,5.0,7\n"))
+    assert read(written(tmp_path, rows + '1,"B1",5.0,7\n')).fingerprint() == plain.fingerprint()
+
+
+def test_users_may_be_numbers_and_items_words(tmp_path):
+    assert sequences(read(written(tmp_path, "userId,movieId\n1,movieId\n1,b\n"))) == {1: ["movieId", "b"]}
+
+
+def test_blanks_beside_a_comma_belong_to_no_id(tmp_path):
+    assert sequences(read(written(tmp_path, "1, 2,5, 3\n 1,2 ,5,4\n"))) == {1: [2, 2]}
+
+
+def test_fields_that_are_not_asked_for_may_be_empty(tmp_path):
+    assert sequences(read(written(tmp_path, "A,x,,1\nA,y,,2\n"))) == {"A": ["x", "y"]}
+
+
 def test_ids_of_every_alphabet_are_kept(tmp_path):
     data = read(written(tmp_path, "žofie käse\nžofie 寿司\nbob käse\n"))
     assert sequences(data) == {"bob": ["käse"], "žofie": ["käse", "寿司"]}
@@ -96,10 +164,30 @@ def test_columns_describe_any_other_table(tmp_path, text, columns):
     assert data.notes["format"] == "columns"
 
 
-@pytest.mark.parametrize("columns", ["user", "user;thing", "user;user;item", "user=who", "user=who,item=what,size=x"])
+@pytest.mark.parametrize("columns", ["user", "user;thing", "user;user;item", "user=who", "user=who,item=what,size=x",
+                                     "", " ", "user=who,user=what,item=what", "user=who,item=what,x", 'user"item'])
 def test_columns_that_say_nothing_clear_are_refused(tmp_path, columns):
     with pytest.raises(DataError, match="--columns"):
         read(written(tmp_path, "who;what\n1;2\n"), columns=columns)
+
+
+def test_one_column_is_not_two(tmp_path):
+    with pytest.raises(DataError, match="line 1: two of user, item are the same column of the header 'who;what'"):
+        read(written(tmp_path, "who;what\n1;2\n"), columns="user=who,item=who")
+
+
+def test_a_template_for_a_table_with_a_header_is_refused(tmp_path):
+    with pytest.raises(DataError, match="line 1 is 'user;item', which seems to be a header"):
+        read(written(tmp_path, "user;item\n1;2\n"), columns="user;item")
+
+
+def test_ids_that_differ_stay_apart_in_every_chunk(tmp_path, rng):
+    """Numbers in most chunks and words in one; ids of 1 to 40 bytes, so of one to five words of 64 bits."""
+    ids = [*map(str, range(-5, 2000)), "007", "-0", *("x" * n for n in range(1, 41)), *("ž" * n for n in range(1, 20))]
+    drawn = rng.choice(ids, 400_000)
+    drawn[:300_000] = rng.choice(ids[:2000], 300_000)
+    data = read(written(tmp_path, "".join(f"1 {i}\n" for i in drawn)))
+    assert data.items.decode(data.sequence(0)).tolist() == drawn.tolist()
 
 
 def test_ties_in_time_are_counted_and_keep_the_files_order(tmp_path):
@@ -120,7 +208,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
     [
         ("1 2\n1,3\n", r"line 2: 1 fields in '1,3', expected 2"),                      # mixed separators
         ("1\t2\t3\t4\n1\t2\t3\n", "line 2: 3 fields"),
-        ("userId,movieId,timestamp\n1,2,4\nuserId,movieId,timestamp\n", "line 3: the header stands there again"),
+        ("userId,movieId\n1,2\nuserId,movieId\n", "line 3: the header stands there again"),
         ("user_id:token\titem_id:token\tuser_id:token\n1\t2\t3\n", "the header names user_id twice"),
         ("userId,rating,timestamp\n1,2,3\n", "has no column item_id"),
         ("userId,movieId\n", "a header and no interactions"),
@@ -128,8 +216,27 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("1 2 x\n", "line 1: time 'x' is not a finite number"),
         ("1 2 inf\n", "line 1: time 'inf'"),
         ("{}\n", "line 1: no user_id"),
-        ("[1, 2]\n{\n", "line 2: 1 fields"),
+        ("[1 2]\n{\n", "line 2: 1 fields"),
         ("7\n8\n", "looks like none of"),
+        ("1,2 3\n", "looks like none of"),                                            # no pair of `1,2` and `3`
+        ("1 2 1_000\n", "line 1: time '1_000' is not a finite number"),
+        ("1 2 3\n1 2 ٣\n", "line 2: time '٣' is not a finite number"),
+        ("1 2 3\n1 2 1e999\n", "line 2: time '1e999' is not a finite number"),
+        ("A,B,5.0,1\nA,,5.0,1\n", "line 2: the item is empty"),
+        ("1\t\t3\t4\n", "line 1: the item is empty"),
+        ("1::2::3::4\n" * 100 + "1::2::3:4\n", "line 101: 3 fields in '1::2::3:4', expected 4"),
+        ('1,"a"b,3,4\n', "looks like none of"),
+        ('1,a,3,4\n1,"a"b,3,4\n', r"line 2 is no line of CSV: ',' expected after"),
+        ('1,a,3,4\n1,"a\nb",3,4\n', r"line 2: item 'a\\nb' has a line end or a NUL in it"),
+        ('1,a,3,4\n1,"a,3,4\n', "line 2 is no line of CSV: unexpected end of data"),
+        ('1,a,3,4\n1,"a",3\n', "line 2: 3 fields in '1,a,3', expected 4"),
+        ("customer product\n1 2\n1 3\n", "line 1 is 'customer product', which seems to be a header: --columns"),
+        ("customer,product,stars,time\n1,2,4,3\n", "line 1 is 'customer,product,stars,time', which seems"),
+        ("user items\n1 2 3\n2 3 4 5\n", "line 1 is 'user items', which seems to be a header"),
+        ("user_id product\nann x1\n", "which seems to be a header"),
+        ("#exported today\nann x1\n", "which seems to be a header: .*; a comment is not read"),
+        ("user_id::item_id::rating::timestamp\n", "a header and no interactions"),
+        ("user item time\n1 2 3\nuser item 5\n", "line 3: the header stands there again"),
     ],
 )  # fmt: skip
 def test_bad_content_is_named(tmp_path, text, message):
@@ -168,6 +275,9 @@ def test_k_core(tmp_path):
     assert core.notes == {"k_core": 2, "removed": 3}
     with pytest.raises(ValueError, match="the 4-core is empty"):
         data.k_core(4)
+    for k in (0, -5):
+        with pytest.raises(ValueError, match=f"k of the k-core is {k}, expected at least 1"):
+            data.k_core(k)
 
 
 def test_report():
@@ -179,14 +289,16 @@ def test_report():
 
 
 @pytest.mark.parametrize("text", ["7", "-7", "0", "123456789012345678", "9223372036854775807", "-9223372036854775808"])
-def test_plain_integers_become_int64(text):
+def test_plain_integers_become_int64(tmp_path, text):
     from tinyattn.data.fields import integers
 
     assert integers(np.array([text.encode(), b"5"])).tolist() == [int(text), 5]
+    assert sequences(read(written(tmp_path, f"1 {text}\n1 5\n"))) == {1: [int(text), 5]}
 
 
-@pytest.mark.parametrize("text", ["007", "+7", "-0", "7.0", "x", "9223372036854775808", "-", "1_0", "٣"])
-def test_all_else_stays_text(text):
+@pytest.mark.parametrize("text", ["007", "+7", "-0", "7.0", "x", "9223372036854775808", "-", "1_0", "٣", "1e3", "0x1"])
+def test_all_else_stays_text(tmp_path, text):
     from tinyattn.data.fields import integers
 
     assert integers(np.array([text.encode(), b"5"])) is None
+    assert sequences(read(written(tmp_path, f"1 5\n1 {text}\n"))) == {1: ["5", text]}

@@ -47,16 +47,16 @@ def test_files_that_are_refused(tmp_path):
         ({"images": ones, "labels": [0, 1, 2]}, r"labels are \(3,\) int64, expected \(2,\) integers or strings"),
         ({"images": ones, "labels": [0.5, 1]}, "labels are .* float64, expected"),
         ({"images": ones, "labels": [0, 1], "teacher": [1]}, r"teacher are \(1,\)"),
-        ({"images": np.array([{}]), "labels": [0]}, "is no NumPy .npz file of numbers"),
+        ({"images": np.array([{}]), "labels": [0]}, "is not a NumPy .npz file of numbers"),
     ):
         np.savez(path, **arrays)
         with pytest.raises(DataError, match=says):
             read_images(path)
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(DataError, match=r"is no NumPy \.npz file"):
+    with pytest.raises(DataError, match=r"is not a NumPy \.npz file"):
         read_images(path)
     np.save(tmp_path / "x.npy", ones)
-    with pytest.raises(DataError, match=r"is no NumPy \.npz file"):
+    with pytest.raises(DataError, match=r"is not a NumPy \.npz file"):
         read_images(tmp_path / "x.npy")
     with pytest.raises(DataError, match="no such file"):
         read_images(tmp_path / "y.npz")

@@ -89,33 +89,39 @@ def test_the_chain_writes_what_the_grammar_writes():
         assert counts[character] / len(text) == pytest.approx(here, abs=0.004)
 
 
-TEXT = Grammar(sentences=12000).generate().text
-KNOWN = learned_tokens(TEXT)
+@pytest.fixture(scope="module")
+def text():
+    return Grammar(sentences=12000).generate().text
+
+
+@pytest.fixture(scope="module")
+def known(text):
+    return learned_tokens(text)
 
 
 @pytest.mark.parametrize("window", ["the _at", "s_e", "o__", "_s the", ". t_", "the owl that _"])
-def test_what_stands_in_a_gap_comes_as_often_as_the_chain_says(window):
+def test_what_stands_in_a_gap_comes_as_often_as_the_chain_says(window, text, known):
     """Blanks are "_", the first one is asked for: counted in a text, where nothing is swapped."""
-    hidden, V = Masking(hidden=1.0, swapped=0.0), len(KNOWN)
-    ids = KNOWN.encode(window.replace("_", "t"))
+    hidden, V = Masking(hidden=1.0, swapped=0.0), len(known)
+    ids = known.encode(window.replace("_", "t"))
     ids[[i for i, c in enumerate(window) if c == "_"]] = V
     at = window.index("_")
-    p = CHAIN.posterior(ids[None], KNOWN.strings, hidden)[0, at]
+    p = CHAIN.posterior(ids[None], known.strings, hidden)[0, at]
     pattern = "".join("(.)" if c == "_" else re.escape(c) for c in window)
-    found = Counter(match[0] if isinstance(match, tuple) else match for match in re.findall(f"(?={pattern})", TEXT))
+    found = Counter(match[0] if isinstance(match, tuple) else match for match in re.findall(f"(?={pattern})", text))
     total = sum(found.values())
     assert total > 100
-    for i, character in enumerate(KNOWN.strings):
+    for i, character in enumerate(known.strings):
         spread = 4 * np.sqrt(p[i] * (1 - p[i]) / total) + 1e-9
         assert found[character] / total == pytest.approx(p[i], abs=spread)
 
 
-def test_its_loss_is_that_of_its_posterior_and_no_other_is_smaller():
+def test_its_loss_is_that_of_its_posterior_and_no_other_is_smaller(text, known):
     """Where what is swapped counts, too: a model that is surer, or less sure, loses more on average."""
     masking = Masking(chosen=0.4)
-    batch = MaskedTextSampler(KNOWN.encode(TEXT[:8000]), 64, 3, 0, n_tokens=len(KNOWN), masking=masking).whole()
-    least = CHAIN.loss(batch, KNOWN.strings, masking)
-    p = CHAIN.posterior(batch.ids, KNOWN.strings, masking)
+    batch = MaskedTextSampler(known.encode(text[:8000]), 64, 3, 0, n_tokens=len(known), masking=masking).whole()
+    least = CHAIN.loss(batch, known.strings, masking)
+    p = CHAIN.posterior(batch.ids, known.strings, masking)
     asked = batch.weight > 0
     losses = {}
     for power in (0.5, 1.0, 2.0):
@@ -124,7 +130,7 @@ def test_its_loss_is_that_of_its_posterior_and_no_other_is_smaller():
         losses[power] = -np.mean(np.log(q[np.arange(len(q)), batch.targets[asked]]))
     assert losses[1.0] == pytest.approx(least)
     assert min(losses[0.5], losses[2.0]) > 1.02 * least
-    assert CHAIN.loss(batch, KNOWN.strings, Masking(chosen=0.4, hidden=0.5, swapped=0.02)) > 1.02 * least
+    assert CHAIN.loss(batch, known.strings, Masking(chosen=0.4, hidden=0.5, swapped=0.02)) > 1.02 * least
 
 
 def test_parts_are_those_that_wrote_each_character():

@@ -13,6 +13,8 @@ from tinyattn.data import (
     Pairs,
     PairSampler,
     PairSource,
+    Vocabulary,
+    numbers_of,
     pair_batch,
     read_pairs,
     tenths,
@@ -37,6 +39,7 @@ def test_a_file_of_pairs(tmp_path):
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        (b"x" * 5_000, r"line 1 is '(x{57})\.\.\.', expected a string, a TAB, and what it becomes"),
         (b"a\tb\nc d\n", r"line 2 is 'c d', expected a string, a TAB, and what it becomes"),
         (b"a\tb\tc\n", r"line 1 is 'a\\tb\\tc'"),
         (b"a\tb\n\tc\n", r"line 2 is '\\tc'"),
@@ -66,6 +69,16 @@ def test_pairs_that_are_refused(tmp_path):
         Pairs.of([("a", "b"), ("c", "d"), ("a", "e")]).split()
     with pytest.raises(DataError, match="a directory, expected a file"):
         read_pairs(tmp_path)
+
+
+def test_long_strings_are_not_shown_whole(tmp_path):
+    with pytest.raises(ValueError, match="is unknown") as refused:
+        numbers_of("a" * 5000 + "?", Vocabulary(np.array([chr(code) for code in range(97, 5000)])))
+    assert len(str(refused.value)) < 500
+    (tmp_path / "pairs.txt").write_text("a" * 5000 + "\n")
+    with pytest.raises(DataError, match="expected a string, a TAB") as refused:
+        read_pairs(tmp_path / "pairs.txt")
+    assert len(str(refused.value)) < 300 + len(str(tmp_path))
 
 
 def test_no_source_stands_in_two_parts_of_a_split():

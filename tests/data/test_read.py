@@ -1,11 +1,15 @@
 """Files as people bring them, good and bad. All are generated here."""
 
 import gzip
+import os
+import tracemalloc
 
 import numpy as np
 import pytest
 
-from tinyattn.data import DataError, read
+from tinyattn.data import DataError, Interactions, read, read_ids, read_images, read_names, read_pairs
+from tinyattn.data.fields import chunks_of_lines, distinct_integers
+from tinyattn.data.read import read_text
 
 TEXT = "1 10\n1 11\n2 10\n2 12\n2 11\n"
 INTER = (
@@ -98,6 +102,10 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
         (b"\xff\xfe\x00\x01 binary", "not text"),
         ("caf\xe9 1\n".encode("latin-1"), "not UTF-8 text: convert it first"),
         (b"1 2\n1 \x00\n", "not text"),
+        (b"1 2\r1 3\r", "line 1 has a carriage return in it"),
+        (b"1 2\r\n1 3\r\r\n", "line 2 has a carriage return in it"),
+        ("\ufeff\ufeff1 2\n".encode(), "line 1 begins with a byte order mark"),
+        ("1 2\n\ufeff1 3\n".encode(), "line 2 begins with a byte order mark"),
         (b"user_id:token\trating:float\n1\t2\n", "has no column item_id"),
         (b"user_id:token\titem_id:token\n", "no interactions"),
         (b"user_id:token\titem_id:token\ttimestamp:float\n1\t2\tsoon\n", "line 2: time 'soon' is not a finite number"),
@@ -113,6 +121,71 @@ def test_bad_files_are_named_with_the_line(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
+def test_limits_are_said_where_they_are_hit(tmp_path):
+    """Each of these took minutes or gigabytes once."""
+    path = tmp_path / "long"
+    for content, message in (
+        (b"1 " + b"7" * 17_000_000, "line 1 is longer than 16,777,216 bytes"),
+        (b"1 2\n3 " + b"7 " * 9_000_000 + b"\n", "line 2 is longer than 16,777,216 bytes"),
+        (b"1 2\n" + b"\n" * 3_000_000 + b"1 2\n", "more than 1,048,576 bytes of blank lines before line 2097150"),
+        (gzip.compress(b"\n" * 3_000_000), "more than 1,048,576 bytes of blank lines"),
+        (b"7 3\n" * 300 + b"7 " + b"x" * 1_000_000 + b"\n", "line 301: the item has 1,000,000 bytes, expected"),
+        (b"7 3 " + b"9" * 5_000 + b"\n", "line 1: the time has 5,000 bytes, expected at most 256"),
+        (b"a" + b",1" * 100_000 + b"\n", "line 1 is 'a,1,1,1,1,.*, which looks like none of"),
+        (b'{"user_id": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "line 1 is neither JSON nor a Python literal"),
+        (b'1,2,3,4\n1,"' + b"x\n" * 200_000, r"line 2 is no line of CSV: field larger than field limit"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=message) as caught:
+            read(path)
+        assert len(str(caught.value)) < 500
+
+
+def test_a_line_in_many_pieces_is_joined_once(monkeypatch):
+    """Appending piece after piece is quadratic in the line: 80 MB took 12 s."""
+    pieces = [b"1 2\n3 "] + [b"x" * 10] * 1000 + [b"\n4 5"]
+    assert b"".join(chunks_of_lines(pieces)) == b"".join(pieces) + b"\n"
+    monkeypatch.setattr("tinyattn.data.fields.LONGEST_LINE", 10_002)
+    assert len(list(chunks_of_lines(pieces))) == 3
+    monkeypatch.setattr("tinyattn.data.fields.LONGEST_LINE", 10_001)
+    with pytest.raises(DataError, match="line 2 is longer than 10,001 bytes"):
+        list(chunks_of_lines(pieces))
+
+
+def test_one_long_id_costs_no_memory_in_other_chunks(tmp_path):
+    path = tmp_path / "long"
+    path.write_bytes(b"7 3\n" * 1_000_000 + b"7 " + b"x" * 256 + b"\n")
+    tracemalloc.start()
+    assert read(path).n_items == 2
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6         # a column of a million strings of 256 bytes has 256 MB
+
+
+@pytest.mark.parametrize("reader", [read, read_text, read_pairs, read_ids, read_names, read_images])
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_only_regular_files_are_opened(tmp_path, reader):
+    """A pipe that nobody writes to is never opened, and a device may never end."""
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", "/dev/zero", "/dev/full"):
+        with pytest.raises(DataError, match=f"{path}: a pipe, a device or a socket, expected a regular file"):
+            reader(path)
+    with pytest.raises(DataError, match=f"{tmp_path}: a directory, expected a file"):
+        reader(tmp_path)
+    with pytest.raises(DataError, match="no such file"):
+        reader(tmp_path / "nowhere")
+
+
+def test_a_text_may_be_one_line_of_any_length(tmp_path):
+    (tmp_path / "text").write_bytes(b"ab " * 7_000_000)
+    assert len(read_text(tmp_path / "text")) == 21_000_000
+
+
+def test_blanks_at_the_end_of_a_chunk_make_no_line(tmp_path):
+    (tmp_path / "d.txt").write_text("1 10 \n" * 400_000)
+    assert len(read(tmp_path / "d.txt")) == 400_000
+
+
 def test_a_missing_file_and_a_directory(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         read(tmp_path / "nowhere.txt")
@@ -121,8 +194,6 @@ def test_a_missing_file_and_a_directory(tmp_path):
 
 
 def test_sequences_of_ids(rng):
-    from tinyattn.data import Interactions
-
     data = Interactions.from_sequences([["b", "a"], [], ["a"]])
     assert [data.items.decode(data.sequence(u)).tolist() for u in (0, 2)] == [["b", "a"], ["a"]]
     assert data.lengths.tolist() == [2, 0, 1]
@@ -140,3 +211,47 @@ def test_sequences_of_ids(rng):
     ):
         with pytest.raises(ValueError, match=message):
             Interactions.from_sequences(bad)
+
+
+def test_ids_that_numpy_would_make_one_are_refused():
+    """It drops a NUL at the end of a string, and floats beyond 2^53 are several integers."""
+    nul = "item id 'a.x00' has a NUL in it"
+    with pytest.raises(ValueError, match=nul):
+        Interactions.from_sequences([["a\0", "a"]])
+    with pytest.raises(ValueError, match=nul):
+        Interactions.of(Frame(user=np.array([1, 1]), item=np.array(["a\0", "a"], object)))
+    with pytest.raises(ValueError, match="item ids are float64, expected integers or strings"):
+        Interactions.of(np.array([[1.0, 1e300], [1.0, 1e301]]))
+    frame = Frame(user=np.ones(2, int), item=np.ones(2, int), time=np.array(["2020-01-01", "NaT"], "M8[s]"))
+    with pytest.raises(ValueError, match="time NaT in row 1 is not a time"):
+        Interactions.of(frame)
+    with pytest.raises(ValueError, match=r"unknown item id 'a.x00'"):
+        Interactions.from_sequences([["a", "b"]]).items.numbers(["a\0"])
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint64])
+def test_integers_of_every_width_are_counted(rng, kind):
+    least, most = (np.iinfo(np.int8) if np.dtype(kind).kind == "i" else np.iinfo(np.uint8)).min, 127
+    values = rng.integers(least, most, 500, endpoint=True).astype(kind)
+    found, row = distinct_integers(values)
+    assert found.dtype == kind
+    assert np.array_equal(found, np.unique(values))
+    assert np.array_equal(found[row], values)
+
+
+class Frame(dict):
+    """As much of a DataFrame as is asked of it."""
+
+    columns = property(dict.keys)
+
+
+def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_same(tmp_path, rng):
+    """Of most files a row's user and time make one int64; times may span all of that."""
+    for least, most in ((0, 9), (-(2**63), 2**63 - 1)):
+        times = rng.integers(least, most, 50, endpoint=True)
+        path = tmp_path / "d.txt"
+        path.write_text("".join(f"{row % 3} {row} {time}\n" for row, time in enumerate(times.tolist())))
+        data = read(path)
+        for user in range(3):
+            rows = range(user, 50, 3)
+            assert data.items.decode(data.sequence(user)).tolist() == sorted(rows, key=times.tolist().__getitem__)

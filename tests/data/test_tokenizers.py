@@ -1,6 +1,7 @@
 """Tokenizers from elsewhere, and token numbers where there is none."""
 
 import json
+import os
 import sys
 
 import numpy as np
@@ -117,12 +118,30 @@ def test_a_file_that_is_no_tokenizer_or_has_more_tokens_than_the_model(of_bytes,
     with pytest.raises(DataError, match=r"vocab.json: with merges.txt it is no byte-pair encoding"):
         tokenizer_of(folder, 300)
     (folder / "vocab.json").unlink()
+    with pytest.raises(DataError, match=r"merges.txt is there and no vocab.json"):
+        tokenizer_of(folder, 300)
+    (folder / "merges.txt").rename(folder / "vocab.json")
+    with pytest.raises(DataError, match=r"vocab.json is there and no merges.txt"):
+        tokenizer_of(folder, 300)
+    (folder / "vocab.json").unlink()
     assert type(tokenizer_of(folder, 300)) is TokenNumbers
     pieces = package.Tokenizer(package.models.BPE(vocab={"a": 0}, merges=[]))
     with pytest.raises(ValueError, match="the tokenizer has no token for the text 'x'"):
         TokenizerFile(1, pieces.to_str()).encode("x")
     with pytest.raises(ValueError, match="the text is empty"):
         TokenizerFile(1, pieces.to_str()).encode("")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
+def test_only_regular_files_are_opened(package, tmp_path):
+    for pipe, *others in (("tokenizer.json",), ("merges.txt", "vocab.json")):
+        folder = tmp_path / pipe
+        folder.mkdir()
+        os.mkfifo(folder / pipe)
+        for other in others:
+            (folder / other).write_text("{}")
+        with pytest.raises(DataError, match="a pipe, a device or a socket, expected a regular file"):
+            TokenizerFile.of_folder(folder, 10, ())
 
 
 def test_without_the_package_it_is_named_with_its_extra(tmp_path, monkeypatch):

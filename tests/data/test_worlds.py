@@ -100,3 +100,12 @@ def test_a_source_comes_back_from_what_it_says_of_itself():
 def test_what_is_refused(make, says):
     with pytest.raises(ValueError, match=says):
         make()
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [{"format": []}, {"format": None}, {"columns": 5}, {"k_core": True}, {"k_core": "5"}, {"ratings": "y"}, {"x": 1}],
+)
+def test_a_reading_that_somebody_edited_is_refused(reading):
+    with pytest.raises((TypeError, ValueError)):
+        Source.from_config({"path": "data.txt", "reading": reading})

@@ -54,7 +54,7 @@ def test_what_cannot_be_is_refused(rng):
         SASRecNetwork(n_items=3, dim=10, heads=2, position="rope").init(rng)
     with pytest.raises(ValueError, match="furthest is 9, expected above 16"):
         SASRecNetwork(n_items=3, position="t5", furthest=9)
-    with pytest.raises(ValueError, match="buckets is 1, expected at least 2"):
+    with pytest.raises(ValueError, match="buckets is 1, expected 2 to 1"):
         SASRecNetwork(n_items=3, position="t5", buckets=1)
     with pytest.raises(ValueError, match="rope_base is 0, expected a positive"):
         POSITIONS["rope"](rope_base=0)

@@ -91,7 +91,7 @@ def test_it_learns_what_follows(loss):
         ({"mask_last": 1.5}, "mask_last is 1.5, expected 0 to 1"),
         ({"mask_last": -0.1}, "mask_last is -0.1, expected 0 to 1"),
         ({"heads": 3}, "dim 64 is not divisible by heads 3"),
-        ({"maxlen": 1}, "maxlen is 1, expected at least 2"),
+        ({"maxlen": 1}, "maxlen is 1, expected 2 to 1"),
         ({"loss": "bpr-min"}, "loss is 'bpr-min', expected one of bce, bpr, ce"),
     ],
 )

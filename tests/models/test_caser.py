@@ -46,7 +46,7 @@ def test_users_make_a_difference_and_biases_are_learned():
     assert scores[0] != scores[1]
 
 
-@pytest.mark.parametrize(("options", "says"), [({"window": 0}, "window is 0, expected at least 1"),
+@pytest.mark.parametrize(("options", "says"), [({"window": 0}, "window is 0, expected 1 to 1"),
                                                ({"nh": 0}, "nh is 0"), ({"nv": 2.5}, "nv is 2.5, expected a whole")])
 def test_what_is_refused(options, says):
     with pytest.raises(ValueError, match=says):

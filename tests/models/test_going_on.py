@@ -29,10 +29,14 @@ EVERY = [(mixer, mechanism, position, form, kv_heads)
          and (MIXERS[mixer].takes_memory or not BLOCK_FORMS[form].gives_memory)]  # fmt: skip
 
 
-def make(mixer="attention", mechanism="full", position="learned", form="pre", kv_heads=None, dtype=np.float64, **more):
+def network_of(mixer="attention", mechanism="full", position="learned", form="pre", kv_heads=None, **more):
     options = SMALL | ({"heads": 6} if mixer == "attention" else {}) | OWN.get(mechanism, {}) | more
-    network = DecoderNetwork(mixer=mixer, mechanism=mechanism, position=position, block_form=form, kv_heads=kv_heads,
-                             **options)  # fmt: skip
+    return DecoderNetwork(mixer=mixer, mechanism=mechanism, position=position, block_form=form, kv_heads=kv_heads,
+                          **options)  # fmt: skip
+
+
+def make(*parts, dtype=np.float64, **more):
+    network = network_of(*parts, **more)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     return network, flatten(tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p), dtype)[1]
 
@@ -71,7 +75,7 @@ def test_on_every_device_in_float32_and_nothing_is_written_into_the_past(parts, 
     np.testing.assert_allclose(once, whole[:, 5:], rtol=0, atol=2e-5)
 
 
-SOONER = [parts for parts in EVERY if parts[0] == "attention" and OneToken.suits(make(*parts)[0].block)]
+SOONER = [parts for parts in EVERY if parts[0] == "attention" and OneToken.suits(network_of(*parts).block)]
 
 
 @pytest.mark.parametrize("parts", SOONER, ids=lambda parts: "-".join(map(str, parts)))

@@ -227,7 +227,7 @@ def test_scores_are_dot_products_of_the_last_position_with_the_item_table(form, 
     ("options", "message"),
     [
         ({"dim": 5, "heads": 2}, "dim 5 is not divisible by heads 2"),
-        ({"maxlen": 0}, "maxlen is 0, expected at least 1"),
+        ({"maxlen": 0}, "maxlen is 0, expected 1 to 1"),
         ({"dropout": 1.0}, "dropout is 1.0, expected 0 <= dropout < 1"),
         ({"dropout": -0.1}, "dropout is -0.1"),
         ({"dropout": math.nan}, "dropout is nan"),

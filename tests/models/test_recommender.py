@@ -85,6 +85,7 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
     model = TimeSVDpp(epochs=1, workers=1) if rated else MODELS[name]()
     model.fit(drifting_ratings(users=9) if rated else SEQUENCES).save(path)
     meta, arrays = read_arrays(path, "model")
+    arrays = dict(arrays)
     for array in arrays.keys() - {"vocabulary.items", "vocabulary.users"}:
         found = arrays[array]
         damaged = [found[:-1], found[None], found.astype(np.complex64)]
@@ -94,6 +95,10 @@ def test_every_array_of_a_file_is_checked(name, tmp_path):
             write_arrays(path, "model", meta, arrays | {array: other})
             with pytest.raises(FileError, match=f"not a whole {name} model"):
                 Recommender.load(path)
+    for further in ("further", "rated.further"):
+        write_arrays(path, "model", meta, arrays | {further: np.zeros(3, np.float32)})
+        with pytest.raises(FileError, match=f"{further}"):
+            Recommender.load(path)
 
 
 def clone(estimator):

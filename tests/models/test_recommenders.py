@@ -60,7 +60,7 @@ def test_second_order_markov_looks_at_two_items_then_one_then_popularity():
     assert order_of([3, 2])[0] == 5  # never seen: falls back to what follows 2
     assert order_of([2])[0] == 5
     assert order_of([3, 3])[:2].tolist() == [2, 5]  # nothing known: popularity
-    with pytest.raises(ValueError, match="order is 0, expected at least 1"):
+    with pytest.raises(ValueError, match="order is 0, expected 1 to 1"):
         Markov(order=0)
 
 
@@ -238,11 +238,13 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
     with pytest.raises(FileError, match="is of model sasrec, expected markov"):
         Markov.load(tmp_path / "m.npz")
     meta, arrays = read_arrays(tmp_path / "m.npz", "model")
+    arrays = dict(arrays)
     damages = {
         "positions is missing": {n: a for n, a in arrays.items() if n != "parameters.positions"},
         "expected .* float32": arrays | {"parameters.positions": arrays["parameters.positions"][:2]},
         "finite": arrays | {"parameters.positions": np.full_like(arrays["parameters.positions"], np.nan)},
         "vocabulary.items": {n: a for n, a in arrays.items() if n != "vocabulary.items"},
+        "parameters.more is not a parameter": arrays | {"parameters.more": np.zeros(3, np.float32)},
     }
     for message, damaged in damages.items():
         write_arrays(tmp_path / "d.npz", "model", meta, damaged)
@@ -251,6 +253,10 @@ def test_a_file_of_another_kind_or_with_parts_missing_is_refused(tmp_path):
     write_arrays(tmp_path / "d.npz", "model", meta | {"options": {"dims": 3}}, arrays)
     with pytest.raises(FileError, match="dims"):
         Recommender.load(tmp_path / "d.npz")
+    for large in ({"dim": 100_000}, {"maxlen": 1_000_000}):          # megabytes, of a file of a few thousand numbers
+        write_arrays(tmp_path / "d.npz", "model", meta | {"options": meta["options"] | large}, arrays)
+        with pytest.raises(FileError, match="its options ask for more parameters than it has"):
+            Recommender.load(tmp_path / "d.npz")
 
 
 def test_what_recommend_refuses():

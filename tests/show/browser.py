@@ -8,9 +8,18 @@ from typing import Any
 
 
 def opened(driver: Any, view: Any, folder: Path) -> Any:
-    """The page of a view, from a file."""
+    """The page of a view, from a file, when all is drawn."""
     driver.get(view.save(folder / "view.html").as_uri())
+    settle(driver)
     return driver
+
+
+def settle(driver: Any) -> None:
+    """Wait until all that was asked for is drawn."""
+    driver.execute_async_script(
+        "const done = arguments[0], busy = () => document.querySelector('[aria-busy]');"
+        "const check = () => busy() ? setTimeout(check, 5) : done(); check();"
+    )
 
 
 def refuse_complaints(driver: Any) -> None:

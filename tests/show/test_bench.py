@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.show.browser import contrast, emulated, opened, refuse_complaints, refuse_unreachable
+from tests.show.browser import contrast, emulated, opened, refuse_complaints, refuse_unreachable, settle
 from tinyattn.ops import attention, attention_backward
 from tinyattn.show.views import Goal, bench
 
@@ -41,6 +41,7 @@ def expected(q: Any, k: Any, v: Any, dout: Any, mask: Any, heads: int, scale: fl
 
 def shown(driver: Any, name: str) -> list[float]:
     """What stands in all matrices of that name, exactly as the page holds it."""
+    settle(driver)
     return driver.execute_script("""
         const boxes = [...document.querySelectorAll('.array')];
         const box = boxes.find((x) => x.querySelector('h3 code').textContent === arguments[0]);

@@ -11,6 +11,7 @@ import pytest
 
 from tests.show.browser import opened, refuse_complaints, refuse_unreachable
 from tinyattn.data import Batch
+from tinyattn.layers import multi_head_attention, multi_head_init
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops import attention, layer_norm
 from tinyattn.show import Trace, trace
@@ -92,6 +93,12 @@ def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
     for i in range(2):                                                     # softmax's Jacobian, row by row
         own = slice(3 * i, 3 * i + 3)
         np.testing.assert_allclose(rates[own, own], np.diag(p[i]) - np.outer(p[i], p[i]), atol=1e-8)
+
+
+def test_what_comes_in_twice_as_one_array_is_not_followed() -> None:
+    p, x = multi_head_init(np.random.default_rng(0), 2), np.ones((1, 2))
+    t = trace(multi_head_attention, p, x, x, heads=1, backward=True)       # another run has x, and a copy
+    assert Influence(t, 0)._of(t.entry("multi_head_attention.x")) is None
 
 
 def test_what_is_written_in_place_is_followed_before_and_after() -> None:
@@ -187,8 +194,8 @@ def test_numbers_on_the_screen_are_those_of_the_arrays(chromium: Any, tmp_path: 
     for n in (0, 5, 13, 22):
         chromium.execute_script(MOVE, STEP, n)
         made = f"[aria-label=numbers] .panel:has(h2) table[aria-label^='{t.entries[n].name},'] td"
-        cells = chromium.find_elements("css selector", made)[-t.entries[n].value.size :]
-        shown = [float(cell.get_attribute("data-value")) for cell in cells]
+        cells = "return [...document.querySelectorAll(arguments[0])].map((x) => Number(x.dataset.value))"
+        shown = chromium.execute_script(cells, made)[-t.entries[n].value.size :]
         assert sorted(shown) == pytest.approx(sorted(t.entries[n].value.ravel().tolist()), rel=1e-5, abs=1e-12)
     refuse_complaints(chromium)
 

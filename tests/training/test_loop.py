@@ -120,6 +120,9 @@ def test_parameters_that_are_not_finite_are_never_returned_or_saved(tmp_path):
         train(NETWORK, Sampler(DATA, 6, 60, 0, True), Settings(epochs=1, lr=1e39), workers=1, progress=False)
 
 
+ROW = ("epoch", "steps", "loss", "valid", "gradient_norm", "seconds", "tokens_per_second")
+
+
 def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
     from tinyattn.files import read_arrays, write_arrays
 
@@ -127,6 +130,7 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
     with pytest.raises(DivergedError):
         run(Settings(epochs=2, lr=1e38), checkpoint=path, identity={})
     meta, arrays = read_arrays(path, "checkpoint")
+    arrays = dict(arrays)
     scalars = meta["scalars"]
     damages = [
         (meta, {n: a for n, a in arrays.items() if n != "m"}),
@@ -135,6 +139,10 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
         (meta, arrays | {"v": np.full_like(arrays["v"], np.nan)}),
         (meta | {"scalars": scalars | {"step": "3"}}, arrays),
         (meta | {"scalars": scalars | {"history": [1]}}, arrays),
+        (meta | {"scalars": scalars | {"history": [{"valid": None, "epoch": 1}]}}, arrays),
+        (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 1) | {"loss": "low"}]}}, arrays),
+        (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 10**400)]}}, arrays),
+        (meta, arrays | {"further": np.zeros(3)}),
         (meta | {"scalars": None}, arrays),
     ]
     for damaged in damages:

@@ -84,6 +84,10 @@ def test_any_number_of_workers_gives_the_same_bits():
     assert run(1) == run(2) == run(5)
 
 
+def blas_threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
 def test_workers_keep_order_use_threads_and_hold_blas_at_one():
     gate = threading.Barrier(2, timeout=20)
 
@@ -100,6 +104,33 @@ def test_workers_keep_order_use_threads_and_hold_blas_at_one():
     assert [pool["num_threads"] for pool in threadpool_info()] == before
     with pytest.raises(ValueError, match="workers is 0"):
         Workers(0)
+
+
+def test_pools_of_several_threads_hold_blas_at_one_until_the_last_ends():
+    before = blas_threads()
+    first, second = Workers(1), Workers(1)
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert blas_threads() <= {1}
+    second.__exit__(None, None, None)
+    assert blas_threads() == before
+
+
+@pytest.mark.parametrize("most", [0, 1])
+def test_where_no_more_threads_start_the_work_is_done_all_the_same(most, monkeypatch):
+    start, left = threading.Thread.start, [most]
+
+    def start_some(thread):
+        if not left[0]:
+            raise RuntimeError("can't start new thread")
+        left[0] -= 1
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start_some)
+    with Workers(3) as pool:
+        for _ in range(2):
+            assert list(pool.map(lambda i: 2 * i, range(50))) == [2 * i for i in range(50)]
 
 
 def test_a_workers_error_reaches_the_caller():

@@ -1,16 +1,27 @@
 """Worker processes: order, shared memory, errors, and what happens when a child or the parent is killed."""
 
+import errno
+import gc
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
+from tests.models.worlds import TINY
+from tinyattn.data import Sampler, leave_one_out
+from tinyattn.models import SASRecNetwork
+from tinyattn.training import Settings, learner, train
 from tinyattn.training import processes as module
 from tinyattn.training.processes import ProcessPool, shared
+from tinyattn.tree import leaves
 
 pytestmark = [
     pytest.mark.host,
@@ -41,8 +52,7 @@ def test_results_come_in_order_from_all_processes_and_see_shared_memory():
             assert os.getpid() in pids  # the parent works as well
             assert len(pids) > 1
         assert list(pool.map([])) == []
-        processes = pool._processes
-    assert not any(process.is_alive() for process in processes)
+    assert not multiprocessing.active_children()
 
 
 def test_more_tasks_than_a_pipe_holds_numbers():
@@ -160,3 +170,147 @@ def test_children_end_when_their_parent_is_killed():
 def test_a_count_below_one_is_refused():
     with pytest.raises(ValueError, match="workers is 0, expected at least 1"):
         ProcessPool(0, lambda i: i, result_bytes=8)
+
+
+@contextmanager
+def at_most(seconds):
+    """Raises TimeoutError in the block where it takes longer."""
+
+    def ring(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def here(i):
+    time.sleep(0.002)
+    return os.getpid()
+
+
+def descriptors():
+    return set(os.listdir("/proc/self/fd"))
+
+
+def is_open(descriptor):
+    try:
+        os.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def refuse(*_, **__):
+    raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+def fit(workers=2):
+    data = leave_one_out(TINY.generate()).train
+    p, _ = train(SASRecNetwork(n_items=data.n_items, maxlen=6, dim=8), Sampler(data, 6, 60, 0, True),
+                 Settings(epochs=2), workers=workers, progress=False)  # fmt: skip
+    return np.concatenate([leaf.ravel() for _, leaf in leaves(p)])
+
+
+def test_of_pools_that_are_open_at_once_one_has_processes_and_none_leaves_a_descriptor():
+    gc.collect()
+    before = descriptors()
+    with ProcessPool(2, here, result_bytes=8) as first:
+        with ThreadPoolExecutor(1) as thread:
+
+            def second():
+                with ProcessPool(2, here, result_bytes=8) as pool:
+                    return set(pool.map(range(20)))
+
+            assert thread.submit(second).result() == {os.getpid()}
+        assert len(set(first.map(range(20)))) == 2
+    with ProcessPool(2, here, result_bytes=8) as third:
+        assert len(set(third.map(range(20)))) == 2
+    assert descriptors() == before
+
+
+def test_fits_in_threads_end_with_the_bits_of_one_alone():
+    alone = fit(1)
+    with ThreadPoolExecutor(3) as pool:
+        for found in pool.map(lambda _: fit(), range(3)):
+            np.testing.assert_array_equal(found, alone)
+
+
+def test_a_daemon_process_computes_with_threads():
+    def in_daemon():
+        with ProcessPool(2, here, result_bytes=8) as pool:
+            os._exit(7 if set(pool.map(range(5))) == {os.getpid()} else 1)
+
+    daemon = multiprocessing.get_context("fork").Process(target=in_daemon, daemon=True)
+    daemon.start()
+    daemon.join()
+    assert daemon.exitcode == 7
+
+
+def test_other_processes_that_are_forked_meanwhile_hold_no_end_of_a_pipe():
+    with ProcessPool(2, here, result_bytes=8) as pool:
+        ours = [pool._task_file, pool._queue._read, pool._queue._write, pool._connections[0].fileno()]
+        if (child := os.fork()) == 0:
+            os._exit(1 if any(is_open(number) for number in ours) else 7)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        assert len(set(pool.map(range(20)))) == 2
+
+
+def test_ctrl_c_ends_the_pool_though_a_child_is_stopped():
+    parent = os.getpid()
+
+    def work(i):
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(0.3)
+
+    def interrupted():
+        with ProcessPool(2, work, result_bytes=8) as pool:
+            threading.Timer(1.0, os.kill, (parent, signal.SIGINT)).start()
+            list(pool.map(range(3)))
+
+    with at_most(20), pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not multiprocessing.active_children()
+
+
+def test_an_interrupt_between_two_results_ends_the_pool_too():
+    def interrupted():
+        with ProcessPool(2, time.sleep, result_bytes=8) as pool:
+            for _ in pool.map([0, 0, 1000, 1000]):
+                raise KeyboardInterrupt
+
+    with at_most(20), pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert not multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("refused", ["memfd_create", "pipe", "fork", "fork later", "mmap"])
+def test_where_the_system_gives_no_more_there_are_threads(refused, monkeypatch):
+    fork, left = os.fork, [1]
+
+    def fork_once():
+        return fork() if left and left.pop() else refuse()
+
+    before = descriptors()
+    place = module.mmap if refused == "mmap" else os
+    monkeypatch.setattr(place, refused.split()[0], fork_once if refused == "fork later" else refuse)
+    with ProcessPool(3, here, result_bytes=8) as pool:
+        assert list(pool.map(range(5))) == [os.getpid()] * 5
+        assert not multiprocessing.active_children()
+        assert descriptors() == before or "fork" in refused  # multiprocessing leaves those of a failed fork
+
+
+def test_without_files_in_memory_there_are_threads(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    assert not module.can_fork()
+
+
+def test_without_shared_memory_a_fit_ends_with_the_same_bits(monkeypatch):
+    expected = fit()
+    monkeypatch.setattr(learner, "shared", refuse)
+    np.testing.assert_array_equal(fit(), expected)

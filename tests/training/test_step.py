@@ -129,6 +129,7 @@ def test_a_checkpoint_from_before_these_options_is_resumed(tmp_path):
     with pytest.raises(InterruptedRunError):
         SASRec(**options, epochs=4).fit(DATA, checkpoint=path, on_epoch=stop, progress=False)
     meta, arrays = read_arrays(path, "checkpoint")
+    arrays = dict(arrays)
     for name in ("schedule", "warmup", "weight_decay", "accumulate", "label_smoothing"):
         del meta["identity"]["model"][name]
     for row in meta["scalars"]["history"]:

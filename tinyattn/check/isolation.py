@@ -23,16 +23,24 @@ from typing import Any
 
 from .subject import CannotRunError, TooLongError, message_of
 
+START = "fork" if sys.platform == "linux" else "spawn"     # a child forked after BLAS was used may crash elsewhere
 AGAIN = 0.5             # seconds: an exception that rings in a callback of the garbage collector is swallowed
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the block after `seconds`: on systems with SIGALRM, in the main thread."""
-    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+    """Raise TooLongError in the block after `seconds`.
 
+    In the main thread of a system with SIGALRM that ends anything that Python can interrupt; elsewhere, as on Windows,
+    a loop of Python code, but no call that waits.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    with _signal(seconds) if hasattr(signal, "setitimer") and main else _watcher(seconds):
+        yield
+
+
+@contextlib.contextmanager
+def _signal(seconds: float) -> Iterator[None]:
     def ring(number: int, frame: Any) -> None:
         raise TooLongError
 
@@ -43,6 +51,30 @@ def alarm(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+@contextlib.contextmanager
+def _watcher(seconds: float) -> Iterator[None]:
+    """Another thread, which has the interpreter raise TooLongError in this one."""
+    watched, lock, ended = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
+
+    def watch() -> None:
+        wait = seconds
+        while not ended.wait(wait):
+            with lock:
+                if not ended.is_set():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, ctypes.py_object(TooLongError))
+            wait = AGAIN
+
+    try:
+        with contextlib.suppress(RuntimeError):              # no more threads: no alarm
+            threading.Thread(target=watch, daemon=True).start()
+        yield
+    finally:
+        while not ended.is_set():
+            with contextlib.suppress(TooLongError), lock:            # it may still ring here
+                ended.set()
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, None)    # one that has not been raised yet
 
 
 def load(target: str) -> Any:
@@ -106,13 +138,12 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
     Ends with ("ended", "") if `work` returned, else with ("ended", reason): out of time, or a crash.
     Raises CheckerFailedError where `work` itself raised.
     """
-    context: Any = multiprocessing.get_context("fork" if hasattr(os, "fork") else "spawn")
+    context: Any = multiprocessing.get_context(START)
     here, there = context.Pipe(duplex=False)
     child = context.Process(target=_child, args=(there, work, args), daemon=True)
-    with warnings.catch_warnings():
+    with there, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # about forking a process with threads (BLAS)
         child.start()
-    there.close()
     until = time.monotonic() + limit
     try:
         while True:
@@ -141,6 +172,35 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
         here.close()
 
 
+def sendable(implementation: Any) -> Any:
+    """What `in_child` can be given for an implementation: under spawn, a module's name or file in its place.
+
+    Raises CannotRunError where a child that does not begin as a copy of this process could not import it.
+    """
+    if START == "fork" or isinstance(implementation, str):
+        return implementation
+    if inspect.ismodule(implementation) and (place := _place_of(implementation)):
+        return place
+    try:
+        pickle.dumps(implementation)
+        if getattr(implementation, "__module__", "") == "__main__" and _place_of(sys.modules["__main__"]) is None:
+            raise TypeError("it was defined in a notebook or at a prompt")
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise CannotRunError(
+            f"this system starts a process anew, which cannot import it ({message_of(error)}); give its name instead, "
+            "as FILE.py:OBJECT, or use check_in_process"
+        ) from None
+    return implementation
+
+
+def _place_of(module: Any) -> str | None:
+    """The name or the file from which `load` gets a module in another process, if there is one."""
+    file, (top, *inside) = getattr(module, "__file__", None), module.__name__.split(".")
+    found = (finder.find_spec(top, None) for finder in sys.meta_path)      # importlib's asks the loaded modules first
+    spec = next((spec for spec in found if spec is not None), None)
+    return module.__name__ if spec is not None and (inside or spec.origin == file) else file
+
+
 def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
     _die_with_the_parent()
     faulthandler.disable()  # a crash must not print to our stderr
@@ -164,8 +224,9 @@ def _die_with_the_parent() -> None:
     """Start a process group, so that grandchildren can be killed; on Linux, die if the parent is killed."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _died(code: int | None) -> str:

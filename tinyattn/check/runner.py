@@ -12,7 +12,7 @@ from .conventions import find_conventions
 from .diagnosis import diagnose
 from .forms import find_backward_forms, find_forms
 from .frameworks import subject_of
-from .isolation import OUT_OF_TIME, in_child, load
+from .isolation import OUT_OF_TIME, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
 from .report import Report, by_gravity
 from .specs import Spec, get_spec, properties_of
@@ -38,7 +38,8 @@ def check_implementation(
     arrays of theirs. `spec` is one of `SPECS`. Each property is tried on `examples` cases drawn by hypothesis from
     `seed`; `time_limit` seconds are for all properties, `patience` for one case. A crash and an endless call are
     failures; an import that fails, a function that raises on every call, or running out of `time_limit`, is the
-    report's `problem` and no failure.
+    report's `problem` and no failure; so is, on other systems than Linux, where the child process starts anew, an
+    object that it cannot import. A script calls it under `if __name__ == "__main__":` there.
 
     Forms of a call that it does not take are left out and said, other conventions are switched to and said, and exact
     properties that hold to rounding are a note. With `strict` all of these are failures.
@@ -57,7 +58,11 @@ def check_implementation(
     extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
     total = len(properties_of(known))
     trying = ""
-    for what, value in in_child(_check_in_child, implementation, spec, options, time_limit, limit=time_limit):
+    try:
+        sent = sendable(implementation)
+    except CannotRunError as error:
+        return Report(spec, title, (), examples=examples, seed=seed, **extra | {"problem": str(error)})
+    for what, value in in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit):
         if what == "trying":
             trying = value
             if progress is not None:

@@ -8,11 +8,13 @@ from types import ModuleType
 from . import (
     check,
     classify,
+    collect,
     compare,
     course,
     data,
     evaluate,
     explain,
+    export,
     fill,
     generate,
     import_model,
@@ -21,6 +23,7 @@ from . import (
     reproduce,
     show,
     similar,
+    sweep,
     trace,
     train,
     translate,
@@ -35,6 +38,7 @@ COMMANDS: dict[str, ModuleType] = {
     "translate": translate,
     "generate": generate,
     "import-model": import_model,
+    "export": export,
     "fill": fill,
     "probe": probe,
     "classify": classify,
@@ -45,6 +49,8 @@ COMMANDS: dict[str, ModuleType] = {
     "trace": trace,
     "course": course,
     "reproduce": reproduce,
+    "sweep": sweep,
+    "collect": collect,
 }
 
 __all__ = ["COMMANDS"]

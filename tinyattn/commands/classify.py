@@ -12,7 +12,7 @@ from ..data import read_images
 from ..models import ImageModel, distances_by_head
 from .arguments import add_run
 from .measures import open_kind
-from .runs import its_own_data, refuse_unwritable
+from .runs import its_own_data, refuse_no_picture
 from .tables import print_distances
 
 PICTURES = {
@@ -41,13 +41,17 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.picture:
-        refuse_unwritable(options.picture, "--picture")
+        refuse_no_picture(options.picture, "--picture")
     model, config = open_kind(options.run_folder, ImageModel, options.device)
     if options.images is not None:
         data = read_images(options.images, labelled=False)
     else:
         _, its_own, _ = its_own_data(options.run_folder, model, config)
         data = its_own.split().test[:SHOWN]
+    if options.picture:                                      # drawn first: not every model has what it shows
+        from ..show import LOOKS, save
+
+        picture = LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}")
     for number, found in enumerate(model.probabilities(data), start=1):
         best = int(np.argmax(found))
         print(f"{number:4}  {model.classes.ids[best]}  {found[best]:.4f}")
@@ -55,6 +59,4 @@ def run(options: argparse.Namespace) -> None:
         print()
         print_distances(distances_by_head(model, data))
     if options.picture:
-        from ..show import LOOKS, save
-
-        print(save(LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}"), options.picture))
+        print(save(picture, options.picture))

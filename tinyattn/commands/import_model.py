@@ -7,40 +7,55 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import __version__
-from ..models import LAYOUTS, Checkpoint, RunFolder
+from ..data import read_ids
+from ..models import LAYOUTS, SASREC_LAYOUTS, RunFolder, SASRec, opened
+from ..options import options_of
 from ..tree import leaves
+from .arguments import add_option
+
+SAID = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may not tell
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "import-model",
         help="a model trained elsewhere becomes a run",
-        description="Read the weights in FOLDER, and write the folder RUN, which `tinyattn generate RUN` goes on with. "
-        f"Layouts: {', '.join(LAYOUTS)}, as Hugging Face's transformers saves them. FOLDER has config.json, and "
-        "model.safetensors or the files that model.safetensors.index.json names, in float64, 32, 16 or bfloat16; and "
-        "for prompts in words tokenizer.json, or vocab.json and merges.txt.",
+        description="Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model "
+        f"({', '.join(LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes on "
+        "with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
+        "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM "
+        f"is a file of a recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "
+        "`tinyattn recommend RUN --items ...` asks.",
     )
-    command.add_argument("folder", metavar="FOLDER", help="where config.json and the weights are")
+    command.add_argument("source", metavar="FROM", help="a folder with config.json and the weights, or a file")
     command.add_argument("--out", required=True, metavar="RUN", help="the folder to write")
+    group = command.add_argument_group("of a file, what it does not tell")
+    declared = {option.name: option for option in options_of(SASRec)}
+    for name in SAID:
+        add_option(group, declared[name]._replace(default=None))
+    text = "the ids of its items 1, 2, 3, ..., one a line (default: those in the file, or these numbers)"
+    group.add_argument("--item-ids", metavar="FILE", help=text)
     return command
 
 
 def run(options: argparse.Namespace) -> None:
     """Everything that can be refused by names and shapes is refused before numbers are read."""
-    found, folder = Checkpoint(options.folder), RunFolder(options.out)
+    said = {name: getattr(options, name) for name in SAID if hasattr(options, name)}
+    items = None if options.item_ids is None else read_ids(options.item_ids)
+    found, folder = opened(options.source, items, **said), RunFolder(options.out)
     config = {
         "model": found.model.name,
         "parameters": found.model.identity(),
         "data": found.describe(),
         "tinyattn": __version__,
     }
-    folder.claim(config)
-    if folder.model.exists():
-        print(f"{folder.path} has this model already")
-        return
-    with folder.unclaimed_on_failure():
-        model = found.load()
+    with folder.claimed(config):
+        if folder.model.exists():
+            print(f"{folder.path} has this model already")
+            return
+        model: Any = found.load()
         model.save(folder.model)
     count = sum(leaf.size for _, leaf in leaves(model.parameters))
-    print(f"{found.layout.name} from {found.folder}: {count:,} parameters; a prompt is {model.tokens.reads}")
+    asked = f"{len(model.items or ()):,} items" if isinstance(model, SASRec) else f"a prompt is {model.tokens.reads}"
+    print(f"{found.layout.name} from {options.source}: {count:,} parameters; {asked}")
     print(f"written to {folder.path}: {', '.join(folder.contents())}")

@@ -10,6 +10,7 @@ from typing import Any
 from ..experiments import EXPERIMENTS, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
+from .runs import drawing
 
 MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
 
@@ -53,11 +54,11 @@ def run(options: argparse.Namespace) -> None:
         carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs)
     results = results_of(experiment, out, options.seeds)
     page = experiment.page(experiment, results)
-    out.mkdir(parents=True, exist_ok=True)
-    if experiment.pictures is not None:
-        from ..show import draw_picture, save
-
-        for name, picture in experiment.pictures(results).items():
-            save(draw_picture(picture), out / f"{name}.png")
     write_atomically(out / "README.md", page.encode())
+    with drawing(f"the pictures of {out / 'README.md'}"):
+        if experiment.pictures is not None:
+            from ..show import draw_picture, save
+
+            for name, picture in experiment.pictures(results).items():
+                save(draw_picture(picture), out / f"{name}.png")
     print(page)

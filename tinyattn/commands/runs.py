@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from ..data import (
 )
 from ..files import FileError
 from ..models import Estimator, Recommender, RunFolder
+from ..terminal import quoted, shortened
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
 
 
@@ -109,7 +111,7 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
     names = read_names(options.names)
     unknown = names.unknown(model.items.ids.tolist())
     if unknown == len(names):
-        some = ", ".join(map(str, model.items.ids[:3].tolist()))
+        some = ", ".join(map(quoted, model.items.ids[:3].tolist()))
         raise ValueError(f"{options.names} names no item of the run, whose ids are {some}, ...")
     if unknown:
         said = f"{unknown:,} of {len(names):,} ids are no items of the run, and their names are not used"
@@ -118,12 +120,31 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
 
 
 def refuse_unwritable(out: str, flag: str = "--out") -> None:
-    """Raise ValueError where a file cannot be written: a directory, or in what is none or may not be written to."""
-    if Path(out).is_dir():
-        raise ValueError(f"{flag} {out} is a directory, expected a file to write to")
+    """Raise ValueError where a file cannot be written: in the place of a directory or device, in what is no directory
+    or may not be written to."""
+    if Path(out).exists() and not Path(out).is_file():
+        found = "a directory" if Path(out).is_dir() else "a device"
+        raise ValueError(f"{flag} {out} is {found}, expected a file to write to")
     folder = next(parent for parent in Path(out).absolute().parents if parent.exists())
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
+
+
+def refuse_no_picture(out: str, flag: str) -> None:
+    """`refuse_unwritable`, and raise ValueError for an ending that says no format of pictures."""
+    refuse_unwritable(out, flag)
+    from ..show.style import picture_format
+
+    picture_format(out)
+
+
+@contextmanager
+def drawing(what: str) -> Iterator[None]:
+    """Pictures beside results that are written: where they cannot be drawn, that is said, and nothing else is lost."""
+    try:
+        yield
+    except Exception as error:           # whatever matplotlib makes of a bad matplotlibrc, of fonts, of a full disk
+        print(f"note: {what} could not be drawn: {shortened(str(error), 300)}", file=sys.stderr)
 
 
 def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None:

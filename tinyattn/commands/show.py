@@ -10,7 +10,7 @@ from typing import Any
 from ..models import Decoder, Estimator, RunFolder
 from .arguments import add_data, add_history, add_names, add_run
 from .measures import open_kind
-from .runs import history_of, names_of, refuse_unwritable
+from .runs import history_of, names_of, refuse_no_picture, refuse_unwritable
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -31,12 +31,14 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--out", metavar="FILE", help=text)
     command.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
     command.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
+    text = "positions of padding after the history, as in a batch, to see their mask (with --html)"
+    command.add_argument("--padding", type=int, metavar="N", help=text)
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
     return command
 
 
 def run(options: argparse.Namespace) -> None:
-    for flag in ("text", "prompt", "against"):
+    for flag in ("text", "prompt", "against", "padding"):
         if getattr(options, flag) is not None and options.html is None:
             raise ValueError(f"--{flag} is for a page: give --html FILE, too")
     if options.html is not None:
@@ -58,11 +60,11 @@ def run(options: argparse.Namespace) -> None:
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
         print(pictures.animate(frames, options.gif))
         return
+    name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1])[:60])}.png"
+    out = options.out or str(RunFolder(options.run_folder).figures / name)
+    refuse_no_picture(out, "--out")
     picture = pictures.attention_map(weights, labels, f"{model.name}, {Path(options.run_folder).name}")
-    if options.out:
-        refuse_unwritable(options.out)
-    name = f"attention-{''.join(c if c.isalnum() else '-' for c in str(ids[-1]))}.png"
-    print(pictures.save(picture, options.out or RunFolder(options.run_folder).figures / name))
+    print(pictures.save(picture, out))
 
 
 def _page(options: argparse.Namespace) -> Any:
@@ -72,6 +74,8 @@ def _page(options: argparse.Namespace) -> Any:
         given = options.run_folder or options.against
         if given:
             raise ValueError(f"--text takes the place of a run: leave out {given}")
+        if options.padding:
+            raise ValueError(f"--padding {options.padding} is for a history, and --text has none: leave it out")
         return visualise_text(options.text)
     if options.run_folder is None:
         raise ValueError("say which run, or give --text TEXT")
@@ -83,4 +87,4 @@ def _page(options: argparse.Namespace) -> Any:
         names = names_of(options, model).label
     kind: type[Estimator] = type(model)
     other = None if options.against is None else open_kind(options.against, kind, options.device)[0]
-    return visualise(model, sequence, against=other, names=names, titles=titles)
+    return visualise(model, sequence, against=other, names=names, titles=titles, padding=options.padding or 0)

@@ -10,6 +10,7 @@ import numpy as np
 from ..data import ItemNames, Source, Split, Truth
 from ..evaluation import evaluate
 from ..models import BASELINES
+from ..terminal import quoted
 
 ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 SAID = {
@@ -81,9 +82,10 @@ def print_distances(found: dict[str, dict[str, float]]) -> None:
 
 def print_items(ids: np.ndarray, scores: np.ndarray, names: ItemNames) -> None:
     """A line an item: place, id, score, and the name where it has one."""
-    width = max(len(str(i)) for i in ids)
-    for place, (item, score) in enumerate(zip(ids, scores, strict=True), start=1):
-        print(f"{place:4}  {item!s:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
+    said = [quoted(item) for item in ids]
+    width = max(map(len, said))
+    for place, (item, told, score) in enumerate(zip(ids, said, scores, strict=True), start=1):
+        print(f"{place:4}  {told:>{width}}  {score:8.3f}  {names.of(item)}".rstrip())
 
 
 def print_history(history: list[Any], names: ItemNames) -> None:

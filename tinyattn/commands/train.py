@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -16,7 +16,7 @@ from ..ranks import alone, ranks
 from ..training import Settings
 from .arguments import add_options
 from .measures import MEASURES
-from .runs import said
+from .runs import drawing, said
 
 HELP = "train a model, print its table, write a folder"
 DEFAULT = "sasrec"
@@ -63,7 +63,7 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"
     for argument in unknown:
         flag = argument.partition("=")[0]
-        owners = [name for name, cls in MODELS.items() if flag in _flags(cls)]
+        owners = [name for name, cls in MODELS.items() if flag in flags_of(cls)]
         if owners:
             return f"{flag} is no option of model {options.model}, but of {', '.join(owners)}"
     read = _Flags()
@@ -73,7 +73,7 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
     return f"unrecognized arguments: {' '.join(unknown)}"
 
 
-def _flags(cls: type[Estimator]) -> set[str]:
+def flags_of(cls: type[Estimator]) -> set[str]:
     """Those of its options, of its data and of its evaluation."""
     options, measured, measure = options_of(cls), _Flags(), MEASURES[cls.table]
     measure.add_data(measured)
@@ -91,27 +91,33 @@ class _Flags(set[str]):
         return self
 
 
-def run(options: argparse.Namespace) -> None:
-    """Everything that can be refused is refused before training begins. Ranks of mpiexec do it together."""
+def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
+    """The model that is asked for, and what measures it. Raises ValueError for options that cannot be."""
     if options.model not in MODELS:
         raise ValueError(f"model is {options.model!r}, expected {one_of(MODELS, options.model)}")
+    cls: Any = MODELS[options.model]
+    given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
+    model, measure = cls(**preset_options(options.preset, options.model) | given), MEASURES[cls.table]
+    measure.settle(options, options.model)
+    return model, measure
+
+
+def run(options: argparse.Namespace) -> None:
+    """Everything that can be refused is refused before training begins. Ranks of mpiexec do it together."""
+    model, measure = model_of(options)
     job = ranks()
-    if issubclass(MODELS[options.model], Settings):          # trained by gradient steps
-        _train(options)
+    if isinstance(model, Settings):                      # trained by gradient steps
+        _train(options, model, measure)
     elif job.number == 0:
         if job.size > 1:
             print(f"note: {options.model} has no steps to share out: rank 0 of {job.size} does it all", file=sys.stderr)
         with alone():
-            _train(options)
+            _train(options, model, measure)
     job.wait()
 
 
-def _train(options: argparse.Namespace) -> None:
-    cls, job = MODELS[options.model], ranks()
-    given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
-    model: Any = cls(**preset_options(options.preset, options.model) | given)
-    measure = MEASURES[cls.table]
-    measure.settle(options, options.model)
+def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
+    job = ranks()
     source, data, truth = measure.read(options)
     split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
@@ -125,29 +131,30 @@ def _train(options: argparse.Namespace) -> None:
     model.check_data(split.train)                        # refuses what cannot be trained on
     job.agree({"tinyattn": __version__} | config)        # the version first: others may have other options
     prepared = job.once(lambda: measure.prepare(split, options))
-    job.once(lambda: folder.claim(config))
-    print(f"{options.model} on {source.title}: {said(data, split)}")
-    if job.once(lambda: folder.finished):
-        if job.number == 0:
-            print(f"{folder.path} is complete; another --out, or removing it, trains again")
-            measure.print(folder.metrics(), model, truth is not None)
-        return
-
-    if folder.checkpoint.exists():
-        print(f"going on from {folder.checkpoint}")
-    with folder.unclaimed_on_failure() if job.number == 0 else nullcontext():
-        if issubclass(cls, Settings):
+    with ExitStack() as stack:
+        job.once(lambda: bool(stack.enter_context(folder.claimed(config))))
+        print(f"{options.model} on {source.title}: {said(data, split)}")
+        if job.once(lambda: folder.finished):
+            if job.number == 0:
+                print(f"{folder.path} is complete; another --out, or removing it, trains again")
+                measure.print(folder.metrics(), model, truth is not None)
+            return
+        if folder.checkpoint.exists():
+            print(f"going on from {folder.checkpoint}")
+        if issubclass(type(model), Settings):
             write = partial(folder.write_history, criterion=model.criterion)
             model.fit(split, checkpoint=folder.checkpoint, on_epoch=write)
             if job.number == 0:
                 write(model.history)
         else:
             model.fit(split)
-    rows = measure.rows(model, split, options, source, truth, prepared)
+        rows = measure.rows(model, split, options, source, truth, prepared)
+        if job.number == 0:
+            with alone():
+                folder.write_results(model, rows)        # before anything that could fail to be drawn
+                with drawing(f"the pictures of {folder.path}"):
+                    measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
+                folder.finish()
     if job.number == 0:
-        with alone():
-            folder.write_results(model, rows)            # before anything that could fail to be drawn
-            measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
-            folder.finish()
-            measure.print(folder.metrics(), model, truth is not None)
-            print(f"written to {folder.path}: {', '.join(folder.contents())}")
+        measure.print(folder.metrics(), model, truth is not None)
+        print(f"written to {folder.path}: {', '.join(folder.contents())}")

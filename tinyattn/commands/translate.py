@@ -9,7 +9,7 @@ from typing import Any
 from ..models import PairModel
 from .arguments import add_run
 from .measures import open_kind
-from .runs import refuse_unwritable
+from .runs import refuse_no_picture
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -29,7 +29,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.picture:
-        refuse_unwritable(options.picture, "--picture")
+        refuse_no_picture(options.picture, "--picture")
     model, _ = open_kind(options.run_folder, PairModel, options.device)
     found = model.translations(options.text, options.beam)
     for text, score in found[: options.beam]:

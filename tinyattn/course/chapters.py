@@ -18,7 +18,7 @@ import io
 import linecache
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -218,10 +218,14 @@ def solution_of(exercise: Exercise) -> str:
     raise ValueError(f"chapter {number:02} holds no solution of {exercise.name}")
 
 
-def problems(chapter: Chapter) -> list[str]:
-    """What is wrong with a chapter's exercises, a sentence each: stubs must fail and solutions pass."""
+def problems(chapter: Chapter, forms: Sequence[str] = ("stub", "solution")) -> list[str]:
+    """What is wrong with a chapter's exercises, a sentence each: stubs must fail and solutions pass.
+
+    A form is tried by running the whole chapter with it.
+    """
     found = []
-    for form, text, expected in (("stub", chapter.unsolved(), UNANSWERED), ("solution", chapter.solved(), RIGHT)):
+    for form in forms:
+        text, expected = (chapter.unsolved(), UNANSWERED) if form == "stub" else (chapter.solved(), RIGHT)
         try:
             given = {verdict.exercise.name: verdict for verdict in chapter.run(text)}
         except BrokenChapterError as error:

@@ -3,7 +3,8 @@
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
 from .epochs import rows_of_step, steps_of
-from .formats import FORMATS, DataError
+from .fields import DataError
+from .formats import FORMATS
 from .grammar import Grammar
 from .grammar_chain import GrammarChain
 from .images import (

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from .fields import RaggedError, columns, integers, lists
+from ..terminal import shortened
+from .fields import BLANKS, LONGEST_FIELD, Column, DataError, columns, lists
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 
-
-class DataError(ValueError):
-    """A file that cannot be read as interactions; the message names the file, the line and what was expected."""
+_PAIR, _UNIT = b"::", b"\x1f"         # what separates fields in files of MovieLens, and a byte in its place
 
 
 class Table(NamedTuple):
@@ -24,17 +25,17 @@ class Table(NamedTuple):
     `ratings` is None where they were not asked for, or the file has none.
     """
 
-    users: np.ndarray
-    items: np.ndarray
+    users: tuple[np.ndarray, np.ndarray]         # the distinct ids, sorted, and the index of each row's
+    items: tuple[np.ndarray, np.ndarray]
     times: np.ndarray | None
     ratings: np.ndarray | None = None
 
 
 @dataclass(frozen=True)
 class Delimited:
-    """A table of fields and where its columns are. Any run of bytes in `separators` separates two fields."""
+    """A table of fields and where its columns are; `columns` says what separates fields."""
 
-    separators: bytes
+    separators: bytes               # blanks, one byte, or ::
     width: int
     user: int
     item: int
@@ -43,61 +44,78 @@ class Delimited:
     rating: int | None = None
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        skipped = 1 if self.header else 0
-        wanted = [self.user, self.item] + ([] if self.time is None else [self.time])
-        wanted += [self.rating] if ratings and self.rating is not None else []
-        try:
-            found = columns(_without_first_line(chunks) if skipped else chunks, self.separators, self.width, wanted)
-        except RaggedError as error:
-            shown = error.text if len(error.text) <= 40 else error.text[:37] + "..."
-            raise DataError(
-                f"line {error.line + 1 + skipped}: {error.found} fields in {shown!r}, expected {self.width}"
-            ) from None
-        if not len(found[0]):
-            raise DataError("a header and no interactions")
+        users, items, times, rated = Column("user"), Column("item"), Column("time", True), Column("rating", True)
+        wanted = {self.user: users, self.item: items}
+        wanted |= {} if self.time is None else {self.time: times}
+        wanted |= {self.rating: rated} if ratings and self.rating is not None else {}
         if self.header:
-            again = found[0] == self.header.split(self.separators[:1].decode())[self.user].strip().encode()
-            if np.any(again):
-                raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
-        times = None if self.time is None else _numbers(found[2], 1 + skipped, "time")
-        if not ratings or self.rating is None:
-            return Table(found[0], found[1], times)
-        return Table(found[0], found[1], times, _numbers(found[-1], 1 + skipped, "rating").astype(np.float64))
+            chunks = _without_first_line(chunks)
+        first_line = 2 if self.header else 1
+        if self.separators == _PAIR:
+            _in_pairs(chunks, self.width, wanted, first_line)
+        else:
+            columns(chunks, self.separators, self.width, wanted, first_line)
+        table = Table(
+            users.ids(), items.ids(), times.values() if self.time in wanted else None,
+            rated.values().astype(np.float64) if self.rating in wanted else None,
+        )  # fmt: skip
+        if not len(table.users[0]):
+            raise DataError("a header and no interactions")
+        self._refuse_header_again(table)
+        return table
+
+    def fields(self, line: str) -> list[str]:
+        """The fields of one line, without blanks at their ends; none where its quotes are not CSV's."""
+        return fields_of(line, "" if b" " in self.separators else self.separators.decode())
+
+    def _refuse_header_again(self, table: Table) -> None:
+        if not self.header or {table.users[0].dtype.kind, table.items[0].dtype.kind} != {"U"}:
+            return
+        named = self.fields(self.header)
+        again = np.ones(len(table.users[1]), dtype=bool)
+        for (ids, row), place in ((table.users, self.user), (table.items, self.item)):
+            again &= row == (int(np.searchsorted(ids, named[place])) if named[place] in ids else -1)
+        if np.any(again):
+            raise DataError(f"line {int(np.argmax(again)) + 2}: the header stands there again")
 
 
 class Sequences:
     """One user a line, then the user's items, oldest first."""
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        users, counts, items = lists(chunks, b" \t")
-        if not len(items):
+        users, items = Column("user"), Column("item")
+        lines, counts = lists(chunks, BLANKS, users, items)
+        if not np.any(counts):
             raise DataError("users and no items: expected `user item item ...` a line")
-        order = np.argsort(users, kind="stable")
-        same = np.flatnonzero(users[order][1:] == users[order][:-1])
+        ids, user = users.ids()
+        order = np.argsort(user, kind="stable")
+        same = np.flatnonzero(np.diff(user[order]) == 0)
         if len(same):
-            first, second = sorted(order[same[0] : same[0] + 2].tolist())
-            raise DataError(f"lines {first + 1} and {second + 1} are of the same user, {users[first].decode()}")
-        return Table(np.repeat(users, counts), items, None)
+            first, second = lines[np.sort(order[same[0] : same[0] + 2])].tolist()
+            raise DataError(f"lines {first} and {second} are of the same user, {ids[user[order[same[0]]]].item()!r}")
+        return Table((ids, np.repeat(user, counts)), items.ids(), None)
 
 
 class JsonLines:
-    """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`."""
+    """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`.
+
+    Ids are strings or integers; a number may also stand in a string.
+    """
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        names = [USER_NAMES, ITEM_NAMES, TIME_NAMES] + ([RATING_NAMES] if ratings else [])
-        rows: list[list[str]] = []
-        number = 0
+        names = {Column("user"): USER_NAMES, Column("item"): ITEM_NAMES, Column("time", True): TIME_NAMES}
+        names |= {Column("rating", True): RATING_NAMES} if ratings else {}
+        line = 1
         for chunk in chunks:
-            for line in chunk.decode().split("\n")[:-1]:
-                number += 1
-                row = _object(line, number)
-                try:
-                    rows.append([str(_pick(row, usual)) for usual in names])
-                except KeyError as error:
-                    raise DataError(f"line {number}: no {error.args[0]} in {', '.join(map(str, row))}") from None
-        users, items, times, *rest = (np.char.encode(np.array(column), "utf-8") for column in zip(*rows, strict=True))
-        rated = _numbers(rest[0], 1, "rating").astype(np.float64) if rest else None
-        return Table(users, items, _numbers(times, 1, "time"), rated)
+            rows = [_object(text, number) for number, text in enumerate(chunk.decode().split("\n")[:-1], start=line)]
+            lines = range(line, line + len(rows))
+            for column, usual in names.items():
+                picked = [_pick(row, usual, column, number) for number, row in zip(lines, rows, strict=True)]
+                column.add_strings(picked, lines)
+            line += len(rows)
+        users, items, times, *rated = names
+        found = rated[0].values().astype(np.float64) if rated else None
+        return Table(users.ids(), items.ids(), times.values(), found)
 
 
 class Format(NamedTuple):
@@ -117,36 +135,41 @@ def _sniff_inter(head: list[str]) -> Any:
 
 def _sniff_movielens_1m(head: list[str]) -> Any:
     if all(line.count("::") == 3 for line in head):
-        return Delimited(b":", 4, 0, 1, 3, rating=2)
+        return Delimited(_PAIR, 4, 0, 1, 3, rating=2)
     return None
 
 
-def _sniff_header(separator: str, *, users: tuple[str, ...]) -> Callable[[list[str]], Any]:
+def _sniff_header(*separators: str) -> Callable[[list[str]], Any]:
+    """A first line that names a column of users, with the first of these separators that it has; "" is blanks."""
+
     def sniff(head: list[str]) -> Any:
-        names = [name.strip().lower() for name in head[0].split(separator)]
-        return named(head[0], separator) if len(names) > 1 and set(names) & set(users) else None
+        for separator in separators:
+            names = fields_of(_uncommented(head[0]), separator)
+            if len(names) > 1:
+                lowered = set(map(_plain, names))
+                needed = [USER_NAMES] if separator in ("\t", ",") else [USER_NAMES, ITEM_NAMES]
+                return named(head[0], separator) if all(lowered & set(usual) for usual in needed) else None
+        return None
 
     return sniff
 
 
-def _sniff_fields(separators: str, width: int, time: int | None) -> Callable[[list[str]], Any]:
+def _sniff_fields(separator: str, width: int, time: int | None) -> Callable[[list[str]], Any]:
     """A table without a header, of `width` fields in the first line: user, item, a rating if there are four, time."""
     rating = 2 if width == 4 else None
 
     def sniff(head: list[str]) -> Any:
-        if separators == ",":
-            return Delimited(b",", width, 0, 1, time, rating=rating) if head[0].count(",") == width - 1 else None
-        if "," in head[0] and separators == "\t":
+        if separator != "," and any(other in head[0] for other in ",;|"):
             return None
-        fields = head[0].split() if separators == " \t" else head[0].split(separators)
-        return Delimited(separators.encode(), width, 0, 1, time, rating=rating) if len(fields) == width else None
+        found = Delimited(separator.encode() or BLANKS, width, 0, 1, time, rating=rating)
+        return found if len(found.fields(head[0])) == width else None
 
     return sniff
 
 
 def _sniff_sequences(head: list[str]) -> Any:
     """Lines of different lengths, each with another user. Where a user comes twice, it is a ragged table."""
-    rows = [line.split() for line in head if line.strip()]
+    rows = [fields for line in head if (fields := fields_of(line, ""))]
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}
     several = min(lengths) > 1 and (len(lengths) > 1 or max(lengths) > 4)
@@ -156,31 +179,84 @@ def _sniff_sequences(head: list[str]) -> Any:
 FORMATS = {
     "inter": Format("user_id:token<TAB>item_id:token<TAB>timestamp:float  (RecBole, typed header)", _sniff_inter),
     "amazon-json": Format('{"reviewerID": .., "asin": .., "unixReviewTime": ..}  (one object a line)', _sniff_json),
+    "movielens-csv": Format("userId,movieId,rating,timestamp  (header)", _sniff_header(",")),
+    "gru4rec": Format("SessionId<TAB>ItemId<TAB>Time  (header)", _sniff_header("\t")),
+    "header": Format("user item time  (header, also after #; columns separated by blanks, ; | or ::)",
+                     _sniff_header("::", ";", "|", "")),
     "movielens-1m": Format("1::1193::5::978300760  (UserID::MovieID::Rating::Timestamp)", _sniff_movielens_1m),
-    "movielens-csv": Format("userId,movieId,rating,timestamp  (header)", _sniff_header(",", users=USER_NAMES)),
-    "gru4rec": Format("SessionId<TAB>ItemId<TAB>Time  (header)", _sniff_header("\t", users=USER_NAMES)),
     "amazon-csv": Format("A1,B000,5.0,1370000000  (user,item,rating,timestamp)", _sniff_fields(",", 4, 3)),
     "movielens-100k": Format("1<TAB>242<TAB>3<TAB>881250949  (user, item, rating, time)", _sniff_fields("\t", 4, 3)),
     "sequences": Format("u i1 i2 i3 ...  (one user a line: S3Rec, STOSA)", _sniff_sequences),
-    "pairs": Format("u i  (one interaction a line, in order: SASRec)", _sniff_fields(" \t", 2, None)),
-    "triples": Format("u i t  (user, item, time)", _sniff_fields(" \t", 3, 2)),
-}
+    "pairs": Format("u i  (one interaction a line, in order: SASRec)", _sniff_fields("", 2, None)),
+    "triples": Format("u i t  (user, item, time)", _sniff_fields("", 3, 2)),
+}  # fmt: skip
 
 
 def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     """-> the format's name and its reader, detected from the first lines, or those of the format `name`.
 
-    Raises DataError where no format fits, or the one named does not.
+    Raises DataError where no format fits, or the one named does not, or line 1 seems to be a header of other names.
     """
     for known, form in FORMATS.items():
         reader = form.sniff(head) if name in (None, known) else None
         if reader is not None:
+            _refuse_header(head, reader)
             return known, reader
-    shown = head[0] if len(head[0]) <= 60 else head[0][:57] + "..."
+    shown = shortened(head[0])
     if name is not None:
         raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
     known = ", ".join(FORMATS)
     raise DataError(f"line 1 is {shown!r}, which looks like none of {known}; --columns says what its columns are")
+
+
+def _refuse_header(head: list[str], reader: Any) -> None:
+    """Raise DataError where line 1 would be read as ids, and seems to be a header, or a comment.
+
+    It has a usual name of a column; or words where all other lines have numbers; or it alone begins with #.
+    """
+    if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
+        return
+    table = reader if isinstance(reader, Delimited) else Delimited(BLANKS, 2, 0, 1)
+    places = table.user, table.item
+    rows = [table.fields(line) for line in head]
+    if len(rows[0]) <= max(places):
+        return                                             # ragged: `columns` names the line
+    ids = [[row[place] for place in places] for row in rows if len(row) > max(places)]
+    usual = any(_plain(name) in USER_NAMES + ITEM_NAMES for name in ids[0])
+    numbers = [[_is_integer(field) for field in row] for row in ids]
+    words = not any(numbers[0]) and len(ids) > 1 and all(map(all, numbers[1:]))
+    comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
+    if usual or words or comment:
+        raise DataError(
+            f"line 1 is {shortened(head[0])!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
+            "of its columns are which; a comment is not read"
+        )
+
+
+def _uncommented(header: str) -> str:
+    return header.removeprefix("#").strip(" ")
+
+
+def _plain(name: str) -> str:
+    """A column's name as it is looked up: RecBole adds the type, as in user_id:token."""
+    return name.lower().split(":")[0]
+
+
+def _is_integer(field: str) -> bool:
+    return field.removeprefix("-").isdecimal()
+
+
+def fields_of(line: str, separator: str) -> list[str]:
+    """The fields of one line, without blanks at their ends; none where its quotes are not CSV's. "" is blanks."""
+    if not separator:
+        return [field for field in re.split("[ \t]", line) if field]
+    if '"' not in line or len(separator) != 1:
+        return [field.strip(" \t") for field in line.split(separator)]
+    try:
+        reader = csv.reader([line], delimiter=separator, strict=True, skipinitialspace=True)
+        return [field.strip(" \t") for field in next(reader)]
+    except csv.Error:
+        return []
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
@@ -188,70 +264,55 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
 
     Raises DataError where a column is missing or named twice.
     """
-    found = [name.strip().strip('"').split(":")[0] for name in header.split(separator)]
-    lowered = [name.lower() for name in found]
+    header = _uncommented(header)
+    lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):
         twice = next(name for name in lowered if lowered.count(name) > 1)
-        raise DataError(f"line 1: the header names {twice} twice")
+        raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
     known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
     for what, usual in known.items():
         wanted = (names[what].lower(),) if names and what in names else usual
         place = next((lowered.index(name) for name in wanted if name in lowered), None)
         if place is None and (what in ("user", "item") or (names and what in names)):
-            raise DataError(f"line 1: the header {header.strip()!r} has no column {wanted[0]}")
+            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {wanted[0]}")
         if place is not None:
             places[what] = place
+    if len(set(places.values())) < len(places):
+        raise DataError(f"line 1: two of {', '.join(places)} are the same column of the header {shortened(header)!r}")
     user, item, time, rating = (places.get(what) for what in known)
     assert user is not None
     assert item is not None
-    return Delimited(separator.encode(), len(found), user, item, time, header, rating)
+    return Delimited(separator.encode() or BLANKS, len(lowered), user, item, time, header, rating)
 
 
 def described(columns_spec: str, head: list[str]) -> Delimited:
     """The columns of `--columns`: a template of a line such as `user;item;-;time`, or names: `user=client,item=sku`.
 
     A template also shows the separator. With names the file has a header, and the separator is detected from it.
-    Raises DataError for a text that is neither.
+    Raises DataError for a text that is neither, and for a template where line 1 is a header.
     """
     if "=" in columns_spec:
-        names = dict(pair.split("=", 1) for pair in columns_spec.split(",") if "=" in pair)
-        separator = next((s for s in ("\t", ";", "|", ",", " ") if s in head[0]), ",")
-        if not {"user", "item"} <= set(names) <= {"user", "item", "time", "rating"}:
+        pairs = [pair.partition("=")[::2] for pair in columns_spec.split(",")]
+        names = dict(pairs)
+        separator = next((s for s in ("::", "\t", ";", "|", ",") if s in head[0]), "")
+        if len(names) < len(pairs) or not {"user", "item"} <= set(names) <= {"user", "item", "time", "rating"}:
             raise DataError(
                 f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME, rating=NAME"
             )
         return named(head[0], separator, names)
     separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
-    fields = [name for name in columns_spec.split(separator) if name] if separator else [columns_spec]
-    if fields.count("user") != 1 or fields.count("item") != 1 or fields.count("time") > 1 or not separator.isascii():
+    separator = "::" if separator == ":" and "::" in columns_spec else separator
+    fields = columns_spec.split(separator if separator != " " else None) if separator else [columns_spec]
+    counts = {what: fields.count(what) for what in ("user", "item", "time", "rating")}
+    good = counts["user"] == counts["item"] == 1 and max(counts.values()) == 1
+    if not good or not separator.isascii() or not (separator.isprintable() or separator == "\t") or separator == '"':
         raise DataError(f"--columns {columns_spec!r}: expected a line such as user;item;-;time, or user=NAME,item=NAME")
-    time, rating = (fields.index(what) if fields.count(what) == 1 else None for what in ("time", "rating"))
-    user, item = fields.index("user"), fields.index("item")
-    return Delimited(separator.encode(), len(fields), user, item, time, rating=rating)
-
-
-def _numbers(column: np.ndarray, first_line: int, what: str) -> np.ndarray:
-    """int64, or float64 where there are fractions. In float32, different seconds since 1970 would be equal."""
-    whole = integers(column)
-    if whole is not None:
-        return whole
-    try:
-        values = column.astype(np.float64)
-    except ValueError:
-        values = np.array([_float_or_nan(field) for field in column.tolist()])
-    if not np.all(np.isfinite(values)):
-        at = int(np.argmin(np.isfinite(values)))
-        field = column[at].decode(errors="replace")
-        raise DataError(f"line {at + first_line}: {what} {field!r} is not a finite number")
-    return values
-
-
-def _float_or_nan(field: bytes) -> float:
-    try:
-        return float(field)
-    except ValueError:
-        return float("nan")
+    time, rating = (fields.index(what) if counts[what] else None for what in ("time", "rating"))
+    separators = BLANKS if separator == " " else separator.encode()
+    found = Delimited(separators, len(fields), fields.index("user"), fields.index("item"), time, rating=rating)
+    _refuse_header(head, found)
+    return found
 
 
 def _without_first_line(chunks: Iterable[bytes]) -> Iterable[bytes]:
@@ -261,10 +322,25 @@ def _without_first_line(chunks: Iterable[bytes]) -> Iterable[bytes]:
         first = False
 
 
+def _in_pairs(chunks: Iterable[bytes], width: int, wanted: dict[int, Column], first_line: int) -> None:
+    """`columns` of a table whose separator is ::, with one byte in its place."""
+
+    def by_one() -> Iterator[bytes]:
+        for chunk in chunks:
+            if _UNIT in chunk:
+                raise DataError("not text")
+            yield chunk.replace(_PAIR, _UNIT)
+
+    try:
+        columns(by_one(), _UNIT, width, wanted, first_line)
+    except DataError as error:
+        raise DataError(str(error).replace(repr(_UNIT)[2:-1], _PAIR.decode())) from None
+
+
 def _object(line: str, number: int) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         try:
             row = ast.literal_eval(line)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -274,9 +350,17 @@ def _object(line: str, number: int) -> dict[str, Any]:
     return row
 
 
-def _pick(row: dict[str, Any], names: tuple[str, ...]) -> Any:
+def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int) -> str:
+    """The row's value of a column, as text. Raises DataError where there is none, or it is of another type."""
     lowered = {str(name).lower(): value for name, value in row.items()}
-    for name in names:
-        if name in lowered:
-            return lowered[name]
-    raise KeyError(names[0])
+    name = next((name for name in names if name in lowered), None)
+    if name is None:
+        raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}")
+    value = lowered[name]
+    if isinstance(value, bool) or not isinstance(value, (str, int, float) if column.number else (str, int)):
+        shown = str(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"
+        expected = "a number" if column.number else "a string or an integer"
+        raise DataError(f"line {line}: {name} is {shown}, expected {expected}")
+    if isinstance(value, int) and value.bit_length() > 8 * LONGEST_FIELD:
+        raise DataError(f"line {line}: {name} is an integer of more than {LONGEST_FIELD} bytes")
+    return str(value)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .formats import DataError
+from ..terminal import quoted, shortened
+from .fields import DataError
 from .names import ITEM_NAMES
 from .read import pieces
 
@@ -26,7 +27,7 @@ class ItemNames:
 
     def label(self, item: Any) -> str:
         """The id and the name, or the id alone where there is no name."""
-        return f"{item} {self.of(item)}".rstrip()
+        return f"{quoted(item)} {self.of(item)}".rstrip()
 
     def short(self, item: Any) -> str:
         """For pictures: the name, cut to 20 characters, or the id where there is no name."""
@@ -73,12 +74,8 @@ def _two_fields(line: str, number: int, separator: str) -> tuple[str, str]:
     except csv.Error as error:
         raise DataError(f"line {number} is no line of CSV: {error}") from None
     if len(fields) < 2:
-        raise DataError(f"line {number} is {_cut(line)!r}: expected an id and a name, separated by {separator!r}")
+        raise DataError(f"line {number} is {shortened(line)!r}: expected an id and a name, separated by {separator!r}")
     return fields[0].strip(), fields[1].strip()
-
-
-def _cut(line: str) -> str:
-    return line if len(line) <= 60 else line[:57] + "..."
 
 
 def read_ids(path: str | Path) -> list[str]:
@@ -97,11 +94,7 @@ def read_ids(path: str | Path) -> list[str]:
 
 def _lines(path: str | Path) -> list[str]:
     """The file's lines, unzipped where it is gzipped."""
-    if Path(path).is_dir():
-        raise DataError("a directory, expected a file")
     content = b"".join(pieces(Path(path)))
-    if b"\0" in content:
-        raise DataError("not text")
     try:
         text = content.decode()
     except UnicodeDecodeError:

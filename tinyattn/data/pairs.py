@@ -11,8 +11,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..backend import Array, transfer
+from ..terminal import shortened
 from .epochs import rows_of_step, steps_of
-from .formats import DataError
+from .fields import DataError
 from .parts import Parts, tenths
 from .read import read_text
 from .slices import cut
@@ -35,7 +36,8 @@ class Pairs:
             raise ValueError("there are no pairs")
         for number, (source, target) in enumerate(zip(self.sources, self.targets, strict=True), start=1):
             if not source or not target:
-                raise ValueError(f"pair {number} is {source!r}, {target!r}: expected two strings that are not empty")
+                said = f"pair {number} is {shortened(source)!r}, {shortened(target)!r}"
+                raise ValueError(f"{said}: expected two strings that are not empty")
 
     @classmethod
     def of(cls, data: Any) -> Self:
@@ -83,7 +85,8 @@ def read_pairs(path: str | Path) -> Pairs:
     for number, line in enumerate(read_text(path).removesuffix("\n").split("\n"), start=1):
         fields = line.removesuffix("\r").split("\t")
         if len(fields) != 2 or not all(fields):
-            raise DataError(f"{path}: line {number} is {line!r}, expected a string, a TAB, and what it becomes")
+            said = f"{path}: line {number} is {shortened(line)!r}"
+            raise DataError(f"{said}, expected a string, a TAB, and what it becomes")
         pairs.append(fields)
     return Pairs.of(pairs)
 
@@ -101,8 +104,9 @@ def numbers_of(text: str, vocabulary: Vocabulary) -> np.ndarray:
         return vocabulary.numbers(text)
     except ValueError:
         unknown = next(c for c in text if not vocabulary.numbers_or_zero(np.array([c]))[0])
-        known = "".join(vocabulary.ids)
-        raise ValueError(f"character {unknown!r} of {text!r} is unknown: the known ones are {known!r}") from None
+        known = shortened("".join(vocabulary.ids), 200)
+        said = f"character {unknown!r} of {shortened(text)!r} is unknown"
+        raise ValueError(f"{said}: the known ones are {known!r}") from None
 
 
 class NumberedPairs(NamedTuple):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import gzip
+import stat
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from .fields import chunks_of_lines
-from .formats import FORMATS, DataError, JsonLines, described, detect
+from .fields import DataError, chunks_of_lines, lines_in
+from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
-_PIECE = 1 << 22          # bytes read at a time
+_PIECE = 1 << 20          # bytes read at a time: what is computed from them stays in a core's cache
+_MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 
 
 def read(
@@ -33,13 +35,13 @@ def read(
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
     try:
         head = _head(path)
-        name, reader = ("columns", described(columns, head)) if columns else detect(head, format)
+        name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
         if ratings:
             _refuse_unrated(reader)
-        table = reader.read(_checked(chunks_of_lines(pieces(path))), ratings)
+        table = reader.read(_lines(path), ratings)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return Interactions.from_columns(table.users, table.items, table.times, name, table.ratings)
+    return Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
 
 
 def read_text(path: str | Path) -> str:
@@ -49,14 +51,12 @@ def read_text(path: str | Path) -> str:
     """
     path = Path(path)
     try:
-        if path.is_dir():
-            raise DataError("a directory, expected a file")
-        text = b"".join(_checked(chunks_of_lines(pieces(path)))).decode()
-        if not text.strip():
+        text = b"".join(pieces(path)).replace(b"\r\n", b"\n").rstrip()
+        if not text:
             raise DataError("empty")
+        return _utf8(text + b"\n")
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return text
 
 
 def _refuse_unrated(reader: Any) -> None:
@@ -72,49 +72,80 @@ def _refuse_unrated(reader: Any) -> None:
 
 def _head(path: Path) -> list[str]:
     """The first lines, from which the format is detected."""
-    if path.is_dir():
-        raise DataError("a directory, expected a file")
-    for chunk in _checked(chunks_of_lines(pieces(path, 1 << 16))):
-        head = chunk.decode().splitlines()[:100]
+    for chunk in _lines(path, 1 << 16):
+        head = chunk.decode().split("\n")[:-1][:100]
         if not head[0].strip():
-            raise DataError("empty" if not chunk.strip() else "line 1 is blank")
+            raise DataError("line 1 is blank")
         return head
     raise DataError("empty")
 
 
-def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
-    """The file's content without a byte order mark; unzipped where its first two bytes are gzip's."""
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read its bytes. Raises DataError for what is missing, or no regular file: a pipe may never end."""
     try:
-        with path.open("rb") as file:
+        kind = path.stat().st_mode
+        if stat.S_ISDIR(kind):
+            raise DataError("a directory, expected a file")
+        if not stat.S_ISREG(kind):
+            raise DataError("a pipe, a device or a socket, expected a regular file")
+        return path.open("rb")
+    except (FileNotFoundError, NotADirectoryError):
+        raise DataError("no such file") from None
+    except OSError as error:
+        raise DataError(str(error.strerror)) from None
+
+
+def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+    """The file's content without a byte order mark; unzipped where its first two bytes are gzip's.
+
+    Raises DataError where it cannot be read, or has a byte 0, which no text has.
+    """
+    with open_regular(path) as file:
+        try:
             zipped = file.read(2) == b"\x1f\x8b"
             file.seek(0)
             with gzip.open(file) if zipped else file as content:
                 first = True
                 while piece := content.read(size):
-                    yield piece.removeprefix(b"\xef\xbb\xbf") if first else piece
+                    if b"\0" in piece:
+                        raise DataError("not text")
+                    yield piece.removeprefix(_MARK) if first else piece
                     first = False
-    except FileNotFoundError:
-        raise DataError("no such file") from None
-    except (EOFError, gzip.BadGzipFile, zlib.error):
-        raise DataError("not a whole gzip file: truncated or damaged") from None
-    except OSError as error:
-        raise DataError(str(error.strerror)) from None
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise DataError("not a whole gzip file: truncated or damaged") from None
+        except OSError as error:
+            raise DataError(str(error.strerror)) from None
 
 
-def _checked(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The same chunks without blank lines at the end of the file. Raises DataError where they are not UTF-8 text."""
-    blank = b""
-    for chunk in chunks:
-        try:
-            if b"\0" in chunk:
-                raise DataError("not text")
-            if not chunk.isascii():
-                chunk.decode()
-        except UnicodeDecodeError:
-            raise DataError("not UTF-8 text: convert it first, as with `iconv -f latin1 -t utf8`") from None
-        whole = chunk.rstrip() + b"\n"
-        if whole == b"\n":
+def _lines(path: Path, size: int = _PIECE) -> Iterator[bytes]:
+    """The file's lines, several a chunk, without blank ones at its end.
+
+    Raises DataError where they are not UTF-8 text, or a carriage return or a byte order mark stands where none belongs.
+    """
+    blank, line = b"", 1
+    for chunk in chunks_of_lines(pieces(path, size)):
+        at = chunk.find(b"\r")
+        if at >= 0:
+            raise DataError(f"line {line + lines_in(chunk[:at])} has a carriage return in it")
+        if not chunk.isascii():
+            _utf8(chunk)
+            at = (b"\n" + chunk).find(b"\n" + _MARK)
+            if at >= 0:
+                raise DataError(f"line {line + lines_in(chunk[:at])} begins with a byte order mark")
+        line += lines_in(chunk)
+        whole = len(chunk.rstrip())
+        if not whole:
             blank += chunk
+            if len(blank) > _PIECE:
+                raise DataError(f"more than {_PIECE:,} bytes of blank lines before line {line}")
             continue
-        yield blank + whole
-        blank = chunk[len(whole) :]
+        end = chunk.index(b"\n", whole) + 1
+        yield blank + chunk[:end]
+        blank = chunk[end:]
+
+
+def _utf8(content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise DataError("not UTF-8 text: convert it first, as with `iconv -f latin1 -t utf8`") from None

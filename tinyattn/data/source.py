@@ -50,8 +50,8 @@ class Source:
             settings = dict(data["world"])                   # older files have no name: there was one world
             return cls(None, WORLDS[settings.pop("name", DEFAULT)](**settings))
         reading = dict(data.get("reading", {}))
-        unknown = reading.keys() - {"format", "columns", "k_core", "ratings"}
-        if unknown or not isinstance(reading.get("k_core", 1), int):
+        kinds = {"format": str, "columns": str, "k_core": int, "ratings": bool}
+        if any(type(value) is not kinds.get(name) for name, value in reading.items()):
             raise TypeError(f"reading is {reading}")
         return cls(Path(data["path"]), None, reading)
 

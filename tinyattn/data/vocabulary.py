@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from ..terminal import quoted, shortened
+
 
 class Vocabulary:
     """A sorted list of distinct ids, integers or strings; id `ids[i]` has the number i + 1."""
@@ -46,6 +48,8 @@ class Vocabulary:
 
     def _convert(self, value: Any) -> Any:
         if self.ids.dtype.kind == "U":
+            if "\0" in str(value):                   # NumPy drops a NUL at the end: another id would be found
+                raise ValueError(self._unknown(value))
             return str(value)
         try:
             number = int(value)
@@ -58,11 +62,5 @@ class Vocabulary:
         return number
 
     def _unknown(self, value: Any) -> str:
-        some = ", ".join(map(_shown, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
-        return f"unknown {self.what} id {_shown(value)}: the {len(self.ids):,} known ids are {some}"
-
-
-def _shown(value: Any) -> str:
-    """In quotes where a reader could not see what it is: with blanks at its ends, unprintable, empty."""
-    text = str(value)
-    return text if text and text == text.strip() and text.isprintable() else repr(text)
+        some = ", ".join(map(quoted, self.ids[:3].tolist())) + (", ..." if len(self.ids) > 3 else "")
+        return f"unknown {self.what} id {shortened(quoted(value))}: the {len(self.ids):,} known ids are {some}"

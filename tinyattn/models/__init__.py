@@ -2,7 +2,7 @@
 
 from .estimator import Estimator
 from .explanation import Explanation, explain
-from .layouts import LAYOUTS, Checkpoint, import_model
+from .layouts import LAYOUTS, SASREC_LAYOUTS, Checkpoint, import_model, opened
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
@@ -102,6 +102,7 @@ __all__ = [
     "MODELS",
     "NARM",
     "PRESETS",
+    "SASREC_LAYOUTS",
     "STOSA",
     "BERT4Rec",
     "BERT4RecNetwork",
@@ -158,6 +159,7 @@ __all__ = [
     "distances_by_head",
     "explain",
     "import_model",
+    "opened",
     "preset_options",
     "receptive_field",
     "rollout",

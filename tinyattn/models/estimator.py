@@ -9,7 +9,7 @@ import numpy as np
 
 from ..backend import module_for
 from ..data import Vocabulary
-from ..files import FileError, read_arrays, write_arrays
+from ..files import Arrays, FileError, read_arrays, write_arrays
 from ..options import one_of, options_of
 
 
@@ -116,6 +116,9 @@ class Estimator:
                     raise ValueError(f"vocabulary.{what} is no sorted list of ids")
                 setattr(model, what, Vocabulary(ids, what.removesuffix("s")))
             model._restore(arrays)
+            arrays.refuse_unread()
+        except FileError:
+            raise
         except (KeyError, TypeError, ValueError, IndexError, AttributeError, MemoryError) as error:
             raise FileError(f"{path} is not a whole {meta['model']} model: {error}") from None
         return model
@@ -128,6 +131,6 @@ class Estimator:
         """What was learned, by name."""
         raise NotImplementedError
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         """Take back what `_arrays` gave; KeyError or ValueError where something is missing or misshapen."""
         raise NotImplementedError

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from .. import backend
-from ..data import Interactions, Sampler, Split, cut, pad
+from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..layers.readable import is_readable
 from ..options import make_parts, option
@@ -91,6 +92,12 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)
+
+    def learned_elsewhere(self, items: Vocabulary, users: Vocabulary, arrays: Iterable[tuple[str, np.ndarray]]) -> Self:
+        """This model, with those ids and parameters by name. Raises ValueError for one missing or misshapen."""
+        self.items, self.users = items, users
+        self._take(arrays)
+        return self
 
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1), float32, on the host; column 0 is -inf. Worked off in slices, by threads.

@@ -22,8 +22,8 @@ from .one_token import Extend
 class SequenceOptions:
     """The options of every network that reads a history."""
 
-    maxlen: int = option(50, "newest items that are looked at", at_least=1)
-    dim: int = option(50, "width of embeddings and states", at_least=1)
+    maxlen: int = option(50, "newest items that are looked at", at_least=1, at_most=1_000_000)
+    dim: int = option(50, "width of embeddings and states", at_least=1, at_most=100_000)
     dropout: float = option(0.2, "dropout rate (SASRec's paper has .5 for sparse data)", at_least=0, below=1)
 
 

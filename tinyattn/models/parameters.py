@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from .. import backend
-from ..random import Stream, generator
+from ..files import Arrays
 from ..tree import leaves, tree_map, views
 
 PREFIX = "parameters."
@@ -19,16 +20,17 @@ def named(p: Any) -> dict[str, np.ndarray]:
     return {f"{PREFIX}{name}": backend.to_numpy(leaf) for name, leaf in leaves(p)}
 
 
-def restored(network: Any, arrays: Iterable[tuple[str, np.ndarray]], seed: int, device: str) -> Any:
+def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], device: str) -> Any:
     """The tree that `named` made these of, on `device`; they may come one at a time.
 
-    Raises ValueError for an array missing, misshapen or extra.
+    Raises ValueError for an array missing, misshapen or extra, before it is read where all are in one file.
     """
-    p = _room(network, seed, device)
+    p = _room(network, device, arrays.nbytes if isinstance(arrays, Arrays) else None)
     wanted = {f"{PREFIX}{name}": leaf for name, leaf in leaves(p)}
-    for name, found in arrays:
-        if name not in wanted:
-            raise ValueError(f"{name} is not a parameter of this configuration")
+    if isinstance(arrays, Arrays):
+        _refuse_unknown(arrays, wanted)
+    for name, found in arrays.items() if isinstance(arrays, Arrays) else arrays:
+        _refuse_unknown([name], wanted)
         leaf = wanted.pop(name)
         if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
             raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
@@ -38,17 +40,43 @@ def restored(network: Any, arrays: Iterable[tuple[str, np.ndarray]], seed: int, 
     return p
 
 
-def _room(network: Any, seed: int, device: str) -> Any:
-    """A tree shaped as the network's parameters, whose numbers are not set yet. Fresh ones are not kept beside it."""
-    fresh = network.init(generator(seed, Stream.INIT))
+def _refuse_unknown(names: Iterable[str], wanted: Collection[str]) -> None:
+    unknown = [name for name in names if name not in wanted]
+    if unknown:
+        raise ValueError(f"{min(unknown)} is not a parameter of this configuration")
+
+
+def _room(network: Any, device: str, most: int | None) -> Any:
+    """A tree shaped as the network's parameters, whose numbers are not set yet; of `most` bytes, where that is known.
+
+    Raises ValueError where the network would have more.
+    """
+    fresh = network.init(_Shapes(most))
     shaped = tree_map(lambda leaf: np.broadcast_to(np.float32(0), leaf.shape), fresh)
     del fresh
     size = sum(leaf.size for _, leaf in leaves(shaped))
     return views(backend.module_for(device).empty(size, dtype=np.float32), shaped)
 
 
+class _Shapes:
+    """In the place of a generator, where only the shapes of what is drawn matter: ones, and not without end."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+
+    def standard_normal(self, size: Any) -> np.ndarray:
+        if self._left is not None:
+            self._left -= 4 * math.prod(np.atleast_1d(size).tolist())
+            if self._left < 0:
+                raise ValueError("its options ask for more parameters than it has")
+        return np.ones(size)
+
+    def uniform(self, low: float, high: float, size: Any) -> np.ndarray:
+        return self.standard_normal(size)
+
+
 def checked(
-    arrays: dict[str, np.ndarray], name: str, shape: tuple[int | None, ...], dtype: Any, most: int | None = None
+    arrays: Mapping[str, np.ndarray], name: str, shape: tuple[int | None, ...], dtype: Any, most: int | None = None
 ) -> np.ndarray:
     """The array `name` of a file: of this shape (None is any length) and dtype, finite, and between 0 and `most`.
 
@@ -63,7 +91,7 @@ def checked(
     return found
 
 
-def checked_cuts(arrays: dict[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
+def checked_cuts(arrays: Mapping[str, np.ndarray], name: str, count: int, length: int) -> np.ndarray:
     """The array `name`, (count + 1,): where each of `count` pieces of 0:length begins, one after the other, and length.
 
     Raises as `checked`.

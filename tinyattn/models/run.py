@@ -6,11 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..files import FORMAT, FileError, read_json, refuse_unknown_format, write_atomically, write_json
+from ..files import FORMAT, FileError, alone_in, read_json, refuse_unknown_format, write_atomically, write_json
 from .estimator import Estimator
 from .recommender import Recommender
 
@@ -29,36 +29,49 @@ class RunFolder:
         self.model = self.path / "model.npz"
         self.figures = self.path / "figures"
 
-    def claim(self, config: dict[str, Any]) -> None:
-        """Make the folder this configuration's, or find that it is.
+    @contextmanager
+    def claimed(self, config: dict[str, Any]) -> Iterator[None]:
+        """Alone in the folder, which is this configuration's, until the block ends; a finished run is left as it is.
 
-        Raises FileError where it belongs to another configuration or other data, holds a run whose config.json is
-        gone, or cannot be written to.
+        Where the block fails before anything was learned, the folder is given back: another attempt is not refused.
+        Raises FileError, having changed nothing, where another process is at work in it, or where it belongs to another
+        configuration or other data, holds a run whose config.json is gone, or cannot be written to.
         """
+        if self.finished:                            # as on a disk that is read only, and as often as it is asked for
+            self._refuse_other(self._config(), config)
+            yield
+            return
+        with ExitStack() as alone:
+            try:
+                alone.enter_context(alone_in(self.path))
+                self._claim(config | {"format": FORMAT})
+            except OSError as error:
+                raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
+            try:
+                yield
+            except Exception:
+                if not self.checkpoint.exists() and not self.model.exists():
+                    self._give_back()
+                raise
+
+    def _claim(self, config: dict[str, Any]) -> None:
         path = self.path / "config.json"
         if path.exists():
-            self._refuse_other(self._config(), config)
+            found = self._config()
+            self._refuse_other(found, config)
+            if found == config:
+                return
         else:
             lost = next((n for n in ("metrics.json", "model.npz", "checkpoint.npz") if (self.path / n).exists()), None)
             if lost:
                 raise FileError(f"{self.path} has a {lost} and no config.json: {_REMEDY}")
-        try:
-            write_json(path, config | {"format": FORMAT})
-        except OSError as error:
-            raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
+        write_json(path, config)
 
-    @contextmanager
-    def unclaimed_on_failure(self) -> Iterator[None]:
-        """What fails within before anything was learned gives the folder back: another attempt is not refused."""
-        try:
-            yield
-        except Exception:
-            if not self.checkpoint.exists():
-                (self.path / "config.json").unlink(missing_ok=True)
-                (self.path / "training.csv").unlink(missing_ok=True)
-                if self.path.is_dir() and not any(self.path.iterdir()):
-                    self.path.rmdir()
-            raise
+    def _give_back(self) -> None:
+        (self.path / "config.json").unlink(missing_ok=True)
+        (self.path / "training.csv").unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
 
     @property
     def finished(self) -> bool:

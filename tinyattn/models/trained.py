@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..files import Arrays
 from ..options import option
 from ..training import Batches, Settings, train
 from .estimator import Estimator
@@ -20,7 +21,7 @@ class Trained(Settings, Estimator):
     """Base of the models whose parameters a network has. A new one says how to make that (`known_network`)."""
 
     workers: int | None = option(
-        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1,
+        None, "worker processes (default: one a core, up to 8); never changes the result", at_least=1, at_most=1000,
         group="training", identity=False,
     )  # fmt: skip
 
@@ -68,10 +69,10 @@ class Trained(Settings, Estimator):
     def _arrays(self) -> dict[str, np.ndarray]:
         return named(self.parameters)
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        self._take(arrays.items())
+    def _restore(self, arrays: Arrays) -> None:
+        self._take(arrays)
 
-    def _take(self, arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+    def _take(self, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> None:
         """Parameters by name, which may come one at a time. Raises as `_restore`."""
         self.network = self.known_network()
-        self.parameters = restored(self.network, arrays, self.seed, self.device)
+        self.parameters = restored(self.network, arrays, self.device)

@@ -7,7 +7,7 @@ from typing import Any
 from .animation import animate, looking_picture
 from .array_map import array_map
 from .attention import alignment_map, attention_map
-from .curves import metric_bars, training_curves
+from .curves import metric_bars, sweep_dots, training_curves
 from .experiments import draw_picture
 from .images import LOOKS, distance_plot, field_map, rollout_map
 from .run_figures import draw_run
@@ -16,8 +16,8 @@ from .style import figure, save, style
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention_map", "distance_plot", "draw_picture",
-           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style", "trace",
-           "training_curves"]  # fmt: skip
+           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style",
+           "sweep_dots", "trace", "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..files import write_atomically
 from .array_map import draw_map
 from .records import Entry
 from .sources import function_lines, statement_at
@@ -36,9 +38,10 @@ def animate(pictures: Iterable[Any], path: str | Path, seconds: float = 1.0) -> 
             raise ValueError(f"there are more than {MOST} pictures: give a part of them")
     if not frames:
         raise ValueError("there are no pictures")
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    frames[0].save(path, format="GIF", save_all=True, append_images=frames[1:], duration=round(1000 * seconds), loop=0)
+    path, content = Path(path), io.BytesIO()
+    lasting = round(1000 * seconds)
+    frames[0].save(content, format="GIF", save_all=True, append_images=frames[1:], duration=lasting, loop=0)
+    write_atomically(path, content.getbuffer())
     return path
 
 

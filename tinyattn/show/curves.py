@@ -55,3 +55,21 @@ def metric_bars(
     if title:
         fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
+
+
+@in_style
+def sweep_dots(groups: dict[str, list[Any]], column: tuple[str, str]) -> Any:
+    """A line for each group of runs, with a dot a run and a bar at their mean. -> matplotlib figure.
+
+    A run has `metrics`, {(part, metric): value}; `column` is the one that is shown.
+    """
+    fig, axes = figure(1, 1, size=(6.4, 1.0 + 0.32 * len(groups)), squeeze=False)
+    ax = axes[0, 0]
+    for place, runs in enumerate(groups.values()):
+        found = [run.metrics[column] for run in runs if column in run.metrics]
+        ax.plot(found, [place] * len(found), "o", color=BLUE, alpha=0.6, markersize=5)
+        if found:
+            ax.plot(sum(found) / len(found), place, "|", color=ORANGE, markersize=14, markeredgewidth=2)
+    ax.set(yticks=range(len(groups)), yticklabels=list(groups), xlabel=f"{column[1].upper()}, {column[0]}")
+    ax.invert_yaxis()
+    return fig

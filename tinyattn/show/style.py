@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
 from typing import Any
+
+from ..files import write_atomically
 
 BLUE, ORANGE, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#6b6b6b"     # Okabe & Ito's
 HEAT = "cividis"                                                            # even in lightness, for all eyes
@@ -59,12 +62,25 @@ def in_style(draw: Callable[..., Any]) -> Callable[..., Any]:
     return styled
 
 
+def picture_format(path: str | Path) -> str:
+    """What the suffix of a path says, png where it has none. Raises ValueError for what is no format of pictures."""
+    from matplotlib.backend_bases import FigureCanvasBase
+
+    known, suffix = FigureCanvasBase.filetypes, Path(path).suffix[1:].lower() or "png"
+    if suffix not in known:
+        raise ValueError(f"{path} ends in .{suffix}, expected a format of pictures: {', '.join(sorted(known))}")
+    return suffix
+
+
 @in_style
 def save(fig: Any, path: str | Path) -> Path:
-    """Write the figure to `path` (the suffix says the format), making its folder. -> path."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write the figure to `path`, whole or not at all, making its folder. -> path.
+
+    Raises as `picture_format`, and OSError where it cannot be written.
+    """
+    path, content = Path(path), io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)             # a glyph that the font lacks is drawn as a box
-        fig.savefig(path)
+        fig.savefig(content, format=picture_format(path))
+    write_atomically(path, content.getbuffer())
     return path

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -39,9 +40,12 @@ class Learner:
         if self.ranks.size > 1 and not backend.is_numpy(self.xp):
             raise ValueError(f"device is {settings.device!r}, expected 'cpu' for {self.ranks.size} ranks")
         self.vector, self.p = flatten(model.init(generator(settings.seed, Stream.INIT)), np.float32, self.xp)
+        self._is_shared = False
         if backend.is_numpy(self.xp):
-            self.vector = shared(self.vector)           # child processes see every step's parameters
-            self.p = views(self.vector, self.p)
+            with suppress(OSError):                     # without, there are threads
+                self.vector = shared(self.vector)       # child processes see every step's parameters
+                self.p = views(self.vector, self.p)
+                self._is_shared = True
         self.gradient = self.xp.zeros_like(self.vector)
         self.grads = views(self.gradient, self.p)
         self.moments = Moments(self.xp.zeros_like(self.vector), self.xp.zeros_like(self.vector))
@@ -89,7 +93,7 @@ class Learner:
         found = {"vector": self.vector, "m": self.moments.m, "v": self.moments.v}
         return found | {f"last.{name}": lazy.last for name, lazy in self.lazy.items()}
 
-    def convert_checkpoint(self, arrays: dict[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
+    def convert_checkpoint(self, arrays: Mapping[str, np.ndarray], step: int) -> dict[str, np.ndarray]:
         """The arrays of a checkpoint saved after `step` steps, with lazy tables as this learner has them.
 
         The learner that saved them may have had others: on a device no table is lazy. Raises KeyError or ValueError
@@ -111,7 +115,8 @@ class Learner:
 
     def pool(self, workers: int | None) -> ProcessPool:
         """The processes that `differentiate` uses, as a context. With a device it is this process alone."""
-        return ProcessPool(workers if backend.is_numpy(self.xp) else 1, self._work, self.vector.nbytes + (1 << 20))
+        count = workers if backend.is_numpy(self.xp) else 1
+        return ProcessPool(count, self._work, self.vector.nbytes + (1 << 20), fork=self._is_shared)
 
     def differentiate(self, batches: Sequence[Batch], step: int, seen: Any, pool: ProcessPool) -> None:
         """Compute the gradient of `batches` at the parameters of `step` steps; write loss and squared norm to `seen`.

@@ -129,11 +129,15 @@ class State:
         meta = {"identity": identity, "scalars": {name: getattr(self, name) for name in self._SCALARS}}
         write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in self._arrays().items()})
 
+    def _read(self, path: Path) -> tuple[dict[str, Any], Any]:
+        meta, arrays = read_arrays(path, "checkpoint")
+        return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # whole, for the other ranks
+
     def restore(
         self, path: Path, identity: dict[str, Any], identity_today: Callable[[Any], Any] = lambda found: found
     ) -> None:
         """Read a checkpoint. Raises FileError where it is damaged, or of another configuration or other data."""
-        meta, arrays = self.learner.ranks.once(lambda: read_arrays(path, "checkpoint"))
+        meta, saved = self.learner.ranks.once(lambda: self._read(path))
         try:
             found = identity_today(meta["identity"])
         except (KeyError, TypeError, AttributeError):
@@ -141,7 +145,10 @@ class State:
         if found != json.loads(json.dumps(identity)):
             raise FileError(f"{path} belongs to another configuration or other data")
         try:
-            arrays = self.learner.convert_checkpoint(arrays, meta["scalars"]["step"])
+            unknown = [name for name in saved if name not in self._arrays() and not name.startswith("last.")]
+            if unknown:
+                raise ValueError(f"{min(unknown)} is no part of one")
+            arrays = self.learner.convert_checkpoint(saved, meta["scalars"]["step"])
             for name, mine in self._arrays().items():
                 found = arrays[name]
                 if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
@@ -150,15 +157,24 @@ class State:
                 mine[...] = backend.asarray(found, like=mine)
             for name, kinds in self._SCALARS.items():
                 value = meta["scalars"][name]
-                if not isinstance(value, kinds) or isinstance(value, bool):
+                if not isinstance(value, kinds) or isinstance(value, bool) or value != value:
                     raise ValueError(f"{name} is {value!r}")
                 setattr(self, name, value)
-            if self.step < 0 or not all(isinstance(row, dict) and "valid" in row for row in self.history):
-                raise ValueError(f"step {self.step} with this history")
             for row in self.history:
                 row.setdefault("steps", row["epoch"] * len(self.seen))      # tinyattn 0.1 did not write them
-        except (KeyError, ValueError, TypeError) as error:
+            if self.step < 0 or not all(map(_is_row, self.history)):
+                raise ValueError(f"step {self.step} with this history")
+        except FileError:
+            raise
+        except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
+
+
+def _is_row(row: dict[str, Any]) -> bool:
+    """Is it one that `finish_epoch` writes?"""
+    numbers = [row[name] for name in ("epoch", "steps", "loss", "gradient_norm", "seconds", "tokens_per_second")]
+    numbers += [] if row["valid"] is None else [row["valid"]]
+    return all(type(number) in (int, float) and abs(number) < 1e300 for number in numbers)
 
 
 def train(

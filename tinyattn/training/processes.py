@@ -3,6 +3,14 @@
 Threads share one lock, and a training step asks for it hundreds of times a slice, so they spend much of their time
 waiting for each other. Processes do not. Parameters, tasks and gradients pass through shared memory. Whichever process
 is free takes the next task; the parent process works as well.
+
+Threads do the same work, to the same bits, where processes are not to be had: where forking is not safe, where another
+pool of this process is open (its threads may be inside BLAS, whose locks a child would inherit taken), and where the
+system gives no memory, descriptors or processes.
+
+A kept pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
+one. Both take longer for a step of a small model, longer to start, and leave their workers behind when the parent is
+killed.
 """
 
 from __future__ import annotations
@@ -15,27 +23,34 @@ import select
 import signal
 import struct
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack
 from multiprocessing.connection import Connection, wait
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from .workers import Workers, cores, keep_freed_memory
+from .workers import OPEN, Workers, cores, keep_freed_memory
 
 SLOTS = 32           # results that can lie in shared memory at once; further ones travel through the pipe
 AT_ONCE = 1024       # tasks of one round: their numbers have to fit into a pipe, which holds 64 kB
 MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
+PATIENCE = 5.0       # seconds that children have to finish their tasks when the pool ends
 
 
 def can_fork() -> bool:
     """Only on Linux is it safe to fork a process that has used BLAS, and a daemon may have no children."""
-    return sys.platform == "linux" and not multiprocessing.current_process().daemon
+    has_files_in_memory = hasattr(os, "memfd_create")            # not with every C library
+    return sys.platform == "linux" and has_files_in_memory and not multiprocessing.current_process().daemon
 
 
 def shared(like: np.ndarray) -> np.ndarray:
-    """A copy of an array in memory that this process and those forked from it later all read and write."""
+    """A copy of an array in memory that this process and those forked from it later all read and write.
+
+    Raises OSError where the system gives none.
+    """
     memory = mmap.mmap(-1, max(like.nbytes, 1))
     there = np.frombuffer(memory, dtype=like.dtype, count=like.size).reshape(like.shape)
     there[...] = like
@@ -96,51 +111,76 @@ class ProcessPool:
 
     count=2 forks one child on entering; it sees a snapshot of `work` and of all that `work` refers to. Afterwards only
     `shared` arrays stay in sync. A result whose arrays take more than `result_bytes` is sent through a pipe, which is
-    slower. count=None means one process a core, at most eight. Where forking is not safe, threads do the work.
-    Raises ValueError for a count below 1. An exception in a child is raised in the parent; WorkerKilledError where a
-    child was killed, for example by the system for want of memory.
+    slower. count=None means one process a core, at most eight. Threads do the work where processes are not to be had,
+    and with fork=False. Raises ValueError for a count below 1. An exception in a child is raised in the parent;
+    WorkerKilledError where a child was killed, for example by the system for want of memory. Ctrl-C kills the children.
     """
 
-    def __init__(self, count: int | None, work: Callable[[Any], Any], result_bytes: int) -> None:
+    forked: ClassVar[ProcessPool | None] = None      # the pool of this process that has children: there is one at most
+
+    def __init__(
+        self, count: int | None, work: Callable[[Any], Any], result_bytes: int, *, fork: bool = True
+    ) -> None:
         if count is None:
             count = min(cores(), MOST_WORKERS)
         self._threads = Workers(count)               # also holds BLAS at one thread, here and in the children
         self._work, self._slot_bytes = work, -(-max(result_bytes, 1) // mmap.PAGESIZE) * mmap.PAGESIZE
-        self._connections: list[Connection] = []
+        self._fork = fork and count > 1
+        self._opened = ExitStack()                   # closes this process's descriptors, which ends the children
+        self._connections: list[Connection] = []     # to the children, as long as they are asked
         self._processes: list[Any] = []
         self._round = 0
 
     def __enter__(self) -> ProcessPool:
-        self._threads.__enter__()
-        if self._threads.count > 1 and can_fork():
-            self._queue = TaskQueue()
-            self._task_file = os.memfd_create("tasks")           # a file in memory: holds the pickled tasks of a round
-            self._slots = memoryview(mmap.mmap(-1, SLOTS * self._slot_bytes))
-            context = multiprocessing.get_context("fork")
-            for _ in range(self._threads.count - 1):
-                ours, theirs = context.Pipe()
-                others = [*self._connections, ours]
-                process = context.Process(target=self._serve, args=(theirs, others), daemon=True)
-                with warnings.catch_warnings():      # Python 3.12 warns of other threads: a child uses none
-                    warnings.simplefilter("ignore", DeprecationWarning)
-                    process.start()
-                theirs.close()
-                self._connections.append(ours)
-                self._processes.append(process)
+        with OPEN.lock:
+            alone = OPEN.count == 0
+            self._threads.__enter__()
+            if self._fork and alone and can_fork():
+                try:
+                    self._start()
+                except OSError:
+                    self._end(PATIENCE)
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        if self._connections:
-            self._queue.close()                      # which ends the children
-            os.close(self._task_file)
-        for connection in self._connections:
-            connection.close()
+    def _start(self) -> None:
+        """Open descriptors and shared memory, and fork. Raises OSError where the system gives no more."""
+        self._queue = TaskQueue()
+        self._opened.callback(self._queue.close)
+        self._task_file = os.memfd_create("tasks")               # a file in memory: holds the pickled tasks of a round
+        self._opened.callback(os.close, self._task_file)
+        self._slots = memoryview(mmap.mmap(-1, SLOTS * self._slot_bytes))
+        context = multiprocessing.get_context("fork")
+        for _ in range(self._threads.count - 1):
+            ours, theirs = context.Pipe()
+            self._opened.callback(ours.close)
+            self._connections.append(ours)
+            with theirs, warnings.catch_warnings():  # Python 3.12 warns of other threads: a child uses none
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process = context.Process(target=self._serve, args=(theirs,), daemon=True)
+                process.start()
+            self._processes.append(process)
+        ProcessPool.forked = self
+
+    def __exit__(self, kind: type[BaseException] | None, *exception: object) -> None:
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self._end(0 if interrupted else PATIENCE)
+        self._threads.__exit__(kind, *exception)
+
+    def _end(self, patience: float) -> None:
+        """Close all descriptors, and kill children that have not ended after `patience` seconds."""
+        self._connections = []
+        with OPEN.lock:                              # no fork in between, whose child would close others' descriptors
+            self._opened.close()
+            if ProcessPool.forked is self:
+                ProcessPool.forked = None
+        until = time.monotonic() + patience
         for process in self._processes:
-            process.join(timeout=5)
-            if process.is_alive():
+            process.join(max(0.0, until - time.monotonic()))
+            if process.is_alive():                   # also where it was stopped: that does not delay SIGKILL
                 process.kill()
-        self._connections, self._processes = [], []
-        self._threads.__exit__(*exception)
+                process.join()
+            process.close()
+        self._processes = []
 
     def map(self, tasks: Iterable[Any]) -> Iterator[Any]:
         """work(task) of every task, in the order of the tasks. A result is valid until the next one is asked for."""
@@ -175,11 +215,15 @@ class ProcessPool:
                     found = self._received(0 if untaken else None)      # a full pipe blocks its child until it is read
                     coming -= len(found)
                     done |= found
+        except KeyboardInterrupt:
+            self._end(0)                             # a child that was stopped never answers
+            raise
         finally:                                     # after an error: drop the round's numbers and results
-            while untaken and self._queue.take():
-                coming -= 1
-            while coming > 0:
-                coming -= len(self._received())
+            if self._connections:
+                while untaken and self._queue.take():
+                    coming -= 1
+                while coming > 0:
+                    coming -= len(self._received())
 
     def _received(self, timeout: float | None = None) -> dict[int, Any]:
         """Results that children have sent, by task number; with timeout None at least one."""
@@ -193,12 +237,12 @@ class ProcessPool:
         begin = number * self._slot_bytes
         return self._slots[begin : begin + self._slot_bytes]     # empty from task number SLOTS on
 
-    def _serve(self, connection: Connection, others: list[Connection]) -> None:
+    def _serve(self, connection: Connection) -> None:
         """What a child does until the queue is closed."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)             # the parent handles Ctrl-C
         self._queue.close_writing()
-        for other in others:
-            other.close()
+        for parents in self._connections:
+            parents.close()
         keep_freed_memory()
         known, tasks = 0, []
         try:
@@ -215,6 +259,16 @@ class ProcessPool:
             return _packed(self._work(task), slot)
         except Exception as error:
             return _packed(_Failed(error), slot)
+
+
+def _close_inherited() -> None:
+    """In any other process that is forked: what it held open would keep the children from seeing the parent's end."""
+    if ProcessPool.forked is not None:
+        ProcessPool.forked._opened.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_inherited)
 
 
 class _Failed(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -33,6 +34,40 @@ def keep_freed_memory() -> None:
         mallopt(mmap_threshold, most)
 
 
+class OpenPools:
+    """Counts the pools of this process that are open, and holds BLAS at one thread from the first to the last.
+
+    The limit is the whole process's: a pool that set and restored it by itself would lift it for others in other
+    threads, or leave it behind. Whoever forks holds `lock` meanwhile, so that a child never inherits it taken.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.count = 0
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(
+                before=self.lock.acquire, after_in_parent=self.lock.release, after_in_child=self._after_fork
+            )
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.count == 0:
+                self._limits = threadpool_limits(limits=1, user_api="blas")
+            self.count += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.count -= 1
+            if self.count == 0:
+                self._limits.restore_original_limits()
+
+    def _after_fork(self) -> None:
+        self.lock.release()
+
+
+OPEN = OpenPools()
+
+
 class Workers:
     """A context: `with Workers(2) as pool: ... pool.map(f, slices)`. NumPy releases the interpreter lock."""
 
@@ -45,7 +80,7 @@ class Workers:
 
     def __enter__(self) -> Workers:
         keep_freed_memory()
-        self._limits = threadpool_limits(limits=1, user_api="blas")
+        OPEN.enter()
         if self.count > 1:
             self._threads = ThreadPoolExecutor(self.count, thread_name_prefix="tinyattn")
         return self
@@ -53,8 +88,16 @@ class Workers:
     def __exit__(self, *exception: object) -> None:
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        self._limits.restore_original_limits()
+        OPEN.leave()
 
     def map(self, f: Callable[[Any], Any], work: Iterable[Any]) -> Iterator[Any]:
-        """f of every piece of work, in the order given."""
-        return map(f, work) if self._threads is None else self._threads.map(f, work)
+        """f of every piece of work, in the order given. Where the system starts no more threads, one does it all."""
+        if self._threads is None:
+            return map(f, work)
+        work = list(work)
+        try:
+            return self._threads.map(f, work)
+        except RuntimeError:                         # "can't start new thread"; what f raises is raised later
+            self._threads.shutdown(cancel_futures=True)
+            self._threads = None
+            return map(f, work)

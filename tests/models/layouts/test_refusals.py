@@ -36,7 +36,7 @@ CONFIGURATIONS = [
     (GPT_2, {"add_cross_attention": True}, "has add_cross_attention True, expected False"),
     (GPT_2, {"tie_word_embeddings": "no"}, "has tie_word_embeddings 'no', expected true or false"),
     (GPT_2, {"n_head": 3}, "dim 16 is not divisible by heads 3"),
-    (GPT_2, {"n_inner": 8}, "feed_forward_width is 0.5, expected at least 1"),
+    (GPT_2, {"n_inner": 8}, "feed_forward_width is 0.5, expected 1 to 1000"),
     (GPT_2, {"n_layer": 3}, "has no h.2.ln_1.weight, expected in gpt2 by its config.json"),
     (GPT_2, {"n_layer": 10**12}, "layers is 1000000000000, expected 1 to 1000"),
     (GPT_2, {"n_layer": 1}, "has h.1.attn.c_attn.bias, which no gpt2 has"),

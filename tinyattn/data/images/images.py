@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
-import zipfile
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,9 +10,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...backend import Array, transfer
+from ...files import Arrays, FileError
 from ..epochs import rows_of_step, steps_of
-from ..formats import DataError
+from ..fields import DataError
 from ..parts import Parts, tenths
+from ..read import open_regular
 from ..slices import cut
 
 
@@ -97,12 +96,13 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     """
     path = Path(path)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in ("images", "labels", "teacher") if name in archive.files}
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
-    except (OSError, ValueError, TypeError, EOFError, zlib.error, zipfile.BadZipFile) as error:
-        raise DataError(f"{path} is no NumPy .npz file of numbers: {error}") from None
+        open_regular(path).close()
+        found = Arrays(path, "NumPy .npz file of numbers", times=100)            # it may have been compressed
+        arrays = {name: found[name] for name in ("images", "labels", "teacher") if name in found}
+    except FileError as error:
+        raise DataError(str(error)) from None
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
     missing = [name for name in ("images", "labels")[: 1 + labelled] if name not in arrays]
     if missing:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")

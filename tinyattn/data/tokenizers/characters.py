@@ -15,6 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...files import Arrays
+from ...terminal import shortened
 from .tokenizer import Tokenizer
 
 WORD = re.compile(r" ?\S+|\s")           # whatever the text, the words joined are the text
@@ -56,7 +58,7 @@ class Tokens(Tokenizer):
         characters = np.array(list(text))
         numbers = self.numbers_or_zero(characters) - 1
         if np.any(numbers < 0):
-            unknown, known = str(characters[int(np.argmax(numbers < 0))]), "".join(self.ids)
+            unknown, known = str(characters[int(np.argmax(numbers < 0))]), shortened("".join(self.ids), 200)
             raise ValueError(f"character {unknown!r} of the text is unknown: the known ones are {known!r}")
         if not self._rank:
             return numbers
@@ -74,7 +76,7 @@ class Tokens(Tokenizer):
         return {"merges": self.merges}
 
     @classmethod
-    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+    def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
         return cls(ids, arrays.pop("merges"))
 
     def _merged(self, word: list[int]) -> list[int]:

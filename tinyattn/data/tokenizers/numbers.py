@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ...files import Arrays
 from .tokenizer import Tokenizer
 
 
@@ -44,5 +45,5 @@ class TokenNumbers(Tokenizer):
         return " ".join(map(str, np.asarray(numbers).tolist()))
 
     @classmethod
-    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+    def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
         return cls(len(ids), arrays.pop("ends").tolist())

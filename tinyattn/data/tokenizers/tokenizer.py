@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from ...files import Arrays
 from ..vocabulary import Vocabulary
 
 
@@ -49,6 +50,6 @@ class Tokenizer(Vocabulary):
         return {"ends": np.array(sorted(self.ends), dtype=np.int64)}
 
     @classmethod
-    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+    def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
         """The tokenizer with these ids whose `arrays` are among these, out of which they are taken."""
         raise NotImplementedError

@@ -12,7 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..formats import DataError
+from ...files import Arrays
+from ...terminal import shortened
+from ..fields import DataError
+from ..read import open_regular
 from .tokenizer import Tokenizer
 
 FILE, VOCABULARY, MERGES = "tokenizer.json", "vocab.json", "merges.txt"
@@ -46,12 +49,15 @@ class TokenizerFile(Tokenizer):
     @classmethod
     def of_folder(cls, folder: Path, size: int, ends: Collection[int]) -> Self | None:
         whole, parts = folder / FILE, (folder / VOCABULARY, folder / MERGES)
-        if not whole.exists() and not all(part.exists() for part in parts):
+        there = [part for part in parts if part.exists()]
+        if not whole.exists() and len(there) == 1:
+            missing = next(part.name for part in parts if part not in there)
+            raise DataError(f"{there[0]} is there and no {missing}: a tokenizer takes both, and numbers need neither")
+        if not whole.exists() and not there:
             return None
         path = whole if whole.exists() else folder / VOCABULARY
         try:
-            content = whole.read_text(encoding="utf-8") if whole.exists() else _of_gpt_2(*parts)
-            return cls(size, content, ends)
+            return cls(size, _text(whole) if whole.exists() else _of_gpt_2(*parts), ends)
         except ValueError as error:
             raise DataError(f"{path}: {error}") from None
 
@@ -65,7 +71,7 @@ class TokenizerFile(Tokenizer):
             raise ValueError("the text is empty: expected at least one character")
         ids = self._reader.encode(text).ids
         if not ids:
-            raise ValueError(f"the tokenizer has no token for the text {text!r}")
+            raise ValueError(f"the tokenizer has no token for the text {shortened(text)!r}")
         return np.array(ids)
 
     def text(self, numbers: Any) -> str:
@@ -76,13 +82,15 @@ class TokenizerFile(Tokenizer):
         return super().arrays() | {FILE: np.frombuffer(self._content.encode(), dtype=np.uint8)}
 
     @classmethod
-    def restored(cls, ids: np.ndarray, arrays: dict[str, np.ndarray]) -> Self:
+    def restored(cls, ids: np.ndarray, arrays: Arrays) -> Self:
         return cls(len(ids), arrays.pop(FILE).tobytes().decode(), arrays.pop("ends").tolist())
 
 
 def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
     """What tokenizer.json would say of these two files. Raises ValueError where they are something else."""
     package = _package()
+    for path in (vocabulary, merges):
+        open_regular(path).close()       # the package would wait for a pipe
     try:
         reader = package.Tokenizer(package.models.BPE.from_file(str(vocabulary), str(merges)))
     except Exception as error:           # as above
@@ -93,6 +101,11 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
         reader.add_special_tokens([END_OF_TEXT])
     content: str = reader.to_str()
     return content
+
+
+def _text(path: Path) -> str:
+    with open_regular(path) as file:
+        return file.read().decode()
 
 
 def _package() -> Any:

@@ -73,8 +73,9 @@ class Longformer(Patterned):
     """
 
     window: int = option(
-        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
-    )
+        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
+        at_least=1, at_most=100_000,
+    )  # fmt: skip
     global_tokens: int = option(
         1, "first tokens of each sequence that look at all, by projections of their own, and at which all look",
         at_least=0,

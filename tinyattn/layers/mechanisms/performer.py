@@ -44,8 +44,9 @@ class Performer(Mechanism):
     """
 
     features: int = option(
-        64, "m, random features that stand for softmax: time and state grow with it, error falls with √m", at_least=1
-    )
+        64, "m, random features that stand for softmax: time and state grow with it, error falls with √m",
+        at_least=1, at_most=100_000,
+    )  # fmt: skip
 
     name = "performer"
     takes = frozenset({"causal", "lengths"})

@@ -35,8 +35,9 @@ class Window(Mechanism):
     """Full attention under the mask that hides all but `window` keys, in time and memory that grow with n · window."""
 
     window: int = option(
-        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
-    )
+        16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",
+        at_least=1, at_most=100_000,
+    )  # fmt: skip
 
     name = "window"
     has_scores = True

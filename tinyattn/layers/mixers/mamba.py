@@ -47,9 +47,9 @@ class Mamba(Recurrent):
     Δ = softplus(u W_x W_Δ + b_Δ), the first of the two projections having D / 16 columns.
     """
 
-    state: int = option(16, "N: numbers that each channel remembers", at_least=1)
-    expand: int = option(2, "how many times as wide as a token the scanned channels are", at_least=1)
-    kernel: int = option(4, "tokens that the convolution before the scan sees", at_least=1)
+    state: int = option(16, "N: numbers that each channel remembers", at_least=1, at_most=100_000)
+    expand: int = option(2, "how many times as wide as a token the scanned channels are", at_least=1, at_most=1000)
+    kernel: int = option(4, "tokens that the convolution before the scan sees", at_least=1, at_most=100_000)
     exact_hold: bool = option(False, "the input of the paper's equation 4, instead of its code's")
 
     name = "mamba"

@@ -22,7 +22,7 @@ class Shaw(Position):
     All heads share the vectors a and b. The part of the keys is a bias; that of the values is added by the mechanism.
     """
 
-    clip: int = option(16, "K: distances beyond it share a vector", at_least=0)
+    clip: int = option(16, "K: distances beyond it share a vector", at_least=0, at_most=100_000)
 
     name = "shaw"
     gives = frozenset({"bias", "relative_values"})

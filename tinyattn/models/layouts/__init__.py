@@ -1,6 +1,7 @@
 """Layouts: the names and shapes that other libraries' files give to the parameters of a model, a file a layout."""
 
-from .checkpoint import LAYOUTS, Checkpoint, import_model
+from .checkpoint import LAYOUTS, Checkpoint, import_model, opened
 from .layout import Entry, Layout
+from .recommender_file import SASREC_LAYOUTS, RecommenderFile
 
-__all__ = ["LAYOUTS", "Checkpoint", "Entry", "Layout", "import_model"]
+__all__ = ["LAYOUTS", "SASREC_LAYOUTS", "Checkpoint", "Entry", "Layout", "RecommenderFile", "import_model", "opened"]

@@ -12,11 +12,13 @@ from ...data import Tokenizer, tokenizer_of
 from ...files import FileError
 from ...options import one_of
 from ..parameters import PREFIX
+from ..recommenders import SASRec
 from ..transformers import Decoder, DecoderNetwork
 from .config import Config
 from .gpt2 import GPT2
 from .layout import HEAD, Entry, Layout
 from .llama import Llama
+from .recommender_file import RecommenderFile
 from .weights import FORMATS, Weights
 
 LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}     # by config.json's model_type
@@ -110,10 +112,27 @@ class Checkpoint:
                 yield f"{PREFIX}{ours}", part
 
 
-def import_model(folder: str | Path) -> Decoder:
-    """The model whose weights are in a folder, in one of LAYOUTS. Raises as `Checkpoint`, and for numbers not finite.
+def opened(path: str | Path, items: list[Any] | None = None, **said: Any) -> Checkpoint | RecommenderFile:
+    """What was trained elsewhere: a folder in one of LAYOUTS, or a file in one of SASREC_LAYOUTS.
+
+    Raises as the two, and ValueError for what is said of a folder, whose config.json tells all.
+    """
+    if not Path(path).is_dir() and (said or items is not None or Path(path).is_file()):
+        return RecommenderFile(path, items, **said)
+    if said or items is not None:
+        asked = ", ".join([*said, *(["ids of items"] if items is not None else [])])
+        raise ValueError(f"{path} is a folder, whose config.json tells what it is; {asked} are for a file")
+    return Checkpoint(path)
+
+
+def import_model(path: str | Path, items: list[Any] | None = None, **said: Any) -> Decoder | SASRec:
+    """The model whose weights are in a folder, in one of LAYOUTS, or in a file, in one of SASREC_LAYOUTS.
 
         model = import_model("gpt2")             # config.json, model.safetensors, tokenizer.json
         print(model.generate("The cat", 20))
+        model = import_model("sasrec.pth", heads=1, block_form="pre")        # of pmixer/SASRec.pytorch
+
+    Raises as `Checkpoint` or `RecommenderFile`, which says what `items` and `said` are; FileError for numbers that are
+    not finite.
     """
-    return Checkpoint(folder).load()
+    return opened(path, items, **said).load()

@@ -47,8 +47,9 @@ LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
 
 @dataclass(kw_only=True)
 class BERT4RecOptions(SequenceOptions):
-    maxlen: int = option(50, "newest items that are looked at, and the [MASK] after them", at_least=2)
-    dim: int = option(64, "width of embeddings and states", at_least=1)
+    maxlen: int = option(50, "newest items that are looked at, and the [MASK] after them",
+                        at_least=2, at_most=1_000_000)  # fmt: skip
+    dim: int = option(64, "width of embeddings and states", at_least=1, at_most=100_000)
     blocks: int = option(2, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(2, "attention heads a block; must divide dim", at_least=1)
 

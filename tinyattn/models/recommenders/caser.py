@@ -45,9 +45,9 @@ from ..next_item import NextItemNetwork, SequenceOptions, last_position
 class CaserOptions(SequenceOptions):
     """The paper's L is `window`; the names of the numbers of filters are its code's."""
 
-    window: int = option(5, "L of the paper: last items that a state is made of", at_least=1)
-    nh: int = option(16, "horizontal filters of each height", at_least=1)
-    nv: int = option(4, "vertical filters", at_least=1)
+    window: int = option(5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000)
+    nh: int = option(16, "horizontal filters of each height", at_least=1, at_most=100_000)
+    nv: int = option(4, "vertical filters", at_least=1, at_most=100_000)
 
 
 class HorizontalCache(NamedTuple):

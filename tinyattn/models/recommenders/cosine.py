@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data import Interactions, Split
+from ...files import Arrays
 from ..parameters import checked, checked_cuts
 from ..recommender import Recommender
 from .co_occurrence import co_occurrence, ranges
@@ -46,7 +47,7 @@ class ItemCosine(Recommender):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"begin": self._begin, "neighbours": self._neighbours, "cosines": self._cosines}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         n_items = len(self._fitted())
         self._neighbours = checked(arrays, "neighbours", (None,), np.int32, n_items)
         self._cosines = checked(arrays, "cosines", self._neighbours.shape, np.float32)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data import Interactions, Split
+from ...files import Arrays
 from ...options import check_options, option
 from ..parameters import checked
 from ..recommender import Recommender
@@ -74,7 +75,7 @@ class EASE(Recommender):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self._weights}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         size = len(self._fitted()) + 1
         self._weights = checked(arrays, "weights", (size, size), np.float32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -48,7 +49,7 @@ class Markov(Recommender):
 
     name = "markov"
 
-    order: int = option(1, "last items that are looked at", at_least=1)
+    order: int = option(1, "last items that are looked at", at_least=1, at_most=100_000)
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -123,7 +124,7 @@ class Markov(Recommender):
             arrays |= {f"{name}.{level}": array for name, array in table._asdict().items()}
         return arrays
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Mapping[str, np.ndarray]) -> None:
         if "keys.1" in arrays:
             arrays = _from_keys(arrays, len(arrays["popularity"]))
         levels = range(1, self.order + 1)
@@ -132,7 +133,7 @@ class Markov(Recommender):
         self._keep(checked(arrays, "popularity", (n_items + 1,), np.int64), tables)
 
 
-def _checked_table(arrays: dict[str, np.ndarray], level: int, n_items: int) -> Followers:
+def _checked_table(arrays: Mapping[str, np.ndarray], level: int, n_items: int) -> Followers:
     contexts = checked(arrays, f"contexts.{level}", (None,), np.int64)
     if np.any(contexts[1:] <= contexts[:-1]):
         raise ValueError(f"contexts.{level} do not ascend")
@@ -147,7 +148,7 @@ def _followers(contexts: np.ndarray, pairs: np.ndarray, counts: np.ndarray, size
     return Followers(contexts, begin, pairs % size, counts)
 
 
-def _from_keys(arrays: dict[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
+def _from_keys(arrays: Mapping[str, np.ndarray], size: int) -> dict[str, np.ndarray]:
     """The arrays of a file in which a pair is one number to the base `size`, of orders 1 and 2, as they are now."""
     found, known = {"popularity": arrays["popularity"]}, np.zeros(1, dtype=np.int64)
     for level in range(1, 3):

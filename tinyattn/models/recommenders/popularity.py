@@ -8,6 +8,7 @@ import numpy as np
 
 from ...data import Interactions, Split
 from ...evaluation import SharedScores
+from ...files import Arrays
 from ..parameters import checked
 from ..recommender import Recommender
 
@@ -37,5 +38,5 @@ class Popularity(Recommender):
     def _arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         self.counts = checked(arrays, "counts", (len(self._fitted()) + 1,), np.int64)

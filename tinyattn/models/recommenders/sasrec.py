@@ -25,6 +25,7 @@ from ...layers import (
     REFINEMENTS,
     Block,
     BlockCache,
+    Norm,
     Past,
     Position,
     dropout_mask,
@@ -43,6 +44,7 @@ from ..one_token import Extend, with_one_token
 PARTS: dict[str, Any] = {
     "mechanism": MECHANISMS, "position": POSITIONS, "refine": REFINEMENTS, "mixer": MIXERS,
 }  # fmt: skip
+PADDINGS = ("hidden", "blank", "tokens")
 PartOptions: Any = part_options(**PARTS)      # what an entry of these tables declares, `window` say
 
 
@@ -71,8 +73,9 @@ class SASRecOptions(PartOptions, SequenceOptions):
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
     feed_forward_width: int | None = option(
-        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)", at_least=1
-    )
+        None, "its inner width, as a multiple of dim (default: 1, the paper's; of SwiGLU, two thirds)",
+        at_least=1, at_most=1000,
+    )  # fmt: skip
     emb_scale: bool | None = option(
         None, "multiply item embeddings by the root of dim (default: in the original code's form)"
     )
@@ -84,6 +87,12 @@ class SASRecOptions(PartOptions, SequenceOptions):
     tied: bool = option(True, "one table of item embeddings, for input and for scores; or one for each")
     user_embedding: bool = option(False, "add an embedding of the user; paper, section III-D")
     eps: float = option(1e-8, "added to what every norm divides by, before the root (the original code's)", above=0)
+    last_eps: float | None = option(None, "that of the norm after the last block (default: eps)", above=0)
+    padding: str = option(
+        "hidden", "what fills a history up to maxlen, before its first item: nothing that attention sees; or, as "
+        "ports of the code to PyTorch have it, what it looks at: blank before every block, or tokens like others",
+        choices=PADDINGS,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """What the form of the released code brings, unless it was said otherwise."""
@@ -95,10 +104,28 @@ class SASRecOptions(PartOptions, SequenceOptions):
         make_parts(self, **PARTS)     # what their options come to be stands in config.json
 
 
+class Filled(NamedTuple):
+    """A batch with its padding before the items, where attention looks at it; else the batch as it is."""
+
+    batch: Batch
+    real: Array | None = None       # (B, maxlen, 1), 1 where an item stands and 0 at padding
+    there: Array | None = None      # (B, maxlen): the place of each slot in the batch as it came; beyond it at padding
+    back: Array | None = None       # (B, L): the slot of each place
+
+    def fill(self, x: Array) -> Array:
+        """From places to slots, with 0 at padding. Shapes: (B, L, D) -> (B, maxlen, D)."""
+        return x if self.there is None else get_xp(x).take_along_axis(x, self.there[..., None], axis=1) * self.real
+
+    def unfill(self, x: Array) -> Array:
+        """From slots to places. Shapes: (B, maxlen, D) -> (B, L, D)."""
+        return x if self.back is None else get_xp(x).take_along_axis(x, self.back[..., None], axis=1)
+
+
 class NetworkCache(NamedTuple):
     """What one forward remembers; `cache.blocks[i].attention.weights` shows who looks at whom."""
 
     batch: Batch
+    filled: Filled                  # as attention sees it
     keep: Array | None              # (B, L, D): dropout on the input
     blocks: list[BlockCache]
     norm: Any                       # the norm's, or None without a last norm
@@ -165,27 +192,53 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
         Padding stands on the right, where the causal mask keeps every real position from seeing it.
         """
-        x = self._read(p, batch)
+        filled = self._filled(p, batch)
+        x = self._read(p, filled)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
         caches = []
         for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, mask=self._mask(batch), slots=batch.slots, rng=rng)
+            x = self._blank(x, filled)
+            x, cache = self.block.forward(weights, x, mask=self._mask(batch), slots=filled.batch.slots, rng=rng)
             caches.append(cache)
-        last = None
+        x, last = filled.unfill(x), None
         if self.last_norm:
-            x, last = self.block.norm.forward(p["norm"], x)
+            x, last = self.norm_after.forward(p["norm"], x)
         if self.user_embedding:
             x = x + embedding(batch.users, p["users"])[:, None, :]
-        return x, NetworkCache(batch, keep, caches, last)
+        return x, NetworkCache(batch, filled, keep, caches, last)
+
+    def _filled(self, p: Any, batch: Batch) -> Filled:
+        """Of a batch: slot j holds the item at place j - (slot of the first item), where there is one."""
+        if self.padding == "hidden":
+            return Filled(batch)
+        xp, n = get_xp(batch.ids), self.maxlen
+        places = xp.arange(n)[None, :] - batch.slots[:, :1]
+        there, real = xp.maximum(places, 0), places >= 0
+        ids = xp.where(real, xp.take_along_axis(batch.ids, there, axis=1), 0)
+        slots = xp.broadcast_to(xp.arange(n)[None, :], ids.shape)
+        real = real[..., None].astype(p["items"].dtype)
+        return Filled(batch._replace(ids=ids, slots=slots), real, there, batch.slots)
+
+    def _blank(self, x: Array, filled: Filled) -> Array:
+        """What goes into a block, and, once more, the gradient that comes out of it."""
+        return x * filled.real if self.padding == "blank" else x
+
+    @cached_property
+    def norm_after(self) -> Norm:
+        """The norm after the last block."""
+        return NORMS[self.norm](self.last_eps or self.eps)
 
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too, unless all rows are read."""
-        return Mask(causal=True, lengths=None if self.causal else last_position(batch) + 1)
+        alone = self.causal or self.padding != "hidden"
+        return Mask(causal=True, lengths=None if alone else last_position(batch) + 1)
 
-    def _read(self, p: Any, batch: Batch) -> Array:
-        """(B, L, D): what goes into the first block, before dropout."""
-        return self.scheme.add(p.get("positions"), self._items(p, batch.ids), batch.slots)
+    def _read(self, p: Any, filled: Filled) -> Array:
+        """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, unplaced."""
+        items, slots = self._items(p, filled.batch.ids), filled.batch.slots
+        placed = self.scheme.add(p.get("positions"), items, slots)
+        return placed if filled.real is None else get_xp(items).where(filled.real > 0, placed, items)
 
     def _items(self, p: Any, ids: Array) -> Array:
         """(B, L, D): items as they are read, wherever they stand."""
@@ -203,14 +256,20 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         if self.user_embedding:
             grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
-            dh, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
-        grads["blocks"] = []
+            dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
+        grads["blocks"], filled = [], cache.filled
+        dh = filled.fill(dh)
         for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
             dh, g = self.block.backward(weights, dh, remembered)
+            dh = self._blank(dh, filled)
             grads["blocks"].insert(0, g)
         dx = dropout_backward(dh, cache.keep, self.dropout)
+        if filled.real is not None:
+            dx = dx * filled.real                             # what padding is made of does not learn
         if "positions" in p:
-            grads["positions"] = self.scheme.add_backward(p["positions"], dx, cache.batch.slots)
+            grads["positions"] = self.scheme.add_backward(p["positions"], dx, filled.batch.slots)
+        if filled.back is not None:
+            dx = filled.unfill(dx) * (cache.batch.ids != 0)[..., None]
         return dx * math.sqrt(self.dim) if self.emb_scale else dx, grads
 
     def rows_read(self, batch: Batch) -> dict[str, Array]:
@@ -219,13 +278,17 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, and nothing else."""
-        x, context = self._read(p, batch), {"mask": self._mask(batch), "slots": batch.slots}
+        filled = self._filled(p, batch)
+        x, context = self._read(p, filled), {"mask": self._mask(batch), "slots": filled.batch.slots}
         for weights in p["blocks"][:-1]:
-            x, _ = self.block.forward(weights, x, **context)
+            x, _ = self.block.forward(weights, self._blank(x, filled), **context)
         at = last_position(batch)                                       # only this position is asked for
-        h = self.block.forward(p["blocks"][-1], x, at=at, **context)[0] if p["blocks"] else gather_rows(x, at)
+        if filled.there is not None:
+            at = at + batch.slots[:, 0]
+        last = p["blocks"][-1:]
+        h = self.block.forward(last[0], self._blank(x, filled), at=at, **context)[0] if last else gather_rows(x, at)
         if self.last_norm:
-            h, _ = self.block.norm.forward(p["norm"], h)
+            h, _ = self.norm_after.forward(p["norm"], h)
         if self.user_embedding:
             h = h + embedding(batch.users, p["users"])[:, None, :]
         return h[:, 0]
@@ -237,21 +300,23 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
         item all others stand somewhere else, and no state of theirs is what it was.
         """
-        return type(self.scheme).add is Position.add and self.block.mixer.extends and not self.user_embedding
+        stays = type(self.scheme).add is Position.add and self.padding == "hidden"
+        return stays and self.block.mixer.extends and not self.user_embedding
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
         x, kept = extend_blocks(self.block, p["blocks"], self._items(p, ids), past)
-        return self.block.norm.forward(p["norm"], x)[0] if self.last_norm else x, kept
+        return self.norm_after.forward(p["norm"], x)[0] if self.last_norm else x, kept
 
     def extending(self, p: Any) -> Extend:
         """One item of one history comes sooner."""
         extend, scale = partial(self.extend, p), math.sqrt(self.dim) if self.emb_scale else 1.0
-        if not self.last_norm:
+        if not self.last_norm or self.norm_after != self.block.norm:
             return extend
         return with_one_token(extend, self.block, p, lambda item, length: p["items"][item] * scale, lambda h: h)
 
     def for_one(self, p: Any) -> OneHistory | None:
-        return OneHistory(self, p) if OneHistory.suits(self) else None
+        suits = self.padding == "hidden" and self.norm_after == self.block.norm and OneHistory.suits(self)
+        return OneHistory(self, p) if suits else None
 
     @property
     def attends(self) -> bool:  # type: ignore[override]
@@ -260,7 +325,11 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
 
     def attention(self, cache: NetworkCache) -> list[Array]:
         """Who looked at whom in each block, (B, h, L, L) each."""
-        return [block.attention.weights for block in cache.blocks]
+        weights, back = [block.attention.weights for block in cache.blocks], cache.filled.back
+        if back is None:
+            return weights
+        take = get_xp(back).take_along_axis                  # what padding gets stands nowhere, and rows sum to less
+        return [take(take(w, back[:, None, :, None], axis=2), back[:, None, None, :], axis=3) for w in weights]
 
 
 @dataclass(eq=False, kw_only=True)

@@ -19,6 +19,7 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import Interactions, Rated, RatingBatch, RatingSampler, RatingSplit, refuse_unrated
 from ...evaluation import rating_errors
+from ...files import Arrays
 from ...ops import embedding, embedding_backward, sum_rows
 from ...options import check_options, option, with_default
 from ...training import Settings
@@ -32,10 +33,11 @@ RATED = "rated."         # begins the names of what a file has of `Rated`
 
 @dataclass(kw_only=True)
 class TimeSVDppOptions:
-    dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0)
+    dim: int = option(20, "width of the factors; 0 leaves biases alone", at_least=0, at_most=100_000)
     time: bool = option(True, "do biases and users' factors change with time?")
     implicit: bool = option(True, "do the items that a user has rated say something, whatever the ratings?")
-    bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own", at_least=1)
+    bins: int = option(30, "periods of equal length, in each of which an item has a bias of its own",
+                      at_least=1, at_most=100_000)  # fmt: skip
     beta: float = option(0.4, "exponent of the time between a rating and the mean of the user's", above=0, at_most=1)
     l2: float = option(0.1, "weight of the squared factors that a rating reads", at_least=0)
     l2_bias: float = option(0.005, "weight of the squared biases that a rating reads", at_least=0)
@@ -311,10 +313,10 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         assert self.users is not None
         assert self.items is not None
-        n_users, of_rated = len(self.users), {name: arrays.pop(name) for name in list(arrays) if name.startswith(RATED)}
+        n_users, of_rated = len(self.users), {n: arrays.pop(n) for n in (f"{RATED}{f.name}" for f in fields(Rated))}
         seen = checked(of_rated, f"{RATED}seen", (None,), np.int64, len(self.items))
         self.rated = Rated(
             checked(of_rated, f"{RATED}scale", (3,), np.float64),

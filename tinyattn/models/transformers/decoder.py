@@ -20,6 +20,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
+from ...files import Arrays
 from ...layers import (
     BLOCK_FORMS,
     FEED_FORWARDS,
@@ -60,7 +61,7 @@ LONGEST = 10**6          # tokens that are written at once, some minutes of work
 
 @dataclass(kw_only=True)
 class DecoderOptions(PartOptions):
-    context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1)
+    context: int = option(64, "tokens that are looked back at, the newest among them", at_least=1, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states (GPT-2: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (GPT-2: 12)", at_least=1, at_most=1000)
     mixer: str = option("attention", "what lets tokens take from those before them", choices=MIXERS)
@@ -74,7 +75,8 @@ class DecoderOptions(PartOptions):
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu-tanh", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: float = option(4.0, "its inner width, as a multiple of dim (LLaMA: 2.6875)", at_least=1)
+    feed_forward_width: float = option(4.0, "its inner width, as a multiple of dim (LLaMA: 2.6875)",
+                                      at_least=1, at_most=1000)  # fmt: skip
     bias: bool = option(True, "biases in the projections of attention")
     tied: bool = option(True, "one table of embeddings, for what is read and for the scores; or one for each")
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
@@ -280,7 +282,7 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         characters = len(text) - len(self.tokens.text(numbers[:1]))           # all but the first token's
         return found | {"per_character": found["loss"] * (len(numbers) - 1) / characters}
 
-    def learned_elsewhere(self, tokens: Tokenizer, arrays: Iterable[tuple[str, np.ndarray]]) -> Self:
+    def learned_elsewhere(self, tokens: Tokenizer, arrays: Arrays | Iterable[tuple[str, np.ndarray]]) -> Self:
         """This model, with that tokenizer and parameters by name. Raises ValueError for one missing or misshapen."""
         setattr(self, "tokens", tokens)  # noqa: B010
         self._take(arrays)
@@ -289,6 +291,6 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"tokenizer": np.array(self.tokens.name)} | self.tokens.arrays()
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         kind = TOKENIZERS[str(arrays.pop("tokenizer", Tokens.name))]
-        self.learned_elsewhere(kind.restored(self.tokens.ids, arrays), arrays.items())
+        self.learned_elsewhere(kind.restored(self.tokens.ids, arrays), arrays)

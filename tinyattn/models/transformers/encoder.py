@@ -21,6 +21,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
+from ...files import Arrays
 from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
 from ...ops import (
     dropout,
@@ -46,7 +47,7 @@ MOST = 1000              # ways to fill blanks: each is read again for every fur
 
 @dataclass(kw_only=True)
 class EncoderOptions(PartOptions):
-    context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1)
+    context: int = option(64, "tokens that are looked at together (BERT: 512)", at_least=1, at_most=1_000_000)
     dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
@@ -54,7 +55,7 @@ class EncoderOptions(PartOptions):
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     last_norm: bool | None = option(
         None, "a norm after the last block (default: in the forms that need it, which are all but post)"
     )
@@ -263,6 +264,6 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         ids[places] = len(self.tokens)
         return ids, places
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         setattr(self, "tokens", Tokens(self.tokens.ids))  # noqa: B010
         super()._restore(arrays)

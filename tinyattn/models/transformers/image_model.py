@@ -10,6 +10,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import ImageBatch, Images, ImageSampler, NumberedImages, Vocabulary, standardised
+from ...files import Arrays
 from ...layers import dense, dense_backward
 from ...ops import softmax
 from ...options import with_default
@@ -196,7 +197,7 @@ class ImageModel(Smoothed, SequenceModel):
     def _arrays(self) -> dict[str, np.ndarray]:
         return super()._arrays() | {"shape": np.array(self.shape)}
 
-    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+    def _restore(self, arrays: Arrays) -> None:
         shape = arrays.pop("shape")
         if shape.shape != (3,) or shape.dtype.kind != "i" or np.any(shape < 1):
             raise ValueError(f"shape is {shape.tolist()}, expected height, width and channels")

@@ -17,6 +17,7 @@ from ...backend import Array, get_xp
 from ...data import NumberedPairs, PairBatch, Pairs, PairSampler, Vocabulary, characters, numbers_of, pair_batch
 from ...ops import cross_entropy
 from ...options import option, with_default
+from ...terminal import shortened
 from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
@@ -25,7 +26,8 @@ from .search import beam_search
 
 @dataclass(kw_only=True)
 class PairOptions:
-    maxlen: int = option(64, "characters of the longest string, and the end of what is written", at_least=2)
+    maxlen: int = option(64, "characters of the longest string, and the end of what is written",
+                        at_least=2, at_most=1_000_000)  # fmt: skip
 
 
 @dataclass(kw_only=True)
@@ -109,8 +111,8 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
     def _numbers(self, text: str, vocabulary: Vocabulary, longest: int) -> np.ndarray:
         if len(text) > longest:
-            said = f"{text!r} has {len(text)} characters, expected {longest} at most: maxlen is {self.maxlen}"
-            raise ValueError(said)
+            said = f"{shortened(text)!r} has {len(text)} characters"
+            raise ValueError(f"{said}, expected {longest} at most: maxlen is {self.maxlen}")
         return numbers_of(text, vocabulary)
 
     def sampler(self, numbered: NumberedPairs) -> PairSampler:

@@ -43,7 +43,7 @@ from .pair_model import PairModel, PairNetwork, PairOptions
 
 @dataclass(kw_only=True)
 class RNNsearchOptions(PairOptions):
-    dim: int = option(64, "width of embeddings and of every GRU (the paper: 620 and 1000)", at_least=1)
+    dim: int = option(64, "width of embeddings and of every GRU (the paper: 620 and 1000)", at_least=1, at_most=100_000)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 
     def __post_init__(self) -> None:

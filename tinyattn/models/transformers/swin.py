@@ -30,7 +30,7 @@ from .image_model import ImageCache, ImageModel, ImageNetwork
 @dataclass(kw_only=True)
 class SwinOptions:
     patch: int = option(2, "pixels of a patch's side (the paper: 4): it must divide the sides of the images",
-                        at_least=1)  # fmt: skip
+                        at_least=1, at_most=100_000)  # fmt: skip
     dim: int = option(32, "width of tokens in the first stage, doubled in each further one (the paper: 96)",
                       at_least=1, at_most=100_000)  # fmt: skip
     heads: int = option(2, "attention heads a block of the first stage, doubled as dim is; must divide dim",
@@ -40,7 +40,7 @@ class SwinOptions:
     )
     layers: int = option(2, "blocks a stage; every second one has its windows shifted", at_least=1, at_most=1000)
     window: int = option(4, "patches of a window's side (the paper: 7): it must divide the grid of each stage; a grid "
-                         "that is smaller is one window", at_least=1)  # fmt: skip
+                         "that is smaller is one window", at_least=1, at_most=100_000)  # fmt: skip
     eps: float = option(1e-5, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 

@@ -53,7 +53,7 @@ class Tagger(DecoderOptions, Smoothed, SequenceModel):
     Every option is checked when the object is made: ValueError names the value and what was expected.
     """
 
-    context: int = option(64, "learned positions: the longest sequence", at_least=1)
+    context: int = option(64, "learned positions: the longest sequence", at_least=1, at_most=1_000_000)
     tied: bool = with_default(False, DecoderOptions, "tied")
     enough: float | None = option(
         None, "stop at this accuracy on the validation sequences (default: never)", above=0, at_most=1, group="training"

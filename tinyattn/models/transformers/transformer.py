@@ -66,7 +66,7 @@ PartOptions: Any = part_options(**PARTS)
 
 @dataclass(kw_only=True)
 class TransformerOptions(PartOptions, PairOptions):
-    dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1)
+    dim: int = option(64, "width of embeddings and states (the paper: 512)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks of encoder and decoder each (the paper: 6)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 8)", at_least=1)
     block_form: str = option(
@@ -75,7 +75,7 @@ class TransformerOptions(PartOptions, PairOptions):
     position: str = option("sinusoidal", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("relu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     embeddings: str = option(
         "separate", "one table for what is read, what is written, and the scores (shared); one for the source and one "
         "for the other two (target); or three", choices=EMBEDDINGS,

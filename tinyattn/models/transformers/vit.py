@@ -42,7 +42,7 @@ READOUTS = {"class": 1, "mean": 0}       # tokens that stand for no patch
 @dataclass(kw_only=True)
 class ViTOptions:
     patch: int = option(4, "pixels of a patch's side (the paper: 16): it must divide the sides of the images",
-                        at_least=1)  # fmt: skip
+                        at_least=1, at_most=100_000)  # fmt: skip
     dim: int = option(64, "width of tokens (the paper: 768)", at_least=1, at_most=100_000)
     layers: int = option(3, "blocks (the paper: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (the paper: 12)", at_least=1)
@@ -51,7 +51,7 @@ class ViTOptions:
     distil: bool = option(False, "a second token and head that learn a teacher's answers (DeiT)")
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: its activation, or SwiGLU", choices=FEED_FORWARDS)
-    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1)
+    feed_forward_width: int = option(4, "its inner width, as a multiple of dim", at_least=1, at_most=1000)
     eps: float = option(1e-6, "added to what every norm divides by, before the root", above=0)
     dropout: float = option(0.1, "dropout rate", at_least=0, below=1)
 

@@ -72,7 +72,7 @@ class Influence:
     def _run(self, number: int, index: tuple[int, ...], by: float) -> tuple[list[Entry], float] | None:
         forward, args, kwargs, backward, cotangents = self._trace.replay
         recorded = self._trace.recorder
-        recorder = _Nudging(8 * recorded.limit, recorded.engine, number, index, by)
+        recorder = _Nudging(8 * recorded.limit, recorded.engine, self._names[: number + 1], index, by)
         args, kwargs = widened(copy.deepcopy(args)), widened(copy.deepcopy(kwargs))
         upstream = [widened(dy) for dy in copy.deepcopy(cotangents)]
         inputs = bind(forward, *args, **kwargs)
@@ -97,15 +97,19 @@ def _rates(above: list[Entry], below: list[Entry], width: float) -> Iterator[tup
 
 
 class _Nudging(Recorder):
-    """Adds `by` to one number of the array of step `number`, as soon as it has been recorded."""
+    """Adds `by` to one number of the array of the last of `steps`, as soon as it has been recorded.
 
-    def __init__(self, limit: int, engine: bool, number: int, index: tuple[int, ...], by: float) -> None:
+    Where this run has other steps than the traced one until then, it does nothing.
+    """
+
+    def __init__(self, limit: int, engine: bool, steps: list[Any], index: tuple[int, ...], by: float) -> None:
         super().__init__(limit, engine)
-        self._target, self._index, self._by, self.nudged = number, index, by, False
+        self._steps, self._index, self._by, self.nudged = steps, index, by, False
 
     def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
         super()._keep(call, name, value, how, line, text)
-        if len(self.entries) - 1 == self._target and getattr(getattr(value, "flags", None), "writeable", False):
+        here = len(self.entries) == len(self._steps) and self.entries[-1].value.shape == self._steps[-1][2]
+        if here and getattr(getattr(value, "flags", None), "writeable", False):
             value[self._index] += self._by
             self.nudged = True
             self._take_as_recorded(value)

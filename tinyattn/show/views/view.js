@@ -2,6 +2,8 @@
 "use strict";
 (() => {
 
+const root = document.getElementById("view");
+
 // ---- The ground: elements, numbers, colours
 
 // An element. `how`: class, text, on (events), data (data-*); everything else is an attribute.
@@ -33,8 +35,8 @@ function said(x, digits = 3) {
 const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
 const theme = () => (dark.matches && !print.matches ? "dark" : "light");
 const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
-const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156] },
-                  dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214] } };
+const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156], masked: [222, 222, 222] },
+                  dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214], masked: [70, 72, 78] } };
 
 // -> what colours a number: white (in the dark: black) at zero, two hues for two signs, one for what has none.
 function colours(values) {
@@ -49,7 +51,8 @@ function colours(values) {
     const part = Math.min(1, Math.abs(x) / most);
     return palette.zero.map((zero, i) => Math.round(zero + (end[i] - zero) * part));
   };
-  return Object.assign(colour, { most });
+  const says = `${low < 0 ? "orange is above 0, purple below; " : ""}the strongest colour is ${said(most)}`;
+  return Object.assign(colour, { most, says });
 }
 
 // Black or white, whichever is told from the ground more easily: a contrast of at least 4.5 (WCAG 2, relative luminance).
@@ -59,20 +62,58 @@ function inkOn(rgb) {
 }
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number, in 255 shades of each sign.
-function image(context, values, rows, columns, colour) {
+// A matrix as pixels, one a number, in 255 shades of each sign. `masked` (one a number, or null): 1 = there is nothing to show.
+function image(context, values, rows, columns, colour, masked = null) {
   const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
   for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
+  const grey = PALETTE[theme()].masked;
   for (let i = 0; i < rows * columns; i++) {
-    const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i];
-    if (!finite(x)) continue;
-    const at = 3 * (Math.round((255 * x) / most) + 255);
-    data[4 * i] = shades[at];
-    data[4 * i + 1] = shades[at + 1];
-    data[4 * i + 2] = shades[at + 2];
+    const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i], hidden = masked !== null && masked[i];
+    if (!hidden && !finite(x)) continue;
+    const from = hidden ? grey : shades, at = hidden ? 0 : 3 * (Math.round((255 * x) / most) + 255);
+    data[4 * i] = from[at];
+    data[4 * i + 1] = from[at + 1];
+    data[4 * i + 2] = from[at + 2];
     data[4 * i + 3] = 255;
   }
   context.putImageData(pixels, 0, 0);
+}
+
+// Work in small steps, a share of every frame: `frames()` -> a slot, and slot(generator) replaces what it was at. Slots that
+// were made first come first. While anything is left to do the page is aria-busy; before it is printed all is done.
+const frames = (() => {
+  const SHARE = 6, slots = [];                               // milliseconds of a frame's 16; a step may take some more
+  let asked = false;
+  function work(until) {
+    for (const slot of slots) {
+      while (slot.steps && performance.now() < until) if (slot.steps.next().done) slot.steps = null;
+    }
+    return slots.some((slot) => slot.steps);
+  }
+  function frame() {
+    asked = work(performance.now() + SHARE);
+    if (asked) window.requestAnimationFrame(frame); else root.removeAttribute("aria-busy");
+  }
+  window.addEventListener("beforeprint", () => work(Infinity));
+  return () => {
+    const slot = { steps: null };
+    slots.push(slot);
+    return (steps) => {
+      slot.steps = steps;
+      root.setAttribute("aria-busy", "true");
+      if (print.matches) work(Infinity);
+      if (!asked) window.requestAnimationFrame(frame);
+      asked = true;
+    };
+  };
+})();
+
+function* inTurn(all) { for (const steps of all) yield* steps; }
+
+// Where things stand is known when the browser has laid them out; to ask earlier would make it do so twice.
+function laidOut(node, action) {
+  const seen = new ResizeObserver(() => { seen.disconnect(); action(); });
+  seen.observe(node);
 }
 
 // The place of a flat index, as in NumPy: [1, 0, 2].
@@ -88,80 +129,82 @@ function place(index, shape) {
 const LARGE = 900;      // numbers: more are drawn as a picture, without their digits
 
 // An array as a grid of numbers, or a picture of one. Of more than two axes one matrix is shown, and chosen from.
-// `how`: name, onChoose(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what is said of it),
-// rows, columns (labels). `.update(values)` shows others in its place.
+// `how`: name, note, onChoose(flat index), onEdit(flat index, number), chosen, linked (Map: flat index -> what is said of it),
+// rows, columns (labels), later (nothing is drawn before the first `fill`). `.fill(values, masked)` takes others of the same shape, and returns the steps that draw them, for
+// `frames`; what has the focus keeps it.
 function heatMap(array, how) {
-  const { shape } = array;
-  let values = array.values;
-  const rows = shape.length > 1 ? shape[shape.length - 2] : 1;
-  const columns = shape.length ? shape[shape.length - 1] : 1;
-  const matrices = values.length / Math.max(1, rows * columns);
-  let colour = colours(values), cells = [];
-  const node = make("div", { class: "array" });
-  const linked = how.linked || new Map();
-  let shown = 0;
-  if (how.chosen !== undefined && how.chosen !== null) shown = Math.floor(how.chosen / (rows * columns));
-  else if (linked.size) shown = Math.floor(linked.keys().next().value / (rows * columns));
-  const of = (i) => `${how.name}${shape.length ? `[${place(i, shape).join(", ")}]` : ""}`;
-  const spoken = (i) => `${of(i)} = ${said(values[i], 6)}${linked.has(i) ? `; ${linked.get(i)}` : ""}`;
-  const body = make("div", { class: "scroll" });
+  const { shape } = array, rows = shape.length > 1 ? shape[shape.length - 2] : 1, columns = shape.length ? shape[shape.length - 1] : 1;
+  const size = rows * columns, linked = how.linked || new Map(), chosen = how.chosen ?? null;
+  const node = make("div", { class: "array" }), body = make("div", { class: "scroll" });
+  let values = array.values, masked = null, colour = colours(values);
+  let shown = !size ? 0 : Math.floor((chosen ?? linked.keys().next().value ?? 0) / size);     // which matrix
+  let cursor = chosen === null ? 0 : chosen % size;                                           // in the matrix
+  let paint;                                                                                  // draws the numbers, in steps
+  const matrices = size ? values.length / size : 0, at = () => shown * size + cursor;
+  const title = make("h3", {}, make("code", { text: how.name }), ` ${shape.length ? `(${shape.join(", ")})` : "a number"}`, how.note ? " " : null, how.note);
 
-  function draw() {
-    body.replaceChildren(!values.length ? make("p", { class: "faint", text: "no numbers" })
-      : rows * columns > LARGE ? picture() : grid());
-  }
-
-  function choose(i) { if (how.onChoose) how.onChoose(i); }
-
-  function grid() {
-    const from = shown * rows * columns;
-    let cursor = how.chosen >= from && how.chosen < from + rows * columns ? how.chosen - from : 0;
-    cells = [];
-    const table = make("table", { class: "grid", role: "grid", "aria-label": `${how.name}, ${shape.join(" by ") || "a number"}` });
-    if (how.columns) table.append(make("tr", {}, make("th"), ...how.columns.map((text) => make("th", { scope: "col", text, title: text }))));
-    for (let r = 0; r < rows; r++) {
-      const row = make("tr", { role: "row" });
-      if (how.rows) row.append(make("th", { scope: "row", text: how.rows[r], title: how.rows[r] }));
-      for (let c = 0; c < columns; c++) {
-        const i = from + r * columns + c;
-        const cell = make("td", { role: "gridcell", tabindex: cells.length === cursor ? 0 : -1, "aria-selected": String(i === how.chosen), data: { i },
-          class: i === how.chosen ? "chosen" : linked.has(i) ? "linked" : how.onEdit ? "edited" : null, on: { click: () => choose(i) } });
-        if (how.onEdit) cell.addEventListener("pointerdown", (event) => drag(event, cell, i));
-        cells.push(cell);
-        paint(cell);
-        row.append(cell);
-      }
-      table.append(row);
-    }
-    table.addEventListener("focusin", (event) => {
-      if (!cells.includes(event.target)) return;
-      cells[cursor].tabIndex = -1;
-      cursor = cells.indexOf(event.target);
-      cells[cursor].tabIndex = 0;
-    });
-    table.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-      const change = { "+": 0.1, "=": 0.1, "-": -0.1, "−": -0.1, PageUp: 1, PageDown: -1, Delete: -values[from + cursor] }[event.key];
-      if (event.key === "Enter" || event.key === " ") choose(from + cursor);
-      else if (how.onEdit && change !== undefined) how.onEdit(from + cursor, rounded(values[from + cursor] + change));
-      else if (step === undefined) return;
-      else if (cells[cursor + step]) cells[cursor + step].focus();
-      event.preventDefault();
-      event.stopPropagation();
-    });
-    return table;
+  function spoken(i) {
+    const names = [how.rows && how.rows[Math.floor((i % size) / columns)], how.columns && how.columns[i % columns]].filter((name) => name);
+    const named = `${how.name}${shape.length ? `[${place(i, shape).join(", ")}]` : ""}${names.length ? ` (${names.join(", ")})` : ""}`;
+    return `${named} ${masked !== null && masked[i % size] ? "is masked" : `= ${said(values[i], 6)}`}${linked.has(i) ? `; ${linked.get(i)}` : ""}`;
   }
 
   const rounded = (x) => Math.round(x * 1e6) / 1e6;
+  const choose = () => { if (how.onChoose) how.onChoose(at()); };
 
-  function paint(cell) {
-    const i = Number(cell.dataset.i), value = values[i], rgb = colour(value);
-    cell.textContent = said(value);
-    cell.title = spoken(i);
-    cell.setAttribute("aria-label", spoken(i));
-    cell.dataset.value = String(value);
-    cell.style.background = rgb ? css(rgb) : "";
-    cell.style.color = rgb ? inkOn(rgb) : "";
+  // Arrow keys go, Enter chooses; + and - change what can be changed. `go(where)`: where in the matrix.
+  function keys(event, go) {
+    const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
+    const change = { "+": 0.1, "=": 0.1, "-": -0.1, "−": -0.1, PageUp: 1, PageDown: -1, Delete: -values[at()] }[event.key];
+    if (event.key === "Enter" || event.key === " ") choose();
+    else if (how.onEdit && change !== undefined) how.onEdit(at(), rounded(values[at()] + change));
+    else if (step === undefined) return;
+    else if (cursor + step >= 0 && cursor + step < size) go(cursor + step);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  function grid() {
+    const from = shown * size, cells = [], painted = [];
+    const table = make("table", { class: rows === 1 && !how.columns ? "grid row" : "grid", role: "grid", "aria-label": `${how.name}, ${shape.join(" by ") || "a number"}` });
+    const heading = (text, scope) => make("th", { scope, text, title: text });
+    if (how.columns) table.append(make("tr", {}, how.rows ? make("th") : null, ...how.columns.map((text) => heading(text, "col"))));
+    for (let r = 0; r < rows; r++) {
+      const row = make("tr", { role: "row" }, how.rows ? heading(how.rows[r], "row") : null);
+      for (let c = 0; c < columns; c++) {
+        const i = from + cells.length, kind = i === chosen ? "chosen" : linked.has(i) ? "linked" : how.onEdit ? "edited" : null;
+        cells.push(make("td", { role: "gridcell", tabindex: cells.length === cursor ? 0 : -1, class: kind, "aria-selected": i === chosen ? "true" : null }));
+      }
+      row.append(...cells.slice(-columns));
+      table.append(row);
+    }
+    const cellOf = (event) => cells.indexOf(event.target.closest("td"));
+    table.addEventListener("click", (event) => { if (cellOf(event) >= 0) { cursor = cellOf(event); choose(); } });
+    table.addEventListener("mouseover", (event) => { const i = cellOf(event); if (i >= 0) cells[i].title = spoken(from + i); });
+    table.addEventListener("focusin", (event) => {
+      const i = cellOf(event);
+      if (i < 0) return;
+      cells[cursor].tabIndex = -1;
+      cursor = i;
+      cells[cursor].tabIndex = 0;
+    });
+    table.addEventListener("keydown", (event) => keys(event, (i) => cells[i].focus()));
+    if (how.onEdit) table.addEventListener("pointerdown", (event) => { if (cellOf(event) >= 0) drag(event, cells[cellOf(event)], from + cellOf(event)); });
+    paint = function* () {
+      for (let i = 0; i < size; i++) {
+        const cell = cells[i], value = values[from + i], hidden = masked !== null && masked[i] === 1;
+        const rgb = hidden ? null : colour(value), text = `${value} ${hidden} ${rgb}`;
+        if (painted[i] === text) continue;
+        painted[i] = text;
+        cell.textContent = hidden ? "" : said(value);
+        cell.setAttribute("aria-label", spoken(from + i));
+        cell.dataset.value = String(value);
+        cell.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
+        cell.classList.toggle("masked", hidden);
+        yield;
+      }
+    };
+    return table;
   }
 
   // Up is more, down is less: a hundred pixels are 1.
@@ -174,64 +217,63 @@ function heatMap(array, how) {
     cell.addEventListener("pointerup", end);
   }
 
-  // Other numbers of the same shape; what has the focus keeps it.
-  node.update = (others) => {
-    values = others;
-    colour = colours(values);
-    if (cells.length) cells.forEach(paint); else draw();
-  };
-
   function picture() {
-    const from = shown * rows * columns, size = Math.max(2, Math.min(8, Math.floor(560 / columns)));
-    const canvas = make("canvas", { width: columns * size, height: rows * size, tabindex: 0, role: "img" });
-    const label = make("p", { class: "number", "aria-live": "polite" });
-    let cursor = how.chosen >= from ? how.chosen - from : 0;
-    const context = canvas.getContext("2d");
+    const from = shown * size, side = Math.max(2, Math.min(8, Math.floor(560 / columns)));
+    const canvas = make("canvas", { width: columns * side, height: rows * side, tabindex: 0, role: "img" });
     const pixels = make("canvas", { width: columns, height: rows });
-    image(pixels.getContext("2d"), values.slice(from, from + rows * columns), rows, columns, colour);
-    context.imageSmoothingEnabled = false;
-    context.drawImage(pixels, 0, 0, columns * size, rows * size);
-    context.strokeStyle = theme() === "dark" ? "#7cc4ff" : "#0058a3";
-    for (const i of linked.keys()) if (i >= from && i < from + rows * columns) box(i - from);
-    if (how.chosen >= from && how.chosen < from + rows * columns) { context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000"; box(how.chosen - from); }
-    function box(i) { context.strokeRect((i % columns) * size + 0.5, Math.floor(i / columns) * size + 0.5, size - 1, size - 1); }
+    const label = make("p", { class: "number", "aria-live": "polite" }), legend = make("p", { class: "faint" });
+    const context = canvas.getContext("2d");
+    const box = (i) => context.strokeRect((i % columns) * side + 0.5, Math.floor(i / columns) * side + 0.5, side - 1, side - 1);
+    const here = (i) => i >= from && i < from + size;
     function point(i) {
       cursor = i;
-      label.textContent = spoken(from + i);
-      canvas.setAttribute("aria-label", `${how.name}, ${shape.join(" by ")}: ${spoken(from + i)}`);
+      label.textContent = spoken(at());
+      canvas.setAttribute("aria-label", `${how.name}, ${shape.join(" by ")}: ${spoken(at())}`);
     }
-    const at = (event) => {
-      const frame = canvas.getBoundingClientRect();
-      const c = Math.floor(((event.clientX - frame.left) / frame.width) * columns);
-      const r = Math.floor(((event.clientY - frame.top) / frame.height) * rows);
-      return Math.max(0, Math.min(rows - 1, r)) * columns + Math.max(0, Math.min(columns - 1, c));
+    const under = (event) => {
+      const frame = canvas.getBoundingClientRect(), within = (x, most) => Math.max(0, Math.min(most - 1, Math.floor(x * most)));
+      return within((event.clientY - frame.top) / frame.height, rows) * columns + within((event.clientX - frame.left) / frame.width, columns);
     };
-    canvas.addEventListener("mousemove", (event) => point(at(event)));
-    canvas.addEventListener("click", (event) => choose(from + at(event)));
-    canvas.addEventListener("keydown", (event) => {
-      const step = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns }[event.key];
-      if (event.key === "Enter" || event.key === " ") choose(from + cursor);
-      else if (step === undefined) return;
-      else if (cursor + step >= 0 && cursor + step < rows * columns) point(cursor + step);
-      event.preventDefault();
-      event.stopPropagation();
-    });
-    point(cursor);
-    return make("div", {}, canvas, label);
+    canvas.addEventListener("mousemove", (event) => point(under(event)));
+    canvas.addEventListener("click", (event) => { point(under(event)); choose(); });
+    canvas.addEventListener("keydown", (event) => keys(event, point));
+    paint = function* () {
+      image(pixels.getContext("2d"), values.slice(from, from + size), rows, columns, colour, masked);
+      yield;
+      context.imageSmoothingEnabled = false;
+      context.clearRect(0, 0, canvas.width, canvas.height);
+      context.drawImage(pixels, 0, 0, canvas.width, canvas.height);
+      context.strokeStyle = theme() === "dark" ? "#7cc4ff" : "#0058a3";
+      for (const i of linked.keys()) if (here(i)) box(i - from);
+      context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000";
+      if (chosen !== null && here(chosen)) box(chosen - from);
+      legend.textContent = colour.says + (masked === null ? "" : "; grey is masked");
+      point(cursor);
+    };
+    return make("div", {}, canvas, label, legend);
   }
 
-  const head = make("h3", {}, make("code", { text: how.name }), ` ${shape.length ? `(${shape.join(", ")})` : "a number"}`);
-  if (how.note) head.append(" ", how.note);
-  node.append(head);
+  function draw() {
+    paint = function* () {};                                 // there may be nothing to draw
+    body.replaceChildren(!values.length ? make("p", { class: "faint", text: "no numbers" }) : size > LARGE ? picture() : grid());
+  }
+  const finish = (steps) => { while (!steps.next().done); };
+  node.fill = (others, hidden = null) => {
+    values = others;
+    masked = hidden;
+    colour = colours(values);
+    return paint();
+  };
+
+  node.append(title);
   if (matrices > 1) {
-    const select = make("select", { "aria-label": `which matrix of ${how.name}`, on: { change: () => { shown = Number(select.value); draw(); } } });
-    for (let i = 0; i < matrices; i++) {
-      select.append(make("option", { value: i, text: `[${place(i, shape.slice(0, -2)).join(", ")}]`, selected: i === shown }));
-    }
+    const select = make("select", { "aria-label": `which matrix of ${how.name}`, on: { change: () => { shown = Number(select.value); draw(); finish(paint()); } } });
+    for (let i = 0; i < matrices; i++) select.append(make("option", { value: i, text: `[${place(i, shape.slice(0, -2)).join(", ")}]`, selected: i === shown }));
     node.append(select);
   }
   node.append(body);
   draw();
+  if (!how.later) finish(paint());
   return node;
 }
 
@@ -327,8 +369,10 @@ function player(data, root) {
       tag.className = `tag ${marks.length === 1 ? `tag-${marks[0].toLowerCase()}` : ""}`;
       if (n === now) {
         for (let box = item.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
-        const top = item.offsetTop - outline.offsetTop;
-        if (top < outline.scrollTop || top > outline.scrollTop + outline.clientHeight - 30) outline.scrollTop = top - 60;
+        laidOut(outline, () => {
+          const top = item.offsetTop - outline.offsetTop;
+          if (top < outline.scrollTop || top > outline.scrollTop + outline.clientHeight - 30) outline.scrollTop = top - 60;
+        });
       }
     }
     source.replaceChildren(code(call, [[s.line, s.last]], "now", backward ? "The backward line" : "The line"), ...undone(s));
@@ -371,10 +415,8 @@ function player(data, root) {
       return make("span", { class: marked ? kind : null, "aria-current": marked && kind === "now" ? "true" : null }, make("span", { class: "n", text: n }), text || " ");
     });
     const pre = make("pre", { class: "code", tabindex: 0, "aria-label": `source of ${of.name}` }, ...lines);
-    window.requestAnimationFrame(() => {
-      const line = pre.querySelector(`.${kind}`);
-      if (line) pre.scrollTop = line.offsetTop - pre.offsetTop - 0.4 * pre.clientHeight;
-    });
+    const line = pre.querySelector(`.${kind}`);
+    if (line) laidOut(pre, () => { pre.scrollTop = line.offsetTop - pre.offsetTop - 0.4 * pre.clientHeight; });
     return make("div", { class: "panel" }, make("h2", { text: heading }), make("p", { class: "faint" }, make("code", { text: call.label }), `  ${of.file}`), pre);
   }
 
@@ -526,29 +568,31 @@ function attend({ n, m, D, E, q, k, v, dout, mask, scale, heads }) {
 
 function bench(data, root) {
   const { tokens, goal } = data, n = tokens.length, D = data.q.length / n, E = data.v.length / n;
-  const now = { n, m: n, D, E, q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads };
+  const fresh = () => ({ q: data.q, k: data.k, v: data.v, dout: data.dout, mask: data.mask, scale: data.scale, heads: data.heads });
+  const now = { n, m: n, D, E, ...fresh() };
   const has = (part) => !data.hide.includes(part);
   const natural = () => 1 / Math.sqrt(D / now.heads);
   const causal = (i, j) => j <= i;
   const masks = { nothing: () => true, "what comes later": causal, "itself": (i, j) => i !== j };
   const verdict = make("p", { role: "status" });
   const code = make("textarea", { rows: 8, readonly: true, "aria-label": "these numbers, as Python", class: "number" });
-  const scale = make("input", { type: "range", min: 0, max: 3, step: 0.01, "aria-label": "scale", on: { input: () => set({ scale: Number(scale.value) }) } });
+  const scale = make("input", { type: "range", min: Math.min(0, data.scale), max: Math.max(3, data.scale), step: 0.01, "aria-label": "scale", on: { input: () => set({ scale: Number(scale.value) }) } });
   const scaleSaid = make("span", { class: "number" });
   const heads = make("select", { "aria-label": "heads", on: { change: () => set({ heads: Number(heads.value) }, true) } });
   for (let h = 1; h <= D; h++) if (D % h === 0 && E % h === 0) heads.append(make("option", { value: h, text: h, selected: h === now.heads }));
   const hides = make("select", { "aria-label": "the mask hides", on: { change: () => set({ mask: now.mask.map((_, i) => masks[hides.value](Math.floor(i / n), i % n)) }) } },
     ...Object.keys(masks).map((text) => make("option", { value: text, text })), make("option", { value: "", text: "as chosen below", disabled: true }));
-  hides.value = Object.keys(masks).find((key) => now.mask.every((x, i) => x === masks[key](Math.floor(i / n), i % n))) || "";
+  const hidden = () => Object.keys(masks).find((key) => now.mask.every((x, i) => x === masks[key](Math.floor(i / n), i % n))) || "";
   const button = (text, action) => make("button", { type: "button", text, on: { click: action } });
   const controls = make("div", { class: "controls", role: "group", "aria-label": "settings" },
     ...(has("scale") ? [make("label", {}, "scale ", scale), scaleSaid, button("1 / √d", () => set({ scale: natural() }))] : []),
     has("heads") ? make("label", {}, "heads ", heads) : null, has("mask") ? make("label", {}, "the mask hides ", hides) : null,
-    button("Start again", () => { Object.assign(now, { q: [...data.q], k: [...data.k], v: [...data.v], dout: [...data.dout], mask: [...data.mask], scale: data.scale, heads: data.heads }); heads.value = now.heads; build(); }));
+    button("Start again", () => { heads.value = data.heads; set(fresh(), true); }));
   const body = make("div");
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
     text: `Drag a number of q, k${has("backward") ? ", v or dout" : " or v"} up or down, or press + and −; the rest follows.${has("mask") ? " A click on the mask lets a token look, or not." : ""}` }),
     goal ? make("p", {}, make("strong", { text: goal.says })) : "", verdict, controls, body, make("details", {}, make("summary", { text: "These numbers, as Python" }), code));
+  const refill = frames();
   let maps = {};
 
   function set(changes, anew = false) {
@@ -562,12 +606,12 @@ function bench(data, root) {
     const found = attend(now), square = now.heads > 1 ? [now.heads, n, n] : [n, n], width = { q: D, k: D, v: E, dout: E, out: E, dq: D, dk: D, dv: E };
     const labels = (name) => Array.from({ length: width[name] }, (_, c) => String(c));
     maps = {};
-    const edit = (name) => (maps[name] = heatMap({ shape: [n, width[name]], values: now[name] }, { name, rows: tokens, columns: labels(name),
-      onEdit: (i, x) => { now[name] = now[name].with(i, x); show(); } }));
+    const edit = (name) => (maps[name] = heatMap({ shape: [n, width[name]], values: now[name] }, { later: true, name, rows: tokens, columns: labels(name),
+      onEdit: (i, x) => set({ [name]: now[name].with(i, x) }) }));
     const map = (name, said) => (maps[name] = heatMap({ shape: name in width ? [n, width[name]] : square, values: found[name] },
-      { name: said || name, rows: tokens, columns: name in width ? labels(name) : tokens }));
-    const mask = () => (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { name: "mask", rows: tokens, columns: tokens,
-      onChoose: (i) => { now.mask = now.mask.with(i, !now.mask[i]); hides.value = ""; show(); } }));
+      { later: true, name: said || name, rows: tokens, columns: name in width ? labels(name) : tokens }));
+    const mask = () => (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { later: true, name: "mask", rows: tokens, columns: tokens,
+      onChoose: (i) => set({ mask: now.mask.with(i, !now.mask[i]) }) }));
     const scores = `${has("scale") ? "scale · " : ""}q kᵀ${has("scale") ? "" : " / √d"}${has("mask") ? ", masked" : ""}`;
     body.replaceChildren(
       section("What goes in", edit("q"), edit("k"), edit("v"), has("mask") ? mask() : null),
@@ -579,7 +623,8 @@ function bench(data, root) {
 
   function show() {
     const found = attend(now);
-    for (const [name, map] of Object.entries(maps)) map.update(found[name] || now[name]);
+    refill(inTurn(Object.entries(maps).map(([name, map]) => map.fill(found[name] || now[name]))));
+    hides.value = hidden();
     scale.value = now.scale;
     scaleSaid.textContent = `${said(now.scale, 4)}${Math.abs(now.scale - natural()) < 1e-9 ? " = 1 / √d" : ""}`;
     const rows = (name) => Array.from({ length: n }, (_, i) => `[${now[name].slice((i * now[name].length) / n, ((i + 1) * now[name].length) / n).join(", ")}]`).join(", ");
@@ -605,276 +650,352 @@ function bytes(text) {
 }
 const floats = (packed) => new Float32Array(bytes(packed.f4).buffer);
 
-// One layer's attention of one sequence, as the library gave it: scores and weights are made of it on demand.
+// One layer's attention of one sequence, as the library gave it: scores, weights and gradients are made of it on demand, a row
+// at a time, by generators, so that no frame waits for a whole matrix.
 class LayerSeen {
   constructor(data) {
-    Object.assign(this, data);
-    for (const name of ["q", "k", "v", "bias", "weights"]) this[name] = data[name] === null ? null : floats(data[name]);
-    this.gradients = data.gradients.map(floats);
-    const packed = data.allowed === null ? null : bytes(data.allowed);
-    this.may = packed === null ? () => true : (i, j) => ((packed[(i * this.m + j) >> 3] >> ((i * this.m + j) & 7)) & 1) === 1;
-    this.fromScores = this.weights === null;
+    Object.assign(this, { heads: data.heads, n: data.n, m: data.m, d: data.d, scale: data.scale, fromScores: data.weights === null });
+    this.data = data;
     this.made = new Map();
   }
-  keep(name, make) { if (!this.made.has(name)) this.made.set(name, make()); return this.made.get(name); }
-  dot(a, i, b, j, head) {
-    const { n, m, d } = this;
+  // What is made once, when it is first asked for.
+  once(name, make) { if (!this.made.has(name)) this.made.set(name, make()); return this.made.get(name); }
+  // What is made once, in steps: who asks goes on where another stopped.
+  *keep(name, make) {
+    const one = this.once(name, () => ({ steps: make(), value: null }));
+    while (one.steps) {
+      const { done, value } = one.steps.next();
+      if (done) Object.assign(one, { steps: null, value }); else yield;
+    }
+    return one.value;
+  }
+  // q, k, v, bias, weights, relative: (heads, tokens, numbers) one after the other, or null.
+  array(name) { return this.once(name, () => (this.data[name] === null ? null : floats(this.data[name]))); }
+  gradient(output) { return this.once(`gradient ${output}`, () => floats(this.data.gradients[output])); }
+  // (n m): 1 = this query may not look at that key.
+  masked(head) {
+    return this.once(`masked ${head}`, () => {
+      const { n, m } = this, found = new Uint8Array(n * m), from = this.data.by_head ? Math.max(0, head) * n * m : 0;
+      const packed = this.once("bits", () => bytes(this.data.allowed));
+      for (let i = 0; i < n * m; i++) found[i] = 1 - ((packed[(from + i) >> 3] >> ((from + i) & 7)) & 1);
+      return found;
+    });
+  }
+  // a_i · b_j in a head, of arrays (heads, tokens, d).
+  dot(a, i, b, j) {
+    const { d } = this;
     let sum = 0;
-    for (let c = 0; c < d; c++) sum += a[(head * n + i) * d + c] * b[(head * m + j) * d + c];
+    for (let c = 0, from = i * d, to = j * d; c < d; c++) sum += a[from + c] * b[to + c];
     return sum;
   }
   // The stages from a score to a weight, of query i and key j.
   stages(head, i, j) {
-    const raw = this.dot(this.q, i, this.k, j, head), scaled = this.scale * raw;
-    const bias = this.bias === null ? null : this.bias[(head * this.n + i) * this.m + j];
-    return { raw, scaled, bias, score: this.may(i, j) ? scaled + (bias || 0) : -Infinity };
+    const raw = this.dot(this.array("q"), head * this.n + i, this.array("k"), head * this.m + j), scaled = this.scale * raw;
+    const bias = this.array("bias") && this.array("bias")[(head * this.n + i) * this.m + j];
+    return { raw, scaled, bias, score: this.masked(head)[i * this.m + j] ? -Infinity : scaled + (bias || 0) };
   }
   // (n m) weights of a head; head -1: the mean over heads.
   weightsOf(head) {
-    return this.keep(`weights ${head}`, () => {
-      const { n, m, heads } = this, found = new Float64Array(n * m);
-      if (head < 0) {
-        for (let h = 0; h < heads; h++) this.weightsOf(h).forEach((w, at) => { found[at] += w / heads; });
-        return found;
-      }
-      if (!this.fromScores) return Float64Array.from(this.weights.subarray(head * n * m, (head + 1) * n * m));
-      for (let i = 0; i < n; i++) {
-        let most = -Infinity, sum = 0;
-        for (let j = 0; j < m; j++) {
-          const at = i * m + j;
-          found[at] = this.may(i, j) ? this.scale * this.dot(this.q, i, this.k, j, head) + (this.bias === null ? 0 : this.bias[head * n * m + at]) : -Infinity;
-          if (found[at] > most) most = found[at];
-        }
-        for (let j = 0; j < m; j++) sum += found[i * m + j] = most === -Infinity ? 0 : Math.exp(found[i * m + j] - most);
-        if (sum) for (let j = 0; j < m; j++) found[i * m + j] /= sum;
-      }
-      return found;
-    });
+    return this.keep(`weights ${head}`, head < 0 ? () => this.total((h) => this.weightsOf(h), 1 / this.heads) : () => this.weightsOfOne(head));
   }
-  // (n m): the gradient of an output by each weight, dout vᵀ; with `times`, times the weight. head -1: summed over heads.
-  gradientOf(output, head, times) {
-    return this.keep(`gradient ${output} ${head} ${times}`, () => {
-      const { n, m, heads } = this, found = new Float64Array(n * m), dout = this.gradients[output];
-      for (const h of head < 0 ? Array.from({ length: heads }, (_, x) => x) : [head]) {
-        const weights = times ? this.weightsOf(h) : null;
-        for (let i = 0; i < n; i++) for (let j = 0; j < m; j++) {
-          if (this.may(i, j)) found[i * m + j] += this.dot(dout, i, this.v, j, h) * (times ? weights[i * m + j] : 1);
-        }
+  *weightsOfOne(head) {
+    const { n, m } = this, found = new Float32Array(n * m);
+    if (!this.fromScores) return this.array("weights").subarray(head * n * m, (head + 1) * n * m);
+    const q = this.array("q"), k = this.array("k"), bias = this.array("bias"), masked = this.masked(head), row = new Float64Array(m);
+    for (let i = 0; i < n; i++) {
+      let most = -Infinity, sum = 0;
+      for (let j = 0; j < m; j++) {
+        row[j] = masked[i * m + j] ? -Infinity : this.scale * this.dot(q, head * n + i, k, head * m + j) + (bias === null ? 0 : bias[(head * n + i) * m + j]);
+        if (row[j] > most) most = row[j];
       }
-      return found;
-    });
+      for (let j = 0; j < m; j++) sum += row[j] = most === -Infinity ? 0 : Math.exp(row[j] - most);
+      for (let j = 0; j < m; j++) found[i * m + j] = sum ? row[j] / sum : 0;
+      yield;
+    }
+    return found;
+  }
+  // (n m): the gradient of an output by each weight. out = weights v, and where a scheme has values of distances, out_i also
+  // has Σ_j weights_ij a_r, r = clip(j - i, -K, K) + K; so dweights = dout vᵀ, and dout_i · a_r. head -1: summed over heads.
+  gradientOf(output, head) {
+    return this.keep(`by weight ${output} ${head}`, head < 0 ? () => this.total((h) => this.gradientOf(output, h), 1) : () => this.gradientOfOne(output, head));
+  }
+  *gradientOfOne(output, head) {
+    const { n, m } = this, found = new Float32Array(n * m), dout = this.gradient(output), v = this.array("v");
+    const masked = this.masked(head), a = this.array("relative"), K = a && (a.length / this.d - 1) / 2;
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < m; j++) {
+        if (masked[i * m + j]) continue;
+        found[i * m + j] = this.dot(dout, head * n + i, v, head * m + j) + (a === null ? 0 : this.dot(dout, head * n + i, a, Math.max(-K, Math.min(K, j - i)) + K));
+      }
+      yield;
+    }
+    return found;
+  }
+  // (n m): that gradient times the weight, what to first order is lost if the weight were 0. head -1: summed over heads.
+  *productOf(output, head) {
+    if (head < 0) return yield* this.total((h) => this.productOf(output, h), 1);
+    const weights = yield* this.weightsOf(head);
+    return (yield* this.gradientOf(output, head)).map((x, i) => x * weights[i]);
+  }
+  *total(of, share) {
+    const found = new Float32Array(this.n * this.m);
+    for (let h = 0; h < this.heads; h++) {
+      const one = yield* of(h);
+      for (let i = 0; i < found.length; i++) found[i] += share * one[i];
+      yield;
+    }
+    return found;
   }
 }
+
+// (n n): roll-out up to a layer. What lies right of a row's last number is 0, and is not multiplied.
+function rollout(layers, upto) {
+  return layers[upto].keep("rollout", function* () {
+    const weights = yield* layers[upto].weightsOf(-1), { n } = layers[upto], now = weights.map((w, at) => (w + (at % (n + 1) === 0 ? 1 : 0)) / 2);
+    if (upto === 0) return now;
+    const below = yield* rollout(layers, upto - 1), product = new Float32Array(n * n), ends = [];
+    for (let j = 0; j < n; j++) for (ends[j] = n; ends[j] && !below[j * n + ends[j] - 1];) ends[j]--;
+    for (let i = 0; i < n; i++) {
+      for (let j = 0; j < n; j++) {
+        const share = now[i * n + j];
+        if (share) for (let c = 0; c < ends[j]; c++) product[i * n + c] += share * below[j * n + c];
+      }
+      yield;
+    }
+    return product;
+  });
+}
+
+const LENSES = {
+  weights: ["attention weights", "Each row sums to 1. A weight says what was taken, not what mattered: the output may not depend on it."],
+  rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): where tokens could have come from. It leaves out values, feed-forward networks and norms."],
+  gradient: ["gradient by each weight", "How fast the chosen output changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
+  product: ["gradient times weight", "To first order, what the chosen output would lose if the weight were 0. It sees no interactions."],
+};
 
 function visualiser(data, root) {
   const runs = data.runs.map((run) => ({ ...run, layers: run.layers.map((layer) => new LayerSeen(layer)) }));
   const tokens = runs[0].tokens, n = tokens.length;
-  const state = { token: n - 1, other: null, layer: 0, head: 0, lens: "weights", output: 0 };
-  const LENSES = {
-    weights: ["attention weights", "Each row sums to 1. A weight says what was taken, not what mattered: the output may not depend on it."],
-    rollout: ["roll-out up to this layer", "Products of (mean weights + 1) / 2, layer by layer (Abnar & Zuidema 2020): where tokens could have come from. It leaves out values, feed-forward networks and norms."],
-    gradient: ["gradient by each weight", "How fast the chosen output changes with a weight, all else held. A weight cannot change alone: its row sums to 1."],
-    product: ["gradient times weight", "To first order, what the chosen output would lose if the weight were 0. It sees no interactions."],
-  };
-  const backward = () => state.lens === "gradient" || state.lens === "product";
-  const select = (label, options, key, number = true) => {
-    const box = make("select", { "aria-label": label, on: { change: () => { state[key] = number ? Number(box.value) : box.value; draw(); } } },
-      ...options.map(([value, text]) => make("option", { value, text })));
-    return box;
-  };
+  const state = { token: runs[0].last, other: null, layer: 0, head: 0, lens: "weights", output: 0 };
+  const select = (label, key, options) => make("select", { "aria-label": label, on: { change: (event) => choose({ [key]: key === "lens" ? event.target.value : Number(event.target.value) }) } },
+    ...options.map(([value, text]) => make("option", { value, text })));
   const most = Math.max(...runs.map((run) => run.layers.length)), heads = Math.max(...runs.flatMap((run) => run.layers.map((layer) => layer.heads)));
-  const lens = select("view", Object.entries(LENSES).map(([key, [text]]) => [key, text]), "lens", false);
-  const layer = select("layer", Array.from({ length: most }, (_, i) => [i, `layer ${i + 1}`]), "layer");
-  const head = select("head", [...Array.from({ length: heads }, (_, i) => [i, `head ${i + 1}`]), [-1, "all heads"]], "head");
-  const output = select("output", runs[0].outputs.map((one, i) => [i, one.says]), "output");
+  const controls = {
+    lens: select("view", "lens", Object.entries(LENSES).map(([key, [text]]) => [key, text])),
+    layer: select("layer", "layer", Array.from({ length: most }, (_, i) => [i, `layer ${i + 1}`])),
+    head: select("head", "head", [...Array.from({ length: heads }, (_, i) => [i, `head ${i + 1}`]), [-1, "all heads"]]),
+    output: select("output", "output", runs[0].outputs.map((one, i) => [i, one.says])),
+  };
   const note = make("p", { class: "faint" }), body = make("div", { class: runs.length > 1 ? "beside" : null });
   const strip = make("div", { class: "tokens", role: "group", "aria-label": "tokens: choose the one that looks" });
-  root.replaceChildren(make("h1", { text: data.title }), data.note ? make("p", { text: data.note }) : "",
-    make("div", { class: "controls", role: "group", "aria-label": "what is shown" }, lens, layer, head, make("label", {}, "of ", output)),
-    note, make("section", { class: "panel", "aria-label": "tokens" }, make("h2", { text: "Who looks" }), strip), body);
-  const buttons = tokens.map((text, i) => make("button", { type: "button", text: text || " ", title: text, on: { click: () => { state.token = i; draw(); }, mouseenter: () => { state.token = i; draw(); }, focus: () => { state.token = i; draw(); } } }));
+  const buttons = tokens.map((text) => make("button", { type: "button", text: text || " ", title: text }));
+  for (const event of ["click", "mouseover", "focusin"]) {
+    strip.addEventListener(event, ({ target }) => { if (buttons.includes(target)) choose({ token: buttons.indexOf(target) }); });
+  }
   strip.append(...buttons);
+  root.replaceChildren(make("h1", { text: data.title }), data.note ? make("p", { text: data.note }) : "",
+    make("div", { class: "controls", role: "group", "aria-label": "what is shown" }, controls.lens, controls.layer, controls.head, make("label", {}, "of ", controls.output)),
+    note, make("section", { class: "panel", "aria-label": "tokens" }, make("h2", { text: "Who looks" }), strip), body);
 
+  const backward = () => state.lens === "gradient" || state.lens === "product";
   const of = (run) => run.layers[Math.min(state.layer, run.layers.length - 1)];
   const headOf = (layer) => Math.min(state.head, layer.heads - 1);
 
-  // (n n): roll-out up to a layer. What lies right of a row's last number is 0, and is not multiplied.
-  function rollout(run, upto) {
-    return run.layers[0].keep(`rollout ${upto}`, () => {
-      const weights = run.layers[upto].weightsOf(-1), now = new Float64Array(n * n);
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) now[i * n + j] = (weights[i * n + j] + (i === j ? 1 : 0)) / 2;
-      if (upto === 0) return now;
-      const below = rollout(run, upto - 1), product = new Float64Array(n * n), ends = [];
-      for (let j = 0; j < n; j++) for (ends[j] = n; ends[j] && !below[j * n + ends[j] - 1];) ends[j]--;
-      for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
-        const share = now[i * n + j];
-        if (share) for (let c = 0; c < ends[j]; c++) product[i * n + c] += share * below[j * n + c];
-      }
-      return product;
-    });
+  // What is looked at, (n n), in steps.
+  function matrix(run, layer, head) {
+    if (state.lens === "weights") return layer.weightsOf(head);
+    if (state.lens === "rollout") return rollout(run.layers, run.layers.indexOf(layer));
+    return state.lens === "product" ? layer.productOf(state.output, head) : layer.gradientOf(state.output, head);
   }
-
-  function matrix(run, at = of(run), h = headOf(at)) {
-    if (state.lens === "weights") return at.weightsOf(h);
-    if (state.lens === "rollout") return rollout(run, run.layers.indexOf(at));
-    return at.gradientOf(state.output, h, state.lens === "product");
-  }
+  // What of it is masked: roll-out has no mask of its own, nor have all heads together, where theirs differ.
+  const maskOf = (layer, head) => (state.lens === "rollout" || (head < 0 && layer.data.by_head) ? null : layer.masked(head));
 
   // Draws what a change of the state has to do with; all of it, at first and in other colours.
-  let was = null;
-  const panels = runs.map(panel);
-  body.replaceChildren(...panels.map((one) => one.node));
-  function draw() {
-    const changed = (...names) => was === null || names.some((name) => was[name] !== state[name]);
+  function choose(changes) {
+    const names = Object.keys(changes).filter((name) => changes[name] !== state[name]);
+    if (!names.length) return;
+    buttons[state.token].removeAttribute("aria-current");
+    Object.assign(state, changes);
+    draw((...asked) => asked.some((name) => names.includes(name)));
+  }
+  function draw(changed) {
     note.textContent = LENSES[state.lens][1];
-    output.disabled = !backward();
-    if (changed("token")) buttons.forEach((button, i) => { if (i === state.token) button.setAttribute("aria-current", "true"); else button.removeAttribute("aria-current"); });
-    for (const one of panels) one.draw(changed);
-    was = { ...state };
+    for (const [name, control] of Object.entries(controls)) control.value = state[name];
+    controls.output.disabled = !backward();
+    buttons[state.token].setAttribute("aria-current", "true");
+    for (const part of parts) part(changed);
   }
 
-  function panel(run) {
-    const part = (name) => make("section", { class: "panel", "aria-label": name });
-    const seen = part("seen"), map = part("matrix"), heads = grid(run), stages = part("steps"), read = part("inputs");
-    const node = make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null, seen, map, heads.node, stages, read, shuffled(run));
-    const looks = looking(seen), steps = stepping(stages);
-    const choose = (i) => { state.token = Math.floor(i / n); state.other = i % n; draw(); };
-    function show(changed) {
-      const at = of(run), h = headOf(at), title = `layer ${run.layers.indexOf(at) + 1}, ${h < 0 ? "all heads" : `head ${h + 1}`}`;
-      const other = changed("lens", "layer", "head", "output");
-      if (other || changed("token")) looks(matrix(run, at, h), title);
-      if (other) {
-        map.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), heatMap({ shape: [n, n], values: matrix(run, at, h) },
-          { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note: make("span", { class: "faint", text: title }), onChoose: choose }));
-      }
-      if (other || changed("token", "other")) steps(at, h);
-      if (changed("lens", "output")) inputs(read, run);
-      heads.draw(changed);
-    }
-    return { node, draw: show };
-  }
+  // Parts of every run; those of one kind follow each other, so that two runs are drawn together.
+  const boxes = runs.map((run) => make("div", {}, runs.length > 1 ? make("h2", { text: run.title }) : null));
+  const PARTS = { "what it looks at": looking, "all tokens": mapping, "layers and heads": small, "from scores to weights": stepping, inputs,
+    "is it an explanation?": shuffled };
+  const parts = Object.entries(PARTS).flatMap(([name, part]) => runs.map((run, r) => {
+    const box = make("section", { class: "panel", "aria-label": name });
+    boxes[r].append(box);
+    return part(run, box);
+  }));
+  body.replaceChildren(...boxes);
 
   // What the chosen token looks at, token by token: elements that are made once and filled anew.
-  function looking(box) {
-    const heading = make("h2"), total = make("p", { class: "number" }), seen = make("div", { class: "tokens", role: "list" });
-    const items = tokens.map((text) => make("span", { role: "listitem" }, text || " ", make("small")));
-    seen.append(...items);
-    box.append(heading, seen, total);
-    return (values, title) => {
-      const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), sum = row.reduce((a, b) => a + b, 0);
-      seen.setAttribute("aria-label", `what ${tokens[state.token]} looks at`);
-      items.forEach((item, j) => {
-        const rgb = colour(row[j]);
-        item.lastChild.textContent = said(row[j], 2);
-        item.title = `${tokens[j]}: ${said(row[j], 4)}`;
-        item.setAttribute("aria-label", `${tokens[j]}, ${said(row[j], 3)}`);
+  function looking(run, box) {
+    const heading = make("h2"), total = make("p", { class: "number", "aria-live": "polite" }), list = make("div", { class: "tokens", role: "list" });
+    const items = tokens.map((text) => make("span", { role: "listitem" }, text || " ", make("small"))), slot = frames();
+    list.append(...items);
+    box.append(heading, list, total);
+    function* draw() {
+      const layer = of(run), head = headOf(layer), values = yield* matrix(run, layer, head);
+      const row = values.subarray(state.token * n, (state.token + 1) * n), colour = colours(row), masked = maskOf(layer, head);
+      const most = [...row.keys()].sort((a, b) => Math.abs(row[b]) - Math.abs(row[a])).slice(0, 3).filter((j) => row[j] !== 0);
+      heading.replaceChildren("What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${headed(run, layer, head)}`);
+      total.textContent = `${backward() ? "sum" : "the weights sum to"} ${said(row.reduce((a, b) => a + b, 0), 4)}; most: ${most.map((j) => `${tokens[j]} ${said(row[j])}`).join(", ") || "nothing"}`;
+      list.setAttribute("aria-label", `what ${tokens[state.token]} looks at`);
+      for (let j = 0; j < n; j++) {
+        const item = items[j], hidden = masked !== null && masked[state.token * n + j] === 1, rgb = hidden ? null : colour(row[j]);
+        item.lastChild.textContent = hidden ? "masked" : said(row[j], 2);
+        item.setAttribute("aria-label", `${tokens[j]}, ${hidden ? "masked" : said(row[j])}`);
         item.dataset.value = String(row[j]);
+        item.classList.toggle("masked", hidden);
         item.style.cssText = rgb ? `background: ${css(rgb)}; color: ${inkOn(rgb)}` : "";
-      });
-      total.textContent = backward() ? `sum ${said(sum, 4)}` : `the weights sum to ${said(sum, 4)}`;
-      heading.replaceChildren("What ", make("code", { text: tokens[state.token] }), ` ${backward() ? "would pass on" : "looks at"}, ${title}`);
-    };
+        yield;
+      }
+    }
+    return (changed) => { if (changed("token", "lens", "layer", "head", "output")) slot(draw()); };
   }
 
-  // Every layer and head, small: one is drawn a frame, so that none takes long.
-  function grid(run) {
-    const table = make("table", { class: "small" }), all = [];
-    let waiting = [], asked = false;
-    run.layers.forEach((one, l) => {
+  const headed = (run, layer, head) => `layer ${run.layers.indexOf(layer) + 1}, ${head < 0 ? "all heads" : `head ${head + 1}`}`;
+
+  function mapping(run, box) {
+    const slot = frames(), note = make("span", { class: "faint" });
+    let map = null, lens = null;
+    function* draw() {
+      const layer = of(run), head = headOf(layer), values = yield* matrix(run, layer, head);
+      if (lens !== state.lens) {
+        lens = state.lens;
+        map = heatMap({ shape: [n, n], values }, { name: LENSES[state.lens][0], rows: tokens, columns: tokens, note, later: true,
+          onChoose: (i) => choose({ token: Math.floor(i / n), other: i % n }) });
+        box.replaceChildren(make("h2", { text: "All tokens: rows look at columns" }), map, make("p", { class: "faint", text: run.mask }));
+      }
+      note.textContent = headed(run, layer, head);
+      yield* map.fill(values, maskOf(layer, head));
+    }
+    return (changed) => { if (changed("lens", "layer", "head", "output")) slot(draw()); };
+  }
+
+  // Every layer and head, small.
+  function small(run, box) {
+    const table = make("table", { class: "small" }), all = [], slot = frames();
+    run.layers.forEach((layer, l) => {
       const line = make("tr", {}, make("th", { scope: "row", text: `layer ${l + 1}` }));
-      for (let h = 0; h < one.heads; h++) {
+      for (let head = 0; head < layer.heads; head++) {
         const canvas = make("canvas", { width: n, height: n, "aria-hidden": "true" });
-        canvas.style.width = canvas.style.height = "72px";
-        const pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${h + 1}`,
-          on: { click: () => { Object.assign(state, { layer: l, head: h }); layer.value = l; head.value = h; draw(); } } }, canvas);
+        const pick = make("button", { type: "button", "aria-label": `layer ${l + 1}, head ${head + 1}`, on: { click: () => choose({ layer: l, head }) } }, canvas);
         line.append(make("td", {}, pick));
-        all.push({ one, h, canvas, pick });
+        all.push({ layer, head, canvas, pick });
       }
       table.append(line);
     });
-    function next() {
-      const { one, h, canvas } = waiting.shift(), values = matrix(run, one, h);
-      image(canvas.getContext("2d"), values, n, n, colours(values));
-      asked = waiting.length > 0;
-      if (asked) window.requestAnimationFrame(next);
+    box.append(make("h2", { text: "Layers and heads" }), make("div", { class: "scroll" }, table));
+    function* draw() {
+      for (const { layer, head, canvas } of all) {
+        const values = yield* matrix(run, layer, head);
+        image(canvas.getContext("2d"), values, n, n, colours(values), maskOf(layer, head));
+        yield;
+      }
     }
-    return {
-      node: make("section", { class: "panel", "aria-label": "layers and heads" }, make("h2", { text: "Layers and heads" }), table),
-      draw(changed) {
-        if (changed("layer", "head")) for (const { one, h, pick } of all) pick.setAttribute("aria-pressed", String(one === of(run) && h === headOf(one)));
-        if (!changed("lens", "output")) return;
-        waiting = [...all];
-        if (!asked) window.requestAnimationFrame(next);
-        asked = true;
-      },
+    return (changed) => {
+      if (changed("layer", "head")) for (const { layer, head, pick } of all) pick.setAttribute("aria-pressed", String(layer === of(run) && head === headOf(layer)));
+      if (changed("lens", "output")) slot(draw());
     };
   }
 
   // From a score to a weight, for every key of the chosen query; the vectors of one of them. Arrow keys choose which.
   // Rows are made once for what stands in the columns, and filled anew.
-  function stepping(box) {
+  function stepping(run, box) {
     const heading = make("h2"), other = make("p", { class: "faint", text: "This mechanism makes its weights in another way; queries and keys are those that it was given." });
-    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), vectors = make("div");
-    const choose = (key) => { state.other = Math.max(0, Math.min(n - 1, key)); draw(); };
+    const scroll = make("div", { class: "scroll", role: "group", tabindex: 0 }), vectors = make("div"), slot = frames(), { d } = run.layers[0];
+    const vector = Object.fromEntries(["q", "k", "v"].map((name) => {
+      const whose = make("span");
+      return [name, { whose, map: heatMap({ shape: [d], values: new Float32Array(d) }, { name, note: whose, later: true }) }];
+    }));
     let columns = "", lines = [], now = 0;
+    vectors.append(...Object.values(vector).map(({ map }) => map));
     box.append(heading, other, scroll, vectors);
     scroll.addEventListener("keydown", (event) => {
       const by = { ArrowUp: -1, ArrowDown: 1 }[event.key];
       if (by === undefined) return;
       event.preventDefault();
-      choose(now + by);
-      lines[now].scrollIntoView({ block: "nearest" });
+      choose({ other: Math.max(0, Math.min(n - 1, (state.other ?? state.token) + by)) });
+      lines[state.other]?.scrollIntoView({ block: "nearest" });
     });
-    return (at, h) => {
-      const one = h < 0 ? 0 : h, i = state.token, j = state.other === null ? i : state.other, weights = at.weightsOf(one);
-      const bias = at.bias !== null, names = ["token", "q·k", "× " + said(at.scale, 3), ...(bias ? ["+ bias"] : []), "masked", "weight"];
-      const gradient = backward() ? at.gradientOf(state.output, one, false) : null, product = backward() ? at.gradientOf(state.output, one, true) : null;
-      if (gradient) names.push("gradient", "× weight");
+    scroll.addEventListener("click", (event) => {
+      const key = lines.indexOf(event.target.closest("tr"));
+      if (key >= 0) choose({ other: key });
+    });
+    function point(key) {
+      if (lines[now]) { lines[now].removeAttribute("class"); lines[now].removeAttribute("aria-current"); }
+      now = key;
+      lines[key].className = "now";
+      lines[key].setAttribute("aria-current", "true");
+      scroll.setAttribute("aria-label", `steps from scores to weights; up and down choose a key: ${tokens[key]}`);
+    }
+    function* draw() {
+      const layer = of(run), head = Math.max(0, headOf(layer)), i = state.token, j = state.other ?? i;
+      const bias = layer.array("bias") !== null, names = ["token", "q·k", `× ${said(layer.scale)}`, ...(bias ? ["+ bias"] : []), "masked", "weight"];
+      if (backward()) names.push("gradient", "× weight");
+      heading.replaceChildren("From scores to weights: ", make("code", { text: tokens[i] }), `, head ${head + 1}`);
+      other.hidden = layer.fromScores;
       if (names.join() !== columns) {
-        lines = tokens.map((text, key) => make("tr", { on: { click: () => choose(key) } }, make("th", { scope: "row", text, title: text }), ...names.slice(1).map(() => make("td"))));
-        scroll.replaceChildren(make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...lines));
         columns = names.join();
+        lines = tokens.map((text) => make("tr", {}, make("th", { scope: "row", text, title: text }), ...names.slice(1).map(() => make("td"))));
+        scroll.replaceChildren(make("table", { class: "steps" }, make("tr", {}, ...names.map((text) => make("th", { scope: "col", text }))), ...lines));
       }
-      lines.forEach((line, key) => {
-        const s = at.stages(one, i, key), cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), at.fromScores ? s.score : null, weights[i * n + key]];
-        if (gradient) cells.push(gradient[i * n + key], product[i * n + key]);
+      point(j);
+      for (const [name, key] of [["q", i], ["k", j], ["v", j]]) {
+        const from = (head * n + key) * d;
+        vector[name].whose.textContent = `of ${tokens[key]}`;
+        yield* vector[name].map.fill(layer.array(name).subarray(from, from + d));
+      }
+      const weights = yield* layer.weightsOf(head), gradient = backward() ? yield* layer.gradientOf(state.output, head) : null;
+      for (let key = 0; key < n; key++) {
+        const s = layer.stages(head, i, key), at = i * n + key;
+        const cells = [s.raw, s.scaled, ...(bias ? [s.bias] : []), layer.fromScores ? s.score : null, weights[at], ...(gradient ? [gradient[at], gradient[at] * weights[at]] : [])];
         cells.forEach((x, c) => {
-          line.children[c + 1].textContent = x === null ? "" : said(x);
-          line.children[c + 1].dataset.value = String(x);
+          lines[key].children[c + 1].textContent = x === null ? "" : said(x);
+          lines[key].children[c + 1].dataset.value = String(x);
         });
-      });
-      if (now < n) { lines[now].removeAttribute("class"); lines[now].removeAttribute("aria-current"); }
-      now = j;
-      lines[j].className = "now";
-      lines[j].setAttribute("aria-current", "true");
-      other.hidden = at.fromScores;
-      scroll.setAttribute("aria-label", `steps from scores to weights; up and down choose a key: ${tokens[j]}`);
-      heading.replaceChildren("From scores to weights: ", make("code", { text: tokens[i] }), `, head ${one + 1}`);
-      const vector = (name, from, token, count) => heatMap({ shape: [at.d], values: from.subarray((one * count + token) * at.d, (one * count + token + 1) * at.d) }, { name: `${name} of ${tokens[token]}` });
-      vectors.replaceChildren(vector("q", at.q, i, at.n), vector("k", at.k, j, at.m), vector("v", at.v, j, at.m));
-    };
+        yield;
+      }
+    }
+    return (changed) => { if (changed("token", "other", "lens", "layer", "head", "output")) slot(draw()); };
   }
 
   // What each input token does to the chosen output.
-  function inputs(box, run) {
-    box.hidden = !backward() || !run.inputs;
-    if (box.hidden) return;
-    box.replaceChildren(make("h2", { text: `Gradient times input: ${run.outputs[state.output].says}` }),
-      make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }),
-      heatMap({ shape: [1, n], values: floats(run.inputs[state.output]) }, { name: "input", columns: tokens }));
+  function inputs(run, box) {
+    const title = make("h2"), slot = frames(), values = run.inputs.map(floats);
+    const map = heatMap({ shape: [1, n], values: values[0] }, { name: "input", columns: tokens, later: true });
+    box.append(title, make("p", { class: "faint", text: "To first order, what the output would lose if what goes into the first block for a token were 0." }), map);
+    return (changed) => {
+      box.hidden = !backward();
+      if (box.hidden || !changed("lens", "output")) return;
+      title.textContent = `Gradient times input: ${run.outputs[state.output].says}`;
+      slot(map.fill(values[state.output]));
+    };
   }
 
-  function shuffled(run) {
+  function shuffled(run, box) {
     const lines = run.shuffled.map((one, l) => make("tr", {}, make("td", { text: `layer ${l + 1}` }), make("td", { text: said(one.moved) }), make("td", { text: said(one.spread) })));
-    return make("section", { class: "panel", "aria-label": "is it an explanation?" }, make("h2", { text: "Is attention an explanation here?" }),
-      make("p", { text: "The last token's weights are dealt out to other tokens at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
+    box.append(make("h2", { text: "Is attention an explanation here?" }),
+      make("p", { text: "The last token's weights are dealt out to other tokens, in each head at random, in one layer at a time. If the best score hardly moves, beside the spread of all scores, those weights do not explain it." }),
       make("div", { class: "scroll" }, make("table", { class: "steps" }, make("tr", {}, ...["", "the best score moves by", "spread of all scores"].map((text) => make("th", { scope: "col", text }))), ...lines)));
+    return () => {};
   }
-  onTheme(() => { was = null; draw(); });
-  draw();
+
+  const all = () => true;
+  onTheme(() => draw(all));
+  draw(all);
 }
 
 const VIEWS = { player, bench, visualiser };
-const root = document.getElementById("view");
 VIEWS[root.dataset.kind](JSON.parse(document.getElementById("data").textContent), root);
 })();

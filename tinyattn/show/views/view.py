@@ -53,7 +53,6 @@ class View:
     def save(self, path: str | Path) -> Path:
         """Write the page. -> path. Raises OSError where that cannot be done; nothing is half written."""
         path = Path(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, self.html().encode())
         return path
 

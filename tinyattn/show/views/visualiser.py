@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...data import TextBatch, pad
-from ...models import Decoder, DecoderNetwork, NeuralRecommender
+from ...models import Decoder, DecoderNetwork
 from ...ops import cross_entropy, cross_entropy_backward
 from ...random import Stream, generator
 from ...training import Moments, adam
@@ -34,19 +34,23 @@ class Asked:
     """A network at work on one sequence."""
 
     title: str
-    tokens: list[str]                    # (n,)
+    tokens: list[str]                    # (n,): what is looked at, then padding
+    real: int                            # how many are not padding
     watched: Watched
     p: Any
     given: Any                           # a batch, or ids: what `forward` takes
     table: Any                           # (V, D): scores are h tableᵀ; None where `forward` gives scores itself
-    follows: np.ndarray                  # (n - 1,) which symbol followed each token but the last
-    names: list[str]                     # (V,)
+    follows: np.ndarray                  # (real - 1,) which symbol followed each token but the last; none: not asked
+    names: list[str]                     # (V,): of the symbols
+    ids: list[Any]                       # (V,): what they are in any model
     first: int                           # symbols below this are none, such as padding
     left_out: np.ndarray                 # symbols that are not recommended
+    cut: str = ""                        # said where the sequence was longer than what is looked at
 
     def scores(self) -> tuple[np.ndarray, Any]:
-        """(n, V) of what follows each token, and the cache."""
+        """(real, V) of what follows each token, and the cache."""
         h, cache = self.watched.forward(self.p, self.given)
+        h = h[:, : self.real]
         return np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64), cache
 
     def last(self) -> np.ndarray:
@@ -63,26 +67,29 @@ class Asked:
         return np.argsort(-last, kind="stable")[: min(BEST, int(np.isfinite(last).sum()))].tolist()
 
     def gradient(self, dscores: np.ndarray, cache: Any) -> None:
-        """Let the gradient of the scores, (n, V), flow back."""
-        ds = dscores.astype(np.float32)[None]
+        """Let the gradient of the scores, (real, V), flow back; what follows padding is asked for by nobody."""
+        ds = np.pad(dscores.astype(np.float32), ((0, len(self.tokens) - self.real), (0, 0)))[None]
         self.watched.backward(self.p, ds if self.table is None else ds @ self.table, cache)
 
 
-def visualise(model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = ()) -> View:
+def visualise(
+    model: Any, sequence: Any, *, against: Any = None, names: Any = None, titles: Sequence[str] = (), padding: int = 0
+) -> View:
     """A page about the attention of `model` for one history, or for a prompt; `against`: of another model beside it.
 
     `model` is a recommender of equal blocks with attention, as SASRec, or a `Decoder`. `names` turns an id into a name.
-    Raises ValueError for a model without attention, an unknown item (named), an empty history, and two models of
-    different tokens.
+    `padding` positions follow the history, as in a batch with longer ones, so that their mask can be seen.
+    Raises ValueError for a model without attention, an unknown item (named), an empty history, padding that the model
+    has no room for, and two models of different tokens.
     """
     models = [model] if against is None else [model, against]
     said = list(titles) + [m.name for m in models[len(titles) :]]
-    asked = [_asked(m, sequence, names, title) for m, title in zip(models, said, strict=True)]
-    best = [asked[0].names[symbol] for symbol in asked[0].best()]            # both are asked about the same
-    runs = [_run(one, [one.names.index(name) for name in best if name in one.names]) for one in asked]
-    if any(run["tokens"] != runs[0]["tokens"] for run in runs):
+    asked = [_asked(m, sequence, names, title, padding) for m, title in zip(models, said, strict=True)]
+    if any(one.tokens != asked[0].tokens for one in asked):
         raise ValueError("the two models look at different tokens of this history: give one that both can take whole")
-    return _page(asked, runs, "Who looks at whom", "")
+    best = [asked[0].ids[symbol] for symbol in asked[0].best()]              # both are asked about the same
+    runs = [_run(one, [one.ids.index(symbol) for symbol in best if symbol in one.ids]) for one in asked]
+    return _page(asked, runs, "Who looks at whom", " ".join(dict.fromkeys(one.cut for one in asked)).strip())
 
 
 def visualise_text(text: str, *, seed: int = 0) -> View:
@@ -98,8 +105,9 @@ def visualise_text(text: str, *, seed: int = 0) -> View:
     network = DecoderNetwork(n_tokens=len(known), context=len(words), dim=32, layers=2, heads=2)
     p, loss = _learned(network, ids, seed)
     asked = Asked(
-        "a decoder of two layers", words, Watched(network), p, ids, None, ids[0, 1:], known, 0, np.zeros(0, int)
-    )
+        "a decoder of two layers", words, len(words), Watched(network), p, ids, None, ids[0, 1:], known, known, 0,
+        np.zeros(0, int),
+    )  # fmt: skip
     note = (
         f"A decoder of two layers and two heads has just learned this one sentence, in {STEPS} steps from seed {seed} "
         f"(loss {loss:.2g} nats a word). It knows nothing else: its heads look at what tells the next word here."
@@ -126,7 +134,7 @@ def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str)
     """As a table: what the last token looks at, in every layer and head."""
     tables = [
         as_table(f"{one.title}: weights of the last token", run["tokens"], (
-            (f"layer {at + 1}, head {head + 1}", weights[-1])
+            (f"layer {at + 1}, head {head + 1}", weights[one.real - 1])
             for at, layer in enumerate(one.watched.layers) for head, weights in enumerate(layer.weights)
         ))
         for one, run in zip(asked, runs, strict=True)
@@ -134,37 +142,55 @@ def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str)
     return View("visualiser", title, {"title": title, "note": note, "runs": runs}, "".join(tables))
 
 
-def _asked(model: Any, sequence: Any, names: Any, title: str) -> Asked:
+def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Asked:
     if isinstance(model, Decoder):
+        if padding:
+            raise ValueError(f"padding is {padding}: it is for histories, and a prompt has none")
         return _of_text(model, sequence, title)
-    if not isinstance(model, NeuralRecommender) or not model.attends:
-        raise ValueError(f"model {model.name} has no attention: there is nothing to show")
+    network: Any = getattr(model, "network", None)
+    drawn = "tinyattn show without --html draws its weights"
     try:
-        watched = Watched(model.network)
+        watched = Watched(network)
     except ValueError as error:
-        raise ValueError(f"model {model.name}: {error}; tinyattn show without --html draws its weights") from None
-    if not model.network.causal:
-        raise ValueError(f"model {model.name} does not read from left to right: only its last token is asked")
+        without = f"model {model.name} has no attention that can be shown"
+        raise ValueError(f"model {model.name}: {error}; {drawn}" if model.attends else without) from None
     vocabulary = model._fitted()
     whole = vocabulary.numbers(sequence)
     if not len(whole):
         raise ValueError("the history is empty: expected at least one item id")
-    history = whole[-min(model.maxlen, LONGEST) :]
-    batch, called = pad([history], model.maxlen), (lambda item: str(item)) if names is None else names
-    every = [called(item) for item in vocabulary.decode(np.arange(1, len(vocabulary) + 1)).tolist()]
-    known = ["", *every]
-    return Asked(title, [known[i] for i in history.tolist()], watched, model.parameters, batch,
-                 model.network.item_vectors(model.parameters), history[1:], known, 1, np.unique(whole))  # fmt: skip
+    cloze = network.asking(pad([whole[:1]], model.maxlen)).ids.shape[1] - 1        # 1: [MASK] is what asks
+    if not network.causal and not cloze:
+        raise ValueError(f"model {model.name} does not read from left to right: only its last token is asked; {drawn}")
+    history = whole[-min(model.maxlen - cloze, LONGEST) :]
+    room = min(model.maxlen - cloze, LONGEST) - len(history)
+    if not 0 <= padding <= room:
+        raise ValueError(f"padding is {padding}, expected 0 to {room}: what this model has room for after the history")
+    longer = np.ones(len(history) + padding, dtype=np.int64)
+    batch = network.asking(pad([history, longer], model.maxlen).map(lambda x: x[:1]))
+    ids = vocabulary.decode(np.arange(1, len(vocabulary) + 1)).tolist()
+    said = ["padding", *(str(item) if names is None else names(item) for item in ids), "[MASK]"]
+    return Asked(
+        title, [said[i] for i in batch.ids[0].tolist()], len(history) + cloze, watched, model.parameters, batch,
+        model.parameters[network.scored], history[:0] if cloze else history[1:], said, [None, *ids], 1,
+        np.unique(whole), _cut(len(whole), len(history), "items of the history"),
+    )  # fmt: skip
 
 
 def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
     network = model._fitted()
-    ids = np.asarray(model.tokens.encode(prompt))[-min(model.context, LONGEST) :]
+    whole = np.asarray(model.tokens.encode(prompt))
+    ids = whole[-min(model.context, LONGEST) :]
     if not len(ids):
         raise ValueError("the prompt is empty: expected at least one character")
     every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
-    return Asked(title, [every[i] for i in ids.tolist()], Watched(network), model.parameters, ids[None], None, ids[1:],
-                 every, 0, np.zeros(0, int))  # fmt: skip
+    return Asked(
+        title, [every[i] for i in ids.tolist()], len(ids), Watched(network), model.parameters, ids[None], None, ids[1:],
+        every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"),
+    )  # fmt: skip
+
+
+def _cut(given: int, taken: int, what: str) -> str:
+    return "" if given == taken else f"It looks at the newest {taken} of the {given} {what}."
 
 
 def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
@@ -187,7 +213,22 @@ def _run(asked: Asked, symbols: list[int]) -> dict[str, Any]:
     return {
         "title": asked.title, "tokens": [_short(token) for token in asked.tokens], "outputs": outputs,
         "layers": [_layer(layer) for layer in layers], "inputs": inputs, "shuffled": tested,
+        "last": asked.real - 1, "mask": _masked(asked),
     }  # fmt: skip
+
+
+def _masked(asked: Asked) -> str:
+    """What is masked, in words."""
+    causal = np.tri(len(asked.tokens), dtype=bool)
+    hidden = [~layer.allowed for layer in asked.watched.layers]
+    if not any(np.any(x) for x in hidden):
+        return "Nothing is masked: every token may look at every other."
+    found = "Hatched, or grey, is masked: "
+    if not all(np.all(x[..., ~causal]) for x in hidden):
+        return f"{found}padding, at which nobody looks. Else every token may look at every other."
+    found += "what comes later" + (", and with it padding" if asked.real < len(asked.tokens) else "")
+    more = any(np.any(x[..., causal]) for x in hidden)
+    return f"{found}{'; the mechanism masks some of what came before, too' if more else ''}."
 
 
 def _loss(scores: np.ndarray, follows: np.ndarray, first: int) -> tuple[float, np.ndarray]:
@@ -212,8 +253,9 @@ def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
                 if at != layer:
                     return weights
                 dealt = weights.copy()
-                allowed = np.flatnonzero(asked.watched.layers[at].allowed[..., -1, :].reshape(-1, weights.shape[-1])[0])
-                dealt[:, -1, allowed] = weights[:, -1, rng.permutation(allowed)]
+                allowed = np.broadcast_to(asked.watched.layers[at].allowed, weights.shape)[:, asked.real - 1]
+                for row, may in zip(dealt[:, asked.real - 1], allowed, strict=True):
+                    row[may] = rng.permutation(row[may])
                 return dealt
 
             asked.watched.change = deal
@@ -226,13 +268,13 @@ def _shuffled(asked: Asked, layers: int) -> list[dict[str, float]]:
 def _layer(layer: Layer) -> dict[str, Any]:
     h, n, m = layer.weights.shape
     made = layer.from_scores
-    square = np.broadcast_to(layer.allowed, (n, m)) if layer.allowed.ndim == 2 else None
     return {
         "heads": h, "n": n, "m": m, "d": layer.q.shape[-1], "scale": layer.scale,
         "q": _packed(layer.q), "k": _packed(layer.k), "v": _packed(layer.v),
         "bias": _packed(layer.bias) if made and layer.bias is not None else None,
-        "allowed": None if square is None else _bits(square),
-        "weights": None if made and square is not None else _packed(layer.weights),
+        "relative": None if layer.relative is None else _packed(layer.relative),
+        "allowed": _bits(layer.allowed), "by_head": layer.allowed.ndim > 2,
+        "weights": None if made else _packed(layer.weights),
         "gradients": [_packed(gradient) for gradient in layer.gradients],
     }  # fmt: skip
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...layers import Block, MultiHead
 from ...layers.readable import readable
-from ...ops import Mask, as_mask, softmax
+from ...ops import Mask, as_mask, relative_values, softmax
 
 CLOSE = 1e-4             # weights made again of queries and keys differ by at most this
 
@@ -31,11 +31,17 @@ class Layer:
     allowed: np.ndarray                                  # (n, m), or (h, n, m): True = may look
     bias: np.ndarray | None                              # (h, n, m): what a position scheme adds to the scores
     weights: np.ndarray
+    relative: np.ndarray | None = None                   # (2 K + 1, d): what a scheme adds to values, by distance
     gradients: list[np.ndarray] = field(default_factory=list)    # of what the heads gave, (h, n, d), an output each
 
     @property
     def scale(self) -> float:
         return 1 / math.sqrt(self.q.shape[-1])
+
+    def out(self, weights: np.ndarray) -> np.ndarray:
+        """What the heads give for these weights, (h, n, d)."""
+        out: np.ndarray = weights @ self.v
+        return out if self.relative is None else out + relative_values(weights, self.relative)
 
     @property
     def from_scores(self) -> bool:
@@ -65,6 +71,7 @@ class Watched:
         self.network.__dict__["block"] = _watched_block(block, self)
 
     def forward(self, *args: Any) -> Any:
+        """Raises ValueError for a mechanism that gives something else than weights times values."""
         self.layers, self._of, self.read, self.inputs = [], {}, None, []
         with readable(True):
             return self.network.forward(*args)
@@ -86,12 +93,16 @@ class Watched:
             np.ones((n, m), dtype=bool) if allowed is None else _of_one(allowed, 2 + by_head, (h, n, m)),
             None if bias is None else _of_one(bias, 3, (h, n, m)),
             np.array(cache.weights[0]),
+            terms.get("relative_values"),
         )  # fmt: skip
+        if float(np.max(np.abs(layer.out(layer.weights) - out[0]), initial=0.0)) > CLOSE:
+            raise ValueError(
+                f"mechanism {self._mechanism.name} gives something else than weights times values, so gradients by its "
+                "weights cannot be shown; tinyattn show without --html draws the weights"
+            )
         self._of[id(cache)] = cache, layer
         self.layers.append(layer)
-        if self.change is None:
-            return out
-        return (self.change(len(self.layers) - 1, layer.weights) @ layer.v)[None]
+        return out if self.change is None else layer.out(self.change(len(self.layers) - 1, layer.weights))[None]
 
     def returned(self, dout: Any, cache: Any) -> None:
         self._of[id(cache)][1].gradients.append(np.array(dout[0]))

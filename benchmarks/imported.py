@@ -1,0 +1,94 @@
+"""Does a SASRec that others trained give their scores here?
+
+    python benchmarks/imported.py sasrec.pth --code SASRec.pytorch/python --heads 1 --block-form pre
+    python benchmarks/imported.py last.ckpt                    # RecTools' own, where it is installed
+
+FILE is a real checkpoint, `--code` the folder with pmixer's model.py that trained it. Both score the same histories.
+"""
+
+from __future__ import annotations
+
+import argparse
+import inspect
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from tinyattn.models import import_model
+
+ALIKE = 1e-5                      # of the largest score of a history
+
+
+def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The scores that the class in model.py gives a history."""
+    import torch
+
+    sys.path.insert(0, code)
+    from model import SASRec  # type: ignore[import-not-found]
+
+    args = SimpleNamespace(
+        device="cpu", hidden_units=model.dim, maxlen=model.maxlen, dropout_rate=0.0, num_blocks=model.blocks,
+        num_heads=model.heads, norm_first=model.block_form == "pre",
+    )  # fmt: skip
+    if model.block_form != "sasrec" and "norm_first" not in inspect.getsource(SASRec):
+        raise SystemExit(f"{code}/model.py knows one order of norms, which is --block-form sasrec")
+    network = SASRec(0, len(model.items), args)
+    network.load_state_dict(torch.load(file, map_location="cpu", weights_only=True))
+    network.eval()
+
+    def score(history: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return network.predict(None, padded(history, model.maxlen), np.arange(len(model.items) + 1)).numpy().ravel()
+
+    return score
+
+
+def of_rectools(file: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
+    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own."""
+    import torch
+    from rectools.models import SASRecModel  # type: ignore[import-not-found]
+
+    theirs = SASRecModel.load_from_checkpoint(file, map_location="cpu")
+    network = theirs.torch_model.eval()
+    numbers = np.concatenate([[0], theirs.data_preparator.item_id_map.convert_to_internal(model.items.ids)])
+
+    def score(history: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            batch = {"x": torch.tensor(padded(numbers[history], model.maxlen))}
+            return network(batch)[0, -1].numpy()[numbers]
+
+    return score
+
+
+def padded(history: np.ndarray, maxlen: int) -> np.ndarray:
+    """(1, maxlen), with 0 before the items."""
+    newest = history[-maxlen:]
+    return np.concatenate([np.zeros(maxlen - len(newest), dtype=np.int64), newest])[None]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", metavar="FILE")
+    parser.add_argument("--code", metavar="FOLDER", help="where pmixer's model.py is; without it, FILE is RecTools'")
+    parser.add_argument("--heads", type=int)
+    parser.add_argument("--block-form")
+    parser.add_argument("--histories", type=int, default=50, metavar="N")
+    options = parser.parse_args()
+    said = {name: getattr(options, name) for name in ("heads", "block_form") if getattr(options, name) is not None}
+    model: Any = import_model(options.file, **said)
+    score = of_pmixer(options.file, options.code, model) if options.code else of_rectools(options.file, model)
+    rng, worst = np.random.default_rng(0), 0.0
+    for n in rng.integers(1, model.maxlen + 10, size=options.histories):
+        history = rng.integers(1, len(model.items) + 1, size=n)
+        found, expected = model.score([history])[0, 1:], score(history)[1:]
+        worst = max(worst, float(np.max(np.abs(found - expected)) / np.max(np.abs(expected))))
+    print(f"{options.histories} histories: scores differ by {worst:.2g} of the largest at most")
+    if worst > ALIKE:
+        raise SystemExit(f"expected at most {ALIKE:g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,361 @@
+"""Is what would be released whole? Versions, sdist and wheel, README's commands from the wheel, the site and its links.
+
+    python benchmarks/release.py [--python PROGRAM] [--whole]
+
+Sdist and wheel are built in a temporary folder. The wheel is installed in a fresh virtual environment of each Python
+that `.github/workflows/check.yml` names and that is found here (`--python` adds others), with the extras that README
+asks for, and what README tells a reader to type is run there, outside of the checkout. Trainings are cut to one epoch,
+unless `--whole` is given. The site is built, and links inside it are followed, by its own tests. Needs the extras `dev`
+and `release`, git, and the package index. Nothing in the checkout is changed but benchmarks/results/release.json and
+.md; the exit code is 1 where a check fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.machine import RESULTS, ROOT, describe
+
+RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
+PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
+PATIENCE = 1800  # seconds a command may take
+# Beginnings of README's commands that are not run, and why.
+REASONS = {
+    "jupyter lab": "it is a server that waits for a browser",
+    "pytest": "the tests are in the checkout, not in a wheel; `.ci/run` runs them",
+    "pip install -e .[dev]": "it is for work on the checkout; `.ci/run` runs it",
+    "pip install -e .[gpu]": "it needs a GPU",
+    "tinyattn train --device gpu": "it needs a GPU",
+    "tinyattn import-model gpt2/": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
+    "tinyattn generate runs/gpt2": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
+    "tinyattn reproduce": "an experiment takes minutes to hours; tests/experiments runs small ones",
+}
+LINKS_OUT = "where there is a network, `sphinx-build -b linkcheck -c website . build/links` asks each for an answer"
+# What README supposes that a reader has: files, and runs that other commands made.
+FILES = {
+    "interactions.txt": "".join(f"{u} {(u * 7 + t * (u % 5 + 1)) % 60 + 1}\n" for u in range(1, 60) for t in range(8)),
+    "available.txt": "".join(f"{item}\n" for item in range(1, 31)),
+}
+BEFORE = ["tinyattn train interactions.txt --model markov", "tinyattn train --model swin"]
+PLACEHOLDERS = {"RUN": "runs/sasrec-interactions", "OTHER": "runs/markov-interactions"}
+
+
+class Step(NamedTuple):
+    """A thing that README has its reader do: `words` in a shell, or a piece of Python; `shows` is what it prints."""
+
+    words: list[str]
+    code: str = ""
+    shows: str = ""
+
+    def __str__(self) -> str:
+        return shlex.join(self.words) if self.words else self.code.strip().splitlines()[0] + " ..."
+
+
+def steps(readme: str) -> list[Step]:
+    """README's commands and pieces of Python, in its order; a ```text below one is what it prints."""
+    found: list[Step] = []
+    for fence, body, line in re.findall(r"^```(\w+)\n(.*?)^```$|^    ((?:pip|tinyattn) [^\n]*)$", readme, re.M | re.S):
+        if fence == "python":
+            found.append(Step([], body))
+        elif fence == "text":
+            found[-1] = found[-1]._replace(shows=body)
+        elif line:
+            command, _, comment = line.partition("  #")
+            extra = re.search(r"pip install 'tinyattn(\[\w+\])'", comment)
+            if extra:
+                found.append(Step(["pip", "install", "-e", f".{extra[1]}"]))
+            for part in command.split("&&"):
+                found.append(Step([PLACEHOLDERS.get(word, word) for word in shlex.split(part)]))
+    return found
+
+
+def reason_not_to_run(step: Step) -> str | None:
+    line = " ".join(step.words)
+    return next((reason for beginning, reason in REASONS.items() if line.startswith(beginning)), None)
+
+
+def versions(root: Path) -> dict[str, str]:
+    """The version that each file names; "none" where it names none."""
+
+    def first(path: str, pattern: str) -> str:
+        found = re.search(pattern, (root / path).read_text(), re.M)
+        return found[1] if found else "none"
+
+    return {
+        "tinyattn.__version__": first("tinyattn/__init__.py", r'^__version__ = "(.*)"$'),
+        "CHANGELOG.md": first("CHANGELOG.md", r"^## (\S+)"),
+        "CITATION.cff": first("CITATION.cff", r"^version: (\S+)$"),
+    }
+
+
+def disagreement(named: dict[str, str]) -> str | None:
+    """Which versions differ, in words; None where all are one."""
+    return None if len(set(named.values())) == 1 else ", ".join(f"{where}: {v}" for where, v in named.items())
+
+
+class Failure(Exception):
+    """A check has failed; the message says how."""
+
+
+class Report:
+    """What was checked, in order; each line is printed as soon as it is known."""
+
+    def __init__(self) -> None:
+        self.checks: list[dict[str, str]] = []
+
+    def add(self, check: str, result: str, detail: str) -> None:
+        self.checks.append({"check": check, "result": result, "detail": detail})
+        print(f"{result:7}  {check}: {detail}", flush=True)
+
+    def run(self, check: str, work: Any, *args: Any) -> Any:
+        """work(*args) -> detail, or (detail, value), which is returned. A Failure is a failed check."""
+        try:
+            found = work(*args)
+        except Failure as failure:
+            self.add(check, FAIL, str(failure))
+            return None
+        detail, value = found if isinstance(found, tuple) else (found, True)
+        self.add(check, PASS, detail)
+        return value
+
+
+def run(words: list[str], folder: Path) -> str:
+    """-> what it printed; no variable of ours chooses its modules. Raises Failure with what it said of its failure."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    clean |= {"PYTHONDONTWRITEBYTECODE": "1", "MPLBACKEND": "Agg"}
+    try:
+        done = subprocess.run(
+            words, cwd=folder, env=clean, timeout=PATIENCE, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+    except subprocess.TimeoutExpired:
+        raise Failure(f"{shlex.join(words)} had not ended after {PATIENCE} seconds") from None
+    except OSError as error:
+        raise Failure(f"{words[0]} does not start: {error.strerror}") from None
+    if done.returncode:
+        raise Failure(f"{name_of(words)} exits with {done.returncode}: {blame(done.stdout)}")
+    return done.stdout
+
+
+def name_of(words: list[str]) -> str:
+    """The command without folders of this machine."""
+    return shlex.join(re.sub(r"^/\S*/", "", word) for word in words)
+
+
+def blame(output: str) -> str:
+    """The line that says what went wrong: pip's last ERROR, pytest's first failed test, or the last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or ["it printed nothing"]
+    errors = [line for line in lines if line.startswith("ERROR")]
+    failed = [line for line in lines if line.startswith("FAILED")]
+    return (errors[-1:] or failed[:1] or lines[-1:])[0]
+
+
+def build(to: Path) -> tuple[str, Path]:
+    """-> detail, and the wheel. The wheel is built from the sdist, which thereby has all that a build needs."""
+    run([sys.executable, "-m", "build", "--outdir", str(to), str(ROOT)], to)
+    [sdist], [wheel] = to.glob("*.tar.gz"), to.glob("*.whl")
+    return ", ".join(f"{path.name}: {path.stat().st_size / 1e6:.1f} MB" for path in (sdist, wheel)), wheel
+
+
+def wheel_is_whole(folder: Path) -> str:
+    """Every file of the package, and every chapter, that the sdist has."""
+    [sdist], [wheel] = folder.glob("*.tar.gz"), folder.glob("*.whl")
+    with tarfile.open(sdist) as archive:
+        names = [member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()]
+    wanted = {name for name in names if name.startswith("tinyattn/")}
+    chapters = {name for name in names if re.fullmatch(r"notebooks/\d\d_\w+\.py", name)}
+    wanted |= {f"tinyattn/course/chapters/{Path(name).name}" for name in chapters}
+    there = set(zipfile.ZipFile(wheel).namelist())
+    if wanted - there:
+        raise Failure(f"{wheel.name} lacks {', '.join(sorted(wanted - there)[:5])}")
+    return f"{len(wanted)} files, with the sources of {len(chapters)} chapters"
+
+
+def environment(program: str, folder: Path, wheel: Path) -> tuple[str, Path]:
+    """A fresh virtual environment with the wheel and nothing but what it asks for -> detail, its programs' folder."""
+    run([program, "-m", "venv", str(folder)], folder.parent)
+    programs = folder / "bin"
+    python = str(programs / "python")
+    run([python, "-m", "pip", "install", "-q", str(wheel)], folder)
+    run([python, "-m", "pip", "check"], folder)
+    show = "import numpy, tinyattn; print(tinyattn.__version__, numpy.__version__, tinyattn.__file__)"
+    version, numpy, where = run([python, "-c", show], folder).split()
+    if Path(where).is_relative_to(ROOT):
+        raise Failure("tinyattn is imported from the checkout, not from the wheel")
+    problem = disagreement({"the wheel": wheel.name.split("-")[1], "installed": version})
+    if problem:
+        raise Failure(problem)
+    return f"tinyattn {version}, NumPy {numpy}; `pip check` finds nothing", programs
+
+
+def follow_readme(programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
+    """Do what README says, in its order. Raises Failure naming what does not work; the rest is tried all the same."""
+    for name, content in FILES.items():
+        (folder / name).write_text(content)
+    counts, failures = {"commands": 0, "pieces of Python": 0}, []
+    before = [Step(shlex.split(line)) for line in BEFORE]
+    for step in before + steps((ROOT / "README.md").read_text()):
+        if step.words and reason_not_to_run(step):
+            continue
+        print(f"         {step}", flush=True)
+        counts["commands" if step.words else "pieces of Python"] += 1
+        try:
+            follow(step, programs, folder, wheel, whole)
+        except Failure as failure:
+            failures.append(f"`{step}`: {failure}")
+    if failures:
+        raise Failure("; ".join(failures))
+    return " and ".join(f"{count} {what}" for what, count in counts.items())
+
+
+def follow(step: Step, programs: Path, folder: Path, wheel: Path, whole: bool) -> None:
+    """One step. A check that README shows failing exits with 1; what it prints is compared in either case."""
+    if step.words[:3] == ["pip", "install", "-e"]:
+        extras = step.words[3].removeprefix(".")
+        run([str(programs / "python"), "-m", "pip", "install", "-q", f"{wheel}{extras}"], folder)
+        return
+    if step.words:
+        words = [str(programs / step.words[0]), *step.words[1:]]
+        if step.words[:2] == ["tinyattn", "train"] and "markov" not in words and not whole:
+            words += ["--epochs", "1"]
+    else:
+        (folder / ("my_attention.py" if "def attention(Q" in step.code else "piece.py")).write_text(step.code)
+        words = [str(programs / "python"), "-c", step.code]
+    if step.words[:2] == ["tinyattn", "check"]:
+        words = ["sh", "-c", f"{shlex.join(words)}; test $? = 1"]
+    printed = run(words, folder)
+    if step.shows and printed != step.shows:
+        raise Failure(f"it prints {blame(printed)!r} at the end, README {blame(step.shows)!r}")
+
+
+def pythons(more: list[str]) -> dict[str, str]:
+    """Version -> program: those that the workflow names and that start here, and `more`. Missing ones are not in it."""
+    named = re.findall(r'"(3\.\d+)"', (ROOT / ".github/workflows/check.yml").read_text())
+    found = {}
+    for program in [*(f"python{version}" for version in named), *more]:
+        if shutil.which(program):
+            asked = [program, "-c", "import platform; print(platform.python_version())"]
+            done = subprocess.run(asked, capture_output=True, text=True)
+            if done.returncode == 0:
+                found[done.stdout.strip()] = program
+            elif program in more:
+                raise SystemExit(f"benchmarks/release.py: --python {program} does not start: {blame(done.stderr)}")
+        elif program in more:
+            raise SystemExit(f"benchmarks/release.py: --python {program}: no such program")
+    return found | {version: "" for version in named if not any(f.startswith(f"{version}.") for f in found)}
+
+
+def site(folder: Path) -> str:
+    """Built, with warnings as errors, and every link inside followed, by tests/test_site.py."""
+    tests = [sys.executable, "-m", "pytest", "-m", "slow", "-q", "-n0", "-p", "no:cacheprovider", "tests/test_site.py"]
+    printed = run([*tests, "--basetemp", str(folder)], ROOT)
+    return printed.strip().splitlines()[-1]
+
+
+def status() -> str:
+    return subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout
+
+
+def lacks() -> str:
+    """What is in the checkout and not in a wheel, and which of README's links therefore lead nowhere there."""
+    there = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
+    folders = sorted({name.partition("/")[0] for name in there if "/" in name and name[0] != "."} - {"tinyattn"})
+    links = re.findall(r"\]\((?!http|#)[^)]+\)", (ROOT / "README.md").read_text())
+    return (
+        "A wheel holds the package and the chapters' sources, from which `tinyattn course build` makes the notebooks. "
+        f"It lacks the rest of {', '.join(f'`{folder}/`' for folder in folders)}: the executed notebooks and the "
+        f"figures among them. So {len(links)} links and pictures of README, which is its description, lead nowhere "
+        "outside of a checkout. The sdist has all of it."
+    )
+
+
+def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
+    report, before = Report(), status()
+    found = pythons(arguments.python)
+    named = versions(ROOT)
+    problem = disagreement(named)
+    report.add("versions", FAIL if problem else PASS, problem or f"{', '.join(named)} say {named['CHANGELOG.md']}")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "dist").mkdir()
+        wheel = report.run("sdist and wheel are built", build, folder / "dist")
+        if wheel:
+            report.run("metadata", twine, folder / "dist")
+            report.run("the wheel is whole", wheel_is_whole, folder / "dist")
+        for version, program in found.items():
+            if not program:
+                report.add(f"Python {version}", NOT_RUN, f"python{version} is not here")
+            elif not wheel:
+                report.add(f"Python {version}", NOT_RUN, "there is no wheel")
+            else:
+                try_python(report, version, program, folder / version, wheel, arguments.whole)
+        report.run("the site is built, and links inside are followed", site, folder / "site")
+        report.add("links out of the site", NOT_RUN, LINKS_OUT)
+    report.add("the checkout is unchanged", *((PASS, "as before") if status() == before else (FAIL, status())))
+    return {"machine": describe(), "whole": arguments.whole, "checks": report.checks, "lacks": lacks()}
+
+
+def twine(folder: Path) -> str:
+    run([sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted(folder.iterdir()))], folder)
+    return "`twine check --strict` finds nothing"
+
+
+def try_python(report: Report, version: str, program: str, folder: Path, wheel: Path, whole: bool) -> None:
+    folder.mkdir()
+    (folder / "reader").mkdir()
+    programs = report.run(f"Python {version}: the wheel is installed", environment, program, folder / "venv", wheel)
+    if programs:
+        what = f"Python {version}: README's commands"
+        report.run(what, follow_readme, programs, folder / "reader", wheel, whole)
+
+
+def page(result: dict[str, Any]) -> str:
+    machine = result["machine"]
+    lines = ["# Before a release", "", "| check | result | what was seen |", "|---|---|---|"]
+    lines += [f"| {one['check']} | {one['result']} | {one['detail'].replace('|', '/')} |" for one in result["checks"]]
+    lines += ["", result["lacks"], ""]
+    if not result["whole"]:
+        lines += ["Trainings are cut to one epoch.", ""]
+    lines += ["Of README's commands these are not run:", ""]
+    lines += [f"- `{beginning}`: {reason}" for beginning, reason in REASONS.items()]
+    lines += [
+        "",
+        f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, commit {machine['commit']}, "
+        f"{machine['date']}. Made by `python benchmarks/release.py`.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--python", action="append", default=[], metavar="PROGRAM", help="try this Python, too")
+    parser.add_argument("--whole", action="store_true", help="train as long as README does, not for one epoch")
+    arguments = parser.parse_args()
+    missing = [name for name in ("build", "twine", "pytest", "sphinx") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SystemExit(f'benchmarks/release.py needs {", ".join(missing)}: pip install -e ".[dev,release]"')
+    if shutil.which("git") is None:
+        raise SystemExit("benchmarks/release.py needs git")
+    result = check_all(arguments)
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    PAGE.write_text(page(result))
+    return int(any(one["result"] == FAIL for one in result["checks"]))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,104 @@
+"""The checker's child process and its alarms, on this system and with what other systems lack switched off."""
+
+import importlib.util
+import signal
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from tests.check import variants
+from tinyattn import ops
+from tinyattn.check import check_implementation, isolation
+from tinyattn.check.isolation import alarm, load, sendable
+from tinyattn.check.subject import CannotRunError, TooLongError
+
+ENDLESS = "def softmax(s, mask=None):\n    while True:\n        pass\n"
+
+
+@pytest.fixture
+def spawn(monkeypatch):
+    monkeypatch.setattr(isolation, "START", "spawn")
+
+
+@pytest.fixture(params=["a signal", "no signal", "another thread"])
+def called(request, monkeypatch):
+    """Calls a function where alarms are signals, where there are none, and outside of the main thread."""
+    if request.param == "no signal":
+        monkeypatch.delattr(signal, "setitimer", raising=False)
+    with ThreadPoolExecutor(1) as pool:
+        yield (lambda f: pool.submit(f).result(30)) if request.param == "another thread" else lambda f: f()
+
+
+def too_long():
+    with alarm(0.05):
+        while True:
+            pass
+
+
+def test_an_endless_loop_is_ended_on_every_system_and_in_every_thread(called):
+    with pytest.raises(TooLongError):
+        called(too_long)
+
+
+def quick():
+    for i in range(30):
+        with suppress(TooLongError), alarm(1e-5 * (i + 1)):
+            pass
+    time.sleep(0.01)
+    return "nothing rang afterwards"
+
+
+def test_an_alarm_rings_inside_its_block_only(called):
+    assert called(quick) == "nothing rang afterwards"
+
+
+def test_where_no_thread_starts_there_is_no_alarm(monkeypatch):
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.delattr(signal, "setitimer", raising=False)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    with alarm(1e-3):
+        time.sleep(0.01)
+
+
+def test_an_endless_function_fails_where_there_are_no_signals(tmp_path, monkeypatch):
+    monkeypatch.delattr(signal, "setitimer", raising=False)
+    (tmp_path / "endless.py").write_text(ENDLESS)
+    report = check_implementation(str(tmp_path / "endless.py"), "softmax", examples=1, patience=0.2, time_limit=60)
+    assert not report.problem
+    assert any(finding.endless for finding in report.findings)
+
+
+def test_a_process_that_starts_anew_checks_a_module(spawn):
+    report = check_implementation(ops, "relu", examples=1)
+    assert report, str(report)
+
+
+def test_what_a_process_that_starts_anew_is_given(spawn, tmp_path, monkeypatch):
+    assert sendable("student.py") == "student.py"
+    assert sendable(ops) == "tinyattn.ops"
+    assert sendable(variants) == "tests.check.variants"
+    assert sendable(ops.relu) is ops.relu
+    path = tmp_path / "student.py"
+    path.write_text("from tinyattn.ops import relu\n")
+    assert sendable(load(str(path))) == str(path)
+    spec = importlib.util.spec_from_file_location("json", path)  # of a name that another module has
+    assert sendable(importlib.util.module_from_spec(spec)) == str(path)
+
+
+def test_what_no_other_process_can_import_is_said_in_one_line(spawn, monkeypatch):
+    for implementation in (lambda x: x, sys.__class__("made_up")):
+        report = check_implementation(implementation, "relu", examples=1)
+        assert "starts a process anew" in report.problem
+        assert "check_in_process" in report.problem
+        assert "\n" not in report.problem
+    main = sys.__class__("__main__")  # a notebook's
+    exec("def relu(x): return x", main.__dict__)
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    with pytest.raises(CannotRunError, match="defined in a notebook"):
+        sendable(main.relu)

@@ -1,0 +1,54 @@
+"""export as people type it."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from tests.export.networks import untrained
+from tests.test_cli import refuses
+from tinyattn.cli import main
+from tinyattn.data import Interactions
+from tinyattn.models import Markov, Popularity, RunFolder, SASRec
+from tinyattn.models.parameters import named
+
+
+def run_of(model, folder):
+    """A finished run of the model."""
+    run = RunFolder(folder)
+    with run.claimed({"model": model.name, "parameters": model.identity(), "data": {"fingerprint": "none"}}):
+        model.save(run.model)
+    return folder
+
+
+def test_numbers_under_their_names(tmp_path, capsys):
+    safetensors = pytest.importorskip("safetensors", reason="numbers are written with the package safetensors")
+    model = untrained(SASRec)
+    run, file = run_of(model, tmp_path / "run"), tmp_path / "model.safetensors"
+    assert main(["export", str(run), str(file)]) == 0
+    assert f"{file}: {file.stat().st_size:,} bytes of model sasrec" in capsys.readouterr().out
+    with safetensors.safe_open(file, framework="np") as found:
+        for name, array in named(model.parameters).items():
+            np.testing.assert_array_equal(found.get_tensor(name.removeprefix("parameters.")), array)
+        assert json.loads(found.metadata()["items"]) == model.items.ids.tolist()
+        assert json.loads(found.metadata()["options"]) == model.identity()
+
+
+def test_popularity_is_a_table(tmp_path, capsys):
+    run, file = run_of(Popularity().fit([[1, 2], [2, 3], [2, 1]]), tmp_path / "run"), tmp_path / "items.csv"
+    assert main(["export", str(run), str(file)]) == 0
+    assert list(csv.reader(file.read_text().splitlines())) == [["item", "score"], ["2", "3"], ["1", "2"], ["3", "1"]]
+    said = "model popularity is no network that reads histories, and has no graph (.onnx); the same table serves all"
+    refuses(capsys, ["export", run, tmp_path / "model.onnx"], said)
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_what_a_model_does_not_have_is_refused(tmp_path, capsys):
+    run = run_of(Markov().fit(Interactions.of([[1, 2], [2, 3]])), tmp_path / "run")
+    refuses(capsys, ["export", run, tmp_path / "m.csv"], "model markov scores every history on its own: it has no")
+    refuses(capsys, ["export", run, tmp_path / "m.onnx"], "model markov is no network that reads histories, and has no")
+    refuses(capsys, ["export", run, "m.onx"], "m.onx ends in '.onx', expected one of .safetensors, .onnx, .csv; did")
+    refuses(capsys, ["export", run, tmp_path / "run"], "ends in '', expected one of")
+    refuses(capsys, ["export", tmp_path / "none", "m.onnx"], "config.json: no such file")
+    assert {path.name for path in tmp_path.iterdir()} == {"run"}

@@ -1,0 +1,121 @@
+"""sweep and collect as people type them, and the commands as a shell runs them."""
+
+import csv
+import json
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from tests.test_cli import refuses
+from tinyattn.cli import main
+from tinyattn.files import write_json
+
+
+def grid(folder, text):
+    path = folder / "grid.toml"
+    path.write_text(text)
+    return path
+
+
+def test_a_command_a_line_that_train_takes(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path = grid(tmp_path, 'data = "my data.csv"\ndim = [8, 16]\nseed = [0, 1]\nuser-embedding = true\nat = "5,10"\n')
+    assert main(["sweep", str(path), "--out", "swept"]) == 0
+    assert "swept/commands.txt: 4 commands" in capsys.readouterr().out
+    lines = (tmp_path / "swept" / "commands.txt").read_text().splitlines()
+    words = ["tinyattn", "train", "my data.csv", "--dim=8", "--seed=1", "--user-embedding", "--at=5,10"]
+    assert shlex.split(lines[1]) == [*words, "--out=swept/dim=8,seed=1", "2>", "swept/dim=8,seed=1.log"]
+    assert len({shlex.split(line)[-1] for line in lines}) == 4
+
+
+def test_grids_that_belong_together_are_joined(tmp_path, capsys):
+    text = 'epochs = 3\n[[grid]]\nmechanism = "window"\nwindow = [2, 4]\n[[grid]]\nmodel = "gru4rec"\nlayers = [1, 2]\n'
+    assert main(["sweep", str(grid(tmp_path, text)), "--out", str(tmp_path / "swept")]) == 0
+    runs = json.loads((tmp_path / "swept" / "sweep.json").read_text())["runs"]
+    assert list(runs) == ["mechanism=window,window=2", "mechanism=window,window=4", "model=gru4rec,layers=1",
+                          "model=gru4rec,layers=2"]  # fmt: skip
+
+
+BAD = {
+    "unknown option": ("dimm = 8", "dimm is no option of model sasrec; did you mean dim?"),
+    "nothing near": ("zzz = 8", "zzz is no option of model sasrec; `tinyattn train --model sasrec --help` shows them"),
+    "of another model": ('model = "gru4rec"\nheads = 2', "heads is no option of model gru4rec"),
+    "unknown model": ('model = "sasrek"', "model is 'sasrek', expected one of"),
+    "impossible value": ("dim = [8, 0]", "dim is 0, expected at least 1"),
+    "not together": ("dim = 8\nheads = [2, 3]", "dim 8 is not divisible by heads 3"),
+    "a table": ("[dim]\na = 1", "dim is {'a': 1}, expected a number, a text"),
+    "no value": ("dim = []", "dim is [], expected a number"),
+    "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
+    "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the run run twice"),
+    "no TOML": ("dim = = 8", "is not readable TOML"),
+    "out": ('out = "x"', "out is no option of model sasrec"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_bad_grid_is_refused_and_nothing_written(name, tmp_path, capsys):
+    text, said = BAD[name]
+    refuses(capsys, ["sweep", grid(tmp_path, text), "--out", tmp_path / "swept"], said)
+    assert not (tmp_path / "swept").exists()
+
+
+def test_a_value_of_another_type_is_refused(tmp_path, capsys):
+    refuses(capsys, ["sweep", grid(tmp_path, 'dim = "wide"'), "--out", tmp_path / "swept"], "--dim", "'wide'")
+    refuses(capsys, ["sweep", grid(tmp_path, 'at = "5,5"'), "--out", tmp_path / "swept"], "--at", "'5,5'")
+
+
+def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
+    (tmp_path / "swept").write_text("a file")
+    refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", tmp_path / "swept"], "cannot write to", "swept")
+    refuses(capsys, ["collect", tmp_path], "sweep.json: no such file")
+
+
+def finished(folder, ndcg):
+    """What `train` leaves of a run."""
+    folder.mkdir()
+    (folder / "model.npz").write_bytes(b"")
+    write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
+
+
+def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
+    out = tmp_path / "swept"
+    assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nseed = [0, 1]")), "--out", str(out)]) == 0
+    for name, ndcg in (("dim=8,seed=0", 0.1), ("dim=8,seed=1", 0.2), ("dim=16,seed=0", 0.3)):
+        finished(out / name, ndcg)
+        (out / f"{name}.log").write_text("")
+    (out / "dim=32,seed=1.log").write_text("a warning\ntinyattn: not enough memory for this size\n")
+    (out / "dim=32,seed=0.log").write_text("RuntimeWarning: overflow\n  x * y\n")     # it may still be at work
+    capsys.readouterr()
+    assert main(["collect", str(out)]) == 1
+    printed = capsys.readouterr().out
+    assert "6 runs: 3 have finished, 1 failed, 2 are to come" in printed
+    assert "- dim=32,seed=1 failed: tinyattn: not enough memory for this size" in printed
+    rows = [line for line in printed.splitlines() if line.startswith("| dim")]
+    assert rows == ["| dim 16 | 1 | 0.3000 | 0.6000 |", "| dim 8 | 2 | 0.1500 ± 0.0707 | 0.3000 ± 0.1414 |"]
+    assert all(line in (out / "README.md").read_text() for line in rows)
+    assert list(csv.reader((out / "runs.csv").read_text().splitlines()))[:2] == [
+        ["run", "dim", "seed", "full ndcg@10", "full hr@10"], ["dim=8,seed=0", "8", "0", "0.1", "0.2"],
+    ]  # fmt: skip
+    assert (out / "runs.png").stat().st_size > 1000
+
+
+def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):
+    """The second one fails, in a shell, and is named."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data.csv").write_text(
+        "user_id,item_id,timestamp\n" + "".join(f"{u},{(u * t) % 7},{t}\n" for u in range(12) for t in range(1, 6))
+    )
+    path = grid(tmp_path, 'model = "popularity"\nbaselines = "popularity"\ndata = ["data.csv", "none.csv"]')
+    assert main(["sweep", str(path), "--out", "swept"]) == 0
+    good, bad = (tmp_path / "swept" / "commands.txt").read_text().splitlines()
+    for _ in range(2):
+        assert main(shlex.split(good)[1:-2]) == 0
+    assert "data=data.csv is complete" in capsys.readouterr().out
+    bad = bad.replace("tinyattn train", f"{shlex.quote(sys.executable)} -m tinyattn train")
+    subprocess.run(["sh"], input=bad, text=True, capture_output=True)
+    assert main(["collect", "swept"]) == 1
+    printed = capsys.readouterr().out
+    assert "2 runs: 1 have finished, 1 failed, 0 are to come" in printed
+    assert "- data=none.csv failed: tinyattn: none.csv" in printed

@@ -1,0 +1,107 @@
+"""Exported graphs, computed by ONNX Runtime, give the library's scores."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.export.networks import histories, untrained
+from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS
+from tinyattn.models import BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
+from tinyattn.models.recommenders.sasrec import PADDINGS
+
+pytest.importorskip("onnx", reason="graphs are written with the package onnx")
+runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
+
+from tinyattn.export import NoGraphError, functions, graphs, onnx_graph  # noqa: E402
+
+TABLES = {
+    "block_form": BLOCK_FORMS, "norm": NORMS, "feed_forward": FEED_FORWARDS, "position": POSITIONS,
+    "mechanism": MECHANISMS, "mixer": MIXERS, "refine": REFINEMENTS, "padding": PADDINGS,
+}  # fmt: skip
+CASES = {f"{option} {name}": {option: name} for option, table in TABLES.items() for name in table}
+CASES |= {
+    "two heads": {"heads": 2, "kv_heads": 1, "output_projection": True, "qkv_bias": True},
+    "rope with two heads": {"heads": 2, "position": "rope"},
+    "another table, users, no norm": {"tied": False, "user_embedding": True, "last_norm": False},
+    "no blocks": {"blocks": 0},
+    "esasrec": preset_options("esasrec", "sasrec") | {"maxlen": 9, "dim": 4},
+}
+
+
+def agrees(model):
+    """The graph's scores of seven histories, which is none of the numbers that it was made with."""
+    session = runtime.InferenceSession(onnx_graph(model))
+    rows, ids, users = histories(model)
+    given = {"ids": ids, "users": users}
+    (found,) = session.run(["scores"], {source.name: given[source.name] for source in session.get_inputs()})
+    expected = model.score(rows, users)
+    assert found.shape == expected.shape
+    assert np.all(found[:, 0] == -np.inf)
+    np.testing.assert_allclose(found[:, 1:], expected[:, 1:], rtol=0, atol=1e-5 * max(1, np.abs(expected[:, 1:]).max()))
+    return session
+
+
+@pytest.mark.parametrize("options", CASES.values(), ids=CASES)
+def test_sasrec_in_all_its_forms(options):
+    agrees(untrained(SASRec, **options))
+
+
+@pytest.mark.parametrize("kind", [GRU4Rec, Caser, BERT4Rec])
+def test_other_networks_over_histories(kind):
+    agrees(untrained(kind))
+
+
+def test_a_file_says_what_it_is():
+    session = agrees(untrained(SASRec, blocks=1))
+    said = session.get_modelmeta().custom_metadata_map
+    assert said["model"] == "sasrec"
+    assert json.loads(said["options"])["blocks"] == 1
+    assert json.loads(said["items"])[:2] == [10, 20]
+
+
+def test_parameters_stand_under_their_names():
+    import onnx
+
+    file = onnx.load_from_string(onnx_graph(untrained(SASRec, blocks=1)))
+    names = {x.name for x in file.graph.initializer}
+    assert {"parameters.items", "parameters.blocks.0.attention.query.W"} <= names
+
+
+def test_a_function_without_an_operator_is_named_with_its_line(monkeypatch):
+    monkeypatch.delitem(functions.FUNCTIONS, "exp")
+    with pytest.raises(NoGraphError, match=r"tinyattn/ops/\w+\.py:\d+ \(softmax\) calls exp, which FUNCTIONS"):
+        onnx_graph(untrained(SASRec))
+
+
+def replaced_score(monkeypatch, model, score):
+    before = model.network.score
+    monkeypatch.setattr(model.network, "score", lambda p, batch: score(before, p, batch), raising=False)
+
+
+def test_what_looks_at_the_histories_is_refused(monkeypatch):
+    model = untrained(SASRec)
+    replaced_score(monkeypatch, model, lambda score, p, b: score(p, b) if b.ids[0, 0] > 3 else 2 * score(p, b))
+    with pytest.raises(NoGraphError, match="looks at a number that depends on the histories"):
+        onnx_graph(model)
+
+
+def test_what_depends_on_the_number_of_histories_is_refused(monkeypatch):
+    model = untrained(SASRec)
+    replaced_score(monkeypatch, model, lambda score, p, b: score(p, b) * float(len(b.ids)))
+    with pytest.raises(NoGraphError, match="a constant depends on the number of histories"):
+        onnx_graph(model)
+
+
+def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
+    model = untrained(SASRec)
+    before = model.score
+    monkeypatch.setattr(model, "score", lambda *given: before(*given) + 0.1)
+    with pytest.raises(NoGraphError, match=r"its scores would be .* from the library's"):
+        onnx_graph(model)
+
+
+def test_a_model_beyond_the_size_of_a_file_is_refused(monkeypatch):
+    monkeypatch.setattr(graphs, "MOST_BYTES", 100)
+    with pytest.raises(NoGraphError, match=r"its parameters are .* bytes, and an ONNX file holds at most 100"):
+        onnx_graph(untrained(SASRec))

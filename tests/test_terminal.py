@@ -1,0 +1,92 @@
+import errno
+import io
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tinyattn.cli import main
+from tinyattn.commands.tables import print_history, print_items
+from tinyattn.data import ItemNames
+from tinyattn.terminal import any_terminal, quoted, shortened, visible
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "pairs.txt"
+    path.write_text("1 2\n1 3\n2 3\n")
+    return str(path)
+
+
+def test_what_a_terminal_would_obey_is_shown():
+    assert visible("a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b") == r"a\x1b[31m\x00\x9b\x7f\r\u202e\u2028b"
+    assert visible("Zoë, ł, ☃\tand\n") == "Zoë, ł, ☃\tand\n"
+
+
+def test_values_are_quoted_and_shortened_where_that_helps():
+    assert [quoted(value) for value in (7, "a b", " a", "", "\x1b", "ł")] == ["7", "a b", "' a'", "''", r"'\x1b'", "ł"]
+    assert shortened("x" * 60) == "x" * 60
+    assert shortened("x" * 61) == "x" * 57 + "..."
+
+
+def test_escapes_in_ids_are_shown_and_columns_stand(capsys):
+    print_items(np.array(["a", "\x1b[31m\n"]), np.array([1.0, 0.5]), ItemNames({"a": "A"}))
+    print_history(["\x1b[31m"], ItemNames())
+    assert capsys.readouterr().out.splitlines() == [
+        r"   1             a     1.000  A", r"   2  '\x1b[31m\n'     0.500", r"after '\x1b[31m':",
+    ]  # fmt: skip
+
+
+def test_escapes_in_whatever_is_printed_are_shown(capsys):
+    with any_terminal():
+        print("title \x1b]0;you\x07")
+    assert capsys.readouterr().out == "title \\x1b]0;you\\x07\n"
+    with pytest.raises(SystemExit):
+        main(["data", "\x1b", "two"])
+    main(["data", "none\x1b.txt"])
+    assert "none\\x1b.txt: no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
+def test_what_an_encoding_lacks_is_printed_as_an_escape(monkeypatch, encoding):
+    raw = io.BytesIO()
+    out = io.TextIOWrapper(raw, encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["check", "--contract", "attention"]) == 0
+    assert raw.getvalue().startswith(b"- ")
+    assert b"\\u" in raw.getvalue()
+    assert sys.stdout is out
+    assert out.errors == "strict"
+
+
+def test_streams_may_not_be_there(monkeypatch, data):
+    monkeypatch.setattr(sys, "stdout", None)
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["data", data]) == 0
+    assert main(["data", "none.txt"]) == 2
+    assert sys.stdout is None
+
+
+class Full(io.StringIO):
+    def write(self, text):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_standard_output_that_cannot_be_written_is_named(monkeypatch, capsys, data):
+    monkeypatch.setattr(sys, "stdout", Full())
+    assert main(["data", data]) == 2
+    err = capsys.readouterr().err
+    assert err == "tinyattn: [Errno 28] No space left on device: 'standard output'\n"
+
+
+def test_work_goes_on_where_standard_error_is_gone(monkeypatch):
+    monkeypatch.setattr(sys, "stderr", Full())
+    with any_terminal():
+        print("a bar", file=sys.stderr, flush=True)
+
+
+def test_nothing_takes_the_number_of_a_closed_stream():
+    code = "import os; from tinyattn.terminal import open_standard_handles as o; o(); print(os.open('.', 0))"
+    command = f'exec "{sys.executable}" -c "{code}" <&- 2>&-'
+    assert subprocess.run(["sh", "-c", command], capture_output=True, text=True).stdout == "3\n"

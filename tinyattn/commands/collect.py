@@ -1,0 +1,124 @@
+"""`tinyattn collect`: what the runs of a sweep found, as a table and a picture; what failed is named."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..experiments.tables import cell, heading
+from ..files import FileError, read_json, write_atomically
+from ..models import RunFolder
+from .sweep import RUNS_FILE
+
+SEED = "seed"                    # runs that differ in nothing else stand in one row
+
+
+class Found(NamedTuple):
+    """A run: its options that vary; its metrics, {(part, metric): value}, None where it has not finished; and why."""
+
+    options: dict[str, Any]
+    metrics: dict[tuple[str, str], float] | None
+    why: str = ""
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "collect",
+        help="the table and the picture of a sweep",
+        description="Write README.md, runs.csv and runs.png into DIR, of the runs that have finished, and name those "
+        "that failed. The exit code is 1 where one did.",
+    )
+    command.add_argument("folder", metavar="DIR", help="a folder that `tinyattn sweep` wrote")
+    return command
+
+
+def run(options: argparse.Namespace) -> int:
+    folder = Path(options.folder)
+    found = _runs(folder)
+    done = {name: run for name, run in found.items() if run.metrics is not None}
+    failed = {name: run.why for name, run in found.items() if run.why}
+    waiting = len(found) - len(done) - len(failed)
+    text = [f"{len(found)} runs: {len(done)} have finished, {len(failed)} failed, {waiting} are to come", ""]
+    if done:
+        text += [*_table(list(done.values())), ""]
+        write_atomically(folder / "runs.csv", _csv(done).encode())
+        from ..show import save, sweep_dots
+
+        save(sweep_dots(_groups(list(done.values())), _columns(list(done.values()))[0]), folder / "runs.png")
+        text += ["![every run's metric](runs.png)", ""]
+    text += [f"- {name} failed: {why}" for name, why in failed.items()]
+    write_atomically(folder / "README.md", "\n".join([f"# {folder.resolve().name}", "", *text, ""]).encode())
+    print("\n".join(line for line in text if not line.startswith("!")))
+    return 1 if failed else 0
+
+
+def _runs(folder: Path) -> dict[str, Found]:
+    said = read_json(folder / RUNS_FILE)
+    try:
+        varied, runs = list(said["varied"]), {str(name): dict(point) for name, point in said["runs"].items()}
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`") from None
+    return {name: _run(folder, name, {n: point.get(n, "") for n in varied}) for name, point in runs.items()}
+
+
+def _run(folder: Path, name: str, options: dict[str, Any]) -> Found:
+    run, log = RunFolder(folder / name), folder / f"{name}.log"
+    if run.finished:
+        metrics = run.metrics()["model"]
+        return Found(options, {(part, metric): v for part, row in metrics.items() for metric, v in row.items()})
+    try:
+        said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        said = []
+    ended = said and (said[-1].startswith("tinyattn") or "Error" in said[-1])        # and did not only warn
+    return Found(options, None, said[-1] if ended else "")
+
+
+def _columns(runs: list[Found]) -> list[tuple[str, str]]:
+    return list(dict.fromkeys(column for run in runs for column in run.metrics or {}))
+
+
+def _groups(runs: list[Found]) -> dict[str, list[Found]]:
+    """Runs that differ in their seed alone, under what they have in common."""
+    groups: dict[str, list[Found]] = {}
+    for run in runs:
+        said = ", ".join(f"{name} {value}" for name, value in run.options.items() if name != SEED and value != "")
+        groups.setdefault(said or "all", []).append(run)
+    return groups
+
+
+def _table(runs: list[Found]) -> list[str]:
+    """The best row first, by the mean of the first metric; a loss counts downward."""
+    columns = _columns(runs)
+    lines = heading(["runs", *(f"{part} {metric.upper()}" for part, metric in columns)])
+    groups = _groups(runs)
+    for said in sorted(groups, key=lambda said: _mean(groups[said], columns[0]), reverse=not _is_loss(columns[0])):
+        cells = [cell([run.metrics[c] for run in groups[said] if run.metrics and c in run.metrics]) for c in columns]
+        lines.append(f"| {said} | {len(groups[said])} | {' | '.join(cells)} |")
+    return lines
+
+
+def _mean(runs: list[Found], column: tuple[str, str]) -> float:
+    return statistics.mean([run.metrics[column] for run in runs if run.metrics and column in run.metrics] or [0.0])
+
+
+def _is_loss(column: tuple[str, str]) -> bool:
+    return column[1] in ("loss", "perplexity", "rmse", "mae", "bits")
+
+
+def _csv(runs: dict[str, Found]) -> str:
+    """A line a run: its name, what varies, its metrics."""
+    columns = _columns(list(runs.values()))
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    options = list(next(iter(runs.values())).options)
+    writer.writerow(["run", *options, *(f"{part} {metric}" for part, metric in columns)])
+    for name, run in runs.items():
+        metrics = run.metrics or {}
+        writer.writerow([name, *run.options.values(), *(metrics.get(column, "") for column in columns)])
+    return text.getvalue()

@@ -1,0 +1,134 @@
+"""`tinyattn sweep`: a grid of options as commands, a line each, for whatever runs many."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import itertools
+import shlex
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..files import FileError, write_atomically, write_json
+from ..models import MODELS, PRESETS
+from ..options import one_of
+from . import train
+from .arguments import Parser
+
+COMMANDS_FILE, RUNS_FILE = "commands.txt", "sweep.json"
+OWN = ("model", "preset", "data")            # of `train`, beside what a model and its measure have
+LONGEST = 200                                # of a folder's name
+MOST = 100_000                               # runs: beyond that it is a slip
+
+
+def add(commands: Any, arguments: Sequence[str]) -> Any:
+    command = commands.add_parser(
+        "sweep",
+        help="a grid of options as commands, a line each",
+        description="Write DIR/commands.txt, a `tinyattn train` command a line, for xargs, GNU parallel or a job "
+        "array. Each may be killed and started again: it goes on, and does nothing where it has finished. "
+        "`tinyattn collect DIR` makes the table.",
+        epilog="GRID.toml gives options of `tinyattn train` by their names: `dim = [32, 64]` is tried with each value, "
+        '`epochs = 50` is the same for all. data = "FILE" is the DATA. Tables [[grid]] hold options that belong '
+        "together: each is a grid of its own, with what stands above them. The commands expect the folder where sweep "
+        "was called: `parallel < DIR/commands.txt`, or `sed -n ${N}p DIR/commands.txt | sh` for job N.",
+    )
+    command.add_argument("grid", metavar="GRID.toml", help="the options")
+    command.add_argument("--out", required=True, metavar="DIR", help="the folder of the sweep, and of its runs")
+    return command
+
+
+def run(options: argparse.Namespace) -> None:
+    """Every run of the grid is checked as `train` does, before anything is written."""
+    grids = _read(Path(options.grid))
+    runs = list(itertools.islice((point for grid in grids for point in _points(grid)), MOST + 1))
+    if len(runs) > MOST:
+        raise ValueError(f"{options.grid} has more than {MOST:,} runs")
+    names = dict.fromkeys(name for run in runs for name in run)
+    varied = [name for name in names if len({str(run.get(name)) for run in runs}) > 1]
+    out, named = Path(options.out), dict[str, dict[str, Any]]()
+    for point in runs:
+        name = _name(point, varied)
+        if named.setdefault(name, point) is not point:
+            raise ValueError(f"{options.grid} has the run {name} twice")
+        if len(name) > LONGEST:
+            raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
+        _check(point, options.grid)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
+        lines = "".join(_line(point, out / name) for name, point in named.items())
+        write_atomically(out / COMMANDS_FILE, lines.encode())
+    except OSError as error:
+        raise FileError(f"cannot write to {out}: {error.strerror}") from None
+    print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The grids of the file, each with what stands above all of them."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise FileError(f"{path} is not readable TOML: {error}") from None
+    grids = found.pop("grid", [{}])
+    if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
+        raise FileError(f"{path}: grid is one table, expected [[grid]], of which there may be several")
+    whole = [found | grid for grid in grids]
+    for name, value in ((name, value) for grid in whole for name, value in grid.items()):
+        for one in value if isinstance(value, list) and value else [value]:
+            if not isinstance(one, bool | int | float | str):
+                expected = "a number, a text, true or false, or a list of them"
+                raise FileError(f"{path}: {name} is {value!r}, expected {expected}")
+    return whole
+
+
+def _points(grid: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every combination of the values, the first option varying slowest."""
+    values = [value if isinstance(value, list) else [value] for value in grid.values()]
+    return (dict(zip(grid, point, strict=True)) for point in itertools.product(*values))
+
+
+def _name(point: dict[str, Any], varied: list[str]) -> str:
+    """The folder of a run: what is not the same in all."""
+    text = ",".join(f"{name}={point[name]}" for name in varied if name in point) or "run"
+    return "".join(c if c.isalnum() or c in "=,.-_+" else "_" for c in text)
+
+
+def _line(point: dict[str, Any], out: Path) -> str:
+    """A command for a shell. What goes wrong is said in a file beside the run's folder."""
+    return f"{shlex.join(_arguments(point, out))} 2> {shlex.quote(f'{out}.log')}\n"
+
+
+def _arguments(point: dict[str, Any], out: Path) -> list[str]:
+    """The command line of a run."""
+    words = ["tinyattn", "train", *([str(point["data"])] if "data" in point else [])]
+    for name, value in point.items():
+        flag = f"--{name.replace('_', '-')}"
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+        elif name != "data":
+            words += [f"{flag}={value}"]
+    return [*words, f"--out={out}"]
+
+
+def _check(point: dict[str, Any], grid: str) -> None:
+    """Raise ValueError for what `train` would refuse of a run's options; of a name, with the nearest one."""
+    preset = PRESETS.get(point.get("preset", ""))
+    model = point.get("model", preset.model if preset else train.DEFAULT)
+    if model not in MODELS:
+        raise ValueError(f"{grid}: model is {model!r}, expected {one_of(MODELS, model)}")
+    known = [*OWN, *(flag.removeprefix("--").replace("-", "_") for flag in train.flags_of(MODELS[model]))]
+    for name in point:
+        if name.replace("-", "_") not in known or name == "out":
+            near = difflib.get_close_matches(name, known, 1, 0.5)
+            hint = f"did you mean {near[0]}?" if near else f"`tinyattn train --model {model} --help` shows them"
+            raise ValueError(f"{grid}: {name} is no option of model {model}; {hint}")
+    words = _arguments(point, Path("."))[1:]
+    parser = Parser(prog="tinyattn")
+    train.add(parser.add_subparsers(), words[1:])
+    try:
+        train.model_of(parser.parse_args(words))
+    except ValueError as error:
+        raise ValueError(f"{grid}: {error}") from None

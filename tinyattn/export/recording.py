@@ -1,0 +1,488 @@
+"""An array module that writes down what is computed with it, as a graph of ONNX operators.
+
+A network asks its arrays for their module and computes with that (`get_xp`), so a network that is given `Recorded`
+arrays leaves its graph behind: no layer knows of ONNX, and a new one is exported as soon as FUNCTIONS (functions.py)
+has the array functions that it calls. Each array has its numbers as well, from NumPy: what does not depend on the
+histories is worked out here and becomes a constant, and a number that does is not to be looked at.
+
+NumPy's arrays share memory, and a graph has values alone: `x[key]` is read when it is asked for, and what is written
+into it is written into x. A loop over time writes one row after the other, so the rows of the first axis are kept apart
+until somebody reads them all.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..backend import register
+
+HERE = Path(__file__).parent
+
+
+class NoGraphError(ValueError):
+    """A model that cannot be written as a graph; the message says why."""
+
+    def __init__(self, why: str):
+        super().__init__(f"no graph can be made of this model: {_asked_for()}{why}")
+
+
+def _asked_for() -> str:
+    """Where in the library, outside of this folder, a call comes from."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        path = Path(frame.f_code.co_filename)
+        if HERE.parent in path.parents and HERE not in path.parents:
+            return f"{path.relative_to(HERE.parent.parent)}:{frame.f_lineno} ({frame.f_code.co_name}) "
+        frame = frame.f_back
+    return ""
+
+
+class Value(NamedTuple):
+    """What an operator of the graph gives, or a parameter or an input of it."""
+
+    graph: Graph
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+
+class Sizes(NamedTuple):
+    """Whole numbers that an operator is given: sizes, or places, in which the number of histories may stand."""
+
+    numbers: tuple[int, ...]
+
+
+class Node(NamedTuple):
+    """An operator. Its inputs are names, constants or `Sizes`."""
+
+    operator: str
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any]
+    output: str
+
+
+class Graph:
+    """Operators in the order in which they were computed."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self._known: dict[Any, str] = {}
+
+    def emit(self, operator: str, inputs: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, **how: Any) -> Value:
+        """Add an operator, once. `inputs` are values, constants (arrays, of which copies are kept) and `Sizes`."""
+        given = tuple(x.name if isinstance(x, Value) else x if isinstance(x, Sizes) else np.array(x) for x in inputs)
+        same = tuple((x.dtype.str, x.shape, x.tobytes()) if isinstance(x, np.ndarray) else x for x in given)
+        key = operator, same, repr(how)
+        if key not in self._known:
+            self._known[key] = f"v{len(self.nodes)}"
+            self.nodes.append(Node(operator, given, how, self._known[key]))
+        return Value(self, self._known[key], shape, np.dtype(dtype))
+
+
+Content = Value | np.ndarray        # of an array: a value of the graph, or a constant
+
+
+def apply(operator: str, *inputs: Any, shape: tuple[int, ...], dtype: Any, **how: Any) -> Value:
+    """An operator, in the graph of its inputs, of which one at least is a value."""
+    graph = next(x.graph for x in inputs if isinstance(x, Value))
+    return graph.emit(operator, inputs, tuple(shape), dtype, **how)
+
+
+def cast(x: Content, dtype: Any) -> Content:
+    if x.dtype == dtype:
+        return x
+    return apply("Cast", x, shape=x.shape, dtype=dtype, to=np.dtype(dtype)) if isinstance(x, Value) else x.astype(dtype)
+
+
+def reshape(x: Content, shape: tuple[int, ...]) -> Content:
+    if isinstance(x, np.ndarray):
+        return x.reshape(shape)
+    return x if x.shape == shape else apply("Reshape", x, Sizes(shape), shape=shape, dtype=x.dtype)
+
+
+def transpose(x: Content, axes: tuple[int, ...]) -> Content:
+    if isinstance(x, np.ndarray):
+        return x.transpose(axes)
+    return apply("Transpose", x, shape=tuple(x.shape[a] for a in axes), dtype=x.dtype, perm=list(axes))
+
+
+def expand(x: Content, shape: tuple[int, ...]) -> Content:
+    if isinstance(x, np.ndarray):
+        return np.broadcast_to(x, shape)
+    return x if x.shape == shape else apply("Expand", x, Sizes(shape), shape=shape, dtype=x.dtype)
+
+
+# --- reading and writing parts ---------------------------------------------------------------------------------------
+
+
+def _axes(key: Any, ndim: int) -> list[Any]:
+    """The key with an entry for every axis, and None where one is added."""
+    parts = list(key) if isinstance(key, tuple) else [key]
+    missing = ndim - sum(part is not None and part is not Ellipsis for part in parts)
+    if any(part is Ellipsis for part in parts):
+        at = next(i for i, part in enumerate(parts) if part is Ellipsis)
+        return parts[:at] + [slice(None)] * missing + parts[at + 1 :]
+    return parts + [slice(None)] * missing
+
+
+def _is_whole(part: Any, size: int) -> bool:
+    return isinstance(part, slice) and part.indices(size) == (0, size, 1)
+
+
+def get(x: Content, key: Any) -> Content:
+    """x[key] of numbers, slices, None and, on one axis, an array of integers."""
+    if isinstance(x, np.ndarray) and not _recorded_in(key):
+        return np.asarray(x[key])
+    axes, at = _axes(key, len(x.shape)), 0
+    wanted: list[int] = []                        # the shape of the result
+    cuts: list[tuple[int, int, int, int]] = []
+    taken: tuple[int, Any] | None = None
+    for part in axes:
+        if part is None:
+            wanted.append(1)
+            continue
+        size = x.shape[at]
+        if isinstance(part, Recorded):
+            taken = (at, part)
+            wanted += list(part.shape)
+        elif isinstance(part, slice):
+            begin, stop, step = part.indices(size)
+            wanted.append(len(range(begin, stop, step)))
+            if not _is_whole(part, size):
+                cuts.append((begin, -(2**31) if stop < 0 else stop, at, step))
+        else:
+            number = int(part) % size if size else 0
+            cuts.append((number, number + 1, at, 1))
+        at += 1
+    if cuts:
+        begins, stops, places, steps = (tuple(column) for column in zip(*cuts, strict=True))
+        sizes = list(x.shape)
+        for begin, stop, place, step in cuts:
+            sizes[place] = len(range(begin, max(stop, -1), step))
+        given = Sizes(begins), Sizes(stops), np.array(places), np.array(steps)
+        x = apply("Slice", x, *given, shape=tuple(sizes), dtype=x.dtype)
+    if taken is not None:
+        place, index = taken
+        shape = (*x.shape[:place], *index.shape, *x.shape[place + 1 :])
+        x = apply("Gather", x, index.content, shape=shape, dtype=x.dtype, axis=place)
+    return reshape(x, tuple(wanted))
+
+
+def put(x: Content, key: Any, new: Content) -> Content:
+    """x with x[key] = new; `key` has numbers and slices."""
+    if _recorded_in(key):
+        raise NoGraphError("writes to places that the histories say")
+    axes, at, kept = _axes(key, len(x.shape)), 0, list[int]()
+    if any(part is None for part in axes):                              # axes that x does not have
+        of_new = list[int]()
+        for part in axes:
+            if isinstance(part, slice):
+                kept.append(len(range(x.shape[at])[part]))
+            of_new += [1] if part is None else kept[-1:] if isinstance(part, slice) else []
+            at += part is not None
+        new, axes = reshape(expand(new, tuple(of_new)), tuple(kept)), [part for part in axes if part is not None]
+    partial = [axis for axis, part in enumerate(axes) if not _is_whole(part, x.shape[axis])]
+    if not partial:
+        return expand(cast(new, x.dtype), x.shape)
+    axis, part = partial[0], axes[partial[0]]
+    within = part if isinstance(part, slice) else slice(int(part) % x.shape[axis], int(part) % x.shape[axis] + 1)
+    places = range(x.shape[axis])[within]
+    of_axis = (slice(None),) * axis + (within,)
+    region = (*x.shape[:axis], len(places), *x.shape[axis + 1 :])
+    if not isinstance(part, slice) and len(new.shape) >= len(x.shape) - axis:     # the axis that the number takes away
+        beside = len(new.shape) - (len(x.shape) - 1 - axis)
+        new = reshape(new, (*new.shape[:beside], 1, *new.shape[beside:]))
+    if len(partial) == 1:
+        inner = expand(cast(new, x.dtype), region)
+    else:
+        rest = tuple(slice(None) if a == axis else p for a, p in enumerate(axes))
+        inner = put(get(x, of_axis), rest, new)
+    order = np.arange(x.shape[axis])
+    order[within] = x.shape[axis] + np.arange(len(places))
+    if isinstance(x, np.ndarray) and isinstance(inner, np.ndarray):
+        return np.concatenate([x, inner], axis).take(order, axis)
+    both = (*x.shape[:axis], x.shape[axis] + len(places), *x.shape[axis + 1 :])
+    joined = apply("Concat", x, inner, shape=both, dtype=x.dtype, axis=axis)
+    return apply("Gather", joined, order, shape=x.shape, dtype=x.dtype, axis=axis)
+
+
+def _recorded_in(key: Any) -> bool:
+    return any(isinstance(part, Recorded) for part in (key if isinstance(key, tuple) else (key,)))
+
+
+class Form(NamedTuple):
+    """Another form of an array in the same memory, as `reshape` gives it, and the way back."""
+
+    there: Callable[[Content], Content]
+    back: Callable[[Content], Content]
+
+
+class Recorded:
+    """An array: its numbers (`host`, of NumPy) and its `content`."""
+
+    __hash__ = None  # type: ignore[assignment]
+    __array_ufunc__ = None                                   # NumPy's operators leave the other side to this class
+
+    def __init__(self, host: np.ndarray, content: Content | None = None, of: tuple[Recorded, Any] | None = None):
+        self.host = host
+        self._content: Content | None = host if content is None and of is None else content
+        self._of = of                                        # (x, key): this is x[key], or a Form of x
+        self._rows: dict[int, Content] = {}                  # of the first axis, written since `_content` was made
+        self._writes = 0                                     # into it, of whatever is no part or form of another
+        self._known: tuple[int, Content] | None = None       # what was written into a part, and after how many writes
+
+    @property
+    def content(self) -> Content:
+        """A value of the graph, or a constant."""
+        if self._of is not None:
+            if self._known is not None and self._known[0] == self._memory._writes:
+                return self._known[1]
+            whole, key = self._of
+            return key.there(whole.content) if isinstance(key, Form) else whole.part(key)
+        if self._rows:
+            assert self._content is not None
+            rows = [self._rows.get(i, None) for i in range(self.host.shape[0])]
+            parts = [get(self._content, i) if row is None else row for i, row in enumerate(rows)]
+            parts = [reshape(part, (1, *part.shape)) for part in parts]
+            self._content = apply("Concat", *parts, shape=self.host.shape, dtype=self.host.dtype, axis=0)
+            self._rows = {}
+        assert self._content is not None
+        return self._content
+
+    @property
+    def _memory(self) -> Recorded:
+        """Whose part, or other form, it is."""
+        return self if self._of is None else self._of[0]._memory
+
+    def part(self, key: Any) -> Content:
+        """The content of self[key]."""
+        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if self._of is not None or type(first) is not int:
+            return get(self.content, key)
+        row = self._rows.get(first % len(self.host))
+        assert self._content is not None
+        return get(self._content, key) if row is None else get(row, rest)
+
+    def write(self, key: Any, new: Content) -> None:
+        """self[key] = new; of the content alone, the numbers are NumPy's own affair."""
+        if isinstance(new, Value) and self._content is self.host:
+            self._content = self.host.copy()                 # of which NumPy writes the numbers now
+        if self._of is not None:
+            (whole, mine), new = self._of, put(self.content, key, new)
+            whole.write(..., mine.back(new)) if isinstance(mine, Form) else whole.write(mine, new)
+            self._known = self._memory._writes, new
+            return
+        self._writes += 1
+        first, rest = (key[0], key[1:]) if isinstance(key, tuple) and key else (key, ())
+        if type(first) is int and not (isinstance(new, np.ndarray) and isinstance(self._content, np.ndarray)):
+            self._rows[first % len(self.host)] = put(self.part(first), rest, new)
+        elif isinstance(new, np.ndarray) and isinstance(self.content, np.ndarray):
+            self._content = self.host                        # which NumPy writes
+        else:
+            self._content = put(self.content, key, new)
+
+    @property
+    def constant(self) -> bool:
+        return isinstance(self.content, np.ndarray)
+
+    shape = property(lambda self: self.host.shape)
+    ndim = property(lambda self: self.host.ndim)
+    size = property(lambda self: self.host.size)
+    dtype = property(lambda self: self.host.dtype)
+    nbytes = property(lambda self: self.host.nbytes)
+    T = property(lambda self: module.transpose(self))
+
+    def __len__(self) -> int:
+        return len(self.host)
+
+    def _number(self, kind: Any) -> Any:
+        if not self.constant:
+            raise NoGraphError("looks at a number that depends on the histories, and does one thing or another")
+        return kind(self.host)
+
+    def __bool__(self) -> bool:
+        return bool(self._number(bool))
+
+    def __int__(self) -> int:
+        return int(self._number(int))
+
+    def __float__(self) -> float:
+        return float(self._number(float))
+
+    def __index__(self) -> int:
+        return int(self._number(int))
+
+    def tolist(self) -> Any:
+        return self._number(lambda host: host.tolist())
+
+    def reshape(self, *shape: Any) -> Recorded:
+        return module.reshape(self, shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape)
+
+    def swapaxes(self, one: int, two: int) -> Recorded:
+        return module.swapaxes(self, one, two)
+
+    def astype(self, dtype: Any, copy: bool = True) -> Recorded:
+        return Recorded(self.host.astype(dtype), cast(self.content, np.dtype(dtype)))
+
+    def copy(self) -> Recorded:
+        return Recorded(self.host.copy(), None if self.constant else self.content)
+
+    def __getitem__(self, key: Any) -> Recorded:
+        if _recorded_in(key):
+            parts = key if isinstance(key, tuple) else (key,)
+            hosts = tuple(part.host if isinstance(part, Recorded) else part for part in parts)
+            known = self.constant and all(not isinstance(part, Recorded) or part.constant for part in parts)
+            return Recorded(self.host[hosts], None if known else get(self.content, key))
+        return Recorded(self.host[key], of=(self, key))
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(value, Recorded) and value._of is not None and value._of[0] is self and value._of[1] == key:
+            return                                           # x[key] += y, whose sum has been written
+        self.write(key, value.content if isinstance(value, Recorded) else np.asarray(value, dtype=self.dtype))
+        self.host[key] = value.host if isinstance(value, Recorded) else value
+
+    def assign(self, result: Recorded) -> Recorded:
+        """What `out=` means."""
+        self.write(..., cast(result.content, self.dtype))
+        self.host[...] = result.host
+        return self
+
+
+OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
+    "pow": "power", "matmul": "matmul", "and": "logical_and", "or": "logical_or",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal",
+}  # fmt: skip
+
+
+def _operator(name: str, how: str) -> Any:
+    def forward(self: Recorded, other: Any) -> Any:
+        return getattr(module, name)(self, other)
+
+    def backward(self: Recorded, other: Any) -> Any:
+        return getattr(module, name)(other, self)
+
+    def in_place(self: Recorded, other: Any) -> Any:
+        return self.assign(getattr(module, name)(self, other))
+
+    return {"": forward, "r": backward, "i": in_place}[how]
+
+
+def _unary(name: str) -> Any:
+    return lambda self: getattr(module, name)(self)
+
+
+for _short, _name in OPERATORS.items():
+    for _how in ("", "r", "i") if _short not in ("lt", "le", "gt", "ge", "eq", "ne") else ("",):
+        setattr(Recorded, f"__{_how}{_short}__", _operator(_name, _how))
+for _short, _name in (("neg", "negative"), ("abs", "abs"), ("invert", "logical_not")):
+    setattr(Recorded, f"__{_short}__", _unary(_name))
+
+
+class Module:
+    """`xp`: NumPy's functions under NumPy's names. Of constants NumPy makes constants; for the rest see FUNCTIONS."""
+
+    __name__ = "recorded"
+    ndarray = Recorded
+
+    def asarray(self, x: Any, dtype: Any = None) -> Recorded:
+        if isinstance(x, Recorded):
+            return x if dtype is None else x.astype(dtype)
+        return Recorded(np.array(x, dtype=dtype))
+
+    def empty(self, shape: Any, dtype: Any = float) -> Recorded:
+        return Recorded(np.zeros(shape, dtype))              # what nobody reads is alike for all histories
+
+    def empty_like(self, x: Recorded, dtype: Any = None) -> Recorded:
+        return self.empty(x.shape, dtype or x.dtype)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(np, name)
+        if not callable(found) or isinstance(found, type):
+            return found
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            return _call(name, found, args, kwargs)
+
+        return call
+
+
+module: Any = Module()
+register(Recorded, module)
+
+
+def _call(name: str, numpy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    from .functions import FUNCTIONS  # which is made of what is here
+
+    if name in FORMS:
+        return FORMS[name](*args, **kwargs)
+    out = kwargs.pop("out", None)
+    if name == "copyto":
+        raise NoGraphError("calls copyto")
+    host = numpy(*_hosts(args), **{key: _hosts(value) for key, value in kwargs.items()})
+    made_of = name not in ("zeros_like", "ones_like", "full_like") and any(not x.constant for x in _arrays(args))
+    if not made_of:
+        result = [Recorded(h) for h in host] if isinstance(host, list | tuple) else Recorded(np.asarray(host))
+    elif name not in FUNCTIONS:
+        raise NoGraphError(f"calls {name}, which FUNCTIONS of {HERE.name}/functions.py does not know")
+    else:
+        content = FUNCTIONS[name](np.asarray(host), *_contents(args), **{k: _contents(v) for k, v in kwargs.items()})
+        result = Recorded(host if isinstance(host, np.ndarray) else np.array(host), content)
+    return result if out is None else out.assign(result)
+
+
+def _reshaped(x: Recorded, shape: Any) -> Recorded:
+    host, before = x.host.reshape(shape), x.shape
+    return _in_form(x, host, lambda content: reshape(content, host.shape), lambda content: reshape(content, before))
+
+
+def _transposed(x: Recorded, axes: Any = None) -> Recorded:
+    axes = tuple(range(x.ndim))[::-1] if axes is None else tuple(axes)
+    back = tuple(int(a) for a in np.argsort(axes))
+    return _in_form(x, x.host.transpose(axes), lambda content: transpose(content, axes), lambda c: transpose(c, back))
+
+
+def _swapped(x: Recorded, one: int, two: int) -> Recorded:
+    axes = list(range(x.ndim))
+    axes[one], axes[two] = axes[two], axes[one]
+    return _transposed(x, axes)
+
+
+def _moved(x: Recorded, source: int, destination: int) -> Recorded:
+    axes = list(range(x.ndim))
+    axes.insert(destination % x.ndim, axes.pop(source))
+    return _transposed(x, axes)
+
+
+def _in_form(x: Recorded, host: np.ndarray, there: Any, back: Any) -> Recorded:
+    """x in another form; of its own where NumPy had to copy."""
+    shared = np.shares_memory(host, x.host)
+    return Recorded(host, of=(x, Form(there, back))) if shared else Recorded(host, there(x.content))
+
+
+FORMS: dict[str, Callable[..., Any]] = {
+    "reshape": _reshaped, "transpose": _transposed, "swapaxes": _swapped, "moveaxis": _moved,
+}  # fmt: skip
+
+
+def _arrays(x: Any) -> list[Recorded]:
+    if isinstance(x, Recorded):
+        return [x]
+    return [array for part in x for array in _arrays(part)] if isinstance(x, list | tuple) else []
+
+
+def _hosts(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return type(x)(map(_hosts, x))
+    return x.host if isinstance(x, Recorded) else x
+
+
+def _contents(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return type(x)(map(_contents, x))
+    return x.content if isinstance(x, Recorded) else x

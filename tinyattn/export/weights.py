@@ -1,0 +1,55 @@
+"""The numbers of a model, and of one that scores all histories alike its table."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from .. import __version__
+from ..models import Estimator, Popularity
+from ..models.parameters import PREFIX
+
+
+def about(model: Estimator) -> dict[str, str]:
+    """What a file says beside its numbers: which model, with which options; and the ids it speaks of, in their order.
+
+    The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`.
+    """
+    known = {what: getattr(model, what).ids.tolist() for what in ("items",) if what in model.vocabularies}
+    said: dict[str, Any] = {"options": model.identity()} | known
+    return {"tinyattn": __version__, "model": model.name} | {
+        name: json.dumps(value, ensure_ascii=False) for name, value in said.items()
+    }
+
+
+def safetensors(model: Estimator) -> bytes:
+    """Every array that was learned, by the name it has in the tree of parameters; `about` is the file's metadata.
+
+    Raises ValueError for a model that has not learned, ImportError without the package safetensors.
+    """
+    model._fitted()
+    try:
+        package = import_module("safetensors.numpy")
+    except ImportError:
+        raise ImportError("writing .safetensors needs its package: pip install 'tinyattn[export]'") from None
+    arrays = {name.removeprefix(PREFIX): np.ascontiguousarray(x) for name, x in model._arrays().items()}
+    content: bytes = package.save(arrays, metadata=about(model))
+    return content
+
+
+def popularity_table(model: Estimator) -> bytes:
+    """CSV: item and score, the most popular item first. Raises ValueError for a model that has no such table."""
+    if not isinstance(model, Popularity):
+        raise ValueError(f"model {model.name} scores every history on its own: it has no table of items (.csv)")
+    ids, counts = model._fitted().ids, model.counts[1:]
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["item", "score"])
+    order = np.argsort(-counts, kind="stable")
+    writer.writerows(zip(ids[order].tolist(), counts[order].tolist(), strict=True))
+    return text.getvalue().encode()

@@ -1,0 +1,63 @@
+"""SASRec as pmixer/SASRec.pytorch saves it: the state dict of its class.
+
+Its code had three orders of norms, with the same names: the released TensorFlow code's until 2025 ("sasrec"), and since
+then, as `--norm_first` says, norms before the sublayers ("pre") or after the residuals ("post"). Padding stands before
+the items, and attention looks at it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...files import FileError
+from .layout import Entry
+from .sasrec_layout import SASRecLayout, heads, linear, norm
+from .state_dict import StateDict
+
+FORMS = ("pre", "post", "sasrec")
+
+
+class Pmixer(SASRecLayout):
+    """`item_emb.weight`, `attention_layers.0.in_proj_weight`, ..."""
+
+    name, items, first = "pmixer/SASRec.pytorch", "item_emb.weight", "attention_layers.{}.in_proj_weight"
+    said: ClassVar[dict[str, str]] = {
+        "heads": "its --num_heads, which was 1 unless it was given",
+        "block_form": "pre for --norm_first, post without it, sasrec for code before 2025",
+    }
+
+    def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
+        if said["block_form"] not in FORMS:
+            expected = f"one of {', '.join(FORMS)}, as {self.name} has"
+            raise FileError(f"block_form is {said['block_form']!r}, expected {expected}")
+        longest = self.shape(found, "pos_emb.weight", 2)[0] - 1
+        maxlen = said.get("maxlen", longest)
+        if maxlen > longest:
+            raise FileError(f"maxlen is {maxlen}, expected at most {longest}: {found.path} has no more positions")
+        return {
+            "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "maxlen": maxlen,
+            "padding": "tokens", "emb_scale": True, "qkv_bias": True, "output_projection": True, "eps": 1e-8,
+        }  # fmt: skip
+
+    def entries(self, network: Any) -> Iterator[Entry]:
+        D = network.dim
+        yield Entry(self.items, (network.n_items + 1, D), ("items",))
+        for i in range(network.blocks):
+            ours = f"blocks.{i}"
+            yield from norm(f"attention_layernorms.{i}", f"{ours}.norm_1", D)
+            yield from heads(f"attention_layers.{i}", f"{ours}.attention", D)
+            yield from norm(f"forward_layernorms.{i}", f"{ours}.norm_2", D)
+            for theirs, name in (("conv1", "inner"), ("conv2", "outer")):
+                yield from linear(f"forward_layers.{i}.{theirs}", f"{ours}.feed_forward.{name}", D, kernel=(1,))
+        yield from norm("last_layernorm", "norm", D)
+        yield Entry("pos_emb.weight", (-1, D), ())
+
+    def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
+        """Position 0 is that of padding, which is a token like others: the two tables' rows 0 become one."""
+        positions = found.read("pos_emb.weight")
+        arrays["positions"] = positions[1 : network.maxlen + 1]
+        arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))

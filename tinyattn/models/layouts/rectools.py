@@ -1,0 +1,82 @@
+"""SASRec as RecTools saves it: a Lightning checkpoint of its SASRecModel, or the state dict in one.
+
+The block is that of SASRec's released code, with torch's attention. Padding is blank before every block, and attention
+looks at it, unless `use_key_padding_mask` hides it. Positions count from the newest item.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ...files import FileError
+from .layout import Entry
+from .sasrec_layout import SASRecLayout, heads, linear, norm
+from .state_dict import StateDict
+
+POSITIONS = "pos_encoding_layer.pos_emb.weight"
+BLOCKS = "transformer_layers.transformer_blocks"
+# what else a model's configuration may say, with the only value that is computed here
+ONLY = {"use_causal_attn": True, "transformer_layers_type": "SASRecTransformerLayers"}
+
+
+class RecTools(SASRecLayout):
+    """`item_model.item_net_blocks.0.ids_emb.weight`, `transformer_layers.transformer_blocks.0.q_layer_norm.weight`, ...
+    """
+
+    name, items = "RecTools", "item_model.item_net_blocks.0.ids_emb.weight"
+    first = BLOCKS + ".{}.q_layer_norm.weight"
+    said: ClassVar[dict[str, str]] = {"heads": "its n_heads, 4 unless it was given"}
+
+    def options(self, found: StateDict, said: dict[str, Any]) -> dict[str, Any]:
+        other = f"{BLOCKS}.0.layer_norm_1.weight"
+        if not self.blocks(found) and other in found.found:
+            raise FileError(f"{found.path} has {other}: of RecTools' layers only SASRecTransformerLayers are mapped")
+        config = self._config(found)
+        about: dict[str, Any] = {
+            "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "block_form": "sasrec",
+            "emb_scale": bool((config.get("pos_encoding_kwargs") or {}).get("use_scale_factor", False)),
+            "qkv_bias": True, "output_projection": True, "eps": 1e-5, "last_eps": 1e-8,
+            "padding": "hidden" if config.get("use_key_padding_mask") else "blank",
+        }  # fmt: skip
+        if "n_heads" in config:
+            about["heads"] = config["n_heads"]
+        if POSITIONS in found.found:
+            return about | {"maxlen": self.shape(found, POSITIONS, 2)[0]}
+        if "session_max_len" not in config and "maxlen" not in said:
+            raise FileError(f"{found.path} has no {POSITIONS}: say maxlen, its session_max_len")
+        return about | {"position": "none", "maxlen": config.get("session_max_len", said.get("maxlen"))}
+
+    def entries(self, network: Any) -> Iterator[Entry]:
+        D = network.dim
+        yield Entry(self.items, (network.n_items + 1, D), ("items",))
+        if network.position == "learned":
+            yield Entry(POSITIONS, (network.maxlen, D), ("positions",), lambda P: P[::-1])
+        for i in range(network.blocks):
+            theirs, ours = f"{BLOCKS}.{i}", f"blocks.{i}"
+            yield from norm(f"{theirs}.q_layer_norm", f"{ours}.norm_1", D)
+            yield from heads(f"{theirs}.multi_head_attn", f"{ours}.attention", D)
+            yield from norm(f"{theirs}.ff_layer_norm", f"{ours}.norm_2", D)
+            for name, part in (("ff_linear_1", "inner"), ("ff_linear_2", "outer")):
+                yield from linear(f"{theirs}.feed_forward.{name}", f"{ours}.feed_forward.{part}", D)
+        yield from norm("transformer_layers.last_layernorm", "norm", D)
+
+    def ids(self, found: StateDict) -> list[Any] | None:
+        """The first one is that of padding."""
+        ids = found.about.get("item_external_ids")
+        return None if ids is None else list(np.asarray(ids, dtype=object))[1:]
+
+    def _config(self, found: StateDict) -> dict[str, Any]:
+        """The model's configuration, where a checkpoint has it. Raises FileError for what is not computed here."""
+        config = found.about.get("model_config")
+        if not isinstance(config, dict):
+            return {}
+        for name, only in ONLY.items():
+            if str(config.get(name, only)).rpartition(".")[2] != str(only):
+                raise FileError(f"{found.path} has {name} {config[name]!r}, expected {only!r}: nothing else is mapped")
+        distance = (config.get("similarity_module_kwargs") or {}).get("distance", "dot")
+        if distance != "dot":
+            raise FileError(f"{found.path} has distance {distance!r}, expected 'dot': nothing else is mapped")
+        return config

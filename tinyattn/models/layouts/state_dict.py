@@ -1,0 +1,90 @@
+"""Parameters in one file: a state dict of PyTorch, or safetensors.
+
+A state dict is a pickle, and a pickle may hold code. It is read by `torch.load(weights_only=True)`, which makes numbers
+and plain containers, and runs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ...files import FileError
+from .weights import _opened
+
+PICKLED = (".pt", ".pth", ".ckpt", ".bin")
+PREFIXES = ("module.", "torch_model.")       # what DataParallel and RecTools' Lightning module put before all names
+
+
+class StateDict:
+    """The parameters of a file by their names, in float32, and what else it says (`about`).
+
+    Raises FileError for a file that is missing, damaged, of another kind, or wants to run code, and for numbers that
+    are not finite; ImportError where the package that reads it is missing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.about = path, dict[str, Any]()
+        if not path.is_file():
+            raise FileError(f"{path}: no such file")
+        found = self._safetensors() if path.suffix == ".safetensors" else self._pickle()
+        for prefix in PREFIXES:
+            if found and all(name.startswith(prefix) for name in found):
+                found = {name.removeprefix(prefix): x for name, x in found.items()}
+        self.found = found
+
+    def read(self, name: str) -> np.ndarray:
+        """The parameter in float32. Raises FileError for a number that is not finite in that."""
+        with np.errstate(over="ignore"):
+            x = self.found[name].astype(np.float32)
+        if not np.all(np.isfinite(x)):
+            raise FileError(f"{self.path}: {name} has numbers that are not finite in float32")
+        return x
+
+    def fingerprint(self) -> str:
+        """A digest of the file."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()[:16]
+
+    def _safetensors(self) -> dict[str, np.ndarray]:
+        with _opened(self.path) as file:
+            return {name: file.get_tensor(name) for name in file.keys()}     # noqa: SIM118
+
+    def _pickle(self) -> dict[str, np.ndarray]:
+        if self.path.suffix not in PICKLED:
+            raise FileError(f"{self.path} is neither .safetensors nor one of {', '.join(PICKLED)}")
+        try:
+            torch: Any = import_module("torch")
+        except ImportError:
+            raise ImportError(
+                f"reading {self.path} needs PyTorch (pip install torch), which reads numbers without running code; "
+                "saved as .safetensors it needs none"
+            ) from None
+        try:
+            with torch.serialization.safe_globals(_arrays_of_numpy()):
+                whole = torch.load(self.path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            what = next((line for line in str(error).splitlines() if "GLOBAL" in line or "Unsupported" in line), "")
+            raise FileError(f"{self.path} wants to run code, and is not read: {what.strip()}") from None
+        except (RuntimeError, EOFError, ValueError, KeyError) as error:
+            raise FileError(f"{self.path} is truncated, damaged or no state dict: {error}") from None
+        if isinstance(whole, dict) and isinstance(whole.get("state_dict"), dict):
+            said = whole.get("hyper_parameters")
+            self.about, whole = said if isinstance(said, dict) else {}, whole["state_dict"]
+        if not isinstance(whole, dict) or not all(isinstance(x, torch.Tensor) for x in whole.values()) or not whole:
+            raise FileError(f"{self.path} holds a {type(whole).__name__}, expected a state dict: names and tensors")
+        return {str(name): x.detach().to(torch.float32).numpy() for name, x in whole.items()}
+
+
+def _arrays_of_numpy() -> list[Any]:
+    """What a pickle of an array calls: it makes arrays, and nothing else. RecTools keeps item ids in one."""
+    from numpy._core import multiarray
+
+    reconstruct: Any = multiarray._reconstruct
+    kinds = [type(np.dtype(name)) for name in ("int64", "int32", "float64", "float32", "bool", "U1", "O")]
+    return [reconstruct, (reconstruct, "numpy.core.multiarray._reconstruct"), np.ndarray, np.dtype, *kinds]
