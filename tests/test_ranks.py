@@ -116,10 +116,10 @@ def test_a_run_goes_on_with_another_number_of_ranks(size, tmp_path, monkeypatch)
 
 
 def test_more_ranks_than_rows_of_a_step_are_idle_which_is_said(capsys):
-    few = Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 1]] * 4)
+    few = Interactions.from_sequences([[1, 2, 3, 4], [5, 6, 7]] * 4)
 
     def run(_=None):
-        network = SASRecNetwork(n_items=4, maxlen=6, dim=8)
+        network = SASRecNetwork(n_items=7, maxlen=6, dim=8)
         p, _ = train(network, Sampler(few, 6, 4, 0, True), Settings(epochs=2, patience=0), workers=1)
         return flat(p).copy()
 
