@@ -43,7 +43,7 @@ BAD = {
     "nothing near": ("zzz = 8", "zzz is no option of model sasrec; `tinyattn train --model sasrec --help` shows them"),
     "of another model": ('model = "gru4rec"\nheads = 2', "heads is no option of model gru4rec"),
     "unknown model": ('model = "sasrek"', "model is 'sasrek', expected one of"),
-    "impossible value": ("dim = [8, 0]", "dim is 0, expected at least 1"),
+    "impossible value": ("dim = [8, 0]", "dim is 0, expected 1 to 100000"),
     "not together": ("dim = 8\nheads = [2, 3]", "dim 8 is not divisible by heads 3"),
     "a table": ("[dim]\na = 1", "dim is {'a': 1}, expected a number, a text"),
     "no value": ("dim = []", "dim is [], expected a number"),

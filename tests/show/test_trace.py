@@ -643,7 +643,7 @@ def test_scores_of_the_last_position_have_weights_too():
 def test_without_attention_the_weights_of_the_loss_are_not_taken_for_them(objective):
     net, p, batch = small(GRU4RecNetwork, objective=objective)
     t = trace(net, p, batch)
-    op = {"bce": "bce_with_logits", "ce": "cross_entropy"}[objective]
+    op = {"bce": "bce_with_logits", "ce": "smoothed_loss"}[objective]
     with pytest.raises(KeyError, match=rf"no attention here.*(?s:.*)t\['{op}.weights'\] .*weight, as {op} calls it$"):
         t["weights"]
     with pytest.raises(KeyError, match=r"there are no attention weights$"):
