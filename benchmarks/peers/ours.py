@@ -37,7 +37,7 @@ class TinyAttn:
         """Every step is finished when it returns."""
 
     def close(self) -> None:
-        self.pool.__exit__()
+        self.pool.__exit__(None)
 
     def gradients(self) -> tuple[float, dict[str, np.ndarray]]:
         self.learner.differentiate(self.batches[:1], self.steps, self.seen, self.pool)
