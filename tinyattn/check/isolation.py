@@ -74,7 +74,11 @@ def _watcher(seconds: float) -> Iterator[None]:
         while not ended.is_set():
             with contextlib.suppress(TooLongError), lock:            # it may still ring here
                 ended.set()
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, None)    # one that has not been raised yet
+        # One that is set and not raised yet is raised by a loop. Taken back by SetAsyncExc(None), it would leave Python
+        # 3.11's interpreter looking for it for ever, and in a loop without end under sys.settrace.
+        with contextlib.suppress(TooLongError):
+            for _ in range(10):
+                pass
 
 
 def load(target: str) -> Any:
