@@ -146,6 +146,7 @@ def test_the_profile_counts_calls_and_leaves_no_function_without_a_group(given):
     profiler._given = lambda: (TINY.network, weights, batches)
     profiler.prepare()
     own, calls, _ = profiler.profile()
+    profiler.contender.close()
     slices = len(batches[0].slices(SLICE_TOKENS))
     assert calls["data.batches.Batch.slices"] == calls["step"] == 1
     for name, times in (("linear", 1), ("norm_linear", 2)):
