@@ -9,8 +9,7 @@ pool of this process is open (its threads may be inside BLAS, whose locks a chil
 system gives no memory, descriptors or processes.
 
 A kept pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
-one. Both take longer for a step of a small model, longer to start, and leave their workers behind when the parent is
-killed.
+one, on a loaded machine and for a small model only, which does not settle whether one of them should take its place.
 """
 
 from __future__ import annotations
