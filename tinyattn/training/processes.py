@@ -9,7 +9,7 @@ pool of this process is open (its threads may be inside BLAS, whose locks a chil
 system gives no memory, descriptors or processes.
 
 A kept pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
-one. With either a step of short slices takes a fifth longer, which is more than the tenth that less code would be worth.
+one. With them a step of short slices takes a fifth or a quarter longer: more than the tenth that less code is worth.
 """
 
 from __future__ import annotations

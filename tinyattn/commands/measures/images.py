@@ -60,9 +60,8 @@ class OfImages(InTenths):
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
     ) -> None:
-        from ...show import LOOKS, save, training_curves
+        from ...show import LOOKS, save
 
-        curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
-        save(curves, folder.figures / "training.png")
+        super().draw(folder, model, split, rows, options, title)
         for name in ("distances", "field"):
             save(LOOKS[name](model, split.test, title), folder.figures / f"{name}.png")

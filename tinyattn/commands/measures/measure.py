@@ -108,6 +108,14 @@ class InTenths(Measure):
     ) -> dict[str, Any]:
         return {"model": {"test": model.evaluate(split.test)}}
 
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ...show import save, training_curves
+
+        curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
+        save(curves, folder.figures / "training.png")
+
 
 def refuse_ranking(options: argparse.Namespace, model: str, measure: Measure) -> None:
     """Raise ValueError for flags of an evaluation of ranked items."""

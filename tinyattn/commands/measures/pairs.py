@@ -33,9 +33,9 @@ class OfPairs(InTenths):
     def draw(
         self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
     ) -> None:
-        from ...show import alignment_map, save, training_curves
+        from ...show import alignment_map, save
 
-        save(training_curves(model.history, title, criterion="exact", of="validation"), folder.figures / "training.png")
+        super().draw(folder, model, split, rows, options, title)
         source = split.test.sources[0]
         target = model.translate(source)
         picture = alignment_map(model.alignment(source, target), source, target, f"{title}: who looks at whom")

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from ...data import SEQUENCE_TASKS, Parts, SequencePart, SequenceTaskSource, Truth
-from ...models import RunFolder
 from ..tables import print_means
 from .measure import InTenths
 
@@ -48,11 +47,3 @@ class OfSequenceTasks(InTenths):
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print_means("answers about tested sequences; longer ones have twice as many tokens", metrics, "test", model)
-
-    def draw(
-        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
-    ) -> None:
-        from ...show import save, training_curves
-
-        curves = training_curves(model.history, title, criterion=model.criterion, of="validation")
-        save(curves, folder.figures / "training.png")
