@@ -109,7 +109,7 @@ class Recorded:
 
     def _number(self, kind: Any) -> Any:
         if not self.constant:
-            raise NoGraphError("looks at a number that depends on the histories, and does one thing or another")
+            raise NoGraphError("branches on a number that is computed from the histories")
         return kind(self.host)
 
     def __bool__(self) -> bool:

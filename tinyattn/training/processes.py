@@ -8,7 +8,7 @@ Threads do the same work, to the same bits, where processes are not to be had: w
 pool of this process is open (its threads may be inside BLAS, whose locks a child would inherit taken), and where the
 system gives no memory, descriptors or processes.
 
-A kept pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
+A standard pool would be less code: benchmarks/results/pools.md measures concurrent.futures and joblib's loky beside this
 one. With them a step of short slices takes a fifth or a quarter longer: more than the tenth that less code is worth.
 """
 
