@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> None:
         print(_page(options).save(options.html))
         return
     from .. import show as pictures
+    from ..show.animation import MOST
 
     if options.run_folder is None:
         raise ValueError("say which run: tinyattn show RUN --items A,B,C")
@@ -57,6 +58,8 @@ def run(options: argparse.Namespace) -> None:
     labels = [names.short(item) for item in ids]
     if options.gif is not None:
         refuse_unwritable(options.gif, "--gif")
+        if len(labels) > MOST:
+            raise ValueError(f"--gif is a picture for each item, at most {MOST}, and there are {len(labels)}")
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
         print(pictures.animate(frames, options.gif))
         return

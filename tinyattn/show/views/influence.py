@@ -49,6 +49,8 @@ class Influence:
         """None where a number cannot be nudged, or where a nudge changes which lines run."""
         if entry.value.dtype.kind != "f" or not entry.value.ndim or entry.how in ("allocated", "implied"):
             return None
+        if sum(listed is entry for listed in self._trace.roots[0].listed.values()) > 1:
+            return None                        # an array that came in twice has a gradient for each, none of its own
         found = []
         for index in np.ndindex(entry.value.shape):
             reach = self._reach(entry, index)
@@ -73,7 +75,7 @@ class Influence:
         forward, args, kwargs, backward, cotangents = self._trace.replay
         recorded = self._trace.recorder
         recorder = _Nudging(8 * recorded.limit, recorded.engine, self._names[: number + 1], index, by)
-        args, kwargs = widened(copy.deepcopy(args)), widened(copy.deepcopy(kwargs))
+        args, kwargs = widened(copy.deepcopy((args, kwargs)), {})
         upstream = [widened(dy) for dy in copy.deepcopy(cotangents)]
         inputs = bind(forward, *args, **kwargs)
         names = self._trace.roots[0].result_names
