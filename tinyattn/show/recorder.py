@@ -88,7 +88,8 @@ class Recorder:
                 sys.settrace(self._entered)
                 returned = function(*args, **kwargs)
         except TooLargeError as error:
-            at = f"after step {len(self.entries) - 1} ({self.entries[-1].path})" if self.entries else "in its inputs"
+            last = self.entries[-1] if self.entries else None
+            at = f"after step {last.number} ({last.call.name}.{last.name})" if last else "in its inputs"
             more = ", or allow more with limit=" if self.used > self.limit else ""
             raise ValueError(f"trace: more than {error} {at}: trace a smaller input{more}") from None
         finally:

@@ -27,7 +27,7 @@ class Reach(NamedTuple):
     """Where one number of a step goes."""
 
     moves: dict[int, np.ndarray]       # later step: ∂(each of its numbers) / ∂(the nudged one), where any is not 0
-    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward
+    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward, and without
 
 
 class Influence:
@@ -69,7 +69,8 @@ class Influence:
             return None
         (above, up), (below, down) = runs[0], runs[1]
         moves = {n: rate for n, rate in _rates(above[entry.number + 1 :], below[entry.number + 1 :], 2 * h)}
-        return Reach(moves, (up - down) / (2 * h) if entry.number <= self._last_forward else None)
+        has_loss = self._trace.replay.cotangents and entry.number <= self._last_forward
+        return Reach(moves, (up - down) / (2 * h) if has_loss else None)
 
     def _run(self, number: int, index: tuple[int, ...], by: float) -> tuple[list[Entry], float] | None:
         forward, args, kwargs, backward, cotangents = self._trace.replay

@@ -63,7 +63,8 @@ function inkOn(rgb) {
 }
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number, in 255 shades of each sign. `masked` (one a number, or null): 1 = there is nothing to show.
+// A matrix as pixels, one a number, in 255 shades of each sign, which go with the root of a number's size, so that small ones
+// show beside the 1 of a row that has one weight. `masked` (one a number, or null): 1 = there is nothing to show.
 function image(context, values, rows, columns, colour, masked = null) {
   const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
   for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
@@ -71,7 +72,7 @@ function image(context, values, rows, columns, colour, masked = null) {
   for (let i = 0; i < rows * columns; i++) {
     const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i], hidden = masked !== null && masked[i];
     if (!hidden && !finite(x)) continue;
-    const from = hidden ? grey : shades, at = hidden ? 0 : 3 * (Math.round((255 * x) / most) + 255);
+    const from = hidden ? grey : shades, at = hidden ? 0 : 3 * (Math.round(255 * Math.sign(x) * Math.sqrt(Math.min(1, Math.abs(x) / most))) + 255);
     data[4 * i] = from[at];
     data[4 * i + 1] = from[at + 1];
     data[4 * i + 2] = from[at + 2];
@@ -93,7 +94,8 @@ function drawing(title, values, [rows, columns], names, colour, masked) {
   const short = (all) => (all || []).map((name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name)), left = short(names.rows), above = short(names.columns);
   const long = (all) => 8 * Math.max(0, ...all.map((name) => name.length)), upright = !small && long(above) <= width;
   const x0 = 8 + long(left), y0 = 30 + (upright ? (above.length ? 16 : 0) : long(above)), every = (size) => Math.ceil(12 / size);
-  const found = node("svg", { width: Math.max(x0 + columns * width + 8, 8 * title.length + 16), height: y0 + rows * height + 8, "font-family": "monospace", "font-size": 12, fill: "#000000" },
+  const size = [Math.max(x0 + columns * width + 8, 8 * title.length + 16), y0 + rows * height + 8];
+  const found = node("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size.join(" ")}`, "font-family": "monospace", "font-size": 12, fill: "#000000" },
     node("text", { x: 8, y: 18, "font-weight": "bold" }, title));
   left.forEach((name, r) => { if (r % every(height) === 0) found.append(node("text", { x: x0 - 6, y: y0 + (r + 0.5) * height + 4, "text-anchor": "end" }, name)); });
   above.forEach((name, c) => {
@@ -194,7 +196,7 @@ function heatMap(array, how) {
   function hand() {
     const from = shown * size, { rows: left, columns: above } = how;
     onPaper = true;
-    const drawn = drawing(title.textContent.replace(/SVG$/, ""), values.slice(from, from + size), [rows, columns], { rows: left, columns: above }, colour, masked);
+    const drawn = drawing(`${title.textContent.replace(/SVG$/, "")}${matrices > 1 ? `, [${place(shown, shape.slice(0, -2)).join(", ")}]` : ""}`, values.slice(from, from + size), [rows, columns], { rows: left, columns: above }, colour, masked);
     onPaper = false;
     handOver(`${how.name.replace(/[^\w]+/g, "-")}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(drawn));
   }
@@ -303,7 +305,7 @@ function heatMap(array, how) {
       for (const i of linked.keys()) if (here(i)) box(i - from);
       context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000";
       if (chosen !== null && here(chosen)) box(chosen - from);
-      legend.textContent = colour.says + (masked === null ? "" : "; grey is masked");
+      legend.textContent = `${colour.says}, and colour goes with the root of the size${masked === null ? "" : "; grey is masked"}`;
       point(cursor);
     };
     return make("div", {}, canvas, label, legend);
