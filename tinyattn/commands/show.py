@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,8 @@ def run(options: argparse.Namespace) -> None:
     if not model.attends:
         raise ValueError(f"{options.run_folder} is of model {model.name}, without attention: there is nothing to show")
     ids, weights = model.attention(history)
+    if len(ids) < len(history):
+        print(f"note: the model looks at the newest {len(ids)} of the {len(history)} items", file=sys.stderr)
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
     if options.gif is not None:
