@@ -12,6 +12,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from . import __version__
 from .commands import COMMANDS
 from .commands.arguments import Parser
+from .models import MODELS
 from .ranks import mpi, started
 from .terminal import OUTPUT, any_terminal, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
@@ -82,7 +83,9 @@ def _main(arguments: Sequence[str]) -> int:
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
-        explain = getattr(module, "explain", lambda unknown, _: f"unrecognized arguments: {' '.join(unknown)}")
+        explain = getattr(module, "explain", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
+        of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
+        whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists what there is
         whole.error(explain(unknown, options))
     size, _ = started()
     if size > 1 and options.command not in SHARED:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
+from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -70,7 +71,9 @@ def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
     MEASURES[MODELS[options.model].table].add_data(read)
     if not unknown[0].startswith("-") and "data" not in read:
         return f"{unknown[0]}: model {options.model} takes no DATA, but {', '.join(sorted(read))}"
-    return f"unrecognized arguments: {' '.join(unknown)}"
+    near = get_close_matches(unknown[0].partition("=")[0], sorted(flags_of(MODELS[options.model])), 1, 0.7)
+    meant = f"; did you mean {near[0]}?" if near else ""
+    return f"unrecognized arguments: {' '.join(unknown)}{meant}"
 
 
 def flags_of(cls: type[Estimator]) -> set[str]:
