@@ -46,6 +46,7 @@ REASONS = {
     "tinyattn generate runs/gpt2": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
     "tinyattn reproduce": "an experiment takes minutes to hours; tests/experiments runs small ones",
 }
+RELATIVE = r"\]\((?!https?:|#)[^)]+\)"  # the end of a link or picture that leads to a file of the checkout
 LINKS_OUT = "where there is a network, `sphinx-build -b linkcheck -c website . build/links` asks each for an answer"
 # What README supposes that a reader has: files, and runs that other commands made.
 FILES = {
@@ -272,15 +273,15 @@ def status() -> str:
 
 
 def lacks() -> str:
-    """What is in the checkout and not in a wheel, and which of README's links therefore lead nowhere there."""
+    """What is in the checkout and not in a wheel, and what that makes of README's links."""
     there = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     folders = sorted({name.partition("/")[0] for name in there if "/" in name and name[0] != "."} - {"tinyattn"})
-    links = re.findall(r"\]\((?!http|#)[^)]+\)", (ROOT / "README.md").read_text())
+    links = re.findall(RELATIVE, (ROOT / "README.md").read_text())
     return (
         "A wheel holds the package and the chapters' sources, from which `tinyattn course build` makes the notebooks. "
         f"It lacks the rest of {', '.join(f'`{folder}/`' for folder in folders)}: the executed notebooks and the "
-        f"figures among them. So {len(links)} links and pictures of README, which is its description, lead nowhere "
-        "outside of a checkout. The sdist has all of it."
+        f"figures among them. README is its description, in which {len(links)} links and pictures that lead to "
+        "files of the checkout are words. The sdist has all of it."
     )
 
 
@@ -296,6 +297,7 @@ def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
         wheel = report.run("sdist and wheel are built", build, folder / "dist")
         if wheel:
             report.run("metadata", twine, folder / "dist")
+            report.run("links of the description", description, folder / "dist")
             report.run("the wheel is whole", wheel_is_whole, folder / "dist")
         for version, program in found.items():
             if not program:
@@ -313,6 +315,18 @@ def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
 def twine(folder: Path) -> str:
     run([sys.executable, "-m", "twine", "check", "--strict", *map(str, sorted(folder.iterdir()))], folder)
     return "`twine check --strict` finds nothing"
+
+
+def description(folder: Path) -> str:
+    """What an index shows of README has no link to a file that is not beside it."""
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode()
+    left = re.findall(RELATIVE, text)
+    if left:
+        raise Failure(f"{len(left)} lead to files of the checkout, the first of them is {left[0][1:]}")
+    return "none leads to a file of the checkout"
 
 
 def try_python(report: Report, version: str, program: str, folder: Path, wheel: Path, whole: bool) -> None:
