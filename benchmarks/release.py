@@ -4,10 +4,10 @@
 
 Sdist and wheel are built in a temporary folder. The wheel is installed in a fresh virtual environment of each Python
 that `.github/workflows/check.yml` names and that is found here (`--python` adds others), with the extras that README
-asks for, and what README tells a reader to type is run there, outside of the checkout. Trainings are cut to one epoch,
-unless `--whole` is given. The site is built, and links inside it are followed, by its own tests. Needs the extras `dev`
-and `release`, git, and the package index. Nothing in the checkout is changed but benchmarks/results/release.json and
-.md; the exit code is 1 where a check fails.
+asks for, and what README tells a reader to type is run there, outside of the checkout; Pythons are tried side by side.
+Trainings are cut to one epoch, unless `--whole` is given. The site is built, and links inside it are followed, by its
+own tests. Needs the extras `dev` and `release`, git, and the package index. Nothing in the checkout is changed but
+benchmarks/results/release.json and .md; the exit code is 1 where a check fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,7 +206,7 @@ def environment(program: str, folder: Path, wheel: Path) -> tuple[str, Path]:
     return f"tinyattn {version}, NumPy {numpy}; `pip check` finds nothing", programs
 
 
-def follow_readme(programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
+def follow_readme(version: str, programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
     """Do what README says, in its order. Raises Failure naming what does not work; the rest is tried all the same."""
     for name, content in FILES.items():
         (folder / name).write_text(content)
@@ -214,7 +215,7 @@ def follow_readme(programs: Path, folder: Path, wheel: Path, whole: bool) -> str
     for step in before + steps((ROOT / "README.md").read_text()):
         if step.words and reason_not_to_run(step):
             continue
-        print(f"         {step}", flush=True)
+        print(f"         {version}: {step}", flush=True)
         counts["commands" if step.words else "pieces of Python"] += 1
         try:
             follow(step, programs, folder, wheel, whole)
@@ -300,14 +301,11 @@ def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
             report.run("metadata", twine, folder / "dist")
             report.run("links of the description", description, folder / "dist")
             report.run("the wheel is whole", wheel_is_whole, folder / "dist")
-        for version, program in found.items():
-            if not program:
-                report.add(f"Python {version}", NOT_RUN, f"python{version} is not here")
-            elif not wheel:
-                report.add(f"Python {version}", NOT_RUN, "there is no wheel")
-            else:
-                try_python(report, version, program, folder / version, wheel, arguments.whole)
-        report.run("the site is built, and links inside are followed", site, folder / "site")
+        with ThreadPoolExecutor(len(found) + 1) as side_by_side:  # they install, write and wait most of the time
+            tried = [side_by_side.submit(try_python, *one, folder, wheel, arguments.whole) for one in found.items()]
+            built = side_by_side.submit(try_site, folder / "site")
+            for part in [*tried, built]:
+                report.checks += part.result().checks
         report.add("links out of the site", NOT_RUN, LINKS_OUT)
     report.add("the checkout is unchanged", *((PASS, "as before") if status() == before else (FAIL, status())))
     return {"machine": describe(), "whole": arguments.whole, "checks": report.checks, "lacks": lacks()}
@@ -330,13 +328,24 @@ def description(folder: Path) -> str:
     return "none leads to a file of the checkout"
 
 
-def try_python(report: Report, version: str, program: str, folder: Path, wheel: Path, whole: bool) -> None:
-    folder.mkdir()
-    (folder / "reader").mkdir()
-    programs = report.run(f"Python {version}: the wheel is installed", environment, program, folder / "venv", wheel)
+def try_python(version: str, program: str, folder: Path, wheel: Path | None, whole: bool) -> Report:
+    """What README says, with this Python; `program` is empty where it is not here."""
+    report, own = Report(), folder / version
+    if not program or wheel is None:
+        report.add(f"Python {version}", NOT_RUN, "there is no wheel" if program else f"python{version} is not here")
+        return report
+    (own / "reader").mkdir(parents=True)
+    programs = report.run(f"Python {version}: the wheel is installed", environment, program, own / "venv", wheel)
     if programs:
         what = f"Python {version}: README's commands"
-        report.run(what, follow_readme, programs, folder / "reader", wheel, whole)
+        report.run(what, follow_readme, version, programs, own / "reader", wheel, whole)
+    return report
+
+
+def try_site(folder: Path) -> Report:
+    report = Report()
+    report.run("the site is built, and links inside are followed", site, folder)
+    return report
 
 
 def page(result: dict[str, Any]) -> str:
