@@ -1,6 +1,7 @@
 """Recommenders that others trained give their scores here; what cannot be mapped is named."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -98,10 +99,15 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path, capsys):
     arguments = ["import-model", tmp_path / "m.pth", "--out", out, "--heads", H, "--block-form", "pre"]
     refuses(capsys, arguments, "m.pth wants to run code, and is not read", "mkdir")
     assert not (tmp_path / "made").exists()
+    (tmp_path / "m.pth").write_bytes(pickle.dumps(Code(tmp_path / "made"), protocol=4))
+    refuses(capsys, arguments, "m.pth is a pickle that torch.save did not write, and is not read")
+    assert not (tmp_path / "made").exists()
     torch.save([1, 2], tmp_path / "m.pth")
     refuses(capsys, arguments, "m.pth holds a list, expected a state dict: names and tensors")
     (tmp_path / "m.pth").write_bytes(b"PK nothing")
     refuses(capsys, arguments, "m.pth")
+    (tmp_path / "m.pth").write_bytes(b"")
+    refuses(capsys, arguments, "m.pth is truncated, damaged or no state dict: it ends too soon")
     assert not out.exists()
 
 
