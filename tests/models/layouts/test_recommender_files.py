@@ -12,6 +12,7 @@ from tests.models.layouts.sasrecs import (
     D,
     H,
     N,
+    first_pmixer_weights,
     pmixer,
     pmixer_weights,
     rectools,
@@ -42,6 +43,22 @@ def test_the_scores_of_pmixer_in_each_order_of_norms(form, tmp_path):
     weights = pmixer_weights()
     model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form=form)
     agrees(model, lambda history: pmixer(weights, form, history))
+
+
+def test_the_scores_of_pmixers_first_code_which_is_known_by_its_positions(tmp_path):
+    weights = first_pmixer_weights()
+    file = write(tmp_path / "m.safetensors", weights)
+    model = import_model(file, heads=H, block_form="sasrec")
+    assert (model.padding, model.maxlen) == ("blank", N)
+    agrees(model, lambda history: pmixer(weights, "sasrec", history, first_code=True))
+
+
+def test_a_position_of_padding_that_is_not_0_is_added_to_it(tmp_path):
+    """As in a file of which it is said that padding is a token."""
+    weights = pmixer_weights()
+    weights["pos_emb.weight"][0] = 0.5
+    model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form="sasrec", padding="tokens")
+    agrees(model, lambda history: pmixer(weights, "sasrec", history))
 
 
 @pytest.mark.parametrize("mask", [False, True])
