@@ -56,7 +56,10 @@ def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.nda
 
 
 def of_rectools(file: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own."""
+    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own.
+
+    Lightning newer than the 2.5.2 that RecTools 0.19 asks for wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for that.
+    """
     import torch
     from rectools.models import SASRecModel  # type: ignore[import-not-found]
 

@@ -35,7 +35,7 @@ from benchmarks.machine import RESULTS, ROOT, describe
 
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
-PATIENCE = 1800  # seconds a command may take
+PATIENCE = 3600  # seconds a command may take
 # Beginnings of README's commands that are not run, and why.
 REASONS = {
     "jupyter lab": "it is a server that waits for a browser",
