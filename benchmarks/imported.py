@@ -4,21 +4,30 @@
     python benchmarks/imported.py last.ckpt                    # RecTools' own, where it is installed
 
 FILE is a real checkpoint, `--code` the folder with pmixer's model.py that trained it. Both score the same histories.
+Writes benchmarks/results/imported.json, which keeps a row for each `--name`, and the table of docs/elsewhere.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import inspect
+import json
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
 import numpy as np
 
+from benchmarks.machine import RESULTS, describe, write_readme
 from tinyattn.models import import_model
 
+RESULT, PAGE = RESULTS / "imported.json", "docs/elsewhere.md"
 ALIKE = 1e-5                      # of the largest score of a history
 
 
@@ -47,7 +56,10 @@ def of_pmixer(file: str, code: str, model: Any) -> Callable[[np.ndarray], np.nda
 
 
 def of_rectools(file: str, model: Any) -> Callable[[np.ndarray], np.ndarray]:
-    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own."""
+    """The scores that RecTools gives a history. Its checkpoint runs code when RecTools reads it: only read your own.
+
+    Lightning newer than the 2.5.2 that RecTools 0.19 asks for wants TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD=1 for that.
+    """
     import torch
     from rectools.models import SASRecModel  # type: ignore[import-not-found]
 
@@ -75,6 +87,7 @@ def main() -> None:
     parser.add_argument("--code", metavar="FOLDER", help="where pmixer's model.py is; without it, FILE is RecTools'")
     parser.add_argument("--heads", type=int)
     parser.add_argument("--block-form")
+    parser.add_argument("--name", metavar="TEXT", help="what it is, for the table (default: the name of FILE)")
     parser.add_argument("--histories", type=int, default=50, metavar="N")
     options = parser.parse_args()
     said = {name: getattr(options, name) for name in ("heads", "block_form") if getattr(options, name) is not None}
@@ -86,8 +99,27 @@ def main() -> None:
         found, expected = model.score([history])[0, 1:], score(history)[1:]
         worst = max(worst, float(np.max(np.abs(found - expected)) / np.max(np.abs(expected))))
     print(f"{options.histories} histories: scores differ by {worst:.2g} of the largest at most")
-    if worst > ALIKE:
+    if not worst <= ALIKE:
         raise SystemExit(f"expected at most {ALIKE:g}")
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    shape = {name: getattr(model, name) for name in ("block_form", "padding", "blocks", "heads", "dim", "maxlen")}
+    result[options.name or Path(options.file).name] = {
+        "sha256": hashlib.sha256(Path(options.file).read_bytes()).hexdigest(), "items": len(model.items), **shape,
+        "histories": options.histories, "differ": worst, "machine": describe(),
+    }  # fmt: skip
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_readme("imported", table(result), PAGE)
+
+
+def table(result: dict[str, Any]) -> str:
+    """The table of docs/elsewhere.md, from the results file alone."""
+    lines = ["| checkpoint | block form, padding | items | blocks × width, heads, maxlen | scores differ by |",
+             "|---|---|---|---|---|"]  # fmt: skip
+    for name, row in result.items():
+        size = f"{row['blocks']} × {row['dim']}, {row['heads']}, {row['maxlen']}"
+        form = f"{row['block_form']}, {row['padding']}"
+        lines.append(f"| {name} | {form} | {row['items']:,} | {size} | {row['differ']:.1e} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,10 @@
 
 Sdist and wheel are built in a temporary folder. The wheel is installed in a fresh virtual environment of each Python
 that `.github/workflows/check.yml` names and that is found here (`--python` adds others), with the extras that README
-asks for, and what README tells a reader to type is run there, outside of the checkout. Trainings are cut to one epoch,
-unless `--whole` is given. The site is built, and links inside it are followed, by its own tests. Needs the extras `dev`
-and `release`, git, and the package index. Nothing in the checkout is changed but benchmarks/results/release.json and
-.md; the exit code is 1 where a check fails.
+asks for, and what README tells a reader to type is run there, outside of the checkout; Pythons are tried side by side.
+Trainings are cut to one epoch, unless `--whole` is given. The site is built, and links inside it are followed, by its
+own tests. Needs the extras `dev` and `release`, git, and the package index. Nothing in the checkout is changed but
+benchmarks/results/release.json and .md; the exit code is 1 where a check fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,7 +35,7 @@ from benchmarks.machine import RESULTS, ROOT, describe
 
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
-PATIENCE = 1800  # seconds a command may take
+PATIENCE = 3600  # seconds a command may take
 # Beginnings of README's commands that are not run, and why.
 REASONS = {
     "jupyter lab": "it is a server that waits for a browser",
@@ -46,11 +47,13 @@ REASONS = {
     "tinyattn generate runs/gpt2": "GPT-2's weights are not shipped; tests/models/layouts makes small ones",
     "tinyattn reproduce": "an experiment takes minutes to hours; tests/experiments runs small ones",
 }
+RELATIVE = r"\]\((?!https?:|#)[^)]+\)"  # the end of a link or picture that leads to a file of the checkout
 LINKS_OUT = "where there is a network, `sphinx-build -b linkcheck -c website . build/links` asks each for an answer"
 # What README supposes that a reader has: files, and runs that other commands made.
 FILES = {
     "interactions.txt": "".join(f"{u} {(u * 7 + t * (u % 5 + 1)) % 60 + 1}\n" for u in range(1, 60) for t in range(8)),
     "available.txt": "".join(f"{item}\n" for item in range(1, 31)),
+    "grid.toml": "epochs = 1\nseed = [0, 1]\n",
 }
 BEFORE = ["tinyattn train interactions.txt --model markov", "tinyattn train --model swin"]
 PLACEHOLDERS = {"RUN": "runs/sasrec-interactions", "OTHER": "runs/markov-interactions"}
@@ -203,7 +206,7 @@ def environment(program: str, folder: Path, wheel: Path) -> tuple[str, Path]:
     return f"tinyattn {version}, NumPy {numpy}; `pip check` finds nothing", programs
 
 
-def follow_readme(programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
+def follow_readme(version: str, programs: Path, folder: Path, wheel: Path, whole: bool) -> str:
     """Do what README says, in its order. Raises Failure naming what does not work; the rest is tried all the same."""
     for name, content in FILES.items():
         (folder / name).write_text(content)
@@ -212,7 +215,7 @@ def follow_readme(programs: Path, folder: Path, wheel: Path, whole: bool) -> str
     for step in before + steps((ROOT / "README.md").read_text()):
         if step.words and reason_not_to_run(step):
             continue
-        print(f"         {step}", flush=True)
+        print(f"         {version}: {step}", flush=True)
         counts["commands" if step.words else "pieces of Python"] += 1
         try:
             follow(step, programs, folder, wheel, whole)
@@ -272,15 +275,15 @@ def status() -> str:
 
 
 def lacks() -> str:
-    """What is in the checkout and not in a wheel, and which of README's links therefore lead nowhere there."""
+    """What is in the checkout and not in a wheel, and what that makes of README's links."""
     there = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True).stdout.splitlines()
     folders = sorted({name.partition("/")[0] for name in there if "/" in name and name[0] != "."} - {"tinyattn"})
-    links = re.findall(r"\]\((?!http|#)[^)]+\)", (ROOT / "README.md").read_text())
+    links = re.findall(RELATIVE, (ROOT / "README.md").read_text())
     return (
         "A wheel holds the package and the chapters' sources, from which `tinyattn course build` makes the notebooks. "
         f"It lacks the rest of {', '.join(f'`{folder}/`' for folder in folders)}: the executed notebooks and the "
-        f"figures among them. So {len(links)} links and pictures of README, which is its description, lead nowhere "
-        "outside of a checkout. The sdist has all of it."
+        f"figures among them. README is its description, in which {len(links)} links and pictures that lead to "
+        "files of the checkout are words. The sdist has all of it."
     )
 
 
@@ -296,15 +299,13 @@ def check_all(arguments: argparse.Namespace) -> dict[str, Any]:
         wheel = report.run("sdist and wheel are built", build, folder / "dist")
         if wheel:
             report.run("metadata", twine, folder / "dist")
+            report.run("links of the description", description, folder / "dist")
             report.run("the wheel is whole", wheel_is_whole, folder / "dist")
-        for version, program in found.items():
-            if not program:
-                report.add(f"Python {version}", NOT_RUN, f"python{version} is not here")
-            elif not wheel:
-                report.add(f"Python {version}", NOT_RUN, "there is no wheel")
-            else:
-                try_python(report, version, program, folder / version, wheel, arguments.whole)
-        report.run("the site is built, and links inside are followed", site, folder / "site")
+        with ThreadPoolExecutor(len(found) + 1) as side_by_side:  # they install, write and wait most of the time
+            tried = [side_by_side.submit(try_python, *one, folder, wheel, arguments.whole) for one in found.items()]
+            built = side_by_side.submit(try_site, folder / "site")
+            for part in [*tried, built]:
+                report.checks += part.result().checks
         report.add("links out of the site", NOT_RUN, LINKS_OUT)
     report.add("the checkout is unchanged", *((PASS, "as before") if status() == before else (FAIL, status())))
     return {"machine": describe(), "whole": arguments.whole, "checks": report.checks, "lacks": lacks()}
@@ -315,13 +316,36 @@ def twine(folder: Path) -> str:
     return "`twine check --strict` finds nothing"
 
 
-def try_python(report: Report, version: str, program: str, folder: Path, wheel: Path, whole: bool) -> None:
-    folder.mkdir()
-    (folder / "reader").mkdir()
-    programs = report.run(f"Python {version}: the wheel is installed", environment, program, folder / "venv", wheel)
+def description(folder: Path) -> str:
+    """What an index shows of README has no link to a file that is not beside it."""
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        [name] = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        text = archive.read(name).decode()
+    left = re.findall(RELATIVE, text)
+    if left:
+        raise Failure(f"{len(left)} lead to files of the checkout, the first of them is {left[0][1:]}")
+    return "none leads to a file of the checkout"
+
+
+def try_python(version: str, program: str, folder: Path, wheel: Path | None, whole: bool) -> Report:
+    """What README says, with this Python; `program` is empty where it is not here."""
+    report, own = Report(), folder / version
+    if not program or wheel is None:
+        report.add(f"Python {version}", NOT_RUN, "there is no wheel" if program else f"python{version} is not here")
+        return report
+    (own / "reader").mkdir(parents=True)
+    programs = report.run(f"Python {version}: the wheel is installed", environment, program, own / "venv", wheel)
     if programs:
         what = f"Python {version}: README's commands"
-        report.run(what, follow_readme, programs, folder / "reader", wheel, whole)
+        report.run(what, follow_readme, version, programs, own / "reader", wheel, whole)
+    return report
+
+
+def try_site(folder: Path) -> Report:
+    report = Report()
+    report.run("the site is built, and links inside are followed", site, folder)
+    return report
 
 
 def page(result: dict[str, Any]) -> str:

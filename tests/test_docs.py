@@ -19,6 +19,7 @@ from benchmarks import (
     default_world,
     games_kang205,
     gpu,
+    imported,
     inference,
     ladder,
     ml_1m,
@@ -83,6 +84,12 @@ def test_speed_is_quoted_from_the_results_files():
     assert inference.PAGE.read_text() == inference.page(answers)
     assert quoted("decoder_step", page) == decoder_step.summary(text)
     assert decoder_step.PAGE.read_text() == decoder_step.page(text)
+
+
+def test_checkpoints_of_others_are_quoted_from_their_results_file():
+    if not imported.RESULT.exists():
+        pytest.skip("no checkpoint has been compared yet")
+    assert quoted("imported", imported.PAGE) == imported.table(json.loads(imported.RESULT.read_text()))
 
 
 def test_the_gpu_page_tells_what_a_step_asks_for():

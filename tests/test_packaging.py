@@ -4,6 +4,7 @@ import re
 import tomllib
 from pathlib import Path
 
+from benchmarks import release
 from tinyattn import __version__
 
 ROOT = Path(__file__).parent.parent
@@ -19,6 +20,17 @@ def test_the_version_stands_in_one_place_and_others_follow():
 
 def test_type_hints_are_part_of_the_package():
     assert (ROOT / "tinyattn" / "py.typed").exists()
+
+
+def test_the_description_needs_no_file_of_the_checkout():
+    """As hatch-fancy-pypi-readme makes it of README; what stands in code is as it was."""
+    readme = found = (ROOT / "README.md").read_text()
+    for one in PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]["substitutions"]:
+        found = re.sub(one["pattern"], one["replacement"], found)
+    assert re.search(release.RELATIVE, readme)
+    assert not re.search(release.RELATIVE, found)
+    code = r"^```.*?^```$|^    [^\n]*$|`[^`\n]+`"
+    assert re.findall(code, found, re.M | re.S) == re.findall(code, readme, re.M | re.S)
 
 
 def test_the_constraints_are_exact_and_name_all_that_dev_asks_for():

@@ -24,6 +24,13 @@ def test_every_command_of_readme_is_a_step_and_every_reason_is_needed():
         assert any(line.startswith(beginning) for line in lines), beginning
 
 
+def test_every_file_that_readme_reads_is_there():
+    """What its commands write has other endings."""
+    run = [step.words for step in release.steps(README) if step.words and not release.reason_not_to_run(step)]
+    read = {word for words in run for word in words if word.endswith((".txt", ".toml"))}
+    assert read == release.FILES.keys()
+
+
 def test_a_version_that_differs_is_named(tmp_path):
     (tmp_path / "tinyattn").mkdir()
     (tmp_path / "tinyattn/__init__.py").write_text('__version__ = "0.3.0"\n')

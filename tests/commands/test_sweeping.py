@@ -50,6 +50,7 @@ BAD = {
     "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the run run twice"),
     "no TOML": ("dim = = 8", "is not readable TOML"),
+    "lists in lists": (f"dim = {'[' * 5000}", "is not readable TOML"),
     "out": ('out = "x"', "out is no option of model sasrec"),
 }
 
@@ -66,10 +67,19 @@ def test_a_value_of_another_type_is_refused(tmp_path, capsys):
     refuses(capsys, ["sweep", grid(tmp_path, 'at = "5,5"'), "--out", tmp_path / "swept"], "--at", "'5,5'")
 
 
+def test_a_grid_that_is_no_file_is_refused(tmp_path, capsys):
+    refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "swept"], "grid.toml: no such file")
+    refuses(capsys, ["sweep", tmp_path, "--out", tmp_path / "swept"], "is no regular file, expected TOML")
+
+
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     (tmp_path / "swept").write_text("a file")
     refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", tmp_path / "swept"], "cannot write to", "swept")
     refuses(capsys, ["collect", tmp_path], "sweep.json: no such file")
+    out = tmp_path / "other"
+    assert main(["sweep", str(grid(tmp_path, "dim = 8")), "--out", str(out)]) == 0
+    (out / "README.md").mkdir()
+    refuses(capsys, ["collect", out], f"cannot write to {out}: Is a directory")
 
 
 def finished(folder, ndcg):

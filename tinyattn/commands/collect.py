@@ -44,15 +44,18 @@ def run(options: argparse.Namespace) -> int:
     failed = {name: run.why for name, run in found.items() if run.why}
     waiting = len(found) - len(done) - len(failed)
     text = [f"{len(found)} runs: {len(done)} have finished, {len(failed)} failed, {waiting} are to come", ""]
-    if done:
-        text += [*_table(list(done.values())), ""]
-        write_atomically(folder / "runs.csv", _csv(done).encode())
-        from ..show import save, sweep_dots
+    try:
+        if done:
+            text += [*_table(list(done.values())), ""]
+            write_atomically(folder / "runs.csv", _csv(done).encode())
+            from ..show import save, sweep_dots
 
-        save(sweep_dots(_groups(list(done.values())), _columns(list(done.values()))[0]), folder / "runs.png")
-        text += ["![every run's metric](runs.png)", ""]
-    text += [f"- {name} failed: {why}" for name, why in failed.items()]
-    write_atomically(folder / "README.md", "\n".join([f"# {folder.resolve().name}", "", *text, ""]).encode())
+            save(sweep_dots(_groups(list(done.values())), _columns(list(done.values()))[0]), folder / "runs.png")
+            text += ["![every run's metric](runs.png)", ""]
+        text += [f"- {name} failed: {why}" for name, why in failed.items()]
+        write_atomically(folder / "README.md", "\n".join([f"# {folder.resolve().name}", "", *text, ""]).encode())
+    except OSError as error:
+        raise FileError(f"cannot write to {folder}: {error.strerror}") from None
     print("\n".join(line for line in text if not line.startswith("!")))
     return 1 if failed else 0
 

@@ -68,9 +68,11 @@ def run(options: argparse.Namespace) -> None:
 
 def _read(path: Path) -> list[dict[str, Any]]:
     """The grids of the file, each with what stands above all of them."""
+    if not path.is_file():
+        raise FileError(f"{path} is no regular file, expected TOML" if path.exists() else f"{path}: no such file")
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable TOML: {error}") from None
     grids = found.pop("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):

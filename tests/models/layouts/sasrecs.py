@@ -39,8 +39,15 @@ def weights_of(first, of_block, last):
 
 
 def pmixer_weights():
-    """The rows of padding are those of a first version of its code, which did not set them to 0."""
-    return weights_of({"item_emb.weight": (ITEMS + 1, D), "pos_emb.weight": (N + 1, D)}, of_pmixer, "last_layernorm")
+    """Of its code since June 2024, which sets padding's position to 0."""
+    found = weights_of({"item_emb.weight": (ITEMS + 1, D), "pos_emb.weight": (N + 1, D)}, of_pmixer, "last_layernorm")
+    found["pos_emb.weight"][0] = 0
+    return found
+
+
+def first_pmixer_weights():
+    """Of its code before: every row of the positions is a place."""
+    return weights_of({"item_emb.weight": (ITEMS + 1, D), "pos_emb.weight": (N, D)}, of_pmixer, "last_layernorm")
 
 
 RECTOOLS_ITEMS = "item_model.item_net_blocks.0.ids_emb.weight"
@@ -82,11 +89,13 @@ class Parts:
         return self.linear(np.maximum(self.linear(x, inner), 0), outer)
 
 
-def pmixer(weights, form, history):
-    """Scores (ITEMS + 1,) of what comes next."""
+def pmixer(weights, form, history, first_code=False):
+    """Scores (ITEMS + 1,) of what comes next; with `first_code`, as before June 2024."""
     net = Parts(weights)
     ids = np.concatenate([np.zeros(max(0, N - len(history)), dtype=int), history[-N:]])
-    x = net.t["item_emb.weight"][ids] * D**0.5 + net.t["pos_emb.weight"][np.arange(1, N + 1) * (ids != 0)]
+    real = (ids != 0)[:, None] if first_code else 1
+    places = np.arange(N) if first_code else np.arange(1, N + 1) * (ids != 0)
+    x = (net.t["item_emb.weight"][ids] * D**0.5 + net.t["pos_emb.weight"][places]) * real
     for i in range(BLOCKS):
         first, heads, second, inner, outer, _ = of_pmixer(i)
         if form == "pre":
@@ -99,7 +108,7 @@ def pmixer(weights, form, history):
         else:
             q = net.norm(x, first, 1e-8)
             h = net.norm(q + net.attention(q, x, heads), second, 1e-8)
-            x = h + net.feed_forward(h, inner, outer)
+            x = (h + net.feed_forward(h, inner, outer)) * real
     return net.t["item_emb.weight"] @ net.norm(x, "last_layernorm", 1e-8)[-1]
 
 

@@ -1,6 +1,7 @@
 """Recommenders that others trained give their scores here; what cannot be mapped is named."""
 
 import os
+import pickle
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from tests.models.layouts.sasrecs import (
     D,
     H,
     N,
+    first_pmixer_weights,
     pmixer,
     pmixer_weights,
     rectools,
@@ -41,6 +43,22 @@ def test_the_scores_of_pmixer_in_each_order_of_norms(form, tmp_path):
     weights = pmixer_weights()
     model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form=form)
     agrees(model, lambda history: pmixer(weights, form, history))
+
+
+def test_the_scores_of_pmixers_first_code_which_is_known_by_its_positions(tmp_path):
+    weights = first_pmixer_weights()
+    file = write(tmp_path / "m.safetensors", weights)
+    model = import_model(file, heads=H, block_form="sasrec")
+    assert (model.padding, model.maxlen) == ("blank", N)
+    agrees(model, lambda history: pmixer(weights, "sasrec", history, first_code=True))
+
+
+def test_a_position_of_padding_that_is_not_0_is_added_to_it(tmp_path):
+    """As in a file of which it is said that padding is a token."""
+    weights = pmixer_weights()
+    weights["pos_emb.weight"][0] = 0.5
+    model = import_model(write(tmp_path / "m.safetensors", weights), heads=H, block_form="sasrec", padding="tokens")
+    agrees(model, lambda history: pmixer(weights, "sasrec", history))
 
 
 @pytest.mark.parametrize("mask", [False, True])
@@ -98,10 +116,15 @@ def test_a_pickle_that_wants_to_run_code_is_refused(tmp_path, capsys):
     arguments = ["import-model", tmp_path / "m.pth", "--out", out, "--heads", H, "--block-form", "pre"]
     refuses(capsys, arguments, "m.pth wants to run code, and is not read", "mkdir")
     assert not (tmp_path / "made").exists()
+    (tmp_path / "m.pth").write_bytes(pickle.dumps(Code(tmp_path / "made"), protocol=4))
+    refuses(capsys, arguments, "m.pth is a pickle that torch.save did not write, and is not read")
+    assert not (tmp_path / "made").exists()
     torch.save([1, 2], tmp_path / "m.pth")
     refuses(capsys, arguments, "m.pth holds a list, expected a state dict: names and tensors")
     (tmp_path / "m.pth").write_bytes(b"PK nothing")
     refuses(capsys, arguments, "m.pth")
+    (tmp_path / "m.pth").write_bytes(b"")
+    refuses(capsys, arguments, "m.pth is truncated, damaged or no state dict: it ends too soon")
     assert not out.exists()
 
 

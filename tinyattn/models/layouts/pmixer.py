@@ -19,6 +19,7 @@ from .sasrec_layout import SASRecLayout, heads, linear, norm
 from .state_dict import StateDict
 
 FORMS = ("pre", "post", "sasrec")
+POSITIONS = "pos_emb.weight"
 
 
 class Pmixer(SASRecLayout):
@@ -34,13 +35,16 @@ class Pmixer(SASRecLayout):
         if said["block_form"] not in FORMS:
             expected = f"one of {', '.join(FORMS)}, as {self.name} has"
             raise FileError(f"block_form is {said['block_form']!r}, expected {expected}")
-        longest = self.shape(found, "pos_emb.weight", 2)[0] - 1
+        longest, padding = self.shape(found, POSITIONS, 2)[0], said.get("padding", "tokens")
+        if "padding" not in said and said["block_form"] == "sasrec" and np.any(found.read(POSITIONS)[0]):
+            padding = "blank"                                # of its first code: row 0 was learned
+        longest -= padding != "blank"
         maxlen = said.get("maxlen", longest)
         if maxlen > longest:
             raise FileError(f"maxlen is {maxlen}, expected at most {longest}: {found.path} has no more positions")
         return {
             "dim": self.shape(found, self.items, 2)[1], "blocks": self.blocks(found), "maxlen": maxlen,
-            "padding": "tokens", "emb_scale": True, "qkv_bias": True, "output_projection": True, "eps": 1e-8,
+            "padding": padding, "emb_scale": True, "qkv_bias": True, "output_projection": True, "eps": 1e-8,
         }  # fmt: skip
 
     def entries(self, network: Any) -> Iterator[Entry]:
@@ -54,10 +58,12 @@ class Pmixer(SASRecLayout):
             for theirs, name in (("conv1", "inner"), ("conv2", "outer")):
                 yield from linear(f"forward_layers.{i}.{theirs}", f"{ours}.feed_forward.{name}", D, kernel=(1,))
         yield from norm("last_layernorm", "norm", D)
-        yield Entry("pos_emb.weight", (-1, D), ())
+        yield Entry(POSITIONS, (-1, D), ())
 
     def finish(self, network: Any, arrays: dict[str, np.ndarray], found: StateDict) -> None:
-        """Position 0 is that of padding, which is a token like others: the two tables' rows 0 become one."""
-        positions = found.read("pos_emb.weight")
-        arrays["positions"] = positions[1 : network.maxlen + 1]
-        arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))
+        """Where padding is a token like others, position 0 is its own: the two tables' rows 0 become one."""
+        positions = found.read(POSITIONS)
+        if network.padding != "blank":
+            arrays["items"][0] += positions[0] / np.float32(math.sqrt(network.dim))
+            positions = positions[1:]
+        arrays["positions"] = positions[: network.maxlen]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import warnings
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,16 @@ class StateDict:
                 "saved as .safetensors it needs none"
             ) from None
         try:
-            with torch.serialization.safe_globals(_arrays_of_numpy()):
+            with torch.serialization.safe_globals(_arrays_of_numpy()), warnings.catch_warnings():
+                warnings.simplefilter("ignore")          # of a pickle that torch.save did not write, refused below
                 whole = torch.load(self.path, map_location="cpu", weights_only=True)
         except pickle.UnpicklingError as error:
             what = next((line for line in str(error).splitlines() if "GLOBAL" in line or "Unsupported" in line), "")
-            raise FileError(f"{self.path} wants to run code, and is not read: {what.strip()}") from None
+            why = "wants to run code" if "GLOBAL" in what else "is a pickle that torch.save did not write"
+            raise FileError(f"{self.path} {why}, and is not read: {what.strip()}") from None
         except (RuntimeError, EOFError, ValueError, KeyError) as error:
-            raise FileError(f"{self.path} is truncated, damaged or no state dict: {error}") from None
+            what = str(error).partition(".")[0] or "it ends too soon"         # torch goes on about its own internals
+            raise FileError(f"{self.path} is truncated, damaged or no state dict: {what}") from None
         if isinstance(whole, dict) and isinstance(whole.get("state_dict"), dict):
             said = whole.get("hyper_parameters")
             self.about, whole = said if isinstance(said, dict) else {}, whole["state_dict"]
