@@ -10,6 +10,8 @@ import pytest
 
 from tests.test_cli import refuses
 from tinyattn.cli import main
+from tinyattn.commands import collect
+from tinyattn.commands.collect import Found
 from tinyattn.files import write_json
 
 
@@ -109,6 +111,18 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
         ["run", "dim", "seed", "full ndcg@10", "full hr@10"], ["dim=8,seed=0", "8", "0", "0.1", "0.2"],
     ]  # fmt: skip
     assert (out / "runs.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("metric, first", [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a")])
+def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
+    runs = [Found({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
+    assert collect._table(runs)[2].startswith(f"| name {first} |")
+
+
+def test_without_a_picture_there_is_the_table(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("tinyattn.show.sweep_dots", lambda *_: 1 / 0)
+    assert not collect._draw([Found({"name": "a"}, {("test", "ndcg@10"): 1.0})], tmp_path / "runs.png")
+    assert "runs.png could not be drawn" in capsys.readouterr().err
 
 
 def test_the_commands_run_and_run_again(tmp_path, capsys, monkeypatch):

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from ..experiments.tables import cell, heading
 from ..files import FileError, read_json, write_atomically
 from ..models import RunFolder
+from .runs import drawing
 from .sweep import RUNS_FILE
 
 SEED = "seed"                    # runs that differ in nothing else stand in one row
@@ -48,16 +49,24 @@ def run(options: argparse.Namespace) -> int:
         if done:
             text += [*_table(list(done.values())), ""]
             write_atomically(folder / "runs.csv", _csv(done).encode())
-            from ..show import save, sweep_dots
-
-            save(sweep_dots(_groups(list(done.values())), _columns(list(done.values()))[0]), folder / "runs.png")
-            text += ["![every run's metric](runs.png)", ""]
+            if _draw(list(done.values()), folder / "runs.png"):
+                text += ["![every run's metric](runs.png)", ""]
         text += [f"- {name} failed: {why}" for name, why in failed.items()]
         write_atomically(folder / "README.md", "\n".join([f"# {folder.resolve().name}", "", *text, ""]).encode())
     except OSError as error:
         raise FileError(f"cannot write to {folder}: {error.strerror}") from None
     print("\n".join(line for line in text if not line.startswith("!")))
     return 1 if failed else 0
+
+
+def _draw(runs: list[Found], path: Path) -> bool:
+    """-> is there a picture?"""
+    from ..show import save, sweep_dots
+
+    with drawing(path.name):
+        save(sweep_dots(_groups(runs), _columns(runs)[0]), path)
+        return True
+    return False
 
 
 def _runs(folder: Path) -> dict[str, Found]:
@@ -111,7 +120,7 @@ def _mean(runs: list[Found], column: tuple[str, str]) -> float:
 
 
 def _is_loss(column: tuple[str, str]) -> bool:
-    return column[1] in ("loss", "perplexity", "rmse", "mae", "bits")
+    return column[1] in ("loss", "nats", "rmse", "mae")
 
 
 def _csv(runs: dict[str, Found]) -> str:
