@@ -113,7 +113,7 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     assert (out / "runs.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("metric, first", [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a")])
+@pytest.mark.parametrize(("metric", "first"), [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a")])
 def test_the_best_row_is_the_first_and_of_losses_the_least(metric, first):
     runs = [Found({"name": name}, {("test", metric): value}) for name, value in (("a", 1.0), ("b", 2.0))]
     assert collect._table(runs)[2].startswith(f"| name {first} |")
