@@ -89,6 +89,28 @@ def test_a_term_without_a_name_is_what_is_left_of_the_sum() -> None:
     np.testing.assert_allclose(rest, t["refine_simp_backward.dY"] @ W_K.T, rtol=1e-4)
 
 
+def both(x: Any, A: Any, B: Any) -> Any:
+    return np.tanh(x @ A) @ B
+
+
+def both_backward(dy: Any, x: Any, A: Any, B: Any) -> Any:
+    h = np.tanh(x @ A)
+    ds = dy @ B.T * (1 - h * h)
+    dx = ds @ A.T + 0 * dy @ B.T
+    return dx, x.T @ ds, h.T @ dy
+
+
+def test_terms_of_which_none_has_a_name_are_computed_again() -> None:
+    x, A, B = np.random.default_rng(0).standard_normal((3, 3, 3))
+    t = trace(both, x, A, B, backward=True)
+    found = player(t, follow=0)
+    [met] = [s for s in found.data["steps"] if s["name"] == "dx" and s["adds"]]
+    assert [term["name"] for term in met["adds"]] == ["ds @ A.T", "0 * dy @ B.T"]
+    first, second = (np.reshape(found.data["arrays"][term["array"]]["values"], (3, 3)) for term in met["adds"])
+    np.testing.assert_allclose(first, t["both_backward.ds"] @ A.T, rtol=1e-4)
+    assert not second.any()
+
+
 def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
     t = attended(backward=True)
     found = Influence(t, 400)

@@ -26,6 +26,7 @@ from .view import View, numbers
 MOST = 300_000           # numbers on a page: some 3 MB
 STEPS = 5_000            # steps on a page: their list is drawn at once
 WORK = 12_000            # steps that may be run to follow numbers, two runs of the trace for each number
+ALGEBRA = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Name, ast.Attribute, ast.Constant, ast.Load)
 NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
 
 
@@ -147,13 +148,14 @@ class _Page:
 
     def _adds(self, entry: Entry, terms: tuple[ast.expr, ...], reads: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """In a backward: the gradients that meet here, each by its name, by the call that returns it, or as it is
-        written, which is what the others leave of the sum."""
+        written: computed again, or what the others leave of the sum."""
         if entry.number <= self._forward_end or len(terms) < 2:
             return []
         found: list[Any] = []
         for term in terms:
             read = next((r for r in reads if r["name"] == dotted(term)), None)
-            found.append(read or (self._returned_by(entry, term) if isinstance(term, ast.Call) else None))
+            returned = self._returned_by(entry, term) if isinstance(term, ast.Call) else None
+            found.append(read or returned or self._computed(entry, term))
         shape = list(entry.value.shape)
         known = [f for f in found if f is not None and self.arrays[f["array"]]["shape"] == shape]
         if len(known) == len(terms) - 1 and None in found:
@@ -161,6 +163,18 @@ class _Page:
             if (rest := self._rest(entry, terms[at], reads, known)) is not None:
                 known.insert(at, rest)
         return known if len(known) > 1 else []
+
+    def _computed(self, entry: Entry, term: ast.expr) -> dict[str, Any] | None:
+        """A term without a name that is made of arrays by operators alone, such as `dq @ W_Q.T`."""
+        nodes = list(ast.walk(term))
+        read = {node.id: self._value(entry, node.id) for node in nodes if isinstance(node, ast.Name)}
+        values = {name: found[0] for name, found in read.items() if found is not None}
+        steps = [found[1] for found in read.values() if found is not None and (found[1] or 0) > self._forward_end]
+        known = all(isinstance(node, ALGEBRA) and getattr(node, "attr", "T") == "T" for node in nodes)
+        if not steps or len(values) < len(read) or not known:
+            return None
+        value = np.asarray(eval(compile(ast.Expression(term), "term", "eval"), {"__builtins__": {}}, values))
+        return {"name": ast.unparse(term), "array": self._array(value), "step": max(s for s in steps if s is not None)}
 
     def _rest(
         self, entry: Entry, term: ast.expr, reads: list[dict[str, Any]], known: list[dict[str, Any]]
