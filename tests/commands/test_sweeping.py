@@ -10,7 +10,7 @@ import pytest
 
 from tests.test_cli import refuses
 from tinyattn.cli import main
-from tinyattn.files import write_json
+from tinyattn.files import alone_in, write_json
 
 
 def grid(folder, text):
@@ -38,6 +38,13 @@ def test_grids_that_belong_together_are_joined(tmp_path, capsys):
                           "model=gru4rec,layers=2"]  # fmt: skip
 
 
+def test_two_sweeps_do_not_mix_in_one_folder(tmp_path, capsys):
+    path = grid(tmp_path, "dim = 8")
+    with alone_in(tmp_path / "swept"):
+        refuses(capsys, ["sweep", path, "--out", tmp_path / "swept"], "another process is at work in")
+    assert not list((tmp_path / "swept").iterdir())
+
+
 BAD = {
     "unknown option": ("dimm = 8", "dimm is no option of model sasrec; did you mean dim?"),
     "nothing near": ("zzz = 8", "zzz is no option of model sasrec; `tinyattn train --model sasrec --help` shows them"),
@@ -50,6 +57,7 @@ BAD = {
     "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the run run twice"),
     "no TOML": ("dim = = 8", "is not readable TOML"),
+    "nested": ("dim = " + 5000 * "[", "is not readable TOML"),
     "out": ('out = "x"', "out is no option of model sasrec"),
 }
 

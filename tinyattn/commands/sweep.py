@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import FileError, write_atomically, write_json
+from ..files import FileError, alone_in, write_atomically, write_json
 from ..models import MODELS, PRESETS
 from ..options import one_of
 from . import train
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
-        lines = "".join(_line(point, out / name) for name, point in named.items())
-        write_atomically(out / COMMANDS_FILE, lines.encode())
+        with alone_in(out):                                  # the two files are of one grid
+            write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
+            lines = "".join(_line(point, out / name) for name, point in named.items())
+            write_atomically(out / COMMANDS_FILE, lines.encode())
     except OSError as error:
         raise FileError(f"cannot write to {out}: {error.strerror}") from None
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
@@ -70,7 +70,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
     """The grids of the file, each with what stands above all of them."""
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise FileError(f"{path} is not readable TOML: {error}") from None
     grids = found.pop("grid", [{}])
     if not isinstance(grids, list) or not all(isinstance(grid, dict) for grid in grids):
