@@ -66,6 +66,9 @@ def test_what_has_no_number_is_refused():
         tokens.encode("")
     with pytest.raises(ValueError, match="a merge is of tokens that are not there before it"):
         Tokens(np.array(["a", "b"]), [[0, 2]])
+    doubling = [[0, 0], *([i, i] for i in range(2, 60))]
+    with pytest.raises(ValueError, match="its tokens have more than 100,000,000 characters"):
+        Tokens(np.array(["a", "b"]), doubling)
 
 
 def test_a_text_is_split_in_its_order():
