@@ -1,4 +1,4 @@
-"""Does the library's own pool of processes pay beside kept ones? The same training steps on each, with two workers.
+"""Does the library's own pool of processes pay beside standard ones? The same training steps on each, with two workers.
 
     python benchmarks/pools.py [--rounds 9]
 
@@ -38,7 +38,7 @@ SMALL = Configuration(
 )  # fmt: skip
 MEASURED = {"small": SMALL} | {name: CONFIGURATIONS[name] for name in ("A", "B")}
 ROUNDS = 9
-NEAR = 1.1  # a kept pool that takes at most this many times the library's time would replace it
+NEAR = 1.1  # a standard pool that takes at most this many times the library's time would replace it
 
 
 def measure(configuration: Configuration, names: list[str], rounds: int) -> dict[str, Any]:
@@ -84,7 +84,7 @@ def _remark(name: str, row: dict[str, Any]) -> str:
 
 
 def verdict(rows: dict[str, Any]) -> str:
-    """The rule: a kept pool that is near enough in every configuration takes the place of the library's."""
+    """The rule: a standard pool that is near enough in every configuration takes the place of the library's."""
     others = [name for name in CONTENDERS if name != OURS and all(name in row["contenders"] for row in rows.values())]
     worst = {name: max(float(np.median(ratios(row, name))) for row in rows.values()) for name in others}
     near = [name for name in others if worst[name] <= NEAR]

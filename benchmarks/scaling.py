@@ -37,6 +37,7 @@ from tinyattn.training import Learner
 
 RESULT, PAGE = RESULTS / "scaling.json", "docs/scale.md"
 SIZES = [4**i for i in range(12)]  # float32 numbers of a message
+LONG = 1 << 14  # bytes of a message from which on bandwidth is fitted
 CONTENDERS = {"one process": (1, 1), "two workers": (1, 2), "two ranks": (2, 1)}  # ranks, workers each
 RANKS = (2, 4, 8, 16, 32, 64)
 # seconds until a message begins to arrive, bytes a second: what such networks have, none of them measured here
@@ -49,10 +50,10 @@ def allreduce_seconds(ranks: int, size: float, latency: float, bandwidth: float)
 
 
 def fitted(points: dict[str, float]) -> tuple[float, float]:
-    """(latency, bandwidth) of two ranks: the smallest message has no bytes, the largest nothing but bytes."""
-    sizes = [int(size) for size in points]
-    latency = points[str(min(sizes))] / 2
-    return latency, max(sizes) / (points[str(max(sizes))] - 2 * latency)
+    """(latency, bandwidth) of two ranks: the smallest message has no bytes, gradients have LONG of them or more."""
+    latency = points[str(min(map(int, points)))] / 2
+    rates = [int(size) / (seconds - 2 * latency) for size, seconds in points.items() if int(size) >= LONG]
+    return latency, float(np.median(rates))
 
 
 def step_seconds(found: dict[str, Any], ranks: int, latency: float, bandwidth: float) -> float:

@@ -31,8 +31,9 @@ from tinyattn.ops import (
     embedding_backward,
     linear_backward,
     softmax,
+    softmax_backward,
 )
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
@@ -392,6 +393,16 @@ def my_masked_softmax(s, mask=None):
 
 # %%
 check("my_masked_softmax", my_masked_softmax)
+
+# %% [markdown]
+# The library's, step by step, for a row with one hidden key and a row with nothing to look at. Watch `row_max` of the second row, and
+# choose a hidden logit: nothing moves with it.
+
+# %% tags=["hide-input"]
+allowed = np.array([[True, True, False], [False, False, False]])
+trace(softmax, np.arange(6.0).reshape(2, 3), allowed, backward=softmax_backward).player(
+    follow=6, title="Softmax under a mask, forward and backward"
+)
 
 # %% [markdown]
 # ## Who may look at whom

@@ -25,7 +25,7 @@ from tinyattn.course import buggy, check, road, show_arrays, show_figure, table,
 from tinyattn.layers import multi_head_attention, multi_head_attention_backward, multi_head_init
 from tinyattn.layers.mixers.multi_head import merge, split
 from tinyattn.ops import attention, causal_mask, softmax
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
@@ -553,6 +553,16 @@ def from_heads_backward(dy, out, W_o):
 
 # %%
 check("from_heads_backward", from_heads_backward)
+
+# %% [markdown]
+# The whole layer, two heads of width 2 at work on two tokens. Choose a number of `p.query.W`: up to `merge` it moves one head, and after
+# $W_o$ all columns. Near the end of the backward, the gradients of keys and values meet.
+
+# %% tags=["hide-input"]
+own = np.random.default_rng(6)
+p, two_tokens = multi_head_init(own, 4, bias=False), own.standard_normal((2, 4))
+seen = trace(multi_head_attention, p, two_tokens, two_tokens, heads=2, backward=True)
+seen.player(follow=16, title="Two heads, forward and backward")
 
 # %% [markdown]
 # ## A bug that other tests let live

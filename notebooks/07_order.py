@@ -37,7 +37,7 @@ from tinyattn.ops import (
     relative_values,
     rotary_tables,
 )
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
 from tinyattn.training.adam import Moments, adam
 from tinyattn.tree import flatten
@@ -433,6 +433,25 @@ print(
     "the same change of the loss:",
     np.allclose((dy * rope(step, *tables)).sum(), (rope_backward(dy, *tables) * step).sum()),
 )
+
+# %% [markdown]
+# Step through it, for three tokens with one pair each. Choose a number of `x`: it moves both numbers of its pair, and nothing of another
+# token.
+
+
+# %% tags=["hide-input"]
+def turn(x, cos, sin):
+    even, odd = x[:, 0::2], x[:, 1::2]
+    first, second = cos * even - sin * odd, sin * even + cos * odd
+    return np.concatenate([first, second], axis=-1)  # one pair: its places need no mixing
+
+
+def turn_backward(dy, cos, sin):
+    return turn(dy, cos, -sin)
+
+
+three = np.random.default_rng(7).standard_normal((3, 2)), *rotary_tables(np.arange(3), 2, float)
+trace(turn, *three, backward=True).player(follow=6, title="RoPE, forward and backward")
 
 # %% [markdown]
 # ## All of them, in one table

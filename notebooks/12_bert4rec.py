@@ -26,7 +26,7 @@ from tinyattn.data import ClozeSampler, Interactions, Sampler, leave_one_out, pa
 from tinyattn.data.worlds import ChainWorld
 from tinyattn.models import BERT4Rec, SASRec
 from tinyattn.models.objectives import OBJECTIVES
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, ORANGE
 
 road(12)
@@ -301,6 +301,18 @@ states, step = network.forward(p, one)[0], rng.standard_normal(17)  # 16, and th
 for name, item in (("hidden", targets[row, column]), ("visible", inputs[0][inputs[0] != 9][0])):
     moved = p | {"items": p["items"] + step * (np.arange(9) == item)[:, None]}
     print(name, "item moved, states move:", not np.allclose(network.forward(moved, one)[0], states))
+
+# %% [markdown]
+# The loss and its backward, step by step, for three positions of which the middle one is not asked. In `dlogits`, watch first the targets
+# change, then the middle row.
+
+# %% tags=["hide-input"]
+three = pad([np.array([1, 4, 3])], 3)._replace(
+    targets=np.array([[2, 0, 1]]), weight=np.array([[1.0, 0, 1]])
+)
+trace(OBJECTIVES["ce"].forward, h[:1, :3], E[:5], three, backward=OBJECTIVES["ce"].backward).player(
+    follow=24, title="The loss of three positions, forward and backward"
+)
 
 # %% [markdown]
 # ## The question at the end

@@ -39,7 +39,7 @@ from tinyattn.ops import (
     softmax,
     softmax_backward,
 )
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, HEAT, ORANGE
 
 road(13)
@@ -142,6 +142,16 @@ print("only W_Q W_Kᵀ matters:", np.allclose(W_Q.T @ mine[1], (W_K.T @ mine[2])
 # %% [markdown]
 # The last line says that nothing changes if $W_Q$ becomes larger and $W_K$ smaller by as much: $B$ reads their product $W_Q W_K^\top$ only.
 #
+# Step through the three words. In the backward, `dA` is made twice: that is where the two readings of $A$ are added. Choose $a_{31}$, and see which entries of
+# $B$ it moves: a row *and* a column.
+
+# %% tags=["hide-input"]
+three_words = np.array([[1.0, 0, 0], [2, 1, 0], [2, 0, 1]]), np.eye(3), np.eye(3)
+trace(refine_simp, *three_words, scale=1 / 2, backward=True).player(
+    follow=9, title="M_simp of three words, forward and backward"
+)
+
+# %% [markdown]
 # ## Who knows of whom?
 #
 # Row $k$ of $A$ is made of $q_k$ and of keys up to $k$, if the rest is 0. Then $b_{kt}$ with $t \le k$ reads two rows that know nothing later than $k$. **M_simp is

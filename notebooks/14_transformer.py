@@ -26,10 +26,11 @@ from tinyattn.check.adapters import cross_attention_backward
 from tinyattn.course import check, road, show_arrays, show_figure, table, yours
 from tinyattn.data import Pairs, PairSampler
 from tinyattn.data.tasks.dates import said
+from tinyattn.layers import multi_head_attention
 from tinyattn.models import Transformer
 from tinyattn.models.transformers.search import beam_search
 from tinyattn.ops import Mask, attention, smoothed_cross_entropy, softmax
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 from tinyattn.training.schedules import rate_factors
 
@@ -128,6 +129,14 @@ dx, dmemory = yours("my_cross_attention_backward")(dout, x, memory, W_q, W_k, W_
 theirs = cross_attention_backward(dout, x, memory, W_q, W_k, W_v, np.eye(2), heads=1)
 print("as the library's:", np.allclose(dx, theirs[0]), np.allclose(dmemory, theirs[1]))
 show_arrays(dx=dx, dmemory=dmemory)
+
+# %% [markdown]
+# The same, step by step, to where the two gradients of `memory` meet:
+
+# %% tags=["hide-input"]
+maps = {"query": {"W": W_q}, "key": {"W": W_k}, "value": {"W": W_v}}
+seen = trace(multi_head_attention, maps, x, memory, heads=1, backward=True, dy=dout)
+seen.player(follow=18, title="Cross-attention, forward and backward")
 
 # %% [markdown]
 # ### One memory, many readers

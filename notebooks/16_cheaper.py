@@ -41,7 +41,7 @@ from tinyattn.ops import (
     window_attention_backward,
 )
 from tinyattn.ops.attention.patterns import BigBird, Near, NearAndGlobal, NearOrResidues
-from tinyattn.show import figure, style
+from tinyattn.show import figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 
 road(16)
@@ -152,6 +152,25 @@ def my_online_softmax(m, l, o, s, v):
 
 # %%
 check("my_online_softmax", my_online_softmax)
+
+# %% [markdown]
+# Step through two queries that meet four keys in two tiles. When the second tile comes, watch what `factor` does to `l` and `o`.
+
+
+# %% tags=["hide-input"]
+def in_two_tiles(q, k, v):
+    m, l, o = np.full((2, 1), -np.inf), np.zeros((2, 1)), np.zeros((2, 2))
+    for tile in (slice(0, 2), slice(2, 4)):
+        s = q @ k[tile].T / math.sqrt(2)
+        top = np.maximum(m, s.max(axis=-1, keepdims=True))
+        factor, e = np.exp(m - top), np.exp(s - top)
+        m, l, o = top, factor * l + e.sum(axis=-1, keepdims=True), factor * o + e @ v[tile]
+    return o / l
+
+
+few = np.random.default_rng(16)
+two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
+trace(in_two_tiles, *two_and_four).player(follow=20, title="Online softmax in two tiles")
 
 # %% [markdown]
 # That is [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022), but for one thing: where the mask hides a whole tile, nothing need be computed. Under a

@@ -32,7 +32,7 @@ from tinyattn.ops import (
     wkv,
     wkv_weights,
 )
-from tinyattn.show import attention_map, figure, style
+from tinyattn.show import attention_map, figure, style, trace
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE
 
 road(17)
@@ -54,7 +54,7 @@ road(17)
 # %%
 def recurrent(lam, q, k, v):
     """Shapes: lam (n,), q and k (n, d), v (n, e) -> y (n, e)."""
-    S, y = np.zeros((k.shape[1], v.shape[1])), np.empty(v.shape)
+    S, y = np.zeros((k.shape[1], v.shape[1])), np.zeros(v.shape)
     for t in range(len(v)):
         S = lam[t] * S + np.outer(k[t], v[t])
         y[t] = q[t] @ S
@@ -75,6 +75,13 @@ rng = np.random.default_rng(17)
 q, k = rng.standard_normal((2, n, d))
 v, lam = rng.standard_normal((n, e)), rng.uniform(0.5, 1, n)
 print("the same:", np.allclose(recurrent(lam, q, k, v), explicit(lam, q, k, v)))
+
+# %% [markdown]
+# Step through four tokens. Choose a number of the first token's key, `k`, and go on: at each token it moves $S$ by less, and every $y_t$ through $S$ alone.
+
+# %% tags=["hide-input"]
+four = lam[:4], *(x[:4, :2] for x in (q, k, v))
+trace(recurrent, *four).player(follow=28, title="One state, four tokens")
 
 # %% [markdown]
 # Three questions tell the members of this family apart: what is kept ($\lambda$), what is written ($k$ and $v$), and how it is read ($q$).

@@ -10,6 +10,7 @@ import tomllib
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -166,6 +167,30 @@ def test_a_table_is_shown_by_its_keys():
         assert lines == [shown, ""]
 
 
+def test_a_picture_of_a_view_is_the_view(tmp_path, monkeypatch):
+    pytest.importorskip("sphinx")
+    from docutils import nodes
+    from docutils.utils import new_document
+
+    from website.extensions import live
+
+    assert all(path.exists() for path in live.PICTURES)
+    page = new_document("views")
+    page += [nodes.image("", uri=f"../figures/{name}.png", alt='"both"') for name in ("view-bench", "attention")]
+    builder = SimpleNamespace(format="html")
+    app = SimpleNamespace(env=SimpleNamespace(docname="docs/views"), builder=builder, outdir=tmp_path)
+    live.enliven(app, page)
+    frame, picture = page.children
+    assert 'src="../_static/bench.html"' in frame.astext()
+    assert 'title="&quot;both&quot;"' in frame.astext()
+    assert isinstance(picture, nodes.image)
+    monkeypatch.setattr(live, "PAGES", {"bench": live.PAGES["bench"]})
+    live.write_pages(app, ValueError("the build failed"))
+    assert not list(tmp_path.rglob("*.html"))
+    live.write_pages(app, None)
+    assert "<title>" in (tmp_path / "_static" / "bench.html").read_text(encoding="utf-8")
+
+
 def build(source, to):
     """Warnings are errors, and the first ones are shown."""
     command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-c", source / "website", source, to]
@@ -280,6 +305,14 @@ def test_links_lead_somewhere_and_nothing_is_loaded_from_elsewhere(pages):
             assert there.exists(), f"{path} refers to {target}"
             if parts.fragment and there in pages:
                 assert unquote(parts.fragment) in pages[there].ids, f"{path} refers to {target}"
+
+
+@pytest.mark.slow
+def test_views_are_live_and_small(site, pages):
+    frames = {src for src in pages[site / "docs/views.html"].loads if src.endswith(".html")}
+    assert frames == {f"../_static/{name}.html" for name in ("player", "visualiser", "bench")}
+    assert "../_static/player.html" in pages[site / "website/index.html"].loads
+    assert all((site / "docs" / src).stat().st_size < 250_000 for src in frames)
 
 
 @pytest.mark.slow

@@ -36,8 +36,9 @@ def parser(arguments: Sequence[str]) -> Parser:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. -> exit code: 0 done, 2 could not (one line on standard error says why), 130 interrupted.
 
-    1 where standard output was closed, and where `check` finds something wrong. Of the processes that mpiexec started
-    only rank 0 prints. One that cannot go on ends them all, and if that is no failure of rank 0's, it says why.
+    1 where standard output was closed, where `check` finds something wrong, and where `collect` finds failed runs. Of
+    the processes that mpiexec started only rank 0 prints. One that cannot go on ends them all, and if that is no
+    failure of rank 0's, it says why.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
     size, number = started()

@@ -164,12 +164,17 @@ def part_options(**tables: Mapping[str, Any]) -> Any:
                 says = said.setdefault(declared.name, {})
                 says.setdefault((declared.option.help, chosen_by, declared.default), []).append(name)
                 help = "; ".join(
-                    f"{text} ({by} {' or '.join(names)}; default: {default})"
+                    f"{text} ({by} {' or '.join(names)}; default: {as_text(default)})"
                     for (text, by, default), names in says.items()
                 )
                 field = option(None, **{**vars(declared.option), "help": help})
                 found[declared.name] = (declared.name, declared.type | None, field)
     return dataclasses.make_dataclass("PartOptions", list(found.values()), kw_only=True)
+
+
+def as_text(default: Any) -> str:
+    """A default as help says it."""
+    return {True: "yes", False: "no"}[default] if isinstance(default, bool) else str(default)
 
 
 def _bounds(option: Option) -> tuple[Any, ...]:

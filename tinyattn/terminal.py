@@ -1,4 +1,4 @@
-"""What is said to people: any terminal can print it, and none obeys it."""
+"""What is said to people: every terminal can print it, and control characters in it are escaped."""
 
 from __future__ import annotations
 

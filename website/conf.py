@@ -1,7 +1,8 @@
 """The site: `sphinx-build -W -c website . build/site`. The sources are the repository's own files, where they stand.
 
-So a link or a picture of docs/, notebooks/ or CONTRIBUTING.md is the same on a Git host and here. Nothing is executed,
-and nothing is fetched, neither by the build nor by who reads: formulas are MathML, which browsers draw by themselves.
+So a link or a picture of docs/, notebooks/ or CONTRIBUTING.md is the same on a Git host and here. No notebook is
+executed, and nothing is fetched, neither by the build nor by who reads: formulas are MathML, which browsers draw by
+themselves.
 """
 
 import importlib

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tinyattn.cli import main
@@ -28,6 +30,12 @@ def test_an_animation(runs, tmp_path):
     out = tmp_path / "looks.gif"
     assert main(["show", str(runs["sasrec"]), *ITEMS, "--gif", str(out)]) == 0
     assert out.read_bytes()[:4] == b"GIF8"
+
+
+def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path, capsys):
+    given = ["--items", ",".join(["s1e1"] * 300), "--out", str(tmp_path / "looks.svg")]
+    assert main(["show", str(runs["sasrec"]), *given]) == 0
+    assert re.search(r"note: the model looks at the newest \d+ of the 300 items", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,21 @@ def test_refusals(mine: str, tmp_path: Path, monkeypatch: Any, capsys: Any, more
     monkeypatch.chdir(tmp_path)
     assert main(["trace", f"{mine}:my_softmax", *more]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    slow = MINE.replace("    e = ", "    for i in range(LOOPS):\n        t = i * 0.5\n    e = ")
+    cases = [
+        (6_000, "--html", "page holds 300,000 numbers and 5,000 steps: steps 0-4999 would fit .*--steps A-B"),
+        (6_000, "--gif", r"steps 0-600\d are 6,00\d pictures, and an animation has at most 400: steps 0-399 would fit"),
+        (10**9, "--html", r"more than 100,000 steps after step 99999 \(my_softmax.t\): trace a smaller input"),
+    ]
+    for loops, flag, says in cases:
+        (tmp_path / "slow.py").write_text(slow.replace("LOOPS", str(loops)))
+        assert main(["trace", "slow.py:my_softmax", "--as", "softmax", flag, "out"]) == 2
+        assert re.search(says, capsys.readouterr().err)
+    assert not (tmp_path / "out").exists()
 
 
 def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.experiments.test_running import run_here
 from tinyattn.experiments import TaskData, carry_out, results_of
-from tinyattn.experiments.kinds import KINDS, KINDS_OF_MODELS, TASKS, TRAINED, in_theory
+from tinyattn.experiments.kinds import EXPERIMENT, KINDS, TASKS, TRAINED, in_theory
 from tinyattn.files import FileError
 from tinyattn.layers import MIXERS
 from tinyattn.models import Tagger
@@ -16,7 +16,7 @@ from tinyattn.models import Tagger
 @pytest.fixture
 def quick():
     """Two rows of it, in seconds."""
-    whole = KINDS_OF_MODELS.quick()
+    whole = EXPERIMENT.quick()
     return replace(whole, rows={key: whole.rows[key] for key in ("parity-gru", "recall-2-rope")})
 
 
@@ -68,15 +68,15 @@ def made_up(accuracy):
     """Results in which every run has this accuracy, by row and length."""
     machine = {"cores": 2, "cpu": "x", "python": "3", "numpy": "2", "date": "today"}
     return {
-        key: [{"metrics": {p: {"accuracy": accuracy(key, p)} for p in KINDS_OF_MODELS.protocols}, "epochs": 3,
+        key: [{"metrics": {p: {"accuracy": accuracy(key, p)} for p in EXPERIMENT.protocols}, "epochs": 3,
                "parameters": 1000, "kept": 64, "kept longest": 64, "machine": machine}] * 3
-        for key in KINDS_OF_MODELS.rows
+        for key in EXPERIMENT.rows
     }  # fmt: skip
 
 
 def test_the_page_says_who_solved_what_beside_what_theory_says():
     solved = ("parity-gru", "trained")
-    found = KINDS_OF_MODELS.page(KINDS_OF_MODELS, made_up(lambda *cell: 0.995 if cell == solved else 0.5))
+    found = EXPERIMENT.page(EXPERIMENT, made_up(lambda *cell: 0.995 if cell == solved else 0.5))
     (line,) = [line for line in found.splitlines() if "0.995" in line]
     cells = line.split(" | ")
     assert cells[0] == "| GRU"
@@ -93,5 +93,5 @@ def test_every_mixer_is_in_the_grid_and_theory_speaks_of_every_cell():
     assert in_theory("mamba", "parity") == in_theory("rope", "parity") == "no"
     assert in_theory("lstm", "balance") == "yes"
     assert in_theory("one-block", "recall-8") == in_theory("one-block", "induction") == "no"
-    for row in KINDS_OF_MODELS.rows.values():
+    for row in EXPERIMENT.rows.values():
         assert Tagger(**row.options).reads(8 * 32)

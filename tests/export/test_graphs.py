@@ -82,7 +82,7 @@ def replaced_score(monkeypatch, model, score):
 def test_what_looks_at_the_histories_is_refused(monkeypatch):
     model = untrained(SASRec)
     replaced_score(monkeypatch, model, lambda score, p, b: score(p, b) if b.ids[0, 0] > 3 else 2 * score(p, b))
-    with pytest.raises(NoGraphError, match="looks at a number that depends on the histories"):
+    with pytest.raises(NoGraphError, match="branches on a number that is computed from the histories"):
         onnx_graph(model)
 
 

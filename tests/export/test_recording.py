@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tinyattn.export.recording import Graph, Recorded, Value, module
+from tinyattn.export.recording import Recorded, module
+from tinyattn.export.values import Graph, Value
 
 
 def array(graph, name, host):

@@ -1,5 +1,6 @@
 """The programs of docs/serve.md, run as they stand there, give what the library gives."""
 
+import json
 import re
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.export.networks import untrained
 from tinyattn.export import export
+from tinyattn.export.weights import about
 from tinyattn.models import SASRec
 
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text()
@@ -47,3 +49,9 @@ def test_a_module_of_pytorch(model):
     np.testing.assert_allclose(found["scores"].numpy()[:, 1:], expected[:, 1:], atol=1e-5)
     assert found["model"].ids == model.items.ids.tolist()
     assert len([line for line in BLOCKS[1].splitlines() if line.strip()]) <= 48
+
+
+def test_ids_of_users_go_along_where_the_model_has_a_vector_for_each():
+    without, with_users = untrained(SASRec), untrained(SASRec, user_embedding=True)
+    assert "users" not in about(without)
+    assert json.loads(about(with_users)["users"]) == with_users.users.ids.tolist()

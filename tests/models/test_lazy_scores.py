@@ -131,7 +131,7 @@ def test_markov_ranks_by_its_few_changes(rng, order):
         same(model.lazy_scores(histories).counts(*asked), of_rows(expected, *asked))
 
 
-def test_popularity_ranks_by_one_sort():
+def test_popularity_counts_as_its_scores_do():
     model = Popularity().fit(SPLIT)
     histories = [np.array([1, 2])] * (len(model.items))
     asked = np.arange(1, len(model.items) + 1), np.array([0, 2, 2]), np.array([3, 1, 16])

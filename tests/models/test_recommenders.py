@@ -426,6 +426,8 @@ def test_only_losses_that_need_negatives_draw_them(monkeypatch):
 
     monkeypatch.setattr(Seen, "draw_unseen", lambda *_: pytest.fail("drawn"))
     SASRec(**SMALL, loss="ce").fit(SEQUENCES, progress=False)
+    with pytest.raises(pytest.fail.Exception, match="drawn"):
+        SASRec(**SMALL, loss="bce").fit(SEQUENCES, progress=False)
 
 
 class Frame:

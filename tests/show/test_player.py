@@ -13,7 +13,7 @@ from tests.show.browser import opened, refuse_complaints, refuse_unreachable
 from tinyattn.data import Batch
 from tinyattn.layers import multi_head_attention, multi_head_init
 from tinyattn.models import SASRecNetwork
-from tinyattn.ops import attention, layer_norm
+from tinyattn.ops import attention, layer_norm, refine_simp
 from tinyattn.show import Trace, trace
 from tinyattn.show.views import player
 from tinyattn.show.views.influence import Influence
@@ -77,6 +77,18 @@ def test_where_gradients_meet_the_terms_are_named() -> None:
         np.testing.assert_allclose(sum(terms), total, rtol=1e-4, atol=1e-5 * np.max(np.abs(total)))
 
 
+def test_a_term_without_a_name_is_what_is_left_of_the_sum() -> None:
+    A, W_Q, W_K = np.random.default_rng(0).standard_normal((3, 3, 3))
+    t = trace(refine_simp, A, W_Q, W_K, backward=True)
+    found = player(t, follow=0)
+    [met] = [s for s in found.data["steps"] if s["adds"]]                  # dA += dY @ transpose_last(W_K)
+    first, second = met["adds"]
+    assert (first["name"], second["name"]) == ("dA", "dY @ transpose_last(W_K)")
+    assert second["step"] == t.entry("refine_simp_backward.dY").number
+    rest = np.reshape(found.data["arrays"][second["array"]]["values"], (3, 3))
+    np.testing.assert_allclose(rest, t["refine_simp_backward.dY"] @ W_K.T, rtol=1e-4)
+
+
 def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
     t = attended(backward=True)
     found = Influence(t, 400)
@@ -98,7 +110,9 @@ def test_a_nudge_in_the_middle_gives_what_the_backward_says() -> None:
 def test_what_comes_in_twice_as_one_array_is_not_followed() -> None:
     p, x = multi_head_init(np.random.default_rng(0), 2), np.ones((1, 2))
     t = trace(multi_head_attention, p, x, x, heads=1, backward=True)       # another run has x, and a copy
-    assert Influence(t, 0)._of(t.entry("multi_head_attention.x")) is None
+    found = Influence(t, 40)
+    assert found._of(t.entry("multi_head_attention.x")) is None
+    assert t.all("multi_head_attention.q")[0].number in found.reach        # what is made of it is
 
 
 def test_what_is_written_in_place_is_followed_before_and_after() -> None:
@@ -107,7 +121,7 @@ def test_what_is_written_in_place_is_followed_before_and_after() -> None:
     before, after = (e.number for e in t.all("softmax.p")[:2])             # p -= max; p = exp(p)
     rate = found.reach[before][0].moves[after].ravel()
     np.testing.assert_allclose(rate, np.eye(6)[0] * t.entries[after].value.ravel(), atol=1e-8)
-    assert all(reach.loss == 0 for reach in found.reach[0])                # no upstream gradient: no loss
+    assert all(reach.loss is None for reach in found.reach[0])             # no upstream gradient: no loss
 
 
 def test_only_as_many_numbers_are_followed_as_asked() -> None:
@@ -121,7 +135,7 @@ def test_part_of_a_trace_and_one_that_is_too_large() -> None:
     with pytest.raises(ValueError, match=r"steps 5-99 are not there: the trace has steps 0-14"):
         player(attended(), steps=(5, 99))
     x = np.zeros((300, 400))
-    with pytest.raises(ValueError, match=r"have [\d,]+ numbers, and a page holds 300,000: steps 0-\d would fit"):
+    with pytest.raises(ValueError, match=r"have [\d,]+ numbers, and a page holds 300,000 .*: steps 0-\d would fit"):
         player(trace(layer_norm, x, np.ones(400), np.zeros(400)))
 
 
@@ -146,7 +160,7 @@ def test_a_page_names_no_other_and_allows_its_own_script_only(tmp_path: Any) -> 
 
 def test_in_a_notebook_it_is_a_frame_that_may_only_run_scripts() -> None:
     html = player(attended(), follow=0)._repr_html_()
-    assert 'sandbox="allow-scripts"' in html
+    assert 'sandbox="allow-scripts allow-downloads"' in html
     assert html.count("<iframe") == 1
     assert "As a table" in html
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
 from functools import cache
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -301,6 +303,32 @@ def test_hostile_tokens_are_text(chromium: Any, tmp_path: Any) -> None:
     finally:
         chromium.set_window_size(1300, 1000)
     refuse_complaints(chromium)
+
+
+def test_an_array_is_saved_as_svg_with_its_names_and_numbers_as_text(chromium: Any, tmp_path: Any) -> None:
+    model = trained()
+    names = dict(zip(history(model), ["<b>", "&", "\u202eright to left", 100 * "x", "", "\U0001f642"], strict=True))
+    try:
+        emulated(chromium, "dark")
+        opened(chromium, visualise(model, history(model), names=lambda item: names.get(item, str(item))), tmp_path)
+        chromium.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+        chromium.find_element("css selector", "[aria-label='save attention weights as SVG']").click()
+        for _ in range(500):
+            if (tmp_path / "attention-weights.svg").exists():
+                break
+            time.sleep(0.01)
+    finally:
+        emulated(chromium, "light")
+    drawn = ElementTree.fromstring((tmp_path / "attention-weights.svg").read_text(encoding="utf-8"))
+    texts = [one.text or "" for one in drawn if one.tag.endswith("text")]
+    tokens = [*names.values()]
+    tokens[3] = 17 * "x" + "…"
+    assert texts[0] == "attention weights (6, 6) layer 1, head 1"
+    assert texts[1:13] == 2 * tokens
+    weights = model.attention(history(model))[1][0, 0]
+    np.testing.assert_allclose([float(x) for x in texts[13:]], weights[np.tri(6, dtype=bool)], rtol=5e-3, atol=1e-6)
+    fills = [one.attrib["fill"] for one in drawn if one.tag.endswith("rect")]
+    assert (len(fills), fills.count("rgb(222,222,222)")) == (36, 15)      # masked, as on paper
 
 
 def test_data_is_json_without_markup() -> None:

@@ -10,7 +10,7 @@ from ..backend import DEVICES
 from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
-from ..options import Declared, options_of
+from ..options import Declared, as_text, options_of
 from ..terminal import one_line
 
 
@@ -35,13 +35,12 @@ def add_options(command: Any, cls: type) -> None:
 def add_option(group: Any, declared: Declared) -> None:
     """One flag: --name, or --name and --no-name for what is on or off."""
     text, default, option = declared.option.help.replace("%", "%%"), declared.default, declared.option
+    text += "" if default is None else f" (default: {as_text(default)})"
     if declared.type is bool:
-        text += "" if default is None else f" (default: {'yes' if default else 'no'})"
         group.add_argument(
             declared.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text
         )
         return
-    text += "" if default is None else f" (default: {default})"
     metavar = "|".join(option.choices) if option.choices is not None else {int: "N", float: "X"}[declared.type]
     group.add_argument(declared.flag, type=declared.type, default=argparse.SUPPRESS, metavar=metavar, help=text)
 

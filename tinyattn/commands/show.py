@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,7 @@ def run(options: argparse.Namespace) -> None:
         print(_page(options).save(options.html))
         return
     from .. import show as pictures
+    from ..show.animation import MOST
 
     if options.run_folder is None:
         raise ValueError("say which run: tinyattn show RUN --items A,B,C")
@@ -53,10 +55,14 @@ def run(options: argparse.Namespace) -> None:
     if not model.attends:
         raise ValueError(f"{options.run_folder} is of model {model.name}, without attention: there is nothing to show")
     ids, weights = model.attention(history)
+    if len(ids) < len(history):
+        print(f"note: the model looks at the newest {len(ids)} of the {len(history)} items", file=sys.stderr)
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
     if options.gif is not None:
         refuse_unwritable(options.gif, "--gif")
+        if len(labels) > MOST:
+            raise ValueError(f"--gif is a picture for each item, at most {MOST}, and there are {len(labels)}")
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))
         print(pictures.animate(frames, options.gif))
         return

@@ -43,7 +43,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     ])  # fmt: skip
 
 
-ABLATED = Experiment(
+EXPERIMENT = Experiment(
     name="ablations",
     title="What each part of SASRec is worth",
     question="""

@@ -12,7 +12,7 @@ from .tables import cell, heading, page, values
 NDCG = ("full", "ndcg@10")
 KEPT = (5, 20, 50, 1_000_000)                     # of each user's training items; the last: all
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 10, "loss": "ce"}
-MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
+COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "popularity": ("popularity", "popularity", {}, 0.1),
     "markov": ("Markov", "markov", {}, 0.1),
     "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED, 6),
@@ -26,13 +26,13 @@ def _name(kept: int) -> str:
 
 def _page(experiment: Experiment, results: Results) -> str:
     lines = heading([experiment.datasets[_name(kept)].title for kept in KEPT])
-    for key, (title, *_) in MODELS.items():
+    for key, (title, *_) in COMPARED.items():
         cells = [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return page(experiment, results, [["NDCG@10 under full ranking:"], lines])
 
 
-DENSITY = Experiment(
+EXPERIMENT = Experiment(
     name="density",
     title="As data thins out",
     question="""
@@ -49,7 +49,7 @@ lead on the right.
         f"{_name(kept)}-{key}": Row(title, _name(kept), model, options, minutes=minutes,
                                     seeds=None if options else 1)
         for kept in KEPT
-        for key, (title, model, options, minutes) in MODELS.items()
+        for key, (title, model, options, minutes) in COMPARED.items()
     },
     page=_page,
 )  # fmt: skip

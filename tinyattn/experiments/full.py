@@ -22,7 +22,7 @@ OF_DATA: dict[str, dict[str, Any]] = {
 }
 
 # key: title, model, options, published on ml-1m and by whom, minutes on ml-1m and beauty
-MODELS: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tuple[float, float]]] = {
+COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], str, tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (), "", (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), "", (0.1, 0.1)),
     "markov2": ("Markov, order 2", "markov", {"order": 2}, (), "", (0.1, 0.1)),
@@ -56,7 +56,7 @@ ONE_SEED = {("ml-1m", "gbce-as-published"),                                     
 
 
 def _row(key: str, data: str, place: int) -> Row:
-    title, model, options, published, source, minutes = MODELS[key]
+    title, model, options, published, source, minutes = COMPARED[key]
     trained = "epochs" in options
     theirs = dict(zip(COLUMNS, published, strict=False)) if data == "ml-1m" else {}
     return Row(title, data, model, (OF_DATA[data] if trained else {}) | options, theirs, source,
@@ -74,7 +74,7 @@ DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for k
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
-        keys = [f"{data}-{key}" for key in MODELS if (data, key) not in LEFT_OUT]
+        keys = [f"{data}-{key}" for key in COMPARED if (data, key) not in LEFT_OUT]
         lines = _table(experiment, results, keys)
         titles = {key: experiment.rows[key].title for key in keys}
         more = beyond(results, keys, titles, f"{data}-popularity")
@@ -87,7 +87,7 @@ def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[st
     return table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes})
 
 
-FULL = Experiment(
+EXPERIMENT = Experiment(
     name="full",
     title="Under full ranking",
     question="""
@@ -104,7 +104,7 @@ of what users had; overlap the share of a list that the other model has, too, of
     rows={
         f"{data}-{key}": _row(key, data, place)
         for place, data in enumerate(DATASETS)
-        for key in MODELS
+        for key in COMPARED
         if (data, key) not in LEFT_OUT
     } | {
         f"beauty-{key}": Row(title, "beauty", "sasrec", OF_DATA["beauty"] | ESASREC | options, minutes=10, seeds=1)

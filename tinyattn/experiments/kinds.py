@@ -132,7 +132,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, [*parts, ["Sizes, in the first column:"], _sizes(results), [WHY.strip()]])
 
 
-KINDS_OF_MODELS = Experiment(
+EXPERIMENT = Experiment(
     name="kinds",
     title="What tells kinds of sequence models apart",
     question=f"""

@@ -53,7 +53,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, parts)
 
 
-MIXED = Experiment(
+EXPERIMENT = Experiment(
     name="mixers",
     title="What stands where attention stands",
     question="""

@@ -22,7 +22,7 @@ WORLDS: dict[str, tuple[str, World]] = {
     "series": ("series under way", SeriesWorld()),
 }
 TRAINED = {"epochs": 60, "patience": 8, "maxlen": 30}
-MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+COMPARED: dict[str, tuple[str, str, dict[str, Any]]] = {
     "popularity": ("popularity", "popularity", {}),
     "markov": ("Markov, order 1", "markov", {}),
     "markov2": ("Markov, order 2", "markov", {"order": 2}),
@@ -75,7 +75,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     lines = heading([title for title, _ in WORLDS.values()])
     best = {name: optimum(_world(experiment, name)) for name in WORLDS}
     lines.append("| *the best there is* | " + " | ".join(f"*{value:.4f}*" for value in best.values()) + " |")
-    for model, (title, _, _) in MODELS.items():
+    for model, (title, _, _) in COMPARED.items():
         cells = []
         for name in WORLDS:
             found = values(results[f"{name.replace(' ', '-')}-{model}"], NDCG)
@@ -92,7 +92,7 @@ def _world(experiment: Experiment, name: str) -> World:
     return data.world
 
 
-PLANTED = Experiment(
+EXPERIMENT = Experiment(
     name="planted",
     title="Planted truth",
     question="""
@@ -106,7 +106,7 @@ distribution, and whoever beats popularity there has seen the test items.
         f"{name.replace(' ', '-')}-{key}": Row(title, name, model, options, minutes=0.5 if options else 0.05,
                                                seeds=None if "epochs" in options else 1)
         for name in WORLDS
-        for key, (title, model, options) in MODELS.items()
+        for key, (title, model, options) in COMPARED.items()
     },
     page=_page,
 )  # fmt: skip

@@ -21,7 +21,7 @@ LEFT_OUT = {("games", "bert4rec")}                               # an hour a run
 ONE_SEED = {"bert4rec"}                                          # half an hour a run
 
 # key: title, model, options, HR@10 and NDCG@10 published for ml-1m and for games, minutes on ml-1m and games
-MODELS: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
+COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[float, float]]] = {
     "popularity": ("popularity", "popularity", {}, (0.4329, 0.2377, 0.4724, 0.2779), (0.1, 0.1)),
     "markov": ("Markov", "markov", {}, (), (0.1, 0.1)),
     "cosine": ("item cosine", "cosine", {}, (), (0.1, 0.3)),
@@ -64,7 +64,7 @@ DIAGNOSTICS: dict[str, tuple[str, str, dict[str, Any], float]] = {
 
 
 def _row(key: str, data: str, place: int) -> Row:
-    title, model, options, published, minutes = MODELS[key]
+    title, model, options, published, minutes = COMPARED[key]
     pair = published[2 * place : 2 * place + 2]
     source = KANG if key != "sasrec" or place else "Kang & McAuley 2018, n 50; HR@10 from independent reruns"
     trained = options | OF_DATA[data] if options else {}
@@ -75,7 +75,7 @@ def _row(key: str, data: str, place: int) -> Row:
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
-        keys = [f"{data}-{key}" for key in MODELS if f"{data}-{key}" in experiment.rows]
+        keys = [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
         parts += [[f"## {experiment.datasets[data].title}"], _table(experiment, results, keys)]
         parts += [misses(experiment, results, keys)]
     beside = [f"ml-1m-{key}" for key in DIAGNOSTICS]
@@ -100,7 +100,7 @@ def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[st
     return lines
 
 
-SAMPLED = Experiment(
+EXPERIMENT = Experiment(
     name="sampled",
     title="Among 100 sampled items",
     question=f"""
@@ -112,7 +112,7 @@ epoch, with a patience of 15, on Games 8. A published number further away than {
     datasets=DATASETS,
     rows={
         f"{data}-{key}": _row(key, data, place)
-        for place, data in enumerate(DATASETS) for key in MODELS if (data, key) not in LEFT_OUT
+        for place, data in enumerate(DATASETS) for key in COMPARED if (data, key) not in LEFT_OUT
     } | {
         f"ml-1m-{key}": Row(title, "ml-1m", model, TRAINED | OF_DATA["ml-1m"] | options, minutes=minutes, seeds=1)
         for key, (title, model, options, minutes) in DIAGNOSTICS.items()

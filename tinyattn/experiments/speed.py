@@ -28,7 +28,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, [lines])
 
 
-SPEED = Experiment(
+EXPERIMENT = Experiment(
     name="speed",
     title="Seconds an epoch",
     question="""

@@ -36,7 +36,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     return page(experiment, results, parts)
 
 
-SPLIT = Experiment(
+EXPERIMENT = Experiment(
     name="splits",
     title="What a split by time changes",
     question="""

@@ -9,7 +9,7 @@ from typing import Any
 from ..files import write_atomically
 from ..options import one_of
 from .graphs import onnx_graph
-from .recording import NoGraphError
+from .values import NoGraphError
 from .weights import popularity_table, safetensors
 
 FORMS: dict[str, Callable[[Any], bytes]] = {

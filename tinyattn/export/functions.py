@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .recording import Content, NoGraphError, Value, apply, cast, expand, get, reshape
+from .values import Content, NoGraphError, Value, apply, cast, expand, get, reshape
 
 COMPARING = {"Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal"}
 

@@ -20,7 +20,8 @@ from ..models.neural import NeuralRecommender
 from ..models.parameters import PREFIX, named
 from ..random import Stream, generator
 from ..tree import leaves, tree_map
-from .recording import Graph, Node, NoGraphError, Recorded, Sizes, Value, module
+from .recording import Recorded, module
+from .values import Graph, Node, NoGraphError, Sizes, Value
 from .weights import about
 
 OPSET, IR = 18, 9                    # of 2022 and 2023: runtimes since then read it

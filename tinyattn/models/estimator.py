@@ -21,7 +21,7 @@ class Estimator:
     """
 
     name: ClassVar[str]
-    table: ClassVar[str]                     # what it is measured by: a key of MEASURES in commands/measures.py
+    table: ClassVar[str]                     # what it is measured by: a key of MEASURES in commands/measures
     criterion: ClassVar[str]                 # what chooses the epoch, if anything does
     vocabularies: ClassVar[tuple[str, ...]] = ()       # each is a Vocabulary, set by fit and load
     attends: bool = False                    # is there attention to show?

@@ -35,8 +35,11 @@ _ALLOCATES = re.compile(r"\bempty(_like)?\(")       # allocates memory without f
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
 
+STEPS = 100_000                                     # nobody reads more; a loop without end would have no other bound
+
+
 class TooLargeError(BaseException):
-    """The recorded copies exceed the limit. A BaseException: the recorded code must not catch it."""
+    """More is recorded than it says. A BaseException: the recorded code must not catch it."""
 
 
 @dataclass
@@ -84,12 +87,11 @@ class Recorder:
             with readable(not self.engine):
                 sys.settrace(self._entered)
                 returned = function(*args, **kwargs)
-        except TooLargeError:
-            at = f"after step {len(self.entries) - 1} ({self.entries[-1].path})" if self.entries else "in its inputs"
-            raise ValueError(
-                f"trace: more than {self.limit:,} bytes of intermediates {at}: "
-                "trace a smaller input, or allow more with limit="
-            ) from None
+        except TooLargeError as error:
+            last = self.entries[-1] if self.entries else None
+            at = f"after step {last.number} ({last.call.name}.{last.name})" if last else "in its inputs"
+            more = ", or allow more with limit=" if self.used > self.limit else ""
+            raise ValueError(f"trace: more than {error} {at}: trace a smaller input{more}") from None
         finally:
             sys.settrace(None)
             self._stack = []
@@ -239,6 +241,8 @@ class Recorder:
             call.listed[name] = entry
 
     def _keep(self, call: Call, name: str, value: Any, how: str, line: int, text: str) -> None:
+        if len(self.entries) == STEPS:
+            raise TooLargeError(f"{STEPS:,} steps")
         copy, digest = self._copy(value)
         if is_array(value):
             self._seen[id(value)] = (value, digest)
@@ -281,7 +285,7 @@ class Recorder:
         if copy is None:
             self.used += host.nbytes
             if self.used > self.limit:
-                raise TooLargeError
+                raise TooLargeError(f"{self.limit:,} bytes of intermediates")
             copy = np.array(host)
             copy.setflags(write=False)
             self._copies[digest] = copy

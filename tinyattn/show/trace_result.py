@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .animation import animate, step_picture
+from .animation import MOST, animate, step_picture
 from .array_map import array_map
 from .follow import Followed, follow
 from .recorder import Recorder
@@ -118,6 +118,10 @@ class Trace:
         first, last = steps or (0, len(self) - 1)
         if not 0 <= first <= last < len(self):
             raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(self) - 1}")
+        if last - first >= MOST:
+            what = f"steps {first}-{last} are {last - first + 1:,} pictures, and an animation has at most {MOST}"
+            fit = first, first + MOST - 1
+            raise ValueError(f"{what}: steps {fit[0]}-{fit[1]} would fit (steps={fit}, or --steps A-B)")
         return animate((step_picture(e, len(self)) for e in self.entries[first : last + 1]), path, seconds)
 
     def table(self, depth: int | None = None, call: str = "", width: int = 120) -> str:

@@ -45,9 +45,10 @@ def trace(
     norms inside of the products that read them; and it shows the library's private functions, too.
 
     Only the calling thread is watched. Functions shown are the library's and those defined where `forward` is; NumPy's
-    own and the helpers of `ops/shapes.py` are not. An entry is a copy as of its moment, `limit` bytes of them at most.
+    own and the helpers of `ops/shapes.py` are not. An entry is a copy as of its moment, `limit` bytes of them at most,
+    and 100,000 entries.
 
-    Raises ValueError beyond that limit, for a backward that is not found and an upstream gradient of the wrong shape,
+    Raises ValueError beyond these, for a backward that is not found and an upstream gradient of the wrong shape,
     TypeError for what is not written in Python or cannot be bound, RuntimeError where a debugger or coverage
     is tracing this thread, and whatever `forward` raises.
     """

@@ -1,8 +1,9 @@
-"""A picture that links to a page in website/static/ is that page, live, in a frame; on a Git host it stays a picture.
+"""A picture of a view, figures/view-NAME.png, is that view on the site, live, in a frame; on a Git host a picture.
 
-    [![The player: what there is to see](../figures/view-player.png)](../website/static/player.html)
+    ![The player: what there is to see](../figures/view-player.png)
 
-The frame may run scripts and do nothing else. Below it is a link that opens the page alone.
+The frame may run scripts and hand over files, and do nothing else. Below it is a link that opens the page alone. The
+build makes the pages.
 """
 
 from __future__ import annotations
@@ -10,33 +11,57 @@ from __future__ import annotations
 import html
 from pathlib import Path
 
+import numpy as np
 from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
 
+from tinyattn.ops import attention
+from tinyattn.show import trace
+from tinyattn.show.views import View, bench, visualise_text
+
 ROOT = Path(__file__).parents[2]
-STATIC = ROOT / "website" / "static"
+
+
+def player() -> View:
+    """Attention of the three words of chapter 01, and its backward."""
+    q = np.array([[0.0, 2.0, 0.0, 0.0], [3.0, 0.0, 2.0, 0.0], [1.0, 2.0, 0.0, 0.0]])
+    k = np.array([[2.0, 0.0, 0.0, 1.0], [0.0, 2.0, 0.0, 0.0], [0.0, 0.0, 2.0, 1.0]])
+    v = np.array([[4.0, 0.0], [0.0, 4.0], [0.0, -2.0]])
+    found = trace(attention, q, k, v, backward=True)
+    return found.player(follow=36, title="Attention of three words, forward and backward")
+
+
+PAGES = {
+    "player": player,
+    "visualiser": lambda: visualise_text("The cat sat on the mat"),
+    "bench": lambda: bench(["The", "cat", "sat", "down"]),
+}
+PICTURES = {ROOT / "figures" / f"view-{name}.png": name for name in PAGES}
 
 
 def enliven(app: Sphinx, doctree: nodes.document) -> None:
-    """Frames in the place of pictures; links of words lead to the page where it stands on the site."""
+    """Frames in the place of pictures."""
     folder = (ROOT / app.env.docname).parent
     up = "../" * app.env.docname.count("/")
-    for node in [*doctree.findall(addnodes.download_reference), *doctree.findall(addnodes.pending_xref)]:
-        path = (folder / node["reftarget"]).resolve()
-        if path.parent != STATIC or path.suffix != ".html" or not path.exists():
-            continue
-        uri, image = f"{up}_static/{path.name}", next(node.findall(nodes.image), None)
-        if image is None:
-            node.replace_self(nodes.reference("", "", *node.children, internal=True, refuri=uri))
-            continue
-        frame = (
-            f'<iframe class="live" src="{uri}" sandbox="allow-scripts" loading="lazy" '
-            f'title="{html.escape(image["alt"])}"></iframe><br><a href="{uri}">Open it alone</a>'
-        )
-        node.replace_self(nodes.raw("", frame, format="html"))
+    for image in list(doctree.findall(nodes.image)):
+        name = PICTURES.get((folder / image["uri"]).resolve())
+        if name is not None:
+            uri = f"{up}_static/{name}.html"
+            frame = (
+                f'<iframe class="live" src="{uri}" sandbox="allow-scripts allow-downloads" loading="lazy" '
+                f'title="{html.escape(image["alt"])}"></iframe><br><a href="{uri}">Open it alone</a>'
+            )
+            image.replace_self(nodes.raw("", frame, format="html"))
+
+
+def write_pages(app: Sphinx, problem: Exception | None) -> None:
+    """Make the pages, where the site has been built."""
+    if problem is None and app.builder.format == "html":
+        for name, make in PAGES.items():
+            make().save(Path(app.outdir) / "_static" / f"{name}.html")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    app.connect("doctree-read", enliven, priority=90)            # before sources.py and the files to download
+    app.connect("doctree-read", enliven, priority=90)            # before pictures are gathered
+    app.connect("build-finished", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

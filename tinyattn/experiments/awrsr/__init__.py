@@ -5,7 +5,7 @@ from .grid import DATASETS, SEEDS, rows_of_grid
 from .page import awrsr_page
 from .pictures import attention_maps, pictures
 
-AWRSR = Experiment(
+EXPERIMENT = Experiment(
     name="awrsr",
     title="Paying attention to attention",
     question="""
@@ -24,4 +24,4 @@ data.
     seeds=SEEDS,
 )
 
-__all__ = ["AWRSR"]
+__all__ = ["EXPERIMENT"]

@@ -142,7 +142,7 @@ class Mechanism:
         """Raise ValueError for what this mechanism does not take."""
         given = {name for name, value in vars(mask).items() if value is not None and value is not False}
         for name in sorted((given | set(terms) | ({"dropout"} if dropout else set())) - self.takes):
-            raise ValueError(f"mechanism {self.name} does not take {SAID.get(name, name)}")
+            raise ValueError(f"mechanism {self.name} does not take {IN_WORDS.get(name, name)}")
 
 
 def attention_in_groups(
@@ -156,7 +156,7 @@ def attention_in_groups(
     return attention(q, keys, values, allowed, bias)
 
 
-SAID = {
+IN_WORDS = {
     "causal": "a causal mask",
     "window": "a mask with a window",
     "lengths": "a mask with lengths",

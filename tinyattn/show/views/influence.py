@@ -27,7 +27,7 @@ class Reach(NamedTuple):
     """Where one number of a step goes."""
 
     moves: dict[int, np.ndarray]       # later step: ∂(each of its numbers) / ∂(the nudged one), where any is not 0
-    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward
+    loss: float | None                 # ∂L/∂(the number), L = Σ cotangents ⊙ outputs; None in a backward, and without
 
 
 class Influence:
@@ -49,6 +49,8 @@ class Influence:
         """None where a number cannot be nudged, or where a nudge changes which lines run."""
         if entry.value.dtype.kind != "f" or not entry.value.ndim or entry.how in ("allocated", "implied"):
             return None
+        if sum(listed is entry for listed in self._trace.roots[0].listed.values()) > 1:
+            return None                        # an array that came in twice has a gradient for each, none of its own
         found = []
         for index in np.ndindex(entry.value.shape):
             reach = self._reach(entry, index)
@@ -67,13 +69,14 @@ class Influence:
             return None
         (above, up), (below, down) = runs[0], runs[1]
         moves = {n: rate for n, rate in _rates(above[entry.number + 1 :], below[entry.number + 1 :], 2 * h)}
-        return Reach(moves, (up - down) / (2 * h) if entry.number <= self._last_forward else None)
+        has_loss = self._trace.replay.cotangents and entry.number <= self._last_forward
+        return Reach(moves, (up - down) / (2 * h) if has_loss else None)
 
     def _run(self, number: int, index: tuple[int, ...], by: float) -> tuple[list[Entry], float] | None:
         forward, args, kwargs, backward, cotangents = self._trace.replay
         recorded = self._trace.recorder
         recorder = _Nudging(8 * recorded.limit, recorded.engine, self._names[: number + 1], index, by)
-        args, kwargs = widened(copy.deepcopy(args)), widened(copy.deepcopy(kwargs))
+        args, kwargs = widened(copy.deepcopy((args, kwargs)), {})
         upstream = [widened(dy) for dy in copy.deepcopy(cotangents)]
         inputs = bind(forward, *args, **kwargs)
         names = self._trace.roots[0].result_names

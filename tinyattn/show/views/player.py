@@ -24,6 +24,7 @@ from .influence import Influence
 from .view import View, numbers
 
 MOST = 300_000           # numbers on a page: some 3 MB
+STEPS = 5_000            # steps on a page: their list is drawn at once
 WORK = 12_000            # steps that may be run to follow numbers, two runs of the trace for each number
 NOISE = 1e-7             # of the largest rate, or of 1: what a difference quotient says below it is rounding
 
@@ -33,8 +34,8 @@ def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | Non
 
     `follow` is how many numbers can be followed, whole arrays in order: for each all is run again twice. By default as
     many as take some seconds.
-    Raises ValueError for steps that are not there, and where the page would have more than `MOST` numbers (it says how
-    many there are, and which steps would fit).
+    Raises ValueError for steps that are not there, and where the page would have more than `MOST` numbers or `STEPS`
+    steps (it says how many there are, and which steps would fit).
     """
     first, last = _range(trace, steps)
     found = _Page(trace, first, last)
@@ -49,11 +50,11 @@ def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
     if not 0 <= first <= last < len(trace):
         raise ValueError(f"steps {first}-{last} are not there: the trace has steps 0-{len(trace) - 1}")
     sizes = np.cumsum([entry.value.size for entry in trace.entries[first : last + 1]])
-    if sizes[-1] > MOST:
-        fits = int(np.searchsorted(sizes, MOST, side="right")) - 1
-        what = f"steps {first}-{last} have {sizes[-1]:,} numbers, and a page holds {MOST:,}"
-        more = f"steps {first}-{first + fits} would fit" if fits >= 0 else f"step {first} alone does not fit"
-        raise ValueError(f"{what}: {more} (steps=({first}, {first + max(fits, 0)}), or --steps A-B)")
+    fit = min(int(np.searchsorted(sizes, MOST, side="right")), STEPS)
+    if fit < len(sizes):
+        what = f"steps {first}-{last} have {sizes[-1]:,} numbers, and a page holds {MOST:,} numbers and {STEPS:,} steps"
+        more = f"steps {first}-{first + fit - 1} would fit" if fit else f"step {first} alone does not fit"
+        raise ValueError(f"{what}: {more} (steps=({first}, {first + max(fit - 1, 0)}), or --steps A-B)")
     return first, last
 
 
@@ -62,7 +63,8 @@ class _Page:
 
     def __init__(self, trace: Trace, first: int, last: int) -> None:
         self._trace, self._first, self._last = trace, first, last
-        self._arrays: dict[int, int] = {}
+        self._arrays: dict[int, int] = {}                     # id of an array: its number
+        self._values: list[np.ndarray] = []                   # by number
         self._functions: dict[tuple[str, int], int] = {}
         self.arrays: list[dict[str, Any]] = []
         self.functions: list[dict[str, Any]] = []
@@ -84,6 +86,7 @@ class _Page:
         """Equal values are one object in a trace, and one array here."""
         if id(x) not in self._arrays:
             self._arrays[id(x)] = len(self.arrays)
+            self._values.append(x)
             x = np.asarray(x)
             real = np.real(x) if x.dtype.kind == "c" else x
             self.arrays.append({"shape": list(x.shape), "dtype": str(x.dtype), "values": numbers(real)})
@@ -143,19 +146,35 @@ class _Page:
         return next((e for e in reversed(self._trace.entries[: before.number]) if e.value is value), None)
 
     def _adds(self, entry: Entry, terms: tuple[ast.expr, ...], reads: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """In a backward: the gradients that meet here, each by its name or by the call that returns it."""
+        """In a backward: the gradients that meet here, each by its name, by the call that returns it, or as it is
+        written, which is what the others leave of the sum."""
         if entry.number <= self._forward_end or len(terms) < 2:
             return []
-        found = []
+        found: list[Any] = []
         for term in terms:
-            name = dotted(term)
-            read = next((r for r in reads if r["name"] == name), None)
-            if read is not None:
-                found.append(read)
-            elif isinstance(term, ast.Call) and (returned := self._returned_by(entry, term)) is not None:
-                found.append(returned)
-        same = [f for f in found if self.arrays[f["array"]]["shape"] == list(entry.value.shape)]
-        return same if len(same) > 1 else []
+            read = next((r for r in reads if r["name"] == dotted(term)), None)
+            found.append(read or (self._returned_by(entry, term) if isinstance(term, ast.Call) else None))
+        shape = list(entry.value.shape)
+        known = [f for f in found if f is not None and self.arrays[f["array"]]["shape"] == shape]
+        if len(known) == len(terms) - 1 and None in found:
+            at = found.index(None)
+            if (rest := self._rest(entry, terms[at], reads, known)) is not None:
+                known.insert(at, rest)
+        return known if len(known) > 1 else []
+
+    def _rest(
+        self, entry: Entry, term: ast.expr, reads: list[dict[str, Any]], known: list[dict[str, Any]]
+    ) -> dict[str, Any] | None:
+        """A term of a sum that has no name, such as `dy @ W.T`, and the latest gradient that it reads."""
+        names = {dotted(node) for node in ast.walk(term)}
+        steps = [r["step"] for r in reads if r["name"] in names and (r["step"] or 0) > self._forward_end]
+        if not steps:
+            return None
+        values = [self._values[f["array"]] for f in known]
+        rest = entry.value - np.sum(values, axis=0)
+        rounding = 8 * np.finfo(entry.value.dtype).eps * np.max(np.abs([entry.value, *values]), initial=0.0)
+        rest = np.where(np.abs(rest) > rounding, rest, 0.0)
+        return {"name": ast.unparse(term), "array": self._array(rest), "step": max(steps)}
 
     def _returned_by(self, entry: Entry, term: ast.Call) -> dict[str, Any] | None:
         """What a call that stands in the line returned."""

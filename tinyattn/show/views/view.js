@@ -33,7 +33,8 @@ function said(x, digits = 3) {
 }
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)"), print = window.matchMedia("print");
-const theme = () => (dark.matches && !print.matches ? "dark" : "light");
+let onPaper = false;                                         // what is drawn for a file is light
+const theme = () => (dark.matches && !print.matches && !onPaper ? "dark" : "light");
 const onTheme = (draw) => [dark, print].forEach((media) => media.addEventListener("change", draw));
 const PALETTE = { light: { zero: [255, 255, 255], above: [190, 92, 6], below: [84, 39, 136], most: [8, 81, 156], masked: [222, 222, 222] },
                   dark: { zero: [28, 30, 36], above: [241, 163, 64], below: [165, 150, 220], most: [107, 174, 214], masked: [70, 72, 78] } };
@@ -62,7 +63,8 @@ function inkOn(rgb) {
 }
 const css = (rgb) => `rgb(${rgb.join(",")})`;
 
-// A matrix as pixels, one a number, in 255 shades of each sign. `masked` (one a number, or null): 1 = there is nothing to show.
+// A matrix as pixels, one a number, in 255 shades of each sign, which go with the root of a number's size, so that small ones
+// show beside the 1 of a row that has one weight. `masked` (one a number, or null): 1 = there is nothing to show.
 function image(context, values, rows, columns, colour, masked = null) {
   const pixels = context.createImageData(columns, rows), data = pixels.data, shades = new Uint8Array(3 * 511), { most } = colour;
   for (let i = -255; i <= 255; i++) shades.set(colour((most * i) / 255), 3 * (i + 255));
@@ -70,7 +72,7 @@ function image(context, values, rows, columns, colour, masked = null) {
   for (let i = 0; i < rows * columns; i++) {
     const x = values[i] === true ? 0.6 * most : values[i] === false ? 0 : values[i], hidden = masked !== null && masked[i];
     if (!hidden && !finite(x)) continue;
-    const from = hidden ? grey : shades, at = hidden ? 0 : 3 * (Math.round((255 * x) / most) + 255);
+    const from = hidden ? grey : shades, at = hidden ? 0 : 3 * (Math.round(255 * Math.sign(x) * Math.sqrt(Math.min(1, Math.abs(x) / most))) + 255);
     data[4 * i] = from[at];
     data[4 * i + 1] = from[at + 1];
     data[4 * i + 2] = from[at + 2];
@@ -79,15 +81,62 @@ function image(context, values, rows, columns, colour, masked = null) {
   context.putImageData(pixels, 0, 0);
 }
 
+// A matrix as a picture for papers and slides: its numbers and names are text. `rows`, `columns`: names, or none. -> SVG
+function drawing(title, values, [rows, columns], names, colour, masked) {
+  const space = new DOMParser().parseFromString("<svg>", "text/html").body.firstChild.namespaceURI;
+  const node = (tag, how, ...children) => {
+    const made = document.createElementNS(space, tag);
+    for (const [name, value] of Object.entries(how)) made.setAttribute(name, value);
+    made.append(...children);
+    return made;
+  };
+  const small = rows * columns > LARGE, side = Math.max(2, Math.min(8, Math.floor(560 / columns))), [width, height] = small ? [side, side] : [56, 22];
+  const short = (all) => (all || []).map((name) => (name.length > 18 ? `${name.slice(0, 17)}…` : name)), left = short(names.rows), above = short(names.columns);
+  const long = (all) => 8 * Math.max(0, ...all.map((name) => name.length)), upright = !small && long(above) <= width;
+  const x0 = 8 + long(left), y0 = 30 + (upright ? (above.length ? 16 : 0) : long(above)), every = (size) => Math.ceil(12 / size);
+  const size = [Math.max(x0 + columns * width + 8, 8 * title.length + 16), y0 + rows * height + 8];
+  const found = node("svg", { width: size[0], height: size[1], viewBox: `0 0 ${size.join(" ")}`, "font-family": "monospace", "font-size": 12, fill: "#000000" },
+    node("text", { x: 8, y: 18, "font-weight": "bold" }, title));
+  left.forEach((name, r) => { if (r % every(height) === 0) found.append(node("text", { x: x0 - 6, y: y0 + (r + 0.5) * height + 4, "text-anchor": "end" }, name)); });
+  above.forEach((name, c) => {
+    if (c % every(width)) return;
+    const x = x0 + (c + 0.5) * width;
+    found.append(node("text", upright ? { x, y: y0 - 5, "text-anchor": "middle" } : { transform: `translate(${x + 4} ${y0 - 5}) rotate(-90)` }, name));
+  });
+  if (small) {
+    const pixels = make("canvas", { width: columns, height: rows });
+    image(pixels.getContext("2d"), values, rows, columns, colour, masked);
+    found.append(node("image", { x: x0, y: y0, width: columns * width, height: rows * height, href: pixels.toDataURL(), style: "image-rendering: pixelated" }));
+    return found;
+  }
+  for (let i = 0; i < rows * columns; i++) {
+    const hidden = masked !== null && masked[i] === 1, rgb = hidden ? PALETTE.light.masked : colour(values[i]) || [255, 255, 255];
+    const x = x0 + (i % columns) * width, y = y0 + Math.floor(i / columns) * height;
+    found.append(node("rect", { x, y, width, height, fill: css(rgb), stroke: "#c4c4c4" }));
+    if (!hidden) found.append(node("text", { x: x + width - 5, y: y + 15, "text-anchor": "end", fill: inkOn(rgb) }, said(values[i])));
+  }
+  return found;
+}
+
+// Hands the reader a file.
+function handOver(name, type, text) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([text], { type })), download: name });
+  link.click();
+  window.setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 // Work in small steps, a share of every frame: `frames()` -> a slot, and slot(generator) replaces what it was at. Slots that
 // were made first come first. While anything is left to do the page is aria-busy; before it is printed all is done.
 const frames = (() => {
   const SHARE = 6, slots = [];                               // milliseconds of a frame's 16; a step may take some more
-  let asked = false;
+  let asked = false, working = false;
   function work(until) {
+    if (working) return true;                                // a step asks for more: that is done after it
+    working = true;
     for (const slot of slots) {
       while (slot.steps && performance.now() < until) if (slot.steps.next().done) slot.steps = null;
     }
+    working = false;
     return slots.some((slot) => slot.steps);
   }
   function frame() {
@@ -141,7 +190,16 @@ function heatMap(array, how) {
   let cursor = chosen === null ? 0 : chosen % size;                                           // in the matrix
   let paint;                                                                                  // draws the numbers, in steps
   const matrices = size ? values.length / size : 0, at = () => shown * size + cursor;
-  const title = make("h3", {}, make("code", { text: how.name }), ` ${shape.length ? `(${shape.join(", ")})` : "a number"}`, how.note ? " " : null, how.note);
+  const title = make("h3", {}, make("code", { text: how.name }), ` ${shape.length ? `(${shape.join(", ")})` : "a number"}`, how.note ? " " : null, how.note,
+    shape.length && size ? make("button", { type: "button", class: "link file", text: "SVG", "aria-label": `save ${how.name} as SVG`, title: "save as SVG", on: { click: hand } }) : null);
+
+  function hand() {
+    const from = shown * size, { rows: left, columns: above } = how;
+    onPaper = true;
+    const drawn = drawing(`${title.textContent.replace(/SVG$/, "")}${matrices > 1 ? `, [${place(shown, shape.slice(0, -2)).join(", ")}]` : ""}`, values.slice(from, from + size), [rows, columns], { rows: left, columns: above }, colour, masked);
+    onPaper = false;
+    handOver(`${how.name.replace(/[^\w]+/g, "-")}.svg`, "image/svg+xml", new XMLSerializer().serializeToString(drawn));
+  }
 
   function spoken(i) {
     const names = [how.rows && how.rows[Math.floor((i % size) / columns)], how.columns && how.columns[i % columns]].filter((name) => name);
@@ -247,7 +305,7 @@ function heatMap(array, how) {
       for (const i of linked.keys()) if (here(i)) box(i - from);
       context.strokeStyle = theme() === "dark" ? "#ffffff" : "#000000";
       if (chosen !== null && here(chosen)) box(chosen - from);
-      legend.textContent = colour.says + (masked === null ? "" : "; grey is masked");
+      legend.textContent = `${colour.says}, and colour goes with the root of the size${masked === null ? "" : "; grey is masked"}`;
       point(cursor);
     };
     return make("div", {}, canvas, label, legend);
@@ -592,7 +650,7 @@ function bench(data, root) {
   root.replaceChildren(make("h1", { text: data.title }), make("p", { class: "faint",
     text: `Drag a number of q, k${has("backward") ? ", v or dout" : " or v"} up or down, or press + and −; the rest follows.${has("mask") ? " A click on the mask lets a token look, or not." : ""}` }),
     goal ? make("p", {}, make("strong", { text: goal.says })) : "", verdict, controls, body, make("details", {}, make("summary", { text: "These numbers, as Python" }), code));
-  const refill = frames();
+  const parts = frames(), refill = frames();
   let maps = {};
 
   function set(changes, anew = false) {
@@ -613,12 +671,18 @@ function bench(data, root) {
     const mask = () => (maps.mask = heatMap({ shape: [n, n], values: now.mask }, { later: true, name: "mask", rows: tokens, columns: tokens,
       onChoose: (i) => set({ mask: now.mask.with(i, !now.mask[i]) }) }));
     const scores = `${has("scale") ? "scale · " : ""}q kᵀ${has("scale") ? "" : " / √d"}${has("mask") ? ", masked" : ""}`;
-    body.replaceChildren(
-      section("What goes in", edit("q"), edit("k"), edit("v"), has("mask") ? mask() : null),
-      section("Scores, then weights", map("raw", "q kᵀ"), map("scores", scores), map("weights")),
-      section("What comes out", map("out")),
-      ...(has("backward") ? [section("Backward: from the gradient of the output", edit("dout"), map("dq"), map("dk"), map("dv"))] : []));
-    show();
+    body.replaceChildren();
+    parts((function* () {
+      const add = (...of) => body.append(section(...of));
+      add("What goes in", edit("q"), edit("k"), edit("v"), has("mask") ? mask() : null);
+      yield;
+      add("Scores, then weights", map("raw", "q kᵀ"), map("scores", scores), map("weights"));
+      yield;
+      add("What comes out", map("out"));
+      yield;
+      if (has("backward")) add("Backward: from the gradient of the output", edit("dout"), map("dq"), map("dk"), map("dv"));
+      show();
+    })());
   }
 
   function show() {
@@ -996,6 +1060,11 @@ function visualiser(data, root) {
   draw(all);
 }
 
-const VIEWS = { player, bench, visualiser };
-VIEWS[root.dataset.kind](JSON.parse(document.getElementById("data").textContent), root);
+// After this script, in frames of their own: the data, then the page.
+const VIEWS = { player, bench, visualiser }, opening = frames();
+opening((function* () {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  yield;
+  VIEWS[root.dataset.kind](data, root);
+})());
 })();

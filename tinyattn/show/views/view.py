@@ -57,10 +57,10 @@ class View:
         return path
 
     def _repr_html_(self) -> str:
-        """In a frame that may run scripts and do nothing else; below it, folded, the table."""
+        """In a frame that may run scripts and hand over files, and do nothing else; below it, folded, the table."""
         page = self._page("This frame needs scripts; the table below it does not.")
         return (
-            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts" '
+            f'<iframe title="{escape(self.title)}" sandbox="allow-scripts allow-downloads" '
             f'style="width: 100%; height: {HEIGHT}px; border: 1px solid #8888" '
             f"srcdoc='{_in_quotes(page)}'></iframe>"
             f"<details><summary>As a table</summary>{self.table or 'There is none.'}</details>"
