@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import write_tiny
+from tinyattn.__main__ import run as run_as_script
 from tinyattn.cli import main
 from tinyattn.files import alone_in
 from tinyattn.models import MODELS, PRESETS, Markov, run
@@ -645,6 +646,21 @@ def test_help_reads_well(capsys):
         text = capsys.readouterr().out
         assert "usage: tinyattn" in text
         assert "None" not in text
+
+
+def test_ctrl_c_while_the_command_is_imported_is_no_traceback(monkeypatch, capsys):
+    class Interrupted:
+        def __getattr__(self, name):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "tinyattn.cli", Interrupted())
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert run_as_script() == 130
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN          # while Python ends, too
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr().err == "\ntinyattn: interrupted\n"
 
 
 def test_python_m_tinyattn_is_the_same_command():

@@ -261,9 +261,11 @@ def test_a_pipe_is_no_archive(tmp_path):
 def test_json(tmp_path):
     write_json(tmp_path / "a.json", {"x": [1, 2.5]})
     assert read_json(tmp_path / "a.json") == {"x": [1, 2.5]} == json.loads((tmp_path / "a.json").read_text())
-    (tmp_path / "b.json").write_text("{")
-    with pytest.raises(FileError, match="not readable JSON"):
-        read_json(tmp_path / "b.json")
+    for text in ("{", "[" * 100_000, '{"a": {"b": 1, "c": 2, "b": 3}}', "1" * 5000):
+        (tmp_path / "b.json").write_text(text)
+        with pytest.raises(FileError, match="not readable JSON") as refused:
+            read_json(tmp_path / "b.json")
+        assert len(str(refused.value)) < 300 + len(str(tmp_path))
     with pytest.raises(FileError, match="no such file"):
         read_json(tmp_path / "c.json")
     with pytest.raises(ValueError, match="not JSON compliant"):

@@ -44,8 +44,15 @@ def test_escapes_in_whatever_is_printed_are_shown(capsys):
     assert capsys.readouterr().out == "title \\x1b]0;you\\x07\n"
     with pytest.raises(SystemExit):
         main(["data", "\x1b", "two"])
-    main(["data", "none\x1b.txt"])
-    assert "none\\x1b.txt: no such file" in capsys.readouterr().err
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["train", "--dim", "\n" * 2000])
+    main(["data", "none\x1b\n.txt"])
+    main(["data", "x", "--columns", "x" * 5000])
+    err = capsys.readouterr().err
+    assert r"none\x1b\n.txt: no such file" in err
+    assert err.count("\n") == 3
+    assert max(map(len, err.split("\n"))) < 1200
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])

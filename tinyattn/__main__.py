@@ -1,5 +1,6 @@
 """The command `tinyattn`, and `python -m tinyattn`."""
 
+import signal
 import sys
 
 
@@ -11,10 +12,12 @@ def run() -> int:
         open_standard_handles()
         from .cli import main
 
-        return main()
+        code = main()
     except KeyboardInterrupt:
         print("\ntinyattn: interrupted", file=sys.stderr)
-        return 130
+        code = 130
+    signal.signal(signal.SIGINT, signal.SIG_IGN)     # nothing is left but the interpreter's own end
+    return code
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from .commands import COMMANDS
 from .commands.arguments import Parser
 from .models import MODELS
 from .ranks import mpi, started
-from .terminal import OUTPUT, any_terminal, silence_output, visible
+from .terminal import OUTPUT, any_terminal, one_line, silence_output, visible
 from .training import DivergedError, InterruptedRunError, WorkerKilledError
 
 SHARED = ("train",)      # commands that several processes of mpiexec do together
@@ -101,11 +101,11 @@ def _main(arguments: Sequence[str]) -> int:
         silence_output()
         return 1
     except MemoryError as error:
-        return _say(f"tinyattn: not enough memory for this size ({error})", 2)
+        return _say(f"tinyattn: not enough memory for this size ({one_line(str(error))})", 2)
     except (ValueError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
         if getattr(error, "filename", None) == OUTPUT:
             silence_output()
-        return _say(f"tinyattn: {error}", 2)
+        return _say(f"tinyattn: {one_line(str(error))}", 2)
     return code or 0
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import __version__
+from .terminal import shortened
 
 try:
     import fcntl
@@ -136,15 +137,25 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """The value in a JSON file. Raises FileError where the file is missing or not JSON."""
+    """The value in a JSON file. Raises FileError where the file is missing, not JSON, or has a name twice."""
     if path.exists() and not path.is_file():
         raise FileError(f"{path} is no regular file, expected JSON")
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=_each_once)
     except (FileNotFoundError, NotADirectoryError):
         raise FileError(f"{path}: no such file") from None
     except (OSError, ValueError, RecursionError) as error:       # among them numbers of more than 4,300 digits
         raise FileError(f"{path} is not readable JSON: {error}") from None
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A JSON object. Raises ValueError where a name stands in it twice: which one holds?"""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{shortened(twice)!r} stands in one object twice")
+    return found
 
 
 def write_arrays(path: Path, kind: str, meta: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
@@ -173,7 +184,10 @@ class Arrays(Mapping[str, np.ndarray]):
                 if file.read(2) != b"PK":
                     raise ValueError("perhaps a pickle")
             self._archive = zipfile.ZipFile(path)
-        self._members = {info.filename.removesuffix(".npy"): info for info in self._archive.infolist()}
+        infos = self._archive.infolist()
+        self._members = {info.filename.removesuffix(".npy"): info for info in infos}
+        if len(self._members) < len(infos):
+            raise FileError(f"{path} is not a {what} (two of its arrays have one name)")
         self._unread = set(self._members)
 
     def __getitem__(self, name: str) -> np.ndarray:
@@ -234,7 +248,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, Any], Arrays]:
     """
     arrays = Arrays(path, f"tinyattn {kind}")
     try:
-        head = json.loads(str(arrays.pop("tinyattn")))
+        head = json.loads(str(arrays.pop("tinyattn")), object_pairs_hook=_each_once)
         refuse_unknown_format(path, head)
         if head["kind"] != kind:
             raise FileError(f"{path} is a tinyattn {head['kind']}, expected a {kind}")

@@ -31,6 +31,12 @@ def shortened(text: str, most: int = 60) -> str:
     return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
+def one_line(text: str) -> str:
+    """The text as `visible`, line ends too, and at most a thousand characters of it: what files and arguments hold
+    comes back in what is said of them."""
+    return shortened(visible(text).replace("\n", r"\n"), 1000)
+
+
 class _Output:
     """Standard output, on which everything is `visible`; its errors name it."""
 

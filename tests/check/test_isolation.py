@@ -1,6 +1,7 @@
 """The checker's child process and its alarms, on this system and with what other systems lack switched off."""
 
 import importlib.util
+import os
 import signal
 import sys
 import threading
@@ -13,7 +14,7 @@ import pytest
 from tests.check import variants
 from tinyattn import ops
 from tinyattn.check import check_implementation, isolation
-from tinyattn.check.isolation import alarm, load, sendable
+from tinyattn.check.isolation import alarm, in_child, load, sendable
 from tinyattn.check.subject import CannotRunError, TooLongError
 
 ENDLESS = "def softmax(s, mask=None):\n    while True:\n        pass\n"
@@ -64,6 +65,37 @@ def test_where_no_thread_starts_there_is_no_alarm(monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", refuse)
     with alarm(1e-3):
         time.sleep(0.01)
+
+
+@pytest.mark.skipif(isolation.START != "fork", reason="only Linux gives orphans to another process than the first")
+@pytest.mark.parametrize(
+    ("ends", "how"),
+    [
+        (lambda: None, ""),
+        (lambda: os._exit(3), "exit code 3"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "died of SIGSEGV"),
+        (lambda: time.sleep(60), "it had not ended after"),
+    ],
+)
+def test_what_it_starts_ends_with_it_in_whatever_session(ends, how):
+    def work(send):
+        if not os.fork():
+            os.setsid()
+            orphan = os.fork()
+            if orphan:
+                send("orphan", orphan)
+                os._exit(0)
+            time.sleep(60)
+            os._exit(0)
+        os.wait()
+        ends()
+
+    began = time.monotonic()
+    (_, orphan), (_, said) = in_child(work, limit=1.0 if "after" in how else 30.0)
+    assert how in said
+    assert time.monotonic() - began < 20                 # the orphan has the pipe as well
+    with pytest.raises(ProcessLookupError):
+        os.kill(orphan, 0)
 
 
 def test_an_endless_function_fails_where_there_are_no_signals(tmp_path, monkeypatch):

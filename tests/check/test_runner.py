@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tinyattn import cli, ops
-from tinyattn.check import check_implementation, properties_for
+from tinyattn.check import check_implementation, check_in_process, properties_for
 from tinyattn.check.command import ours
 from tinyattn.check.isolation import load
 from tinyattn.check.specs import SPECS
@@ -133,11 +133,19 @@ def test_an_endless_loop_ends(write):
     assert report.not_run > 0
 
 
-def test_a_crash_is_told(write):
-    text = "import os, signal\ndef softmax(s, mask=None):\n    os.kill(os.getpid(), signal.SIGSEGV)"
+@pytest.mark.parametrize(("number", "name"), [(11, "SIGSEGV"), (15, "SIGTERM"), (40, "signal 40")])
+def test_a_crash_is_told(write, number, name):
+    text = f"import os\ndef softmax(s, mask=None):\n    os.kill(os.getpid(), {number})"
     report = check_implementation(write(text), "softmax", examples=3)
-    assert "the process died of SIGSEGV" in report.failures[0].message
+    assert f"the process died of {name}" in report.failures[0].message
     assert not report
+
+
+def test_where_nothing_was_tried_nothing_holds():
+    report = check_in_process(ops, "relu", time_limit=1e-9)
+    assert not report
+    assert report.verdict == "not run"
+    assert "could not run: no property was tried: there was no time left" in str(report)
 
 
 def test_an_import_without_end_is_told(write):

@@ -12,7 +12,7 @@ from tests.test_cli import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect
 from tinyattn.commands.collect import Found
-from tinyattn.files import write_json
+from tinyattn.files import alone_in, write_json
 
 
 def grid(folder, text):
@@ -38,6 +38,13 @@ def test_grids_that_belong_together_are_joined(tmp_path, capsys):
     runs = json.loads((tmp_path / "swept" / "sweep.json").read_text())["runs"]
     assert list(runs) == ["mechanism=window,window=2", "mechanism=window,window=4", "model=gru4rec,layers=1",
                           "model=gru4rec,layers=2"]  # fmt: skip
+
+
+def test_two_sweeps_do_not_mix_in_one_folder(tmp_path, capsys):
+    path = grid(tmp_path, "dim = 8")
+    with alone_in(tmp_path / "swept"):
+        refuses(capsys, ["sweep", path, "--out", tmp_path / "swept"], "another process is at work in")
+    assert not list((tmp_path / "swept").iterdir())
 
 
 BAD = {

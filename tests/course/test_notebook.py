@@ -9,6 +9,7 @@ from tinyattn.cli import main
 from tinyattn.course import show_arrays, show_figure, table
 from tinyattn.course.chapters import Chapter, folder
 from tinyattn.course.notebook import build, notebook, text_of
+from tinyattn.files import FileError, alone_in
 from tinyattn.show import figure, style
 
 SOURCE = """# %% [markdown]
@@ -67,6 +68,22 @@ def test_building_overwrites_nothing(chapter, tmp_path):
     with pytest.raises(ValueError, match=r"02_small.ipynb is there already and may hold answers"):
         build([chapter], tmp_path / "mine")
     assert path.read_text() == "answers"
+
+
+def test_two_builds_do_not_mix_in_one_folder(chapter, tmp_path, monkeypatch):
+    mine, written = tmp_path / "mine", notebook(chapter)
+    with alone_in(mine), pytest.raises(FileError, match="another process is at work"):
+        build([chapter], mine)
+    assert list(mine.iterdir()) == []
+
+    def meanwhile(*_, **__):
+        (mine / "02_small.ipynb").write_text("another's")
+        return written
+
+    monkeypatch.setattr("tinyattn.course.notebook.notebook", meanwhile)
+    with pytest.raises(ValueError, match="is there already"):
+        build([chapter], mine)
+    assert (mine / "02_small.ipynb").read_text() == "another's"
 
 
 def test_building_leaves_no_half_of_a_notebook(chapter, tmp_path, monkeypatch):

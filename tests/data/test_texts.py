@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import DataError, Grammar, Text, TextSampler, TextSource, Tokens, learned_tokens
+from tinyattn.models import Decoder
 from tinyattn.random import Stream, generator
 
 
@@ -66,6 +67,16 @@ def test_what_has_no_number_is_refused():
         tokens.encode("")
     with pytest.raises(ValueError, match="a merge is of tokens that are not there before it"):
         Tokens(np.array(["a", "b"]), [[0, 2]])
+    doubling = [[0, 0], *([i, i] for i in range(2, 60))]
+    with pytest.raises(ValueError, match="its tokens have more than 100,000,000 characters"):
+        Tokens(np.array(["a", "b"]), doubling)
+
+
+def test_what_is_drawn_and_learned_is_not_without_end():
+    with pytest.raises(ValueError, match="sentences is 1000000000000, expected 1 to 1000000"):
+        Grammar(sentences=10**12)
+    with pytest.raises(ValueError, match="merges is 1000000, expected 0 to 100000"):
+        Decoder(merges=10**6)
 
 
 def test_a_text_is_split_in_its_order():

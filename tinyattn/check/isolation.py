@@ -144,7 +144,8 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
     """
     context: Any = multiprocessing.get_context(START)
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=_child, args=(there, work, args), daemon=True)
+    supervised = START == "fork"
+    child = context.Process(target=_supervised if supervised else _child, args=(there, work, args), daemon=True)
     with there, warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # about forking a process with threads (BLAS)
         child.start()
@@ -155,25 +156,32 @@ def in_child(work: Callable[..., None], *args: Any, limit: float) -> Iterator[tu
                 yield "ended", f"{OUT_OF_TIME} {limit:g} seconds"
                 return
             try:
-                message = here.recv()
+                sent = here.recv_bytes()
             except EOFError:
                 child.join(5)
                 yield "ended", _died(child.exitcode)
                 return
-            except (pickle.UnpicklingError, ValueError, OSError, MemoryError):
+            except (OSError, MemoryError):
+                sent = b""
+            try:
+                what, value = pickle.loads(sent)
+            except Exception:  # whatever pickle makes of bytes that it did not write
                 yield "ended", "it wrote into the pipe to the checker"
                 return
-            if message[0] == "broken":
-                raise CheckerFailedError(f"the checker itself failed, which is no fault of the code:\n{message[1]}")
-            yield message
-            if message[0] == "ended":
+            if what == "broken":
+                raise CheckerFailedError(f"the checker itself failed, which is no fault of the code:\n{value}")
+            yield what, value
+            if what == "ended":
                 return
     finally:
+        here.close()
+        if supervised:
+            child.terminate()
+            child.join(5)
         with contextlib.suppress(OSError, AttributeError):
-            os.killpg(child.pid, signal.SIGKILL)  # the child and its own children
+            os.killpg(child.pid, signal.SIGKILL)  # the child and those of its own children that stayed in its group
         child.kill()
         child.join()
-        here.close()
 
 
 def sendable(implementation: Any) -> Any:
@@ -205,6 +213,41 @@ def _place_of(module: Any) -> str | None:
     return module.__name__ if spec is not None and (inside or spec.origin == file) else file
 
 
+def _supervised(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
+    """On Linux: `_child` in a child of this process. When that has ended, or on SIGTERM, all that it started ends, in
+    whatever group and session; then this process says how the child ended, and ends."""
+    _die_with_the_parent(signal.SIGTERM)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # what loses its parent becomes a child of this process
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signals = {signal.SIGTERM, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+    try:
+        child = os.fork()
+    except OSError:
+        pipe.send(("broken", traceback.format_exc()))
+        os._exit(0)
+    if not child:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+        _child(pipe, work, args)
+    code = None
+    while code is None and signal.sigwait(signals) == signal.SIGCHLD:
+        ended, status = os.waitpid(child, os.WNOHANG)  # perhaps it was another one
+        code = os.waitstatus_to_exitcode(status) if ended else None
+    _end_descendants()
+    with contextlib.suppress(OSError):  # nobody reads, as the time is up
+        pipe.send(("ended", _died(code)))
+    os._exit(0)
+
+
+def _end_descendants() -> None:
+    """Kill and wait for this process's children, and for theirs, which become its own."""
+    with contextlib.suppress(OSError):  # there are none, or no list of them
+        while True:
+            for child in Path("/proc/thread-self/children").read_text().split():
+                os.kill(int(child), signal.SIGKILL)
+            os.waitpid(-1, 0)
+
+
 def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
     _die_with_the_parent()
     faulthandler.disable()  # a crash must not print to our stderr
@@ -224,16 +267,25 @@ def _child(pipe: Any, work: Callable[..., None], args: tuple[Any, ...]) -> None:
         os._exit(0)
 
 
-def _die_with_the_parent() -> None:
-    """Start a process group, so that grandchildren can be killed; on Linux, die if the parent is killed."""
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+
+
+def _die_with_the_parent(number: int | None = None) -> None:
+    """Start a process group, so that grandchildren can be killed; on Linux, get a signal, by default SIGKILL, if the
+    parent is killed."""
     with contextlib.suppress(OSError, AttributeError):
         os.setpgid(0, 0)
     if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if number is None else number)
+
+
+def _prctl(option: int, value: int) -> None:
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(option, value)
 
 
 def _died(code: int | None) -> str:
     if code is not None and code < 0:
-        return f"the process died of {signal.Signals(-code).name}"
+        names = {known.value: known.name for known in signal.Signals}  # real-time signals have none
+        return f"the process died of {names.get(-code, f'signal {-code}')}"
     return f"the process ended by itself, with exit code {code}"

@@ -83,6 +83,7 @@ def check_implementation(
         elif value and not found:
             extra["problem"] = extra["problem"] or f"{value} (it was being imported)"
     left = total - len(found) if found else 0
+    extra["problem"] = extra["problem"] or _untried(found)
     return Report(spec, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **extra)
 
 
@@ -119,6 +120,7 @@ def check_in_process(
     properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: no reader's first question
     _try_all(keep, op, properties, options, time_limit)
     left = len(properties) - len(found)
+    sent["problem"] = _untried(found)
     title = _title(implementation)
     return Report(known.name, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **sent)
 
@@ -200,6 +202,13 @@ def _crashed(spec: Spec, name: str, why: str) -> Finding:
     """The finding of the property during which the child process ended."""
     prop = next(p for p in properties_of(spec) if p.name == name)
     return Finding(prop.name, prop.stage, prop.statement, prop.exactness, "fails", message=why)
+
+
+def _untried(found: dict[str, Finding]) -> str:
+    """Why nothing could be tried, where that is so."""
+    if not found or any(finding.outcome != "skipped" for finding in found.values()):
+        return ""
+    return f"no property was tried: {next(iter(found.values())).message}"
 
 
 def _title(implementation: Any) -> str:

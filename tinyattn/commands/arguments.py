@@ -11,6 +11,7 @@ from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, as_text, options_of
+from ..terminal import one_line
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,7 +19,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """One line, where argparse would print the whole usage first."""
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: {one_line(message)} (see {self.prog} --help)\n")
 
 
 def add_options(command: Any, cls: type) -> None:

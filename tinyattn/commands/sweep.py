@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import FileError, write_atomically, write_json
+from ..files import FileError, alone_in, write_atomically, write_json
 from ..models import MODELS, PRESETS
 from ..options import one_of
 from . import train
@@ -57,10 +57,10 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
-        lines = "".join(_line(point, out / name) for name, point in named.items())
-        write_atomically(out / COMMANDS_FILE, lines.encode())
+        with alone_in(out):                                  # the two files are of one grid
+            write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
+            lines = "".join(_line(point, out / name) for name, point in named.items())
+            write_atomically(out / COMMANDS_FILE, lines.encode())
     except OSError as error:
         raise FileError(f"cannot write to {out}: {error.strerror}") from None
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from ..files import write_atomically
+from ..files import alone_in, write_atomically
 from .answers import expect_room, prepare
 from .chapters import Chapter
 
@@ -61,22 +62,28 @@ def text_of(made: Any) -> str:
 def build(chapters: list[Chapter], to: Path, solutions: bool = False) -> list[Path]:
     """Write each chapter's notebook into the folder `to`, and beside them a folder for accepted answers. -> the files.
 
-    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers. Links that
-    lead out of the folder of chapters become their names.
+    Raises ValueError, before anything is written, if a file exists already: it may hold somebody's answers; FileError
+    where another process is at work in the folder. Links that lead out of the folder of chapters become their names.
     Each file is written whole or not at all.
     """
     if to.exists() and not to.is_dir():
         raise ValueError(f"{to} is a file, expected a folder")
     files = {to / f"{chapter.path.stem}.ipynb": chapter for chapter in chapters}
-    there = next((path for path in files if path.exists()), None)
-    if there is not None:
-        raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
+    _refuse_existing(files)
     texts = {path: text_of(_apart(notebook(chapter, solutions, folded=False))) for path, chapter in files.items()}
     expect_room(to)
-    for path, text in texts.items():
-        write_atomically(path, text.encode())
-    prepare(to)
+    with alone_in(to):
+        _refuse_existing(files)                      # another may have written them in the meantime
+        for path, text in texts.items():
+            write_atomically(path, text.encode())
+        prepare(to)
     return list(texts)
+
+
+def _refuse_existing(paths: Iterable[Path]) -> None:
+    there = next((path for path in paths if path.exists()), None)
+    if there is not None:
+        raise ValueError(f"{there} is there already and may hold answers; name another folder with --to")
 
 
 def _apart(made: Any) -> Any:

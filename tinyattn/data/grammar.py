@@ -37,7 +37,7 @@ class Grammar:
     by its mean length.
     """
 
-    sentences: int = option(12000, "sentences that are drawn", at_least=1)
+    sentences: int = option(12000, "sentences that are drawn", at_least=1, at_most=1_000_000)
     seed: int = option(0, "of all that is drawn", at_least=0)
 
     name: ClassVar[str] = "grammar"

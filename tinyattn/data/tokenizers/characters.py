@@ -20,6 +20,7 @@ from ...terminal import shortened
 from .tokenizer import Tokenizer
 
 WORD = re.compile(r" ?\S+|\s")           # whatever the text, the words joined are the text
+MOST_CHARACTERS = 10**8                  # of all tokens together
 
 
 class Tokens(Tokenizer):
@@ -34,6 +35,11 @@ class Tokens(Tokenizer):
         below = len(characters) + np.arange(len(self.merges))[:, None]
         if np.any((self.merges < 0) | (self.merges >= below)):
             raise ValueError("a merge is of tokens that are not there before it")
+        lengths = [1] * len(characters)
+        for a, b in self.merges.tolist():
+            lengths.append(lengths[a] + lengths[b])
+        if sum(lengths) > MOST_CHARACTERS:                   # each merge may double a token
+            raise ValueError(f"its tokens have more than {MOST_CHARACTERS:,} characters")
         self._rank = {pair: i for i, pair in enumerate(map(tuple, self.merges.tolist()))}
         self._known: dict[str, list[int]] = {}               # words that have been read
 

@@ -1,0 +1,539 @@
+"""What happens to a run when it is killed, broken, or fought over: tries and failures, by kind.
+
+    python benchmarks/robustness.py [--only KIND,KIND] [--share .1]
+
+Each kind tries one thing many times, at moments and places drawn from SEED, and says what went wrong. Trainings that
+are killed or run side by side are forks of this process, which has imported everything, and they draw no pictures,
+which would take longer than all the rest; files are broken and read again in this process. Moments of kills are
+fractions of the time that an undisturbed run takes, so on another machine, or a loaded one, other moments are tried.
+
+Writes benchmarks/results/robustness.json after each kind and, once all are there, .md and a line of README. --share
+tries less of everything and writes nothing; --only measures some kinds again and leaves the others as they are. Exit
+code 1 where something failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import ctypes
+import filecmp
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import hypothesis
+from hypothesis import HealthCheck, Phase
+from hypothesis import strategies as st
+from tqdm import tqdm
+
+from benchmarks.children import environment
+from benchmarks.machine import RESULTS, ROOT, describe_code, write_readme
+from tests.data.broken_files import broken, files, held
+from tests.models.broken_runs import Change, Run, changes, damaged
+from tests.models.worlds import write_tiny
+from tinyattn import show
+from tinyattn.__main__ import run as tinyattn
+from tinyattn.check import check_implementation
+
+RESULT, PAGE = RESULTS / "robustness.json", RESULTS / "robustness.md"
+CODE = ("tinyattn", "tests/data/broken_files.py", "tests/models/broken_runs.py", "benchmarks/robustness.py")
+SEED = 0
+PATIENCE = 900.0  # seconds: a process that takes longer hangs
+SUBREAPER = 36  # prctl: orphans of a fork become children of this process, which can then wait for them
+
+
+class Kind(NamedTuple):
+    """`run(folder, tries, rng)` yields for every try what went wrong, or ""."""
+
+    says: str
+    tries: int
+    run: Callable[[Path, int, random.Random], Iterator[str]]
+
+
+class Fork:
+    """A command of tinyattn in a fork of this process, in a process group of its own.
+
+    It begins `pause` seconds after the last writer of the pipe `gate` is gone.
+    """
+
+    def __init__(
+        self, arguments: list[str], log: Path, gate: tuple[int, int] | None = None, pause: float = 0.0
+    ) -> None:
+        self.log, self.code = log, None
+        self.number = os.fork()
+        if not self.number:
+            code = 99
+            try:
+                os.setpgid(0, 0)
+                signal.signal(signal.SIGHUP, signal.SIG_DFL)  # which nohup ignores
+                handle = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+                nothing = os.open(os.devnull, os.O_RDONLY)
+                for number, to in ((0, nothing), (1, handle), (2, handle)):
+                    os.dup2(to, number)
+                sys.stdout, sys.stderr = (os.fdopen(number, "w", closefd=False) for number in (1, 2))
+                if gate is not None:
+                    os.close(gate[1])
+                    os.read(gate[0], 1)
+                    time.sleep(pause)
+                sys.argv = ["tinyattn", *arguments]
+                code = tinyattn()
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(code)
+        with contextlib.suppress(OSError):  # it has done so, or has ended
+            os.setpgid(self.number, self.number)
+
+    def ended(self, seconds: float = PATIENCE) -> bool:
+        """Whether it ends within so many seconds; then `code` is its exit code, -9 where it was killed by signal 9."""
+        until = time.monotonic() + seconds
+        while self.code is None and time.monotonic() < until:
+            number, status = os.waitpid(self.number, os.WNOHANG)
+            if number:
+                self.code = os.waitstatus_to_exitcode(status)
+            else:
+                time.sleep(0.002)
+        return self.code is not None
+
+    def send(self, number: int, to: int | None = None) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(to or self.number, number)
+
+    def workers(self) -> list[int]:
+        with contextlib.suppress(OSError):
+            return [int(n) for n in Path(f"/proc/{self.number}/task/{self.number}/children").read_text().split()]
+        return []
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-2000:]
+
+    def survivors(self) -> str:
+        """What of its group still lives some seconds after its end; they are killed."""
+        until = time.monotonic() + 10
+        with contextlib.suppress(ChildProcessError):
+            while time.monotonic() < until:
+                if os.waitpid(-self.number, os.WNOHANG) == (0, 0):
+                    time.sleep(0.002)
+            os.killpg(self.number, signal.SIGKILL)
+            return "; a worker process outlived it"
+        return ""
+
+
+def difference(found: Path, expected: Path, names: tuple[str, ...]) -> str:
+    """What of these files is not byte by byte the same, and what else is in the folder."""
+    for name in names:
+        if not (found / name).exists() or not filecmp.cmp(found / name, expected / name, shallow=False):
+            return f"{name} is another than that of the undisturbed run"
+    more = {path.name for path in found.iterdir()} ^ {path.name for path in expected.iterdir()}
+    return f"there is, or is missing: {', '.join(sorted(more))}" if more else ""
+
+
+KILLED = {
+    "SIGKILL": signal.SIGKILL, "SIGTERM": signal.SIGTERM, "SIGHUP": signal.SIGHUP, "Ctrl-C": signal.SIGINT,
+    "a worker": None,
+}  # fmt: skip
+
+
+def kills(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    data, whole = write_tiny(folder / "tiny.txt"), folder / "whole"
+    flags = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "40", "--patience", "0"]
+    command = ["train", str(data), *flags, "--workers", "2", "--out"]
+    began = time.monotonic()
+    undisturbed = Fork([*command, str(whole)], folder / "log")
+    if not undisturbed.ended() or undisturbed.code:
+        raise RuntimeError(f"the undisturbed training ended with {undisturbed.code}: {undisturbed.said()}")
+    seconds = time.monotonic() - began
+    for _ in range(tries):
+        out, how = folder / "cut", rng.choice([*KILLED])
+        yield _killed([*command, str(out)], out, whole, how, seconds, rng)
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def _killed(command: list[str], out: Path, whole: Path, how: str, seconds: float, rng: random.Random) -> str:
+    """Kill it once, at a moment at which it lives, and let the same command end."""
+    while True:
+        training, moment = Fork(command, out.with_name("log")), rng.uniform(0, seconds)
+        if not training.ended(moment):
+            break
+        shutil.rmtree(out)
+    told = f"{how} after {moment:.3f} s"
+    workers = training.workers()
+    if how == "a worker" and workers:
+        training.send(signal.SIGKILL, rng.choice(workers))
+    else:
+        training.send(KILLED[how] or signal.SIGKILL)
+    if not training.ended():
+        training.send(signal.SIGKILL)
+        training.ended()
+        return f"{told}: it did not end"
+    wrong = training.survivors()
+    text = training.said()
+    if "Traceback" in text:
+        wrong += f"; a traceback: {text}"
+    if how == "Ctrl-C" and training.code not in (0, 130):
+        wrong += f"; exit code {training.code}, expected 130: {text}"
+    again = Fork(command, out.with_name("log"))
+    if not again.ended() or again.code:
+        again.send(signal.SIGKILL)
+        again.ended()
+        return f"{told}{wrong}; the same command ended with {again.code}: {again.said()}"
+    different = difference(out, whole, ("model.npz", "metrics.json", "config.json"))
+    return f"{told}{wrong}; {different}" if wrong or different else ""
+
+
+def races(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    """Pairs of trainings: of other options, and every third time of the same."""
+    data = write_tiny(folder / "tiny.txt")
+    command = ["train", str(data), "--model", "markov", "--out"]
+    for order in ("1", "2"):
+        alone = Fork([*command, str(folder / order), "--order", order], folder / "log")
+        if not alone.ended() or alone.code:
+            raise RuntimeError(f"a training without a rival ended with {alone.code}: {alone.said()}")
+    for number in range(tries):
+        out, orders = folder / "out", ("1", "1") if number % 3 == 2 else ("1", "2")
+        waits, starts = os.pipe()
+        pauses = rng.sample([0.0, rng.choice([0.0, rng.uniform(0, 0.5)])], 2)
+        pair = [
+            Fork([*command, str(out), "--order", order], folder / f"log{i}", (waits, starts), pause)
+            for i, (order, pause) in enumerate(zip(orders, pauses, strict=True))
+        ]
+        os.close(starts)
+        os.close(waits)
+        told = " and ".join(f"--order {o} after {pause:.3f} s" for o, pause in zip(orders, pauses, strict=True))
+        yield _raced(pair, orders, out, folder, told)
+        shutil.rmtree(out, ignore_errors=True)
+
+
+def _raced(pair: list[Fork], orders: tuple[str, str], out: Path, folder: Path, told: str) -> str:
+    for one in pair:
+        if not one.ended():
+            one.send(signal.SIGKILL)
+            one.ended()
+            return f"{told}: one did not end"
+    codes = sorted((one.code, one.said()) for one in pair)
+    winners = [order for order, one in zip(orders, pair, strict=True) if one.code == 0]
+    if not winners or codes[1][0] not in (0, 2) or len(set(winners)) > 1:
+        return f"{told}: {codes}"
+    for code, said in codes:
+        if code == 2 and (said.count("\n") != 1 or not re.search("another process is at work|was made with", said)):
+            return f"{told}: refused in other words: {said}"
+    different = difference(out, folder / winners[0], ("model.npz", "metrics.json", "config.json"))
+    return f"{told}: {different}" if different else ""
+
+
+def drawn(strategy: st.SearchStrategy[Any], tries: int, rng: random.Random) -> Iterator[Any]:
+    """So many examples of a strategy. Hypothesis draws them all before the first is tried."""
+    found: list[Any] = []
+
+    @hypothesis.seed(rng.randrange(2**32))
+    @hypothesis.settings(
+        max_examples=tries, deadline=None, database=None, phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @hypothesis.given(strategy)
+    def keep(example: Any) -> None:
+        found.append(example)
+
+    while len(found) < tries:  # it ends early where it finds no new ones
+        keep()
+    yield from found[:tries]
+
+
+def guarded(what: str, f: Callable[[], str]) -> str:
+    """What f says is wrong, or what it raises."""
+    try:
+        wrong = f()
+        return f"{what}: {wrong}" if wrong else ""
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt):
+            raise
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{what}: {type(error).__name__} at {Path(last.filename).name}:{last.lineno}: {error}"
+
+
+def run_files(names: tuple[str, ...], make: Callable[[str, bytes], st.SearchStrategy[Change]]) -> Any:
+    def tried(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+        run = Run(folder)
+        for name in names:
+            for change in drawn(make(name, run.content[name]), tries // len(names), rng):
+                yield guarded(f"{name} of {len(change.content):,} bytes", lambda c=change, n=name: run.wrong(n, c))
+
+    return tried
+
+
+def data_files(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    path = folder / "data"
+
+    def read(content: bytes) -> str:
+        path.write_bytes(content)
+        held(path)
+        return ""
+
+    for content in drawn(files().flatmap(lambda file: broken(file.content)), tries, rng):
+        yield guarded(f"{content[:200]!r}", lambda c=content: read(c))
+
+
+WAYS = {
+    "exits": "sys.exit({n})",
+    "exits at once": "os._exit({n})",
+    "dies of a signal": "os.kill(os.getpid(), {signal}); time.sleep(1)",
+    "reads address 0": "ctypes.string_at(0)",
+    "aborts": "os.abort()",
+    "calls itself": "softmax(s)",
+    "asks for all memory": "np.empty((10**9, 10**6))",
+    "waits": "time.sleep(60)",
+    "loops": "while True: pass",
+    "raises what is no Exception": "raise KeyboardInterrupt",
+    "raises what cannot be printed": "raise type('E', (Exception,), {{'__str__': lambda self: 1 / 0}})()",
+    "closes every file": "os.closerange(3, 200)",
+    "writes into every file": "[os.write(i, b'x' * 7) for i in range(3, 20) if writable(i)]; return s",
+    "begins a session": "os.setsid(); return np.zeros_like(s)",
+    "leaves a process behind": "orphan(); return np.zeros_like(s)",
+    "leaves a process behind and dies": "orphan(); os.kill(os.getpid(), 11)",
+    "kills its group": "os.killpg(0, 9)",
+    "kills its parent": "os.kill(os.getppid(), 9); time.sleep(5)",
+    "is equal to everything": "return Equal(s)",
+    "has any shape": "return Shape()",
+    "gives nothing": "return None",
+    "gives text": "return 'softmax'",
+    "gives its argument": "return s",
+    "writes into its argument": "s[...] = 0; return s",
+    "gives other types": "return s.astype('{dtype}')",
+    "gives too much": "return np.zeros((2, *s.shape))",
+    "is right half of the time": "return right(s, mask) * (np.random.rand() < 0.5)",
+}
+LEARNER = """
+import ctypes, os, sys, time
+import numpy as np
+from tinyattn.ops import softmax as right
+
+class Equal(np.ndarray):
+    def __new__(cls, s):
+        return np.asarray(s).view(cls)
+    def __eq__(self, other):
+        return np.ones(np.shape(other), bool)
+    __ne__ = __lt__ = __gt__ = lambda self, other: np.zeros(np.shape(other), bool)
+    __le__ = __ge__ = __eq__
+
+class Shape:
+    shape = property(lambda self: (2, 3))
+    dtype = np.dtype("f4")
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no")
+
+def writable(i):
+    try:
+        os.fstat(i)
+    except OSError:
+        return False
+    return not os.path.isdir(f"/proc/self/fd/{{i}}")
+
+def orphan():
+    if calls > {after} + 3:
+        return
+    if not os.fork():
+        os.setsid()
+        number = os.fork()
+        if not number:
+            time.sleep(600)
+        else:
+            with open({pids!r}, "a") as file:
+                file.write(f"{{number}} ")
+        os._exit(0)
+    os.wait()
+
+calls = 0
+
+def softmax(s, mask=None):
+    global calls
+    calls += 1
+    if calls > {after}:
+        {way}
+    return right(s, mask)
+"""
+
+
+def learners(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    for number in range(tries):
+        name, way = list(WAYS.items())[number % len(WAYS)]
+        path, pids = folder / f"learner{number}.py", folder / f"pids{number}"
+        after = rng.choice([0, 0, 1, 5, 20])
+        drawn_way = way.format(
+            n=rng.choice([0, 1, 2, 130, 255]), signal=rng.choice([n for n in range(1, 65) if n not in QUIET]),
+            dtype=rng.choice(["f2", "O", "U5", "c16", "i8"]),
+        )  # fmt: skip
+        path.write_text(LEARNER.format(pids=str(pids), after=after, way=drawn_way))
+        told = f"a learner that {name} ({drawn_way}, after {after} calls)"
+        yield guarded(told, lambda p=path, q=pids: _checked(p, q))
+
+
+# signals that stop a process or do nothing to it (two of them as Python asks for that), and two of the C library's own
+QUIET = {signal.SIGCHLD, signal.SIGCONT, signal.SIGURG, signal.SIGWINCH, signal.SIGSTOP, signal.SIGTSTP,
+         signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE, signal.SIGXFSZ, 32, 33}  # fmt: skip
+
+
+def _checked(path: Path, pids: Path) -> str:
+    began = time.monotonic()
+    report = check_implementation(str(path), "softmax", examples=5, patience=0.3, time_limit=60.0)
+    wrong = []
+    if report or not (report.problem or report.failures):
+        wrong.append(f"it is accepted: {report}")
+    if time.monotonic() - began > PATIENCE:
+        wrong.append("it took longer than it may, by far")
+    for number in map(int, pids.read_text().split() if pids.exists() else []):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+            wrong.append("a process outlived the check")
+    return "; ".join(wrong)
+
+
+def ctrl_c(folder: Path, tries: int, rng: random.Random) -> Iterator[str]:
+    """A whole process, from the first line of the command to the interpreter's end."""
+    data = write_tiny(folder / "tiny.txt")
+    code = "import sys; from tinyattn.__main__ import run; print(flush=True); sys.exit(run())"
+    command = [sys.executable, "-c", code, "train", str(data), "--model", "markov", "--out"]
+
+    def started(number: int) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [*command, str(folder / f"{number}")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=environment(ROOT), cwd=folder,
+        )  # fmt: skip
+
+    seconds = 0.0
+    for number in range(-1, tries):
+        process = started(number)
+        assert process.stdout is not None
+        process.stdout.readline()
+        began = time.monotonic()
+        if number < 0:  # an undisturbed one
+            process.communicate()
+            seconds = time.monotonic() - began
+            continue
+        moment = rng.uniform(0.002, seconds)
+        time.sleep(moment)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        is_whole = process.returncode in (0, 130, -signal.SIGINT) and "Traceback" not in err
+        yield "" if is_whole else f"Ctrl-C after {moment:.3f} s: exit code {process.returncode}: {err[-1500:]}"
+
+
+KINDS = {
+    "kills": Kind("a training killed at a random moment (by SIGKILL, SIGTERM, SIGHUP, Ctrl-C, or one of its workers "
+                  "alone), then resumed: the bytes of model.npz, metrics.json and config.json are those of an "
+                  "undisturbed run, nothing else is left, no process survives", 105, kills),
+    "Ctrl-C": Kind("Ctrl-C at a random moment of a command, while NumPy is imported as well: no traceback", 30,
+                   ctrl_c),
+    "races": Kind("two trainings begun together on one folder: the run of one, whole; the other is told so in a line",
+                  201, races),
+    "flips of a model": Kind("bytes of model.npz flipped, cut out, put in: the same answer or one line",
+                             2000, run_files(("model.npz",), lambda _, content: damaged(content))),
+    "flips of a checkpoint": Kind("the same of checkpoint.npz: the same parameters, or one line", 1200,
+                                  run_files(("checkpoint.npz",), lambda _, content: damaged(content))),
+    "data files": Kind("files of interactions in every format, broken in bytes, lines, fields, compression: a table of "
+                       "sorted, distinct ids, or one line", 1000, data_files),
+    "run files": Kind("model.npz, checkpoint.npz, config.json, metrics.json with members, headers, dtypes, shapes and "
+                      "values changed: an answer that is whole, or one line", 800, run_files(Run.FILES, changes)),
+    "learners": Kind("`tinyattn check` of code that exits, dies, hangs, lies, leaves processes behind: never accepted, "
+                     "nothing survives", 81, learners),
+}  # fmt: skip
+
+
+def measure(kind: Kind, share: float) -> dict[str, Any]:
+    tries = max(1, round(kind.tries * share))
+    began, failures, tried = time.monotonic(), [], 0
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        for wrong in tqdm(kind.run(Path(folder), tries, random.Random(SEED)), total=tries, leave=False, disable=None):
+            tried += 1
+            failures += [wrong.replace(folder, "")] if wrong else []
+            if wrong:
+                print(wrong, file=sys.stderr, flush=True)
+    return {"tries": tried, "failures": failures, "seconds": round(time.monotonic() - began)}
+
+
+def page(result: dict[str, Any]) -> str:
+    """The Markdown page, from the results file alone."""
+    lines = ["# Under attack", "", "| | tries | failures |", "|---|---|---|"]
+    for name, kind in KINDS.items():
+        row = result["kinds"][name]
+        lines.append(f"| {name}: {kind.says} | {row['tries']:,} | {len(row['failures'])} |")
+    tries, failures = total(result)
+    lines += [f"| **all** | **{tries:,}** | **{failures}** |", ""]
+    lines += [f"- {name}: `{wrong}`" for name, row in result["kinds"].items() for wrong in row["failures"]]
+    machine = result["machine"]
+    minutes = sum(row["seconds"] for row in result["kinds"].values()) / 60
+    return "\n".join([
+        *lines,
+        f"Seed {result['seed']}; {minutes:.0f} minutes on {machine['cores']} cores of {machine['cpu']}, Python "
+        f"{machine['python']}, NumPy {machine['numpy']}, {machine['system']}, commit {machine['commit']}, "
+        f"{machine['date']}. Moments of kills are drawn as parts of the time that an undisturbed run takes. The "
+        "strategies that break files stand in tests/data/broken_files.py and tests/models/broken_runs.py; `pytest -m "
+        "slow` searches further with them.",
+        "",
+        "Made by `python benchmarks/robustness.py`.",
+        "",
+    ])  # fmt: skip
+
+
+def total(result: dict[str, Any]) -> tuple[int, int]:
+    """Tries and failures of all kinds."""
+    rows = result["kinds"].values()
+    return sum(row["tries"] for row in rows), sum(len(row["failures"]) for row in rows)
+
+
+def line(result: dict[str, Any]) -> str:
+    """For README."""
+    (tries, failures), kinds = total(result), result["kinds"]
+    return (
+        f"Under attack, {tries:,} tries ended in {failures} failures: {kinds['kills']['tries']} kills at random "
+        f"moments, {kinds['races']['tries']} races of two trainings for one folder, broken files, and code that lies "
+        "to `tinyattn check`: [benchmarks/results/robustness.md](benchmarks/results/robustness.md)."
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
+    parser.add_argument("--share", type=float, default=1.0, help="of the tries; below 1 nothing is written")
+    asked = parser.parse_args()
+    names = asked.only.split(",")
+    if unknown := set(names) - KINDS.keys():
+        parser.error(f"no kind {', '.join(sorted(unknown))}: expected some of {', '.join(KINDS)}")
+    if not 0 < asked.share <= 1:
+        parser.error(f"--share is {asked.share}, expected above 0 and at most 1")
+    ctypes.CDLL(None).prctl(SUBREAPER, 1)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what runs in the background ignore it
+    show.draw_run = lambda *_: None
+    tqdm.monitor_interval = 0  # its thread might hold a lock while this process forks
+    known = json.loads(RESULT.read_text()) if RESULT.exists() else {"kinds": {}}
+    for name in names:
+        print(f"{name} ...", file=sys.stderr, flush=True)
+        known["kinds"][name] = measure(KINDS[name], asked.share)
+        print(f"{name}: {known['kinds'][name]}", file=sys.stderr, flush=True)
+        result = {"kinds": known["kinds"], "seed": SEED, "machine": describe_code(*CODE)}
+        if asked.share == 1:
+            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    if asked.share == 1 and known["kinds"].keys() == KINDS.keys():
+        PAGE.write_text(page(result))
+        write_readme("robustness", line(result))
+    return 1 if any(known["kinds"][name]["failures"] for name in names) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
