@@ -134,3 +134,10 @@ def test_what_no_other_process_can_import_is_said_in_one_line(spawn, monkeypatch
     monkeypatch.setitem(sys.modules, "__main__", main)
     with pytest.raises(CannotRunError, match="defined in a notebook"):
         sendable(main.relu)
+
+
+def test_a_call_that_waits_for_a_core_is_given_more_time():
+    with alarm(0.05):
+        time.sleep(0.2)
+    with pytest.raises(TooLongError), alarm(0.05):
+        time.sleep(5)

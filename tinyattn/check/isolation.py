@@ -24,12 +24,13 @@ from typing import Any
 from .subject import CannotRunError, TooLongError, message_of
 
 START = "fork" if sys.platform == "linux" else "spawn"     # a child forked after BLAS was used may crash elsewhere
+WAITING = 10            # times as long may a call take that is waiting: on a busy machine, for a core
 AGAIN = 0.5             # seconds: an exception that rings in a callback of the garbage collector is swallowed
 
 
 @contextlib.contextmanager
 def alarm(seconds: float) -> Iterator[None]:
-    """Raise TooLongError in the block after `seconds`.
+    """Raise TooLongError in the block after `seconds` of computing, or WAITING times as many by the clock.
 
     In the main thread of a system with SIGALRM that ends anything that Python can interrupt; elsewhere, as on Windows,
     a loop of Python code, but no call that waits.
@@ -39,10 +40,23 @@ def alarm(seconds: float) -> Iterator[None]:
         yield
 
 
+def _late(seconds: float) -> Callable[[], bool]:
+    """Is the time up that begins now?"""
+    computed, clock = time.process_time(), time.monotonic()
+
+    def late() -> bool:
+        return time.process_time() - computed >= seconds or time.monotonic() - clock >= WAITING * seconds
+
+    return late
+
+
 @contextlib.contextmanager
 def _signal(seconds: float) -> Iterator[None]:
+    late = _late(seconds)
+
     def ring(number: int, frame: Any) -> None:
-        raise TooLongError
+        if late():
+            raise TooLongError
 
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
@@ -57,12 +71,13 @@ def _signal(seconds: float) -> Iterator[None]:
 def _watcher(seconds: float) -> Iterator[None]:
     """Another thread, which has the interpreter raise TooLongError in this one."""
     watched, lock, ended = ctypes.c_ulong(threading.get_ident()), threading.Lock(), threading.Event()
+    late = _late(seconds)
 
     def watch() -> None:
         wait = seconds
         while not ended.wait(wait):
             with lock:
-                if not ended.is_set():
+                if late() and not ended.is_set():
                     ctypes.pythonapi.PyThreadState_SetAsyncExc(watched, ctypes.py_object(TooLongError))
             wait = AGAIN
 

@@ -16,7 +16,7 @@ from ...check.isolation import alarm
 from ...check.subject import TooLongError, message_of
 from ..exercise import UNANSWERED, WRONG, Grade
 
-PATIENCE = 2.0          # seconds for one case
+PATIENCE = 2.0          # seconds of computing, for one case
 UNWRITTEN = Grade(UNANSWERED, "not answered yet")
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 

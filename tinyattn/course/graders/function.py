@@ -44,7 +44,7 @@ HEADLINES = {
     "type": "wrong type.",
     "count": "a gradient is missing, or there is one too many.",
     "raised": "it raises an error.",
-    "endless": "it does not come back.",
+    "endless": "it does not come back: is there a loop without end?",
 }
 
 
