@@ -233,6 +233,15 @@ def test_a_header_that_lies_about_its_size_is_refused_before_anything_is_unpacke
         Arrays(tmp_path / "a.npz", "model")["a"]
 
 
+def test_a_header_whose_brackets_stay_open_is_refused(tmp_path):
+    """NumPy takes it apart by the tokens of Python, and lets their error through."""
+    said = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,\n"
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said)
+    with pytest.raises(FileError, match=r"a\.npz is not a model"):
+        Arrays(tmp_path / "a.npz", "model")["a"]
+
+
 def test_what_unpacks_to_more_than_its_file_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", a=np.zeros(10**6))
     with pytest.raises(FileError, match="not a model"):

@@ -8,6 +8,7 @@ import math
 import os
 import secrets
 import time
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -31,7 +32,7 @@ _TEMPORARY = ".tinyattn-{}.tmp"
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 # what zipfile and zlib raise for damaged files, besides OSError and ValueError
-_DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile)
+_DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
 
 
 class FileError(ValueError):

@@ -122,10 +122,18 @@ def test_probabilities_by_log_sum_exp_are_right():
     assert check("softmax", softmax)
 
 
+class Refusing:
+    shape, dtype = (2, 3), np.dtype("f8")
+
+    def __array__(self, dtype=None, copy=None):
+        raise RuntimeError("no")
+
+
 @pytest.mark.parametrize(
     ("result", "says"),
     [
         (lambda s: None, "p is None, expected an array of numbers"),
+        (lambda s: Refusing(), "p is a Refusing, of which NumPy makes no array: no"),
         (lambda s: {"p": s}, "p is a dict, expected an array"),
         (lambda s: "weights", "p is a str, expected an array"),
         (lambda s: s.astype(object), "p is an array of object, expected an array of numbers"),

@@ -300,7 +300,14 @@ def message_of(error: BaseException) -> str:
 def _numeric(x: Any, name: str) -> None:
     """Raise Violation unless x is an array of numbers, or a number."""
     dtype = getattr(x, "dtype", None)
-    if isinstance(x, bool | int | float) or (dtype is not None and getattr(dtype, "kind", "O") in "fiub"):
+    if isinstance(x, bool | int | float | np.ndarray | np.generic) and (dtype is None or dtype.kind in "fiub"):
+        return
+    if dtype is not None and getattr(dtype, "kind", "O") in "fiub":
+        try:
+            np.asarray(x)
+        except Exception as error:
+            said = f"{name} is a {type(x).__name__}, of which NumPy makes no array: {message_of(error)}"
+            raise Violation(said, sort="type") from None
         return
     found = f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
     raise Violation(f"{name} is {'None' if x is None else found}, expected an array of numbers", sort="type")
