@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from tinyattn import ops
+from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check
 from tinyattn.course.checking import find
+from tinyattn.course.exercises.chapter_15 import GRU
 from tinyattn.course.graders import Function, Judge, Judged, Number
 from tinyattn.course.session import recording
 
@@ -324,6 +326,19 @@ def test_an_op_of_an_exercise_of_its_own():
     another = SPLIT(lambda x, heads: 2 * split_heads(x, heads))
     assert another.outcome == "wrong"
     assert another.question == ""
+
+
+def test_what_is_expected_and_what_was_got_never_look_alike():
+    grade = SPLIT(lambda x, heads: split_heads(x, heads) * (1 + 1e-7))
+    expected, got = (line.split(None, 1)[1] for line in grade.lines[-2:])
+    assert grade.says == "right shape, wrong values."
+    assert expected != got
+
+
+def test_cases_of_repaired_gru_do_not_saturate():
+    """Where a tanh or a gate is nearly 1, a wrong line shows in the last digits only."""
+    cases = (GRU.case(CaseDrawer.seeded(seed)) for seed in range(100))
+    assert max(np.abs(GRU.oracle(**case)).max(initial=0) for case in cases) < 0.995
 
 
 def test_an_answer_returns_all_that_the_chapter_asks_for():

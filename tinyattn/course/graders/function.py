@@ -238,8 +238,7 @@ class _Tried:
             yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
         yield from ("    " + self._named(line) for line in first.counterexample.splitlines())
         for name, x in differ.items():
-            there = show_case({name: _plain(got[name])}) if name in got else f"no {name}"
-            for what, shown in (("expected", show_case({name: _plain(x)})), ("got", there)):
+            for what, shown in zip(("expected", "got"), _told_apart(name, x, got), strict=True):
                 yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
 
     def _alike(self) -> bool:
@@ -307,6 +306,16 @@ def _same(x: Any, y: Any) -> bool:
         return same_numbers(np.asarray(x), np.asarray(y))
     except ValueError:  # rows of different lengths
         return False
+
+
+def _told_apart(name: str, x: Any, got: dict[str, Any]) -> tuple[str, str]:
+    """What is expected and what was got, with as many digits as it takes to see that they differ."""
+    for digits in (6, 9, 17):
+        expected = show_case({name: _plain(x)}, digits)
+        there = show_case({name: _plain(got[name])}, digits) if name in got else f"no {name}"
+        if expected != there:
+            break
+    return expected, there
 
 
 def _plain(x: Any) -> Any:
