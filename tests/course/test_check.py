@@ -121,6 +121,16 @@ def test_arrays_are_told_their_shape_apart_from_their_values():
     assert grader([1, 2, 30]).question == ""
 
 
+def test_a_number_to_one_decimal_is_that_one():
+    assert [bool(check("power_of_ten_left", a)) for a in (-13.6, -13.605, -13.5, -13.7, -14)] == [True, True] + 3 * [False]
+
+
+def test_of_two_tempting_numbers_the_nearer_one_is_asked_about():
+    asked = [told("power_of_ten_left", a, hint=1) for a in (2.5e-14, 0)]
+    for question, text in zip(("Which power of ten is that?", "Is all of it left?"), asked, strict=True):
+        assert question in text
+
+
 def test_a_number_may_be_asked_for_exactly():
     grader = Number(lambda: -5, 0, exactly=True, computed="It is {}.")
     assert grader(-5).says == grader(-5.0).says == "right. It is -5."

@@ -525,9 +525,11 @@ EXERCISES = (
         task=f"a, where 10^a is left of a gradient that is multiplied {STEPS} times by f = σ({FORGET_BIAS:g})",
         grader=Number(
             _power_of_ten_left,
-            tolerance=0.008,
+            tolerance=0.0037,                                   # to one decimal
             tempting=(
-                (lambda: 0.0, "10^0 is 1. Is all of it left? (The share itself is no answer: take its logarithm.)"),
+                (lambda: 0.0, "10^0 is 1. Is all of it left?"),
+                (lambda: 10 ** _power_of_ten_left(), "Which power of ten is that?",
+                 "That is the share itself, 10^a. a is its logarithm."),
                 (lambda: STEPS * math.log10(1 / 2), "What is σ(1)?", "That is f = 1/2, which is σ(0)."),
                 (lambda: -_power_of_ten_left(), "Is f below or above 1?", "The sign: what is left is less than 1."),
                 (lambda: STEPS * -math.log(1 + math.exp(-FORGET_BIAS)), "Which logarithm has 10 as its base?",
