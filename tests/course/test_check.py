@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.course.answers.chapter_17 import WRONG
 from tinyattn import ops
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.spec import Spec
@@ -565,3 +566,10 @@ def test_a_property_of_listed_functions_is_true_of_the_right_ones_only():
         assert grade.says.startswith(says)
     assert (ODD(lambda f, x: True).question, ODD(lambda f, x: True).diagnosis) == ("And -1?", "Ask it of -1.")
     assert told("later_rows_move_nothing").startswith("· later_rows_move_nothing: not answered yet")
+
+
+def test_a_property_that_nan_slips_through_is_asked_about_nan():
+    wrong = {answer.__name__: answer for answer, _ in WRONG["shifts_change_nothing"]}
+    for name in ("nothing_is_larger", "worst_by_max"):
+        assert "What is `nan > tol`" in told("shifts_change_nothing", wrong[name], hint=1)
+    assert "How large is your shift?" in told("shifts_change_nothing", wrong["not_far_enough"], hint=1)

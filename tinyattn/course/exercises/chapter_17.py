@@ -244,6 +244,12 @@ def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
     return y
 
 
+def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
+    """As they are defined, with an infinity, of either sign, where that is NaN: every comparison notices it."""
+    y = _naive(k, v, w, u)
+    return np.where(np.isnan(y), np.copysign(np.inf, k), y)
+
+
 def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
     return ops.wkv(k, v, w, u)[0]
 
@@ -286,8 +292,12 @@ FORMS = (
     Judged("the paper's code: a running exponent", _running, question="Is y the same to the last bit?"),
     Judged("no bonus: u is left out. Another function, but it knows differences of keys alone",
            lambda k, v, w, u: _library(k, v, w, 0 * u), question=_SAME, diagnosis=_MOVED),
-    Judged("numerator and denominator as they are defined", _naive, right=False, question=_HOW_FAR,
-           diagnosis="e^709 is the largest: move k by 800, and by -800."),
+    Judged("numerator and denominator as they are defined, and ∞ or -∞ where that is NaN", _infinite, right=False,
+           question=_HOW_FAR, diagnosis="e^709 is the largest: move k by 800, and by -800."),
+    Judged("numerator and denominator as they are defined", _naive, right=False,     # who finds ∞ stumbles over NaN alone
+           question="y is NaN there. What is `nan > tol`, and what `max(0.0, nan)`?",
+           diagnosis="Every comparison with NaN is False, so `not (off > tol).any()` lets it pass. Ask for what should "
+           "hold, (off <= tol).all(), or np.allclose."),
     Judged("as they are defined, from keys of at most 50",
            lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u), right=False, question=_SAME, diagnosis=_MOVED),
     Judged("as they are defined, NaN replaced by 0", lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)), right=False,
