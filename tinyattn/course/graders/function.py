@@ -25,7 +25,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import Finding, show_case
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+from .calling import RAISES, RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
@@ -45,6 +45,12 @@ HEADLINES = {
     "count": "a gradient is missing, or there is one too many.",
     "raised": "it raises an error.",
     "endless": "it does not come back.",
+}
+# Asked where no number is the matter: the exercise's question would be about the values.
+QUESTIONS = {
+    "shape": "Print the shapes, line by line, for the example: which is the first that you did not expect?",
+    "count": "How many results does the task ask for, and in which order?",
+    "raised": RAISES,
 }
 
 
@@ -216,7 +222,7 @@ class _Tried:
             says = "right in ordinary cases, wrong in an extreme one."
         elif first.stage == "oracle" and first.sort == "values" and self._alike():
             says = "nearly right: it is off by more than rounding."
-        question, diagnosis, names = "", "", ()
+        question, diagnosis, names = QUESTIONS.get(first.sort, ""), "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
         if said:
