@@ -538,5 +538,5 @@ table(
 # - Leave-one-out asks at a position that cannot leak; noise and the property ask everywhere.
 # - Three seeds of each can show a gain of 7 % if seeds vary by 3 %; one run of each can show none.
 #
-# To read: Liu et al. (2024), sections 2.3 and 3.2, with a pencil. Next: [15, before attention](15_before_attention.ipynb), the recurrent networks that
-# attention replaced.
+# To read: Liu et al. (2024), sections 2.3 and 3.2, with a pencil. Next: [14, the Transformer](14_transformer.ipynb), with two
+# stacks of blocks and what passes between them.

@@ -122,10 +122,10 @@ show_figure(
 # $$c_t = f_t \odot c_{t-1} + i_t \odot g_t, \qquad h_t = o_t \odot \tanh(c_t) .$$
 #
 # The gates $i$, $f$ and $o$ are $\sigma(x_t W + h_{t-1} U + b)$, each with columns of its own, where $\sigma(u) = 1 / (1 + e^{-u})$; $g$ has a $\tanh$ in its
-# place. A GRU has two gates, and no cell. The library has both.
+# place. A GRU has two gates, and no cell.
 #
 # A time is a fact about a machine, so let us count instead: products of matrices, and their multiply-adds. (The folded cell has an array that
-# keeps count of what is done with it.)
+# counts what is done with it.)
 
 
 # %% tags=["hide-input"]
@@ -193,8 +193,12 @@ for n in (8, 64, 512):
 table("n | products: tanh | GRU | LSTM | attention", rows)
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # $n + 1$ against 7. One product brings in all tokens at once; each of the other $n$ multiplies the last state by $U$, so it has to wait for it.
 # This is the third column of table 1 in [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762): $O(n)$ operations in sequence, against $O(1)$.
+#
+# </details>
 #
 # ### Must it wait?
 #
@@ -205,7 +209,7 @@ table("n | products: tanh | GRU | LSTM | attention", rows)
 #
 # $$a_{t+1} \odot (a_t \odot h + b_t) + b_{t+1} = (a_{t+1} \odot a_t) \odot h + (a_{t+1} \odot b_t + b_{t+1}) .$$
 #
-# So pairs of steps can be joined side by side, then pairs of pairs: this is a *scan*
+# So pairs of steps can be joined side by side, then pairs of pairs: this is a *parallel* or *prefix scan*
 # ([Hillis and Steele, 1986](https://doi.org/10.1145/7902.7903)).
 
 
@@ -230,7 +234,7 @@ for n in (8, 64, 512):
 table("n | rounds", rows)
 
 # %% [markdown]
-# So recurrence can run in parallel, where it is linear in its state. Newer ones, such as Mamba, are, for this very reason ([chapter 17](17_after_attention.ipynb)).
+# So a recurrence that is linear in its state can run in parallel. This is why newer ones, such as Mamba, are linear ([chapter 17](17_after_attention.ipynb)).
 #
 # The rounds are right. The numbers are not.
 #
@@ -281,7 +285,7 @@ check("recurrent_over_attention", recurrent_over_attention)
 # $n\,d^2 < n^2 d$ means $d < n$: the *recurrence* is the cheaper one where the text is *longer* than the vectors are wide.
 # But where two lines cross depends on their constants, so count those:
 
-# %%
+# %% tags=["hide-input"]
 d = 64
 rng = np.random.default_rng(4)
 rows = []
@@ -343,7 +347,7 @@ show_figure(
 # ## It forgets: how far does a gradient reach?
 #
 # The beginning of a long text fades, it is often said, even with LSTMs. What a small change of the first token
-# does to the last state is a Jacobian, $\partial h_n / \partial x_1$; a gradient on its way back meets the same one. So first the way back.
+# does to the last state is a Jacobian, $\partial h_n / \partial x_1$; a gradient on its way back meets the same one. So first the way back, *backpropagation through time* (BPTT).
 #
 # ### Exercise `my_rnn_backward` (derive the backward, ★★★, 20 min)
 #
@@ -395,12 +399,12 @@ trace(rnn, *three, backward=True).player(
 # Let $U$ be $g$ times a rotation (an orthogonal matrix), which makes every vector $g$ times as long. Slopes are at most 1, and so
 # $\lVert \partial h_n / \partial x_1 \rVert \le \lVert W \rVert\, g^{\,n-1}$, where $\lVert \cdot \rVert$ is the most by which a matrix can lengthen a vector.
 # Measure it with your own backward: $d$ copies of the
-# sequence, each with a $dh$ that is 1 in one entry of the last state. Printed is the root of the sum of all squares over $\sqrt d$: a layer which only copies $x_1$ has 1.
+# sequence, each with a $dh$ that is 1 in one entry of the last state. Printed is $\lVert \cdot \rVert_F / \sqrt d$, where $\lVert \cdot \rVert_F$ is the root of the sum of all squares: a layer which only copies $x_1$ has 1.
 
 
-# %%
+# %% tags=["hide-input"]
 def first_in_last(forward, backward, x, W, U, *biases):
-    """‖∂ h_n / ∂ x_1‖ / √d, by the way back."""
+    """‖∂ h_n / ∂ x_1‖_F / √d, by the way back."""
     copies = np.tile(x, (d, 1, 1))  # (d, n, d)
     kept = forward(copies, W, U, *biases)
     kept = kept if isinstance(kept, tuple) else (kept,)  # h, and what else the way back needs
@@ -410,6 +414,10 @@ def first_in_last(forward, backward, x, W, U, *biases):
     return np.linalg.norm(dx[:, 0]) / math.sqrt(d)
 
 
+# %% [markdown]
+# **Predict:** with $g = 1$, does it stay or fade?
+
+# %% tags=["hide-output"]
 d, N = 32, 100
 rng = np.random.default_rng(5)
 x = rng.standard_normal((N, d))
@@ -419,10 +427,14 @@ for n in (2, 10, 25, 50, 100):
     left = first_in_last(*mine, x[:n], W, U)
     assert np.isclose(left, first_in_last(rnn, rnn_backward, x[:n], W, U, b))  # the library's
     rows.append([n, left])
-table("n | ‖∂ last / ∂ first‖", rows, digits=2)
+table("n | ‖∂ last / ∂ first‖_F / √d", rows, digits=2)
 
 # %% [markdown]
-# It fades **exponentially**, although $U$ is a pure rotation, $g = 1$: the slopes do it.
+# <details><summary>Answer</summary>
+#
+# It fades **exponentially**, although $U$ is a pure rotation: the slopes do it.
+#
+# </details>
 #
 # An LSTM's cell has another way back, with no matrix on it: $dc_{t-1} = f_t \odot dc_t$, and what comes through the gates.
 # The forget gate $f$ is not of 1997: [Gers et al. (2000)](https://doi.org/10.1162/089976600300015015) added it, so that a cell can be emptied again. Without it
@@ -447,7 +459,7 @@ check("power_of_ten_left", power_of_ten_left)
 
 # %% tags=["hide-input"]
 def attention_norm(x, W_q, W_k, W_v):
-    """‖∂ out_n / ∂ x_1‖ / √d for one attention: x_1 is heard through its key and its value."""
+    """‖∂ out_n / ∂ x_1‖_F / √d for one attention: x_1 is heard through its key and its value."""
     q, k, v = x[-1:] @ W_q, x @ W_k, x @ W_v  # (1, d), (n, d), (n, d)
     q, k, v = (np.broadcast_to(a, (d, *a.shape)) for a in (q, k, v))
     p = attention(q, k, v)[1]
@@ -498,7 +510,7 @@ for name, (forward, backward, *given) in nets.items():
 for name, made in (("attention, random", random_matrices), ("attention, seeking", seeking)):
     norms[name] = [typical(made, n) for n in lengths]
 rows = [[name, *(x if x < 1e3 else f"{x:.1e}" for x in xs)] for name, xs in norms.items()]
-table("‖∂ last / ∂ first‖ for | 2 tokens | 10 | 25 | 50 | 100", rows, digits=2)
+table("‖∂ last / ∂ first‖_F / √d for | 2 tokens | 10 | 25 | 50 | 100", rows, digits=2)
 
 # %% tags=["hide-cell"]
 with style():
@@ -515,7 +527,7 @@ with style():
         ax.plot(lengths, norms[name], ls=line, marker=marker, color=colour)
         at = norms[name][-1] if lift == 1 else lift
         ax.text(103, at, name, color=colour, va="center")
-    ax.set(title="‖∂ last / ∂ first‖", yscale="log", ylim=(1e-23, 1e3), xlim=(0, 145))
+    ax.set(title="‖∂ last / ∂ first‖$_F$ / √d", yscale="log", ylim=(1e-23, 1e3), xlim=(0, 145))
     ax.set(xlabel="tokens", xticks=lengths)
 show_figure(
     fig,
@@ -525,12 +537,16 @@ show_figure(
 )
 
 # %% [markdown]
-# - The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law.
+# <details><summary>Answer</summary>
+#
+# - The $\tanh$ with $g = 2.5$ explodes: exponential fading is no law. (*Gradient clipping* scales such a gradient down.)
 # - How fast an LSTM forgets depends on one bias; a GRU, whose gates begin half open, is no better than the $\tanh$. Without a forget gate nothing
 #   fades: that was the purpose of the LSTM of 1997.
 # - A path of length 1 does **not** mean that all of the gradient arrives. Attention with random matrices averages $n$ tokens, and the first
 #   one's share falls about like $1/n$: a power, not an exponential.
 # - A query that looks for the first key gets nearly all of it.
+#
+# </details>
 #
 # ### Two networks of one name
 #
@@ -600,7 +616,7 @@ check("repaired_gru", repaired_gru)
 # ## It is narrow: a sentence in one vector
 #
 # Attention was not invented to be fast. In 2014 a neural translator was two recurrent networks
-# ([Sutskever et al.](https://arxiv.org/abs/1409.3215)): one read the sentence, the other wrote its translation, and all
+# ([Sutskever et al.](https://arxiv.org/abs/1409.3215)): one, the encoder, read the sentence, the other, the decoder, wrote its translation, and all
 # that passed between them was **one vector of fixed size**. [Bahdanau et al. (2015)](https://arxiv.org/abs/1409.0473) suspected
 # this vector, and let the writer look back at *every* state of the reader.
 #
@@ -647,7 +663,7 @@ for words in (1, 2, 5, 12):
         print(f"   {name}  {''.join(ALPHABET[i] for i in f(ids, *reader(64))[0])}")
 
 # %% [markdown]
-# That was $d = 64$. Nothing vanished: every letter is in $h$ at full length. They are all in there *at once*, and each is noise for the others. Rotated back to
+# That was $d = 64$. Nothing vanished: every letter is in $h$ at full length. All are in there *at once*, each noise for the others. Rotated back to
 # one letter, the other $n - 1$ are random vectors of length 1, and along any direction each adds a variance of $1/d$: the signal is 1, the noise $\sqrt{(n - 1)/d}$.
 # There are 26 wrong letters, and the largest of 26 normal numbers is about two standard deviations. So half of the letters should be lost
 # when $2 \sqrt{n/d} \approx 1$, at $n \approx d/4$. Count:
@@ -710,7 +726,7 @@ check("letters_that_fit", letters_that_fit)
 #
 # $$s_{ij} = w \cdot \tanh(q_i + k_j), \qquad q_i = h_{i-1} W_q, \qquad k_j = m_j W_k .$$
 #
-# Softmax over $j$ makes weights of these *additive scores*, and the weighted mean of the $m_j$ goes into the next step of a GRU, beside the last letter written.
+# Softmax over $j$ makes weights of these *additive scores*, and the weighted mean of the $m_j$, the *context vector*, goes into the next step of a GRU, beside the last letter written.
 #
 # ### Exercise `my_additive_scores` (write the op, ★☆☆, 5 min)
 #

@@ -92,8 +92,8 @@ trace(recurrent, *four).player(follow=28, title="One state, four tokens")
 # | RWKV-4, a channel | $e^{-w}$ | $e^{k_t}$ | $[v_t, 1]$ | 1 | divide by the last column |
 # | Mamba, a channel | $e^{\Delta_t A}$ | $\Delta_t B_t$ | $x_t$ | $C_t$ | add $D x_t$ |
 #
-# In RWKV and Mamba each channel of a token has a state of its own; $A$, and so $\lambda$, may differ between the rows of Mamba's. RWKV reads before it lets decay, and raises the newest token's weight by a *bonus*,
-# $e^{u + k_t}$: with $u = w$ that is the same. Are they like that in the library?
+# In RWKV and Mamba each channel has a state of its own, and in Mamba each row of it has its own $A$, and so its own $\lambda$. RWKV computes $y_t$ from the state as it was before token $t$, without the decay, and adds token $t$
+# with the weight $e^{u + k_t}$, where $u$ is a learned *bonus*. If $u = w$, that is the same $y_t$. Does the library agree?
 
 
 # %%
@@ -125,8 +125,8 @@ print("Mamba, one channel:", np.allclose(mine, theirs))
 # %% [markdown]
 # ### In chunks
 #
-# Token by token is $n$ steps that wait; the matrix is one step and $n^2$ numbers. Between them: cut the tokens into chunks, use the matrix within a chunk, and hand the state from chunk to chunk.
-# Layers of this kind are trained like that ([RetNet](https://arxiv.org/abs/2307.08621), Sun et al. 2023, has a constant $\lambda$ in each head).
+# The recurrence takes $n$ steps, each of which waits for the one before. The matrix takes one step, but has $n^2$ numbers. Chunks lie between the two: cut the tokens into chunks, use the matrix within each, and hand the state
+# on to the next. Layers of this kind are trained like that ([RetNet](https://arxiv.org/abs/2307.08621), Sun et al. 2023, has a constant $\lambda$ in each head).
 #
 # ### Exercise `my_chunk` (write the op, ★★☆, 12 min)
 #
@@ -221,7 +221,11 @@ for n_keys in (16, 64, 256, 1024, 4096):
 table("keys n | linear attention's weight on it | times n | softmax's", rows, digits=2)
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # As $1/n$: it stays below twice an equal share. Nothing has decayed, but all features are positive, so every token takes its share, wanted or not. What is never forgotten is *diluted*.
+#
+# </details>
 #
 # ## Let it decay
 #
@@ -252,7 +256,13 @@ with np.errstate(all="ignore"):
     print("with k + 800:", naive(k + 800, v, w, u)[-1])
 
 # %% [markdown]
-# On paper nothing changes, since $e^{800}$ stands above and below. In code it is $\infty / \infty$. Chapter 16's running maximum would help. Shorter still: keep the mean itself, $m = a / b$, and the *logarithm* of the weight
+# <details><summary>Answer</summary>
+#
+# On paper nothing changes, since $e^{800}$ stands above and below. In code it is $\infty / \infty$.
+#
+# </details>
+#
+# Chapter 16's running maximum would help. Shorter still: keep the mean itself, $m = a / b$, and the *logarithm* of the weight
 # behind it, $z = \log b$. A mean moves towards a new value by that value's share, which is a sigmoid of a difference of logarithms:
 #
 # $$m_t = m_{t-1} + \gamma_t\,(v_t - m_{t-1}), \qquad \gamma_t = \frac{e^{k_t}}{e^{z_{t-1} - w} + e^{k_t}} = \sigma\big(k_t - (z_{t-1} - w)\big), \qquad
@@ -309,7 +319,7 @@ table("channel | w | tokens until half is left", [[c, w[c], np.log(2) / w[c]] fo
 # %% [markdown]
 # ## The same for all tokens: a convolution
 #
-# If $\lambda$, $q$ and $k$ are the same for all tokens, $M_{tj} = q \cdot k\, \lambda^{t - j}$ depends on the distance alone. Then $y$ is a *convolution* of $v$ with the kernel $(q \cdot k)\,(1, \lambda, \lambda^2, \dots)$. State spaces before Mamba were trained
+# If $\lambda$, $q$ and $k$ are the same for all tokens, $M_{tj} = q \cdot k\, \lambda^{t - j}$ depends on the distance alone. Then $y$ is a *convolution* of $v$ with the kernel $(q \cdot k)\,(1, \lambda, \lambda^2, \dots)$. *State-space models* (SSMs) before Mamba were trained
 # like that, by Fourier transforms in $n \log n$ ([S4, Gu et al. 2022](https://arxiv.org/abs/2111.00396)).
 
 # %%
@@ -326,11 +336,11 @@ print("by Fourier transforms:", np.allclose(y, np.fft.irfft(spectra)[:n]))
 # ## Let the token choose
 #
 # [Mamba](https://arxiv.org/abs/2312.00752) (Gu and Dao 2023) makes $\Delta$, $B$ and $C$ from the token: how long it lasts, what it writes, what it reads. Where does $\Delta$ come from? From a differential equation,
-# $h' = A\,h + B\,x$, in which the token $x$ is *held* for a time $\Delta$. Its solution is
+# $h' = A\,h + B\,x$, in which the token $x$ is *held* for a time $\Delta$ (a *zero-order hold*, ZOH). Its solution is
 #
 # $$h(\Delta) = e^{\Delta A}\, h(0) + \frac{e^{\Delta A} - 1}{A}\, B\,x .$$
 #
-# For small $\Delta A$ the fraction is nearly $\Delta$, one step of Euler's method. The paper's equation 4 is the held input; its code takes $\Delta$, as the library does without `exact=True`.
+# For small $\Delta A$ the fraction is nearly $\Delta$: one step of Euler's method. So it is ZOH against Euler. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
 #
 # ### Exercise `held_state` (predict the number, ★★☆, 4 min)
 #
@@ -362,7 +372,13 @@ for time in (0, 0.1, 1, 10):
 table("Δ | left of the state | written, held | written, Δ itself", rows)
 
 # %% [markdown]
-# $\Delta = 0$ skips, $\Delta \to \infty$ resets. Held, what is left and what is written sum to 1; with $\Delta$ itself, a token that lasts 10 is written ten times over. You have met such a switch: $\Delta = \log(1 + e^s)$, as Mamba has it, and $A = -1$ make
+# <details><summary>Answer</summary>
+#
+# $\Delta = 0$ skips, $\Delta \to \infty$ resets. Held, what is left and what is written sum to 1; with $\Delta$ itself, a token that lasts 10 is written ten times over.
+#
+# </details>
+#
+# You have met such a switch: $\Delta = \log(1 + e^s)$, as Mamba has it, and $A = -1$ make
 # $e^{-\Delta} = 1 - \sigma(s)$, and the state a *gated* one, as in chapter 15's GRU, but with a gate that does not look at the state (the paper's theorem 1):
 
 # %%
@@ -437,7 +453,13 @@ for name, mixer in mixers.items():
 table("numbers kept, width 64, after | 1 token | 19 | 20 | 1,000", rows)
 
 # %% [markdown]
-# From 20 on, whatever the width $D$: attention keeps $2D$ numbers a token, Mamba $16 \cdot 2D$ for its states and $3 \cdot 2D$ for a small convolution before them. RWKV keeps three numbers a channel. One head of linear
+# <details><summary>Answer</summary>
+#
+# From 20 on, whatever the width $D$: attention keeps $2D$ numbers a token, Mamba $16 \cdot 2D$ for its states and $3 \cdot 2D$ for a small convolution before them.
+#
+# </details>
+#
+# RWKV keeps three numbers a channel. One head of linear
 # attention has a matrix of $64 \times 65$.
 #
 # ## What does not fit
@@ -508,7 +530,7 @@ show_figure(
 
 # %% [markdown]
 # Both hold; the circles are $n = d^2 / (2 \ln n)$. As for the vector, what can be found again is a share of the numbers that there are. *A larger state forgets later, and that is all.* Softmax attention looks up sharply (chapters 15 and 16), and
-# stores $2nd$ numbers for that.
+# stores $2nd$ numbers for that. ([Schlag et al., 2021](https://arxiv.org/abs/2102.11174), call $S$ *fast weights*, and write by the *delta rule*: $\beta_t (v_t - k_t S_{t-1})$ in place of $v_t$, so that what the key finds there is corrected.)
 #
 # What do decay and selection buy? Of 256 tokens 32 matter, in random places, and $d = 64$. We ask for these 32, for the newest and for the oldest of them. **Predict** the order of the last column.
 
@@ -536,8 +558,13 @@ rows = [
 table("error | the newest | the oldest | all 32", rows)
 
 # %% [markdown]
-# An error of 1 is what an empty state gives. For what has just come, a decaying state is as clear as one with $1 / (1 - \lambda^2)$ pairs, here 50 or 10; for what is long gone, it is worse than an empty one. Choosing has no such price: 31 pairs in the way, $\sqrt{31/64} = 0.70$.
-# But what matters must be known *when it comes*. Attention decides when it is asked.
+# <details><summary>Answer</summary>
+#
+# An empty state has an error of 1. For the newest token, a decaying state is as good as one that holds only $1 / (1 - \lambda^2)$ pairs, here 50 or 10; for the oldest, it is worse than an empty one. Choosing has no such price: the state holds 31 other pairs, and $\sqrt{31/64} = 0.70$.
+#
+# </details>
+#
+# But a state that chooses must know what matters *when it comes*. Attention decides when it is asked.
 #
 # So, who has the last word? Where the past can be summed up, or can be chosen from beforehand, a state of fixed size does. Where any of it may be asked for, one has to keep it; and models may have layers of both kinds ([Jamba](https://arxiv.org/abs/2403.19887), Lieber et al. 2024).
 #

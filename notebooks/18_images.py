@@ -219,9 +219,13 @@ for name, network in networks.items():
 table("model | whole | shuffled | same answers", rows)
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # Without positions the answers are *exactly* the same, as chapter 07 said they must be: the model has a bag of patches. What surprises is how well it does, and how little the others mind shuffling. To tell a disc from a cross, it is enough to know
 # which pieces there are: curved edges, straight ones, corners. (One run each: other seeds move each of the three by up to 0.03, and none is ahead. This takes seconds; `tinyattn train --model vit`, wider and
 # deeper, on 12,800 noisier pictures for two minutes, is right in 98 of 100.)
+#
+# </details>
 #
 # What *is* lost, then? Anything about **where**. Take the question which half of the picture has more of the shape, left or right. And exchange the halves of every second picture, which moves whole patches, and turns the answer round.
 #
@@ -247,7 +251,11 @@ for name, network in (("positions", ViTNetwork(**WHERE)), ("none", WithoutPositi
 table("left or right? | right answers", rows)
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # Exactly half: both forms are the same bag, so it gives both the same answer, and one of them is wrong. No training could change that.
+#
+# </details>
 #
 # ## What a head sees
 #
@@ -382,7 +390,13 @@ rows.append(["the best of the eight heads", f"{max(of_heads):.2f}"])
 table("order of patches by | agrees with erasing", rows)
 
 # %% [markdown]
-# Ink does, which has never seen the model. (The single heads' maps are worth next to nothing.) The formula says why it cannot be a proof: there is no $v$ in it, no $W_o$ and no feed-forward network. Set all values of the last layer to 0, and its attention adds nothing any more:
+# <details><summary>Answer</summary>
+#
+# Ink does, which has never seen the model. (The single heads' maps are worth next to nothing.)
+#
+# </details>
+#
+# The formula says why roll-out cannot be a proof: there is no $v$ in it, no $W_o$ and no feed-forward network. Set all values of the last layer to 0, and its attention adds nothing any more:
 
 # %%
 *below, last = p_vit["blocks"]
@@ -433,8 +447,12 @@ for alpha in (1, 5, 10, 20):
 table("α | 4 e^-α | off by, inside | at the edges", rows)
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # Inside, the error falls with the weight of the four pixels around the one that is meant, about $4 e^{-\alpha}$. At the edges it stays: a missing neighbour is a 0 for the convolution, and weights that sum to 1 cannot give 0.
 # ([More kernels and α](../benchmarks/results/cordonnier.md).)
+#
+# </details>
 #
 # So a convolution is attention that has been *told* where to look, the same for every image and every place. What is told need not be learned, and cannot be unlearned: that is an **inductive bias**. Dosovitskiy et al. report that
 # theirs, trained on 1.3 million photographs, fell behind convolutional networks, and with 300 million passed them.
@@ -605,7 +623,7 @@ rows = [
 ]
 table("tokens after layers: | " + " | ".join(map(str, DEPTHS)), rows)
 
-# %% tags=["hide-input"]
+# %% tags=["hide-cell"]
 with style():
     fig, axes = figure(2, 5, size=(8.6, 3.9))
     for row, depth in zip(axes, (1, 4), strict=True):
@@ -625,9 +643,13 @@ show_figure(
 )
 
 # %% [markdown]
+# <details><summary>Answer</summary>
+#
 # A convolution sees one token further each way in each layer. It is often said that convolutions connect $n$ tokens within $\log n$ layers; that takes gaps in the kernel which double from layer to layer (*dilation*), as in the second row. Windows see no more than at first.
 # Shifted, they reach everything in four layers, at 16 pairs a token in each. Full attention has it at once. The picture says what a count does not: how much arrives. Under a convolution it is most in the middle; what attention passes on depends on
 # what the tokens are, here random ones, and not on how near they lie.
+#
+# </details>
 #
 # | what is often said | what the cells above show |
 # |---|---|

@@ -7,11 +7,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.course.answers.chapter_17 import WRONG
 from tinyattn import ops
+from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check
 from tinyattn.course.checking import find
+from tinyattn.course.exercises.chapter_15 import GRU
 from tinyattn.course.graders import Function, Judge, Judged, Number
 from tinyattn.course.session import recording
 
@@ -117,6 +120,17 @@ def test_arrays_are_told_their_shape_apart_from_their_values():
     assert "right shape, wrong values: look again at entry [2]" in grader([1, 2, 30]).says
     assert (grader([3, 2, 1]).question, grader([3, 2, 1]).diagnosis) == ("which way round?", "it is reversed")
     assert grader([1, 2, 30]).question == ""
+
+
+def test_a_number_to_one_decimal_is_that_one():
+    assert all(check("power_of_ten_left", a) for a in (-13.6, -13.605))
+    assert not any(check("power_of_ten_left", a) for a in (-13.5, -13.7, -14))
+
+
+def test_of_two_tempting_numbers_the_nearer_one_is_asked_about():
+    asked = [told("power_of_ten_left", a, hint=1) for a in (2.5e-14, 0)]
+    for question, text in zip(("Which power of ten is that?", "Is all of it left?"), asked, strict=True):
+        assert question in text
 
 
 def test_a_number_may_be_asked_for_exactly():
@@ -324,6 +338,33 @@ def test_an_op_of_an_exercise_of_its_own():
     another = SPLIT(lambda x, heads: 2 * split_heads(x, heads))
     assert another.outcome == "wrong"
     assert another.question == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "asks"),
+    [
+        ("my_softmax_backward", lambda dp, p: dp[..., :1], "Print the shapes, line by line"),
+        ("my_softmax_backward", lambda dp, p: dp.no_such_thing, "Which line raises that"),
+        ("my_rnn_backward", lambda dh, x, W, U, h: (x, W), "How many results does the task ask for"),
+        ("shifts_change_nothing", lambda wkv: wkv(), "Which line raises that"),
+        ("normalises_over_keys", lambda attention: attention(), "Which line raises that"),
+    ],
+)
+def test_what_is_no_matter_of_numbers_meets_a_question_about_it(name, answer, asks):
+    assert f"question: {asks}" in " ".join(told(name, answer, hint=1).split())
+
+
+def test_what_is_expected_and_what_was_got_never_look_alike():
+    grade = SPLIT(lambda x, heads: split_heads(x, heads) * (1 + 1e-7))
+    expected, got = (line.split(None, 1)[1] for line in grade.lines[-2:])
+    assert grade.says == "right shape, wrong values."
+    assert expected != got
+
+
+def test_cases_of_repaired_gru_do_not_saturate():
+    """Where a tanh or a gate is nearly 1, a wrong line shows in the last digits only."""
+    cases = (GRU.case(CaseDrawer.seeded(seed)) for seed in range(100))
+    assert max(np.abs(GRU.oracle(**case)).max(initial=0) for case in cases) < 0.995
 
 
 def test_an_answer_returns_all_that_the_chapter_asks_for():
@@ -540,3 +581,10 @@ def test_a_property_of_listed_functions_is_true_of_the_right_ones_only():
         assert grade.says.startswith(says)
     assert (ODD(lambda f, x: True).question, ODD(lambda f, x: True).diagnosis) == ("And -1?", "Ask it of -1.")
     assert told("later_rows_move_nothing").startswith("· later_rows_move_nothing: not answered yet")
+
+
+def test_a_property_that_nan_slips_through_is_asked_about_nan():
+    wrong = {answer.__name__: answer for answer, _ in WRONG["shifts_change_nothing"]}
+    for name in ("nothing_is_larger", "worst_by_max"):
+        assert "What is `nan > tol`" in told("shifts_change_nothing", wrong[name], hint=1)
+    assert "How large is your shift?" in told("shifts_change_nothing", wrong["not_far_enough"], hint=1)

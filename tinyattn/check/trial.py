@@ -179,14 +179,14 @@ def _cause(violation: Violation) -> str:
     return "NaN" if isinstance(got, float | np.floating) and got != got else ""
 
 
-def show_case(case: dict[str, Any]) -> str:
-    """Every argument of a case that is not None; arrays with dtype and shape."""
+def show_case(case: dict[str, Any], digits: int = 6) -> str:
+    """Every argument of a case that is not None; arrays with dtype, shape, and `digits` behind the point at most."""
     lines = []
     for name, x in case.items():
         if x is None:
             continue
         if isinstance(x, np.ndarray):
-            text = np.array2string(x, precision=6, separator=", ", threshold=60, max_line_width=100)
+            text = np.array2string(x, precision=digits, separator=", ", threshold=60, max_line_width=100)
             text = text.replace("\n", "\n" + " " * (len(name) + 3))
             lines.append(f"{name} = {text}   {x.dtype} {x.shape}")
         else:

@@ -258,6 +258,19 @@ def generous(wkv):
     return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u), atol=0.1) for far in (-800, 800))
 
 
+def nothing_is_larger(wkv):
+    k, v, w, u = given()
+    return all(not (abs(wkv(k + far, v, w, u) - wkv(k, v, w, u)) > 1e-6).any() for far in (-800, 800))
+
+
+def worst_by_max(wkv):
+    k, v, w, u = given()
+    worst = 0.0
+    for far in (-800, 800):
+        worst = max(worst, *abs(wkv(k + far, v, w, u) - wkv(k, v, w, u)).ravel())
+    return worst < 1e-6
+
+
 def opposite(wkv):
     return not both_ways(wkv)
 
@@ -287,6 +300,6 @@ WRONG = {
         ("my_state_backward", [wrong for wrong, *_ in WRONG_BACKWARD]),
         ("shifts_change_nothing", [only_up, only_down, a_small_shift, not_far_enough, finite, to_the_bit, the_librarys,
                                    values_as_well, one_key, ones_stay, generous, opposite, forgets_to_return, a_matrix,
-                                   always, far_and_farther]),
+                                   always, far_and_farther, nothing_is_larger, worst_by_max]),
     )
 }  # fmt: skip

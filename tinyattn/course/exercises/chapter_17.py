@@ -109,12 +109,18 @@ WRONG_CHUNK = (
      "One λ too many: a token reads what it wrote itself undecayed."),
     (_chunk_with(inside=lambda age, lam: lam ** abs(age)), "May token 1 read token 2?",
      "Later tokens leak: only j <= i."),
+    (_chunk_with(inside=lambda age, lam: lam ** (1.0 * age)), "May token 1 read token 2?",
+     "Later tokens leak, and grow: np.tril, only j <= i."),
+    (_chunk_with(inside=lambda age, lam: np.where(age <= 0, lam ** (1.0 * age), 0.0)), "May token 1 read token 2?",
+     "That is the other triangle: np.tril, only j <= i."),
     (_chunk_with(inside=lambda age, lam: np.where(age > 0, lam ** np.maximum(age, 0), 0.0)),
      "Does y_t = q_t S_t know of token t itself?", "The diagonal is missing: the token is written, then read."),
     (_chunk_with(kept=lambda c, lam: 1.0), "How often has the old state decayed at the chunk's end?",
      "The new state holds the old one undecayed: it is λ^c S."),
     (_chunk_with(kept=lambda c, lam: lam), "How often has the old state decayed at the chunk's end?",
      "It has decayed once a token: λ^c S."),
+    (_chunk_with(kept=lambda c, lam: lam ** (c - 1)), "How often has the old state decayed at the chunk's end?",
+     "One λ is missing: it decays with each of the c tokens, the first one included."),
     (_chunk_with(kept=lambda c, lam: 0.0), "What does the third chunk know of the first?", "The old state is gone."),
     (_chunk_with(added=lambda i, c, lam: lam ** (0 * i)), _LAST, "What the chunk writes has not decayed in yours."),
     (_chunk_with(added=lambda i, c, lam: lam**i), _LAST,
@@ -192,6 +198,13 @@ STATE_GRADIENTS = Spec(
     common=False,
 )
 
+
+def _at_the_end(dy: Any, lam: Any, q: Any, k: Any, v: Any) -> Any:
+    """dq from the last state."""
+    dlam, _, dk, dv = _gradients(dy, lam, q, k, v)
+    return dlam, dy @ _states(lam, k, v)[-1].T, dk, dv
+
+
 _LATER = "S_t is used twice: by y_t, and by which other line?"
 _WHICH = "λ_t multiplied which state?"
 WRONG_BACKWARD = (
@@ -211,6 +224,8 @@ WRONG_BACKWARD = (
      "λ_t multiplies every entry of S_{t-1}. Do their gradients add, or is it a mean?"),
     (_backward_with(of_q=lambda S, new, dy: S @ dy), "Which state does q_t read: before, or after token t is written?",
      "y_t = q_t S_t: q_t reads S_t, not S_{t-1}."),
+    (_at_the_end, "Which state does q_t read: that after token t, or that after the last?",
+     "q_t read S_t, not S_n: keep all the states."),
     (_backward_with(of_q=lambda S, new, dy: (new - S) @ dy), "What does q_t read?",
      "q_t reads all of S_t, not only what token t changed."),
     (_backward_with(of_k=lambda G, direct, v: direct @ v), "Do later tokens read what k_t and v_t wrote?",
@@ -242,6 +257,12 @@ def _naive(k: Any, v: Any, w: Any, u: Any) -> Any:
             y[t] = (a + own * v[t]) / (b + own)
             a, b = np.exp(-w) * a + np.exp(k[t]) * v[t], np.exp(-w) * b + np.exp(k[t])
     return y
+
+
+def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
+    """As they are defined, with an infinity, of either sign, where that is NaN: every comparison notices it."""
+    y = _naive(k, v, w, u)
+    return np.where(np.isnan(y), np.copysign(np.inf, k), y)
 
 
 def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
@@ -286,8 +307,12 @@ FORMS = (
     Judged("the paper's code: a running exponent", _running, question="Is y the same to the last bit?"),
     Judged("no bonus: u is left out. Another function, but it knows differences of keys alone",
            lambda k, v, w, u: _library(k, v, w, 0 * u), question=_SAME, diagnosis=_MOVED),
-    Judged("numerator and denominator as they are defined", _naive, right=False, question=_HOW_FAR,
-           diagnosis="e^709 is the largest: move k by 800, and by -800."),
+    Judged("numerator and denominator as they are defined, and ∞ or -∞ where that is NaN", _infinite, right=False,
+           question=_HOW_FAR, diagnosis="e^709 is the largest: move k by 800, and by -800."),
+    Judged("numerator and denominator as they are defined", _naive, right=False,     # finds ∞: NaN alone slips through
+           question="y is NaN there. What is `nan > tol`, and what `max(0.0, nan)`?",
+           diagnosis="Every comparison with NaN is False, so `not (off > tol).any()` lets it pass. Ask for what should "
+           "hold, (off <= tol).all(), or np.allclose."),
     Judged("as they are defined, from keys of at most 50",
            lambda k, v, w, u: _naive(np.clip(k, -50, 50), v, w, u), right=False, question=_SAME, diagnosis=_MOVED),
     Judged("as they are defined, NaN replaced by 0", lambda k, v, w, u: np.nan_to_num(_naive(k, v, w, u)), right=False,

@@ -18,6 +18,7 @@ from ..exercise import UNANSWERED, WRONG, Grade
 
 PATIENCE = 2.0          # seconds of computing, for one case
 UNWRITTEN = Grade(UNANSWERED, "not answered yet")
+RAISES = "Which line raises that, and what is it given there? Print the shapes."
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
 Tempting = tuple[tuple[Any, ...], ...]  # (what readers give instead, a question) or (..., a question, the diagnosis)
@@ -38,7 +39,7 @@ def run_answer(answer: Callable[..., Any], *args: Any) -> Any:
     except (KeyboardInterrupt, AssertionError):
         raise
     except BaseException as error:  # sys.exit() in an answer must not end the reader's process
-        return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}")
+        return Grade(WRONG, f"it raises {type(error).__name__}: {message_of(error)}", question=RAISES)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ class Checker:
                     error = Grade(WRONG, f"it raises AssertionError: {failed}")
                 if isinstance(error, Grade):
                     where = (f"  f(x) = {pair.says}",) if error.outcome == WRONG else ()
-                    return Grade(error.outcome, error.says, where, pair.question, pair.diagnosis)
+                    return Grade(error.outcome, error.says, where, error.question or pair.question, pair.diagnosis)
                 if error is None:
                     return Grade(WRONG, RETURNED_NONE)
                 number = np.asarray(error)

@@ -25,7 +25,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import Finding, show_case
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+from .calling import RAISES, RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
@@ -45,6 +45,12 @@ HEADLINES = {
     "count": "a gradient is missing, or there is one too many.",
     "raised": "it raises an error.",
     "endless": "it does not come back: is there a loop without end?",
+}
+# Asked where no number is the matter: the exercise's question would be about the values.
+QUESTIONS = {
+    "shape": "Print the shapes, line by line, for the example: which is the first that you did not expect?",
+    "count": "How many results does the task ask for, and in which order?",
+    "raised": RAISES,
 }
 
 
@@ -216,7 +222,7 @@ class _Tried:
             says = "right in ordinary cases, wrong in an extreme one."
         elif first.stage == "oracle" and first.sort == "values" and self._alike():
             says = "nearly right: it is off by more than rounding."
-        question, diagnosis, names = "", "", ()
+        question, diagnosis, names = QUESTIONS.get(first.sort, ""), "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
         if said:
@@ -238,8 +244,7 @@ class _Tried:
             yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
         yield from ("    " + self._named(line) for line in first.counterexample.splitlines())
         for name, x in differ.items():
-            there = show_case({name: _plain(got[name])}) if name in got else f"no {name}"
-            for what, shown in (("expected", show_case({name: _plain(x)})), ("got", there)):
+            for what, shown in zip(("expected", "got"), _told_apart(name, x, got), strict=True):
                 yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
 
     def _alike(self) -> bool:
@@ -307,6 +312,16 @@ def _same(x: Any, y: Any) -> bool:
         return same_numbers(np.asarray(x), np.asarray(y))
     except ValueError:  # rows of different lengths
         return False
+
+
+def _told_apart(name: str, x: Any, got: dict[str, Any]) -> tuple[str, str]:
+    """What is expected and what was got, with as many digits as it takes to see that they differ."""
+    for digits in (6, 9, 17):
+        expected = show_case({name: _plain(x)}, digits)
+        there = show_case({name: _plain(got[name])}, digits) if name in got else f"no {name}"
+        if expected != there:
+            break
+    return expected, there
 
 
 def _plain(x: Any) -> Any:

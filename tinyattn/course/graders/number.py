@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -51,8 +52,9 @@ class Number:
             return Grade(WRONG, f"{_shown(got)} is no whole number.")
         if self._near(got, expected):
             return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
-        said = next((said for other, *said in self.tempting if self._near(got, np.asarray(other(), float))), [""])
-        question, diagnosis = [*said, ""][:2]
+        others = ((np.asarray(other(), float), said) for other, *said in self.tempting)
+        near = [(float(np.max(np.abs(got - other))), said) for other, said in others if self._near(got, other)]
+        question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # that of the nearest
         if expected.ndim == 0:
             says = f"{_shown(got)} is too {'large' if got > expected else 'small'}."
         else:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -70,7 +70,7 @@ class Property:
             for _ in range(RUNS):
                 asked = self._ask(answer, wrong, rounded)
                 if asked.grade is not None:
-                    return Grade(WRONG, f"where the bug is, {asked.grade.says}")
+                    return replace(asked.grade, outcome=WRONG, says=f"where the bug is, {asked.grade.says}")
                 found.append(asked)
         if all(asked.none for asked in found):
             return Grade(WRONG, "it always returns None, expected True or False. Is the `return` missing?")
