@@ -37,7 +37,7 @@ from .workers import OPEN, Workers, cores, keep_freed_memory
 SLOTS = 32           # results that can lie in shared memory at once; further ones travel through the pipe
 AT_ONCE = 1024       # tasks of one round: their numbers have to fit into a pipe, which holds 64 kB
 MOST_WORKERS = 8     # unless more are asked for: a batch of training has about ten slices
-PATIENCE = 5.0       # seconds that children have to finish their tasks when the pool ends
+PATIENCE = 5.0       # seconds that children have to finish their tasks when the pool ends, or after an error
 
 
 def can_fork() -> bool:
@@ -223,7 +223,11 @@ class ProcessPool:
                 while untaken and self._queue.take():
                     coming -= 1
                 while coming > 0:
-                    coming -= len(self._received())
+                    found = self._received(PATIENCE)
+                    coming -= len(found)
+                    if not found:                    # neither does it answer where what is raised is no Ctrl-C
+                        self._end(0)
+                        break
 
     def _received(self, timeout: float | None = None) -> dict[int, Any]:
         """Results that children have sent, by task number; with timeout None at least one."""
