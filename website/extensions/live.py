@@ -54,14 +54,16 @@ def enliven(app: Sphinx, doctree: nodes.document) -> None:
             image.replace_self(nodes.raw("", frame, format="html"))
 
 
-def write_pages(app: Sphinx, problem: Exception | None) -> None:
-    """Make the pages, where the site has been built."""
-    if problem is None and app.builder.format == "html":
+def write_pages(app: Sphinx) -> None:
+    """Make the pages before autodoc reads the library: for functions' defaults it puts what the source says."""
+    if app.builder.format == "html":
+        static = Path(app.outdir) / "_static"
+        static.mkdir(parents=True, exist_ok=True)
         for name, make in PAGES.items():
-            make().save(Path(app.outdir) / "_static" / f"{name}.html")
+            make().save(static / f"{name}.html")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("doctree-read", enliven, priority=90)            # before pictures are gathered
-    app.connect("build-finished", write_pages)
+    app.connect("builder-inited", write_pages)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
