@@ -242,6 +242,14 @@ def test_a_header_whose_brackets_stay_open_is_refused(tmp_path):
         Arrays(tmp_path / "a.npz", "model")["a"]
 
 
+def test_a_header_of_python_2_is_read_without_a_word(tmp_path):
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        said = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2L,), }\n"
+        header = b"\x93NUMPY\x01\x00" + len(said).to_bytes(2, "little") + said
+        archive.writestr("a.npy", header + np.array([1, 2], np.float32).tobytes())
+    assert Arrays(tmp_path / "a.npz", "model")["a"].tolist() == [1, 2]
+
+
 def test_what_unpacks_to_more_than_its_file_is_refused(tmp_path):
     np.savez_compressed(tmp_path / "a.npz", a=np.zeros(10**6))
     with pytest.raises(FileError, match="not a model"):

@@ -9,6 +9,7 @@ import os
 import secrets
 import time
 import tokenize
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -194,7 +195,8 @@ class Arrays(Mapping[str, np.ndarray]):
     def __getitem__(self, name: str) -> np.ndarray:
         info = self._members[name]
         self._unread.discard(name)
-        with self._refusing(), self._archive.open(info) as file:
+        with self._refusing(), self._archive.open(info) as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)         # of headers that Python 2 wrote
             version = np.lib.format.read_magic(file)
             read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
             shape, _, dtype = read(file)

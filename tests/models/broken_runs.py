@@ -8,6 +8,7 @@ whole, as another learning rate, another answer is no failure.
 
 from __future__ import annotations
 
+import copy
 import io
 import json
 import signal
@@ -143,6 +144,9 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
+odd_values = st.sampled_from(ODD).map(copy.deepcopy)                 # lists and dicts are written into
+
+
 @st.composite
 def odd_json(draw: Any, text: str) -> str:
     """JSON in which one to three values are others, gone, new, or there twice."""
@@ -153,9 +157,9 @@ def odd_json(draw: Any, text: str) -> str:
         if what == "gone" and holder is not whole:
             del holder[key]
         elif what == "new" and isinstance(holder[key], dict):
-            holder[key][draw(st.sampled_from(["a", "", "format", "\x1b", "__class__"]))] = draw(st.sampled_from(ODD))
+            holder[key][draw(st.sampled_from(["a", "", "format", "\x1b", "__class__"]))] = draw(odd_values)
         else:
-            holder[key] = draw(st.sampled_from(ODD))
+            holder[key] = draw(odd_values)
     found = json.dumps(whole[""]).replace(json.dumps(DEEP), "[" * 100_000 + "]" * 100_000)
     names = sorted({str(key) for holder, key in _places(whole) if isinstance(holder, dict) and key})
     if names and draw(st.integers(0, 4)) == 0:

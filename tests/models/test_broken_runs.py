@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.models.broken_runs import Run, changes
 
 QUICK = settings(deadline=None, max_examples=10, suppress_health_check=list(HealthCheck))
-LONG = settings(QUICK, max_examples=1500)
+LONG = settings(QUICK, max_examples=300)
 MOST = 60e6              # bytes: files of some kB, what a command itself needs, JSON that is nested deep
 
 
