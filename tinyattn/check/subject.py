@@ -300,9 +300,9 @@ def message_of(error: BaseException) -> str:
 def _numeric(x: Any, name: str) -> None:
     """Raise Violation unless x is an array of numbers, or a number."""
     dtype = getattr(x, "dtype", None)
-    if isinstance(x, bool | int | float | np.ndarray | np.generic) and (dtype is None or dtype.kind in "fiub"):
+    if isinstance(x, bool | int | float):
         return
-    if dtype is not None and getattr(dtype, "kind", "O") in "fiub":
+    if getattr(dtype, "kind", "O") in "fiub":
         try:
             np.asarray(x)
         except Exception as error:
