@@ -14,7 +14,7 @@ from tinyattn.check.specs import SPECS
 
 
 def check(implementation, spec, **options):
-    return check_in_process(implementation, spec, **{"examples": 12} | options)
+    return check_in_process(implementation, spec, **{"examples": 8} | options)
 
 
 class Mine:
@@ -262,7 +262,7 @@ def only_with_a_mask(dout, q, k, v, weights, mask, bias=None, scale=None):
     ids=["a fill of -100", "a million for the blind", "masks written out", "a wrong row", "relu(0) = 5", "no mask"],
 )
 def test_no_convention_and_no_form_hides_a_bug(kind, mine):
-    report = check(mine, kind, examples=20)
+    report = check(mine, kind, examples=12)
     assert report.verdict == "wrong", report
 
 
