@@ -823,6 +823,25 @@ def test_numbers_of_every_sort_are_described():
         assert piece in text, piece
 
 
+def test_memory_not_yet_filled_holds_nan_and_what_stands_beside_it_or_comes_in_is_left_alone():
+    def half(x, into=None):
+        total, room = np.zeros(2), np.empty((2, *x.shape))
+        room[0] = x
+        one, two = (np.empty_like(x) for _ in range(2))
+        out = into or np.empty(4)
+        out = np.empty_like(x) if out is None else out
+        return total, room, one, two, out
+
+    t = trace(half, X[0])
+    assert np.isnan(t.all("room")[0].value).all()
+    np.testing.assert_array_equal(np.isnan(t["room"]).all(axis=(1, 2)), [False, True])
+    assert not t["total"].any()
+    assert all(np.isnan(t[name]).all() for name in ("one", "two", "out"))
+    given = [np.ones(3)]
+    assert trace(half, X[0], given).result[-1] is given
+    assert given[0].all()
+
+
 class Balanced(HTMLParser):
     """Every tag that opens closes, in its order; attributes and text are gathered."""
 

@@ -2,13 +2,12 @@
 
 `sys.settrace` makes Python call the recorder before each line. The line before it has then finished: the recorder keeps
 the names it assigned, and every array whose bytes have changed, which was written in place. The recorded code is not
-modified and computes what it always computes.
+modified and computes what it always computes; memory that it allocates and has not filled holds NaN.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import numpy as np
 from ..backend import to_numpy
 from ..layers.readable import readable
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
-from .sources import result_names, statement_at
+from .sources import makes_memory, result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # Helpers without mathematics of their own; their calls are not listed.
@@ -31,7 +30,6 @@ _HELPERS = ("backend.py", "layers/readable.py", "ops/shapes.py", "tree.py", "fil
 NOT_SHOWN = [LIBRARY / name for name in _HELPERS]
 _PASSES_ON = [LIBRARY / name for name in ("layers", "models", "ops/masks.py")]      # what they return gets a name later
 _OF_THE_ENGINE = LIBRARY / "random.py"              # and the library's private functions: listed with engine=True only
-_ALLOCATES = re.compile(r"\bempty(_like)?\(")       # allocates memory without filling it
 _GENERATOR = 0x20 | 0x80 | 0x200                    # code flags: generator, coroutine, asynchronous generator
 
 
@@ -177,11 +175,13 @@ class Recorder:
                 if name in targets and not statement.renames:
                     self._keep(top.call, name, value, "", statement.first, statement.text)
             elif is_array(value):
+                if name in statement.allocates and value is not old and id(value) not in top.call.met:
+                    _fill(value)
                 if name in targets or value is not old:
                     listed = not (self._known(value) and (statement.renames or self._handed_on(top.call, name, value)))
                     changed = statement.writes or self._digest(value) != digest_before
                     how = "in place" if value is old and changed else ""
-                    how = "allocated" if _ALLOCATES.search(statement.text) else how
+                    how = "allocated" if name in statement.allocates else how
                 else:
                     listed, how = self._digest(value) != digest_before, "in place"
                 if listed:
@@ -210,6 +210,8 @@ class Recorder:
             declared = call.result_names[i] if i < len(call.result_names) else nameless
             name = str(getattr(expression, "id", declared))
             names.append(name)
+            if makes_memory(expression):
+                _fill(part)
             self._note(call, part)
             call.results.append(self._copy(part)[0] if is_array(part) or isinstance(part, float) else None)
             if isinstance(part, float) and not is_array(part) and call.parent is None:
@@ -290,6 +292,12 @@ class Recorder:
             copy.setflags(write=False)
             self._copies[digest] = copy
         return copy, digest
+
+
+def _fill(memory: Any) -> None:
+    """With NaN what holds whatever was there before, so that every trace of a computation is the same."""
+    if isinstance(memory, np.ndarray) and memory.dtype.kind in "fc":
+        memory.fill(np.nan)
 
 
 def _plain(function: Any) -> Any:

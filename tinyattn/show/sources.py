@@ -24,6 +24,7 @@ class Statement(NamedTuple):
     returned: tuple[ast.expr, ...]         # of `return a, b`: the two expressions
     reads: tuple[str, ...]                 # the names it reads, dotted: p.W for p["W"], cache.x_hat
     adds: tuple[ast.expr, ...]             # what it adds up: of `dx = a + b`, a and b; of `dx += b`, dx and b
+    allocates: tuple[str, ...]             # memory not yet filled: of `dx, dW = zeros_like(x), empty_like(W)`, dW
     text: str                              # as written, without comments, on one line
 
 
@@ -32,7 +33,7 @@ def statement_at(filename: str, line: int) -> Statement:
     lines = linecache.getlines(filename)
     if filename not in _PARSED or _PARSED[filename][0] is not lines:         # re-read a file that was edited
         _PARSED[filename] = lines, _statements(lines)
-    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), (), (), "")
+    return _PARSED[filename][1].get(line) or Statement(line, line, (), False, False, (), (), (), (), "")
 
 
 _PARSED: dict[str, tuple[list[str], dict[int, Statement]]] = {}
@@ -60,7 +61,7 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
                     statement = statement._replace(
                         targets=targets, renames=False, text=f"{other.text}; {statement.text}",
                         returned=other.returned + statement.returned,
-                        reads=other.reads + statement.reads,
+                        reads=other.reads + statement.reads, allocates=other.allocates + statement.allocates,
                     )  # fmt: skip
                 found[line] = statement
     return found
@@ -88,7 +89,8 @@ def _described(node: ast.stmt, lines: list[str]) -> Statement:
     into = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
     writes = any(isinstance(t, ast.Subscript) or isinstance(node, ast.AugAssign) for t in into)
     return Statement(node.lineno, last, tuple(dict.fromkeys(targets)), writes, renames, returned,
-                     tuple(dict.fromkeys(_read(node))), _added(node), _on_one_line(text))  # fmt: skip
+                     tuple(dict.fromkeys(_read(node))), _added(node), tuple(_allocated(node)),
+                     _on_one_line(text))  # fmt: skip
 
 
 def _on_one_line(text: str) -> str:
@@ -145,6 +147,25 @@ def _terms(value: ast.expr) -> Iterator[ast.expr]:
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
         for part in (value.left, value.right):
             yield from _terms(part) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Add) else (part,)
+
+
+def _allocated(node: ast.stmt) -> Iterator[str]:
+    if not isinstance(node, ast.Assign):
+        return
+    for target in node.targets:
+        value = node.value.values[-1] if isinstance(node.value, ast.BoolOp) else node.value     # into or np.empty(n)
+        pairs = [(target, value)]
+        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+            pairs = list(zip(target.elts, value.elts, strict=False))
+        for name, made in pairs:
+            if makes_memory(made.elt if isinstance(made, ast.GeneratorExp) else made):
+                yield from _names(name)
+
+
+def makes_memory(value: ast.expr | None) -> bool:
+    """Is it a call of `empty` or `empty_like`, which allocate memory without filling it?"""
+    called = value.func if isinstance(value, ast.Call) else None
+    return getattr(called, "attr", getattr(called, "id", "")) in ("empty", "empty_like")
 
 
 def function_lines(filename: str, line: int) -> list[tuple[int, str]]:
