@@ -52,11 +52,6 @@ class Cell:
         """Whether its code is folded away."""
         return "hide-input" in self.head or "hide-cell" in self.head
 
-    @property
-    def hides_output(self) -> bool:
-        """Whether what it prints or draws is folded away: it answers a prediction."""
-        return "hide-output" in self.head or "hide-cell" in self.head
-
 
 @dataclass(frozen=True)
 class Size:

@@ -41,7 +41,7 @@ def onnx_graph(model: Any) -> bytes:
     if not isinstance(model, NeuralRecommender):
         table = "; the same table serves all histories: .csv" if isinstance(model, Popularity) else ""
         raise ValueError(f"model {model.name} is no network that reads histories, and has no graph (.onnx){table}")
-    model._fitted()
+    model.fitted()
     onnx = _package()
     size = sum(leaf.nbytes for _, leaf in leaves(model.parameters))
     if size > MOST_BYTES:

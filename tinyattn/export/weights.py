@@ -21,7 +21,7 @@ def about(model: Estimator) -> dict[str, str]:
     The item of number i, 1, 2, 3, ..., is entry i - 1 of `items`; of `users` likewise, where the model has a vector for
     each. Where it has none, nobody learns from the file who the users were.
     """
-    named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model._arrays()]
+    named = [what for what in model.vocabularies if what == "items" or f"{PREFIX}{what}" in model.arrays()]
     said: dict[str, Any] = {"options": model.identity()} | {what: getattr(model, what).ids.tolist() for what in named}
     return {"tinyattn": __version__, "model": model.name} | {
         name: json.dumps(value, ensure_ascii=False) for name, value in said.items()
@@ -33,12 +33,12 @@ def safetensors(model: Estimator) -> bytes:
 
     Raises ValueError for a model that has not learned, ImportError without the package safetensors.
     """
-    model._fitted()
+    model.fitted()
     try:
         package = import_module("safetensors.numpy")
     except ImportError:
         raise ImportError("writing .safetensors needs its package: pip install 'tinyattn[export]'") from None
-    arrays = {name.removeprefix(PREFIX): np.ascontiguousarray(x) for name, x in model._arrays().items()}
+    arrays = {name.removeprefix(PREFIX): np.ascontiguousarray(x) for name, x in model.arrays().items()}
     content: bytes = package.save(arrays, metadata=about(model))
     return content
 
@@ -47,7 +47,7 @@ def popularity_table(model: Estimator) -> bytes:
     """CSV: item and score, the most popular item first. Raises ValueError for a model that has no such table."""
     if not isinstance(model, Popularity):
         raise ValueError(f"model {model.name} scores every history on its own: it has no table of items (.csv)")
-    ids, counts = model._fitted().ids, model.counts[1:]
+    ids, counts = model.fitted().ids, model.counts[1:]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["item", "score"])

@@ -16,7 +16,7 @@ from ..options import one_of, options_of
 class Estimator:
     """Base of all models: a dataclass of options with a `name`, a `fit`, and one line in MODELS.
 
-    It says what it keeps (`_arrays`) and how that comes back (`_restore`). People speak in the ids of their data;
+    It says what it keeps (`arrays`) and how that comes back (`_restore`). People speak in the ids of their data;
     inside, ids are numbers 1, 2, 3, ..., and `vocabularies` names the attributes that hold both.
     """
 
@@ -84,9 +84,9 @@ class Estimator:
 
     def save(self, path: str | Path) -> None:
         """Write the whole model to one .npz file, atomically."""
-        self._fitted()
+        self.fitted()
         known = {f"vocabulary.{what}": getattr(self, what).ids for what in self.vocabularies}
-        write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, known | self._arrays())
+        write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, known | self.arrays())
 
     @classmethod
     def load(cls, path: str | Path, **where: Any) -> Self:
@@ -123,14 +123,14 @@ class Estimator:
             raise FileError(f"{path} is not a whole {meta['model']} model: {error}") from None
         return model
 
-    def _fitted(self) -> Any:
+    def fitted(self) -> Any:
         """What fit has set first, the first vocabulary say. Raises ValueError where it has not been called."""
         raise NotImplementedError
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """What was learned, by name."""
         raise NotImplementedError
 
     def _restore(self, arrays: Arrays) -> None:
-        """Take back what `_arrays` gave; KeyError or ValueError where something is missing or misshapen."""
+        """Take back what `arrays` gave; KeyError or ValueError where something is missing or misshapen."""
         raise NotImplementedError

@@ -47,7 +47,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     takes the place of one that is left out. Raises ValueError for an unknown id (named), and for a history of fewer
     than two items, which has nothing to leave out.
     """
-    vocabulary = model._fitted()
+    vocabulary = model.fitted()
     history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
     if len(history) < 2:
         raise ValueError(f"{len(history)} items of the history are looked at, expected at least 2: one is left out")

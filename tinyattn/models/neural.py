@@ -105,11 +105,11 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         Raises ValueError for user numbers beyond the table.
         """
         if not hasattr(self, "network"):
-            self._fitted()                                   # which says so
+            self.fitted()                                   # which says so
         return self._score(self.network, self.parameters, histories, users)
 
     def growing(self) -> Growing | None:
-        self._fitted()
+        self.fitted()
         network, p = self.network, self.parameters
         if not network.extends:
             return None
@@ -124,7 +124,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """States are made at once, and compared with items a tile at a time: see `Products`."""
-        self._fitted()
+        self.fitted()
         return self._lazy_scores(self.network, self.parameters, histories, users)
 
     def _lazy_scores(
@@ -196,7 +196,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id, and
         for a model without attention.
         """
-        vocabulary = self._fitted()
+        vocabulary = self.fitted()
         history = vocabulary.numbers(sequence)[-self.maxlen :]
         if not len(history):
             raise ValueError("the history is empty: expected at least one item id")

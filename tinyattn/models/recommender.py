@@ -17,7 +17,7 @@ from .session import Growing, Session
 class Recommender(Estimator):
     """Base of the recommenders. A new one is a file in models/recommenders/, its options, and one line in MODELS.
 
-    It has a `name`, a `score`, and says how it learns (`_learn`), what it keeps (`_arrays`) and how that comes back
+    It has a `name`, a `score`, and says how it learns (`_learn`), what it keeps (`arrays`) and how that comes back
     (`_restore`); a neural one inherits all of these (`NeuralRecommender`).
 
     People speak in the ids of their data; inside, items are numbers 1, 2, 3, ... and 0 is padding.
@@ -53,7 +53,7 @@ class Recommender(Estimator):
 
     def lazy_scores(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> LazyScores:
         """The same scores for whoever needs ranks only. A model that can rank without whole rows says how."""
-        return WholeRows(self.score, histories, users, len(self._fitted()))
+        return WholeRows(self.score, histories, users, len(self.fitted()))
 
     def recommend(
         self,
@@ -72,7 +72,7 @@ class Recommender(Estimator):
         None for a stranger, matters to models with user embeddings only. Raises ValueError for an unknown id (named),
         an empty sequence, or a k that leaves fewer candidates.
         """
-        vocabulary = self._fitted()
+        vocabulary = self.fitted()
         many = len(sequences) > 0 and (isinstance(sequences[0], list) or np.ndim(sequences[0]) == 1)
         histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
         if not histories or not all(len(h) for h in histories):
@@ -103,7 +103,7 @@ class Recommender(Estimator):
         What near means is the model's own (`item_scores`). With `only`, no other items are considered. Raises
         ValueError for an unknown id (named), a k that leaves fewer items, and a model that knows nothing of pairs.
         """
-        vocabulary = self._fitted()
+        vocabulary = self.fitted()
         (number,) = vocabulary.numbers([item])
         if not 1 <= k < len(vocabulary):
             raise ValueError(f"k is {k}, expected 1 to {len(vocabulary) - 1}, the number of other items")
@@ -123,7 +123,7 @@ class Recommender(Estimator):
         self, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
     ) -> dict[str, float]:
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
-        self._fitted()
+        self.fitted()
         return full_ranking(self, split, stage, ks, truth)
 
     def _user_numbers(self, users: Sequence[Any]) -> np.ndarray:
@@ -134,7 +134,7 @@ class Recommender(Estimator):
         numbers[known] = self.users.numbers([users[place] for place in known])
         return numbers
 
-    def _fitted(self) -> Vocabulary:
+    def fitted(self) -> Vocabulary:
         if self.items is None:
             raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
         return self.items

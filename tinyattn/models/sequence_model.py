@@ -79,7 +79,7 @@ class SequenceModel(Trained):
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """What it is measured by, on whatever `Data.of` takes."""
-        self._fitted()
+        self.fitted()
         return self._measures(self.network, self.parameters, self.numbered(self.Data.of(data), self.known()))
 
     def _measures(self, network: Any, p: Any, numbered: Any) -> dict[str, float]:
@@ -105,7 +105,7 @@ class SequenceModel(Trained):
         """The array module that the parameters are of."""
         return backend.get_xp(next(leaf for _, leaf in leaves(p)))
 
-    def _fitted(self) -> Any:
+    def fitted(self) -> Any:
         if not hasattr(self, "network"):
             raise ValueError(f"this {type(self).__name__} has not learned anything yet: call fit first")
         return self.network

@@ -66,7 +66,7 @@ class Trained(Settings, Estimator):
         )
         self.network, self.parameters, self.history = network, parameters, history
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         return named(self.parameters)
 
     def _restore(self, arrays: Arrays) -> None:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...files import FileError
-from .weights import _opened
+from .weights import opened
 
 PICKLED = (".pt", ".pth", ".ckpt", ".bin")
 PREFIXES = ("module.", "torch_model.")       # what DataParallel and RecTools' Lightning module put before all names
@@ -53,7 +53,7 @@ class StateDict:
             return hashlib.file_digest(file, "sha256").hexdigest()[:16]
 
     def _safetensors(self) -> dict[str, np.ndarray]:
-        with _opened(self.path) as file:
+        with opened(self.path) as file:
             return {name: file.get_tensor(name) for name in file.keys()}     # noqa: SIM118
 
     def _pickle(self) -> dict[str, np.ndarray]:

@@ -53,7 +53,7 @@ class Weights:
         stored = self.found[name]
         if stored.format == "BF16":
             _package("ml_dtypes")        # by which NumPy knows this format
-        with _opened(stored.path) as file, np.errstate(over="ignore"):
+        with opened(stored.path) as file, np.errstate(over="ignore"):
             x: np.ndarray = file.get_tensor(name).astype(np.float32, copy=False)
         if not np.all(np.isfinite(x)):
             raise FileError(f"{stored.path}: {name} has numbers that are not finite in float32")
@@ -100,14 +100,14 @@ def _nothing(folder: Path) -> str:
 def _header(path: Path) -> dict[str, Stored]:
     """Every parameter of a file, whose numbers stay where they are."""
     found = {}
-    with _opened(path) as file:
+    with opened(path) as file:
         for name in file.keys():         # no dict  # noqa: SIM118
             about = file.get_slice(name)
             found[name] = Stored(path, tuple(about.get_shape()), about.get_dtype())
     return found
 
 
-def _opened(path: Path) -> Any:
+def opened(path: Path) -> Any:
     package = _package("safetensors")
     if not path.is_file():
         raise FileError(f"{path}: no such file")

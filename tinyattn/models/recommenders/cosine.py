@@ -44,11 +44,11 @@ class ItemCosine(Recommender):
             row += np.bincount(self._neighbours[near], weights=self._cosines[near], minlength=len(row))
         return scores
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         return {"begin": self._begin, "neighbours": self._neighbours, "cosines": self._cosines}
 
     def _restore(self, arrays: Arrays) -> None:
-        n_items = len(self._fitted())
+        n_items = len(self.fitted())
         self._neighbours = checked(arrays, "neighbours", (None,), np.int32, n_items)
         self._cosines = checked(arrays, "cosines", self._neighbours.shape, np.float32)
         self._begin = checked_cuts(arrays, "begin", n_items + 1, len(self._neighbours))

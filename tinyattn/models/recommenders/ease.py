@@ -72,11 +72,11 @@ class EASE(Recommender):
             np.sum(self._weights[np.unique(history)], axis=0, out=row)
         return scores
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         return {"weights": self._weights}
 
     def _restore(self, arrays: Arrays) -> None:
-        size = len(self._fitted()) + 1
+        size = len(self.fitted()) + 1
         self._weights = checked(arrays, "weights", (size, size), np.float32)
 
 

@@ -118,7 +118,7 @@ class Markov(Recommender):
             found.append(Followed(known, keys, table.counts[here]))
         return found
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         arrays = {"popularity": self._popularity}
         for level, table in enumerate(self._tables, start=1):
             arrays |= {f"{name}.{level}": array for name, array in table._asdict().items()}
@@ -128,7 +128,7 @@ class Markov(Recommender):
         if "keys.1" in arrays:
             arrays = _from_keys(arrays, len(arrays["popularity"]))
         levels = range(1, self.order + 1)
-        n_items = len(self._fitted())
+        n_items = len(self.fitted())
         tables = [_checked_table(arrays, level, n_items) for level in levels]
         self._keep(checked(arrays, "popularity", (n_items + 1,), np.int64), tables)
 

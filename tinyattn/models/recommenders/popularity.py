@@ -35,8 +35,8 @@ class Popularity(Recommender):
         """Raises ValueError."""
         raise ValueError("a popularity model knows nothing of pairs of items: no item is near another")
 
-    def _arrays(self) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         return {"counts": self.counts}
 
     def _restore(self, arrays: Arrays) -> None:
-        self.counts = checked(arrays, "counts", (len(self._fitted()) + 1,), np.int64)
+        self.counts = checked(arrays, "counts", (len(self.fitted()) + 1,), np.int64)

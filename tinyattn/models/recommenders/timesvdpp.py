@@ -236,7 +236,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         Ids of the data, and times in its unit, three sequences of one length. Raises ValueError for an unknown id, or
         a time that is no finite number.
         """
-        vocabulary = self._fitted()
+        vocabulary = self.fitted()
         assert self.users is not None
         when = np.asarray(times, dtype=np.float64)
         if not np.all(np.isfinite(when)):
@@ -251,7 +251,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
         """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order."""
-        self._fitted()
+        self.fitted()
         assert self.users is not None
         numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
@@ -277,7 +277,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         N(u) is the history given, so that an unknown user has factors, too.
         """
         if not hasattr(self, "network"):
-            self._fitted()                                       # which says so
+            self.fitted()                                       # which says so
         p, network, zeros = self.parameters, self.network, np.zeros(len(histories), dtype=np.int64)
         xp, newest = backend.get_xp(p["item_bias"]), np.full(len(histories), self.rated.span[1])
         batch = self.rated.batch(zeros if users is None else users, zeros, newest, **self._how())
@@ -310,8 +310,8 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         assert self.users is not None
         return self._network(len(self.items), len(self.users))
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | {f"{RATED}{f.name}": getattr(self.rated, f.name) for f in fields(Rated)}
 
     def _restore(self, arrays: Arrays) -> None:
         assert self.users is not None

@@ -257,7 +257,7 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         more tokens than `context`, an unknown character (named), a length below 1 or above LONGEST, and what
         `Sampling` refuses.
         """
-        network, how = self._fitted(), Sampling(**sampling)
+        network, how = self.fitted(), Sampling(**sampling)
         if not 1 <= length <= LONGEST:
             raise ValueError(f"length is {length}, expected 1 to {LONGEST}")
         ids = self.tokens.encode(prompt).tolist()
@@ -289,8 +289,8 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
         self._take(arrays)
         return self
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"tokenizer": np.array(self.tokens.name)} | self.tokens.arrays()
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | {"tokenizer": np.array(self.tokens.name)} | self.tokens.arrays()
 
     def _restore(self, arrays: Arrays) -> None:
         kind = TOKENIZERS[str(arrays.pop("tokenizer", Tokens.name))]

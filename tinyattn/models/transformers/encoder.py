@@ -211,7 +211,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
 
     def asked(self, data: Any) -> TextBatch:
         """The windows of a text, masked as `evaluate` asks for them: whatever `Data.of` takes."""
-        self._fitted()
+        self.fitted()
         return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
 
     def states(self, text: str) -> list[np.ndarray]:
@@ -220,7 +220,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         Nothing is hidden. A text is read in windows of `context`, side by side. Raises ValueError for an empty text and
         an unknown character, which it names.
         """
-        network, ids = self._fitted(), self.tokens.encode(text)
+        network, ids = self.fitted(), self.tokens.encode(text)
         xp, found = self._module(self.parameters), []
         for i in range(0, len(ids), self.context):
             _, cache = network.forward(self.parameters, xp.asarray(ids[None, i : i + self.context]))
@@ -235,7 +235,7 @@ class Encoder(EncoderOptions, Masking, Smoothed, SequenceModel):
         likeliest beginnings, or k, are gone on from. Raises ValueError for a text without a blank or of more tokens
         than `context`, an unknown character (named), a `blank` that is not one character, and k below 1 or above MOST.
         """
-        network = self._fitted()
+        network = self.fitted()
         if not 1 <= k <= MOST:
             raise ValueError(f"k is {k}, expected 1 to {MOST}")
         ids, places = self._blanks(text, blank)

@@ -164,7 +164,7 @@ class ImageModel(Smoothed, SequenceModel):
 
         Raises ValueError for images of another size than those it has learned from.
         """
-        network, given = self._fitted(), self.standardised(images)
+        network, given = self.fitted(), self.standardised(images)
         xp = self._module(self.parameters)
         parts = [given[i : i + 256] for i in range(0, len(given), 256)]
         return np.concatenate([
@@ -178,13 +178,13 @@ class ImageModel(Smoothed, SequenceModel):
 
     def attention(self, images: Any) -> list[np.ndarray]:
         """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `probabilities`."""
-        network, given = self._fitted(), self.standardised(images)
+        network, given = self.fitted(), self.standardised(images)
         _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
         """(N, height, width, channels): images as the network reads them. Raises ValueError as `probabilities`."""
-        self._fitted()
+        self.fitted()
         data = images if isinstance(images, Images) else Images(images, np.zeros(len(images), int))
         return self._readable(data, self.shape)
 
@@ -194,8 +194,8 @@ class ImageModel(Smoothed, SequenceModel):
             raise ValueError(f"images are {found} (height, width, channels), expected {expected} as in training")
         return standardised(data.images)
 
-    def _arrays(self) -> dict[str, np.ndarray]:
-        return super()._arrays() | {"shape": np.array(self.shape)}
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | {"shape": np.array(self.shape)}
 
     def _restore(self, arrays: Arrays) -> None:
         shape = arrays.pop("shape")

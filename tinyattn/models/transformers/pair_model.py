@@ -127,7 +127,7 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
     def translations(self, text: str, beam: int = 1) -> list[tuple[str, float]]:
         """All whole strings that a beam finds, with their log-probabilities, the likeliest first; see `beam_search`."""
-        network, p = self._fitted(), self.parameters
+        network, p = self.fitted(), self.parameters
         source = self._numbers(text, self.sources, self.maxlen)
         xp = self._module(p)
         memory, _ = network.encode(p, xp.asarray(source[None]), xp.asarray([len(source)]))
@@ -148,7 +148,7 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
 
         Row i is cross-attention where character i is written; a target may be empty. Raises ValueError as `translate`.
         """
-        network, p = self._fitted(), self.parameters
+        network, p = self.fitted(), self.parameters
         read = self._numbers(source, self.sources, self.maxlen)
         written = self._numbers(target, self.targets, self.maxlen - 1) if target else np.zeros(0, dtype=np.int64)
         batch = pair_batch([read], [written], np.zeros(1, dtype=np.int64))

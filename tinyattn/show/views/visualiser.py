@@ -154,7 +154,7 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     except ValueError as error:
         without = f"model {model.name} has no attention that can be shown"
         raise ValueError(f"model {model.name}: {error}; {drawn}" if model.attends else without) from None
-    vocabulary = model._fitted()
+    vocabulary = model.fitted()
     whole = vocabulary.numbers(sequence)
     if not len(whole):
         raise ValueError("the history is empty: expected at least one item id")
@@ -177,7 +177,7 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
 
 
 def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
-    network = model._fitted()
+    network = model.fitted()
     whole = np.asarray(model.tokens.encode(prompt))
     ids = whole[-min(model.context, LONGEST) :]
     if not len(ids):
