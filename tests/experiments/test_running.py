@@ -108,6 +108,10 @@ def test_the_page_is_made_of_the_files(finished):
     assert "| SASRec | 2 | 0." in found
     assert "| on absent data | to come |" in found
     assert "3 runs, each with one worker" in found
+    left = "2 runs of the grid are to come, about 0.1 hours of one core: `tinyattn reproduce small --data DIR` goes on"
+    assert left in found
+    whole = replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]})
+    assert "to come" not in make_page(whole, results_of(whole, finished[0]))
 
 
 def test_a_file_of_another_grid_is_refused_before_anything_runs(finished, monkeypatch):

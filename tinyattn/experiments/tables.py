@@ -102,9 +102,22 @@ def made(results: Results) -> str:
     return f"{len(runs)} runs, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
 
 
+def to_come(experiment: Experiment, results: Results) -> str:
+    """How many runs of the grid there are not yet, and about how long they take: as long as those of other seeds."""
+    missing = {key: sum(name == key for name, _ in experiment.runs()) - len(runs) for key, runs in results.items()}
+    left = {key: n for key, n in missing.items() if n > 0}
+    if not left:
+        return ""
+    each = {key: [_seconds(run) / 60 for run in results[key]] or [experiment.rows[key].minutes] for key in left}
+    hours = sum(n * statistics.mean(each[key]) for key, n in left.items()) / 60
+    given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
+    return (f"{sum(left.values())} runs of the grid are to come, about {max(hours, 0.1):.1f} hours of one core: "
+            f"`tinyattn reproduce {experiment.name}{given}` goes on with them. ")  # fmt: skip
+
+
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
     """A whole page: title, question, parts, and how it was made."""
     body = [line for part in parts for line in (*part, "")]
     lines = [f"# {experiment.title}", "", experiment.question.strip(), "", *body]
-    how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)}"
-    return "\n".join([*lines, f"{how} With several seeds: mean ± standard deviation.", ""])
+    how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
+    return "\n".join([*lines, f"{how}With several seeds: mean ± standard deviation.", ""])
