@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, uneven
-from tinyattn.data import Interactions, Sampler, SeriesWorld, Vocabulary, by_time, leave_one_out, pad
+from tinyattn.data import Interactions, Sampler, SeriesWorld, Vocabulary, by_time, distinct, leave_one_out, pad
 
 
 def test_leave_one_out_by_hand():
@@ -257,3 +257,11 @@ def test_fewer_interactions_keep_their_times_and_ratings():
     for fewer, kept in cases:
         np.testing.assert_array_equal(fewer.times, kept)
         np.testing.assert_array_equal(fewer.ratings, np.array(kept) / 2)
+
+
+@pytest.mark.parametrize("keys", [[], [3], [5, 1, 5, 5, 0], [2**40, -1, 2**40]])
+def test_distinct_integers_are_numpys_unique(keys):
+    keys = np.array(keys, dtype=np.int64)
+    found = distinct(keys)
+    assert found.dtype == keys.dtype
+    np.testing.assert_array_equal(found, np.unique(keys))

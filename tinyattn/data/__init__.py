@@ -26,7 +26,7 @@ from .parts import Parts, tenths
 from .rated import Rated, RatingBatch, RatingSampler
 from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
 from .read import read, read_text
-from .seen import Seen
+from .seen import Seen, distinct
 from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
 from .slices import cut
 from .source import Source, Truth
@@ -95,6 +95,7 @@ __all__ = [
     "by_time",
     "characters",
     "cut",
+    "distinct",
     "learned_tokens",
     "leave_one_out",
     "numbers_of",

@@ -15,7 +15,7 @@ class Seen:
     def __init__(self, data: Interactions) -> None:
         self._size = data.n_items + 1
         owner = np.repeat(np.arange(data.n_users), data.lengths)
-        self._keys = np.unique(owner * self._size + data.flat)
+        self._keys = distinct(owner * self._size + data.flat)
         self.counts = np.bincount(self._keys // self._size, minlength=data.n_users)     # distinct items a user
 
     def has(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -43,3 +43,15 @@ class Seen:
             drawn[places] = draw(len(places)) if draw else rng.integers(1, self._size, size=len(places))
             places = places[self.has(users[places], drawn[places])]
         return drawn
+
+
+def distinct(keys: np.ndarray) -> np.ndarray:
+    """The distinct integers among `keys` (n,), sorted.
+
+    As np.unique gives them; but that hashes integers since NumPy 2.3, which takes a million distinct ones twenty times
+    as long as sorting.
+    """
+    keys = np.sort(keys)
+    first = np.ones(len(keys), dtype=bool)
+    np.not_equal(keys[1:], keys[:-1], out=first[1:])
+    return keys[first]

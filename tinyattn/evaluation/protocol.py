@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..data import Seen, Split, Truth, read
+from ..data import Seen, Split, Truth, distinct, read
 from ..files import write_atomically
 from ..random import Stream, generator
 from ..ranks import ranks as job
@@ -150,7 +150,7 @@ def _ranks(
 def _seen(histories: list[np.ndarray], target: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The distinct items of each history but its target, as pairs: rows and items."""
     rows = np.repeat(np.arange(len(histories)), [len(h) for h in histories])
-    rows, items = np.divmod(np.unique(rows * size + np.concatenate(histories)), size)
+    rows, items = np.divmod(distinct(rows * size + np.concatenate(histories)), size)
     other = items != target[rows]
     return rows[other], items[other]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ...data import Interactions
+from ...data import Interactions, distinct
 
 
 def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
@@ -16,7 +16,7 @@ def co_occurrence(train: Interactions) -> Iterator[np.ndarray]:
     """
     size = train.n_items + 1
     owner = np.repeat(np.arange(train.n_users), train.lengths)
-    pairs = np.unique(owner * np.int64(size) + train.flat)     # each user's set of items
+    pairs = distinct(owner * np.int64(size) + train.flat)     # each user's set of items
     user, item = pairs // size, pairs % size
     starts = np.searchsorted(user, np.arange(train.n_users + 1))
     order = np.argsort(item, kind="stable")

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...data import Interactions, Split
+from ...data import Interactions, Split, distinct
 from ...evaluation import SharedScores
 from ...options import check_options, option
 from ..parameters import checked, checked_cuts
@@ -86,7 +86,7 @@ class Markov(Recommender):
             row[max(0, self.order - len(history)) :] = history[-self.order :]
         newest, groups = np.unique(newest, axis=0, return_inverse=True)     # the same last items, the same scores
         found = self._followers(newest)
-        keys = np.unique(np.concatenate([level.keys for level in found]))
+        keys = distinct(np.concatenate([level.keys for level in found]))
         group, item = np.divmod(keys, len(self._popularity))
         values, divisors = self._ties[item], np.ones((self.order - 1, len(newest)))
         largest = np.full(len(newest), np.max(self._ties))           # of the items that never followed
