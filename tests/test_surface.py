@@ -49,8 +49,8 @@ def missing(source):
 
 
 # Which blocks of pairs a layout has is worked out on the host, once, and carried over by `_plan`.
-LAYOUTS = ("blocks.py", "patterns.py", "shifted_windows.py")
-COMPUTES = [p for p in FILES if (p.relative_to(ROOT).parts[0] in ("ops", "layers") and p.name not in LAYOUTS)
+TEXT_LAYOUTS = ("blocks.py", "patterns.py", "shifted_windows.py")
+COMPUTES = [p for p in FILES if (p.relative_to(ROOT).parts[0] in ("ops", "layers") and p.name not in TEXT_LAYOUTS)
             or p.name in ("sasrec.py", "objectives.py", "adam.py")]  # fmt: skip
 # Functions that only see host arrays: parameters are drawn, flattened and cut to views on the host.
 HOST_WORK = ("init", "glorot", "flatten", "views", "generator", "_plan")

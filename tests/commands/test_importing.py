@@ -8,7 +8,7 @@ import pytest
 from tests.models.layouts.elsewhere import CONFIGS, FORWARDS, GPT_2, LLAMA, V, weights_of, write
 from tests.test_cli import refuses
 from tinyattn.cli import main
-from tinyattn.models import LAYOUTS
+from tinyattn.models import TEXT_LAYOUTS
 
 pytest.importorskip("safetensors", reason="weights of others are read with the package safetensors")
 
@@ -19,7 +19,7 @@ def generated(capsys, run, prompt, *more):
     return capsys.readouterr().out.rstrip("\n")
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
 def test_an_imported_model_writes_what_its_own_would(kind, tmp_path, capsys):
     """The likeliest token each time, as far as the context goes."""
     weights = weights_of(CONFIGS[kind])

@@ -15,8 +15,7 @@ from tinyattn.experiments.awrsr import claims
 from tinyattn.experiments.awrsr.claims import Claims, contrast, first_at, judge, pooled, steady_from, verdicts
 from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS
 from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps, pictures
-from tinyattn.experiments.paired import t_95
-from tinyattn.experiments.running import ranks_of
+from tinyattn.experiments.paired import ranks_of, t_95
 from tinyattn.models import MODELS
 from tinyattn.show import draw_picture, save
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tinyattn.experiments.paired import difference
-from tinyattn.experiments.running import letters, ranks_of
+from tinyattn.experiments.paired import difference, letters, ranks_of
 
 
 def test_ranks_as_letters_and_back():

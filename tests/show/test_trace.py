@@ -823,23 +823,25 @@ def test_numbers_of_every_sort_are_described():
         assert piece in text, piece
 
 
-def test_memory_not_yet_filled_holds_nan_and_what_stands_beside_it_or_comes_in_is_left_alone():
-    def half(x, into=None):
+def test_memory_not_yet_filled_holds_nan_and_all_else_is_what_it_is():
+    def half(x, into):
         total, room = np.zeros(2), np.empty((2, *x.shape))
         room[0] = x
         one, two = (np.empty_like(x) for _ in range(2))
-        out = into or np.empty(4)
-        out = np.empty_like(x) if out is None else out
-        return total, room, one, two, out
+        three = np.empty_like(x); three[:] = x  # fmt: skip  # noqa: E702
+        into = into or np.empty(4)
+        count = np.empty(3, dtype=int)
+        into[0].setflags(write=False)
+        return total, room, one, two, three, into, count
 
-    t = trace(half, X[0])
+    plain = np.empty, np.empty_like
+    t = trace(half, X[0], [np.ones(3)])
+    assert (np.empty, np.empty_like) == plain
     assert np.isnan(t.all("room")[0].value).all()
     np.testing.assert_array_equal(np.isnan(t["room"]).all(axis=(1, 2)), [False, True])
-    assert not t["total"].any()
-    assert all(np.isnan(t[name]).all() for name in ("one", "two", "out"))
-    given = [np.ones(3)]
-    assert trace(half, X[0], given).result[-1] is given
-    assert given[0].all()
+    total, room, one, two, three, (given,), count = t.result
+    assert np.isnan(one).all() and np.isnan(two).all()  # noqa: PT018
+    same_bits([total, room[0], three, given, count], [np.zeros(2), X[0], X[0], np.ones(3), np.zeros(3, dtype=int)])
 
 
 class Balanced(HTMLParser):

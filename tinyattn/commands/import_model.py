@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import __version__
 from ..data import read_ids
-from ..models import LAYOUTS, SASREC_LAYOUTS, RunFolder, SASRec, opened
+from ..models import SASREC_LAYOUTS, TEXT_LAYOUTS, RunFolder, SASRec, opened
 from ..options import options_of
 from ..tree import leaves
 from .arguments import add_option
@@ -21,7 +21,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "import-model",
         help="a model trained elsewhere becomes a run",
         description="Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model "
-        f"({', '.join(LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes on "
+        f"({', '.join(TEXT_LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes on "
         "with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
         "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM "
         f"is a file of a recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "

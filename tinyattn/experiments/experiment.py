@@ -105,6 +105,7 @@ class Experiment:
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
     pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
+    counts: tuple[str, ...] = ()        # whole numbers among that
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
 

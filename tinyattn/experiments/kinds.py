@@ -153,6 +153,6 @@ where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
     },
     page=_page,
     protocols=tuple(TIMES),
-    also=sizes,
+    also=sizes, counts=("parameters", "kept", "kept longest"),
     seeds=3,
 )

@@ -1,4 +1,4 @@
-"""A difference between two rows of an experiment: over users, and over seeds."""
+"""A difference between two rows of an experiment, over users and over seeds; users' ranks, written as letters."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import ndcg, paired_difference
-from .running import ranks_of
 
 K = 5
+RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20, and a point what is further down
 T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two-sided 95 %, by degrees of freedom
 
 
@@ -48,3 +48,16 @@ def _over_seeds(differences: np.ndarray) -> str:
     half = t_95(n - 1) * float(np.std(differences, ddof=1)) / math.sqrt(n)
     mean = float(np.mean(differences))
     return f"{mean - half:+.4f} to {mean + half:+.4f}"
+
+
+def letters(ranks: np.ndarray) -> str:
+    """A letter a user, of RANKS; a rank between two, which comes of ties, counts as the worse one."""
+    found = np.frombuffer((RANKS + ".").encode(), dtype=np.uint8)[np.minimum(np.ceil(ranks).astype(int), 21) - 1]
+    return found.tobytes().decode()
+
+
+def ranks_of(letters: str) -> np.ndarray:
+    """The ranks that `letters` has written down, (users,); infinite where they are beyond 20."""
+    found = np.array([RANKS.find(letter) + 1 for letter in letters], dtype=float)
+    found[found == 0] = np.inf
+    return found

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import multiprocessing
 import os
 import shutil
@@ -41,11 +40,11 @@ from ..machine import describe
 from ..models import MODELS, Estimator, Recommender, Trained
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
+from .paired import letters
+from .whole import is_whole
 
 K = 10                   # length of the lists that are looked at beyond accuracy
 COMPARED = 200           # users whose lists are written down, so that models can be compared
-MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
-RANKS = "ABCDEFGHIJKLMNOPQRST"   # a user's rank as a letter: A is 1, T is 20, and a point what is further down
 
 
 def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> Results:
@@ -54,14 +53,15 @@ def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> R
     Raises FileError for a file of another grid, a damaged one, and where two runs were made on different data.
     """
     found: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
-    first: dict[str, tuple[str, Path]] = {}                 # of each dataset: its fingerprint, and in which file
+    first: dict[str, tuple[tuple[str, int], Path]] = {}     # of each dataset: its fingerprint, users, in which file
     for key, seed in experiment.runs(seeds):
         path, data = file_of(out, key, seed), experiment.rows[key].data
         if not path.exists():
             continue
         run = _expected(path, experiment, key, seed)
-        fingerprint, other = first.setdefault(data, (run["data"]["fingerprint"], path))
-        if run["data"]["fingerprint"] != fingerprint:
+        made_on = run["data"]["fingerprint"], len(run.get("ranks", ""))
+        expected, other = first.setdefault(data, (made_on, path))
+        if made_on != expected:
             raise FileError(f"{path} was made on other data than {other}: remove one of them, or give another --out")
         found[key].append(run)
     return found
@@ -296,19 +296,6 @@ def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def letters(ranks: np.ndarray) -> str:
-    """A letter a user, of RANKS; a rank between two, which comes of ties, counts as the worse one."""
-    found = np.frombuffer((RANKS + ".").encode(), dtype=np.uint8)[np.minimum(np.ceil(ranks).astype(int), 21) - 1]
-    return found.tobytes().decode()
-
-
-def ranks_of(letters: str) -> np.ndarray:
-    """The ranks that `letters` has written down, (users,); infinite where they are beyond 20."""
-    found = np.array([RANKS.find(letter) + 1 for letter in letters], dtype=float)
-    found[found == 0] = np.inf
-    return found
-
-
 def make_model(row: Row, seed: int) -> Estimator:
     """The row's model, with one worker where it has any."""
     kind: Any = MODELS[row.model]
@@ -331,15 +318,8 @@ def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[s
     found = read_json(path)
     if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
         raise FileError(f"{path} is of another grid: remove it, or give another --out")
-    try:
-        kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
-        numbers = [found["metrics"][protocol][name] for protocol, name in kind.metrics(experiment)]
-        numbers += [found["seconds"], found["epochs"], *([found["epoch_seconds"]] if found["epochs"] else [])]
-        whole = all(type(number) in (int, float) and math.isfinite(number) for number in numbers)
-        whole = whole and type(found["data"]["fingerprint"]) is str and set(MACHINE) <= found["machine"].keys()
-    except (KeyError, TypeError, AttributeError):
-        whole = False
-    if not whole:
+    kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
+    if not is_whole(experiment, found, kind.metrics(experiment)):
         raise FileError(f"{path} is damaged, or was made under other protocols: remove it, and it is run again")
     return found
 

@@ -2,7 +2,7 @@
 
 from .estimator import Estimator
 from .explanation import Explanation, explain
-from .layouts import LAYOUTS, SASREC_LAYOUTS, Checkpoint, import_model, opened
+from .layouts import SASREC_LAYOUTS, TEXT_LAYOUTS, Checkpoint, import_model, opened
 from .neural import NeuralRecommender
 from .next_item import NextItemNetwork, SequenceOptions
 from .presets import PRESETS, Preset, preset_options
@@ -97,13 +97,13 @@ __all__ = [
     "EASE",
     "FISM",
     "FPMC",
-    "LAYOUTS",
     "MF",
     "MODELS",
     "NARM",
     "PRESETS",
     "SASREC_LAYOUTS",
     "STOSA",
+    "TEXT_LAYOUTS",
     "BERT4Rec",
     "BERT4RecNetwork",
     "Caser",

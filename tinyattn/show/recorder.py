@@ -2,7 +2,7 @@
 
 `sys.settrace` makes Python call the recorder before each line. The line before it has then finished: the recorder keeps
 the names it assigned, and every array whose bytes have changed, which was written in place. The recorded code is not
-modified and computes what it always computes; memory that it allocates and has not filled holds NaN.
+modified and computes what it always computes; memory that it allocates holds NaN until it is filled.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ import numpy as np
 
 from ..backend import to_numpy
 from ..layers.readable import readable
+from .memory import blank_memory
 from .records import Call, Entry, array_leaves, is_array, label_all, prune
-from .sources import makes_memory, result_names, statement_at
+from .sources import result_names, statement_at
 
 LIBRARY = Path(__file__).parent.parent
 # Helpers without mathematics of their own; their calls are not listed.
@@ -82,7 +83,7 @@ class Recorder:
         self._globals, self._root_code, self._root, self._stack = plain.__globals__, plain.__code__, None, []
         self._root_names = result_names
         try:
-            with readable(not self.engine):
+            with readable(not self.engine), blank_memory():
                 sys.settrace(self._entered)
                 returned = function(*args, **kwargs)
         except TooLargeError as error:
@@ -175,8 +176,6 @@ class Recorder:
                 if name in targets and not statement.renames:
                     self._keep(top.call, name, value, "", statement.first, statement.text)
             elif is_array(value):
-                if name in statement.allocates and value is not old and id(value) not in top.call.met:
-                    _fill(value)
                 if name in targets or value is not old:
                     listed = not (self._known(value) and (statement.renames or self._handed_on(top.call, name, value)))
                     changed = statement.writes or self._digest(value) != digest_before
@@ -210,8 +209,6 @@ class Recorder:
             declared = call.result_names[i] if i < len(call.result_names) else nameless
             name = str(getattr(expression, "id", declared))
             names.append(name)
-            if makes_memory(expression):
-                _fill(part)
             self._note(call, part)
             call.results.append(self._copy(part)[0] if is_array(part) or isinstance(part, float) else None)
             if isinstance(part, float) and not is_array(part) and call.parent is None:
@@ -292,12 +289,6 @@ class Recorder:
             copy.setflags(write=False)
             self._copies[digest] = copy
         return copy, digest
-
-
-def _fill(memory: Any) -> None:
-    """With NaN what holds whatever was there before, so that every trace of a computation is the same."""
-    if isinstance(memory, np.ndarray) and memory.dtype.kind in "fc":
-        memory.fill(np.nan)
 
 
 def _plain(function: Any) -> Any:

@@ -153,19 +153,14 @@ def _allocated(node: ast.stmt) -> Iterator[str]:
     if not isinstance(node, ast.Assign):
         return
     for target in node.targets:
-        value = node.value.values[-1] if isinstance(node.value, ast.BoolOp) else node.value     # into or np.empty(n)
-        pairs = [(target, value)]
-        if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
-            pairs = list(zip(target.elts, value.elts, strict=False))
-        for name, made in pairs:
-            if makes_memory(made.elt if isinstance(made, ast.GeneratorExp) else made):
-                yield from _names(name)
-
-
-def makes_memory(value: ast.expr | None) -> bool:
-    """Is it a call of `empty` or `empty_like`, which allocate memory without filling it?"""
-    called = value.func if isinstance(value, ast.Call) else None
-    return getattr(called, "attr", getattr(called, "id", "")) in ("empty", "empty_like")
+        pairs = [(target, node.value)]
+        if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            pairs = list(zip(target.elts, node.value.elts, strict=False))
+        for names, value in pairs:
+            made = value.elt if isinstance(value, ast.GeneratorExp) else value
+            called = made.func if isinstance(made, ast.Call) else None
+            if getattr(called, "attr", getattr(called, "id", "")) in ("empty", "empty_like"):
+                yield from _names(names)
 
 
 def function_lines(filename: str, line: int) -> list[tuple[int, str]]:

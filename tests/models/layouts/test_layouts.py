@@ -20,7 +20,7 @@ from tests.models.layouts.elsewhere import (
     weights_of,
     write,
 )
-from tinyattn.models import LAYOUTS, Decoder, import_model
+from tinyattn.models import TEXT_LAYOUTS, Decoder, import_model
 from tinyattn.tree import tree_map
 
 pytest.importorskip("safetensors", reason="weights of others are read with the package safetensors")
@@ -57,7 +57,7 @@ def test_the_logits_are_those_of_the_model_that_the_weights_are_of(name, tmp_pat
     agrees(import_model(write(tmp_path, config, weights)), config, weights)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
 def test_prefix_shards_and_what_is_no_parameter_change_nothing(kind, tmp_path):
     """With the prefix, in three files, with the constants that older files hold, tied weights written twice."""
     config = CONFIGS[kind] | {"tie_word_embeddings": True}
@@ -69,7 +69,7 @@ def test_prefix_shards_and_what_is_no_parameter_change_nothing(kind, tmp_path):
     agrees(import_model(write(tmp_path, config, whole, shards=3)), config, weights)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
 def test_without_a_model_type_the_names_tell(kind, tmp_path):
     config, weights = CONFIGS[kind], weights_of(CONFIGS[kind])
     bare = {name: value for name, value in config.items() if name != "model_type"}
@@ -95,7 +95,7 @@ def test_newer_files_have_a_table_of_what_concerns_rotary_positions(tmp_path):
     agrees(model, config, weights)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
 def test_what_is_kept_of_past_tokens_changes_no_score(kind, tmp_path):
     model = import_model(write(tmp_path, CONFIGS[kind], weights_of(CONFIGS[kind])))
     p, ids = tree_map(lambda leaf: leaf.astype(np.float64), model.parameters), ids_of()[None]
@@ -106,7 +106,7 @@ def test_what_is_kept_of_past_tokens_changes_no_score(kind, tmp_path):
     np.testing.assert_allclose(np.concatenate(found, axis=1), whole, **CLOSE)
 
 
-@pytest.mark.parametrize("kind", LAYOUTS)
+@pytest.mark.parametrize("kind", TEXT_LAYOUTS)
 def test_saved_and_loaded_it_writes_the_same(kind, tmp_path):
     model = import_model(write(tmp_path, CONFIGS[kind], weights_of(CONFIGS[kind])))
     model.save(tmp_path / "m.npz")
@@ -254,7 +254,7 @@ def llama_module(torch, config):
     return Llama()
 
 
-@pytest.mark.parametrize(("config", "module"), [(GPT_2, gpt_2_module), (LLAMA, llama_module)], ids=list(LAYOUTS))
+@pytest.mark.parametrize(("config", "module"), [(GPT_2, gpt_2_module), (LLAMA, llama_module)], ids=list(TEXT_LAYOUTS))
 def test_the_logits_are_those_of_a_module_in_torch(config, module, torch, tmp_path):
     torch.manual_seed(0)
     theirs, ids = module(torch, config), np.stack([ids_of(seed=1), ids_of(seed=2)])

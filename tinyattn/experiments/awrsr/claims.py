@@ -68,14 +68,14 @@ class Verdict:
 
 
 def contrast(rows: Sequence[Sequence[float]], host: Sequence[float], share: bool = True) -> Effect:
-    """The mean of the rows' means less the host's mean; as a share of that, unless they are logs."""
+    """The mean of the rows' means less the host's mean; as a share of that, unless they are logs or it is 0."""
     groups = [*rows, host]
     freedom = sum(len(group) - 1 for group in groups)
     within = sum((len(group) - 1) * statistics.variance(group) for group in groups) / freedom
     base = statistics.mean(host)
     size = statistics.mean(statistics.mean(row) for row in rows) - base
     variance = within * (sum(1 / len(row) for row in rows) / len(rows) ** 2 + 1 / len(host))
-    unit = base if share else 1.0
+    unit = base if share and base else 1.0
     return Effect(size / unit, variance / unit**2, freedom)
 
 

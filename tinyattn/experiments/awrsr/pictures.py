@@ -15,8 +15,8 @@ from ...layers.refinements.refinement import MapsCache
 from ...models import NeuralRecommender, Recommender
 from ...ops import softmax
 from ..experiment import Results
+from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
-from ..running import ranks_of
 from .grid import DATASETS, FORMS, HOSTS, OF_HOST
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3

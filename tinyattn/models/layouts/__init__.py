@@ -1,7 +1,7 @@
 """Layouts: the names and shapes that other libraries' files give to the parameters of a model, a file a layout."""
 
-from .checkpoint import LAYOUTS, Checkpoint, import_model, opened
+from .checkpoint import TEXT_LAYOUTS, Checkpoint, import_model, opened
 from .layout import Entry, Layout
 from .recommender_file import SASREC_LAYOUTS, RecommenderFile
 
-__all__ = ["LAYOUTS", "SASREC_LAYOUTS", "Checkpoint", "Entry", "Layout", "RecommenderFile", "import_model", "opened"]
+__all__ = ["SASREC_LAYOUTS", "TEXT_LAYOUTS", "Checkpoint", "Entry", "Layout", "RecommenderFile", "import_model", "opened"]

@@ -21,7 +21,7 @@ from .llama import Llama
 from .recommender_file import RecommenderFile
 from .weights import FORMATS, Weights
 
-LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}     # by config.json's model_type
+TEXT_LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}     # by config.json's model_type
 
 
 class Checkpoint:
@@ -67,13 +67,13 @@ class Checkpoint:
         kind = self.config.get("model_type")
         if kind is None:
             names = self.weights.found
-            kind = next((n for n, y in LAYOUTS.items() if {y.typical, y.prefix + y.typical} & names.keys()), None)
+            kind = next((n for n, y in TEXT_LAYOUTS.items() if {y.typical, y.prefix + y.typical} & names.keys()), None)
             if kind is None:
-                known = " or ".join(layout.typical for layout in LAYOUTS.values())
+                known = " or ".join(layout.typical for layout in TEXT_LAYOUTS.values())
                 raise FileError(f"{self.config.path} has no model_type, and no parameter is called {known}")
-        if not isinstance(kind, str) or kind not in LAYOUTS:
-            raise FileError(f"{self.config.path} has model_type {kind!r}, expected {one_of(LAYOUTS, kind)}")
-        return LAYOUTS[kind]
+        if not isinstance(kind, str) or kind not in TEXT_LAYOUTS:
+            raise FileError(f"{self.config.path} has model_type {kind!r}, expected {one_of(TEXT_LAYOUTS, kind)}")
+        return TEXT_LAYOUTS[kind]
 
     def _checked(self, network: DecoderNetwork) -> list[Entry]:
         """The entries, whose names and shapes are those of the files."""
@@ -113,7 +113,7 @@ class Checkpoint:
 
 
 def opened(path: str | Path, items: list[Any] | None = None, **said: Any) -> Checkpoint | RecommenderFile:
-    """What was trained elsewhere: a folder in one of LAYOUTS, or a file in one of SASREC_LAYOUTS.
+    """What was trained elsewhere: a folder in one of TEXT_LAYOUTS, or a file in one of SASREC_LAYOUTS.
 
     Raises as the two, and ValueError for what is said of a folder, whose config.json tells all.
     """
@@ -126,7 +126,7 @@ def opened(path: str | Path, items: list[Any] | None = None, **said: Any) -> Che
 
 
 def import_model(path: str | Path, items: list[Any] | None = None, **said: Any) -> Decoder | SASRec:
-    """The model whose weights are in a folder, in one of LAYOUTS, or in a file, in one of SASREC_LAYOUTS.
+    """The model whose weights are in a folder, in one of TEXT_LAYOUTS, or in a file, in one of SASREC_LAYOUTS.
 
         model = import_model("gpt2")             # config.json, model.safetensors, tokenizer.json
         print(model.generate("The cat", 20))

@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 
 class Layout:
-    """Base of the layouts of language models: a new one is a file with a subclass, and a line in LAYOUTS."""
+    """Base of the layouts of language models: a new one is a file with a subclass, and a line in TEXT_LAYOUTS."""
 
     name: ClassVar[str]                  # config.json's model_type
     prefix: ClassVar[str]                # stands before most names where the file has the scores' table too
