@@ -21,8 +21,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "import-model",
         help="a model trained elsewhere becomes a run",
         description="Read the weights at FROM, and write the folder RUN. FROM is a folder of a language model "
-        f"({', '.join(TEXT_LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes on "
-        "with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
+        f"({', '.join(TEXT_LAYOUTS)}, as Hugging Face's transformers saves them), which `tinyattn generate RUN` goes "
+        "on with: it has config.json, and model.safetensors or the files that model.safetensors.index.json names, in "
         "float64, 32, 16 or bfloat16; and for prompts in words tokenizer.json, or vocab.json and merges.txt. Or FROM "
         f"is a file of a recommender (SASRec of {' or '.join(SASREC_LAYOUTS)}), a state dict or safetensors, which "
         "`tinyattn recommend RUN --items ...` asks.",

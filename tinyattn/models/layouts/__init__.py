@@ -4,4 +4,5 @@ from .checkpoint import TEXT_LAYOUTS, Checkpoint, import_model, opened
 from .layout import Entry, Layout
 from .recommender_file import SASREC_LAYOUTS, RecommenderFile
 
-__all__ = ["SASREC_LAYOUTS", "TEXT_LAYOUTS", "Checkpoint", "Entry", "Layout", "RecommenderFile", "import_model", "opened"]
+__all__ = ["SASREC_LAYOUTS", "TEXT_LAYOUTS", "Checkpoint", "Entry", "Layout", "RecommenderFile", "import_model",
+           "opened"]  # fmt: skip

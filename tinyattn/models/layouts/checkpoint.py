@@ -21,7 +21,7 @@ from .llama import Llama
 from .recommender_file import RecommenderFile
 from .weights import FORMATS, Weights
 
-TEXT_LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}     # by config.json's model_type
+TEXT_LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}  # by config.json's model_type
 
 
 class Checkpoint:
