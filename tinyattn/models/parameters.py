@@ -59,10 +59,13 @@ def _room(network: Any, device: str, most: int | None) -> Any:
 
 
 class _Shapes:
-    """In the place of a generator, where only the shapes of what is drawn matter: ones, and not without end."""
+    """In the place of a generator, where only the shapes of what is drawn matter: ones, and not without end.
+
+    Twice as much may be drawn as the file has: a network may draw a table's shape first, and then the table.
+    """
 
     def __init__(self, most: int | None) -> None:
-        self._left = most
+        self._left = None if most is None else 2 * most
 
     def standard_normal(self, size: Any) -> np.ndarray:
         if self._left is not None:

@@ -224,6 +224,14 @@ def test_what_cannot_be_filled_or_made_is_refused_and_named(learned):
             call()
 
 
+def test_positions_may_be_most_of_a_saved_model(tmp_path):
+    """`init` draws their table twice, which a file's size must have room for."""
+    few = {"context": 200, "dim": 8, "heads": 1, "layers": 1, "epochs": 1, "patience": 0, "workers": 1}
+    model = Encoder(**few).fit("ab" * 500, progress=False)
+    model.save(tmp_path / "m.npz")
+    assert Encoder.load(tmp_path / "m.npz").fill("a_", 1) == model.fill("a_", 1)
+
+
 def test_saved_and_loaded_it_fills_the_same(learned, tmp_path):
     learned.save(tmp_path / "m.npz")
     loaded = Encoder.load(tmp_path / "m.npz")
