@@ -152,6 +152,7 @@ def test_against_takes_no_other_contenders():
 
 
 @needs_git
+@pytest.mark.slow
 def test_both_checkouts_train_on_their_own_code(tmp_path):
     with against.both("HEAD") as sides:
         ours, theirs = sides

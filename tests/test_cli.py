@@ -418,6 +418,7 @@ def wait_for(path, process):
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_resumes_to_the_same_bits(data, tmp_path):
     """kill -9, twice, at moments that depend on nothing: model and metrics end as if nothing had happened."""
     whole, cut = tmp_path / "whole", tmp_path / "cut"

@@ -123,6 +123,7 @@ def test_readme_prints_what_its_gradcheck_prints():
     assert printed.getvalue() == shown
 
 
+@pytest.mark.slow
 def test_readme_prints_what_its_check_prints(tmp_path, monkeypatch, capsys):
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def attention(Q" in c)
     shown = next(text for text in re.findall(r"```text\n(.*?)```", README, re.S) if text.startswith("my_attention"))

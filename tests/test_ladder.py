@@ -33,6 +33,7 @@ def given():
     return weights, batches, gradients | {"loss": np.array(loss)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*rungs.RUNGS, *LADDER["B"].values()])
 def test_no_choice_changes_loss_or_gradients(name, given):
     """Nor does making it fail: what it puts in place is reached and called, or `Patch` raises."""

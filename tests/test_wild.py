@@ -139,6 +139,7 @@ def as_adapter(implementation, kind):
     return SimpleNamespace(**{spec.function: forward, f"{spec.function}_backward": backward})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", sorted({*reference.FORMS, *reference.ALONE} & SPECS.keys()))
 def test_the_second_opinion_finds_this_library_right(kind):
     ours = adapters.SASRecTokens() if kind == "causal_model" else SPECS[kind].ours()

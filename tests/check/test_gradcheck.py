@@ -114,10 +114,11 @@ def test_the_adjoint_test_sees_what_a_sample_of_entries_misses():
             return {"w": gradient}
 
     p = {"w": np.linspace(1, 2, 4000)}
-    report = gradcheck_model(Squares(), p, None)
-    assert report.entries[0].error < 1e-6
-    assert report.entries[0].adjoint > 1e-5
-    assert not report
+    for entries in (12, 0):
+        report = gradcheck_model(Squares(), p, None, entries=entries)
+        assert report.entries[0].error < 1e-6
+        assert report.entries[0].adjoint > 1e-5
+        assert not report
 
 
 def test_a_backward_that_is_wrong_in_float32_alone():

@@ -254,8 +254,8 @@ def gradcheck_model(
     """Compare `model.loss_backward` with central differences of `model.loss`, at `entries` places a parameter.
 
     Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
-    that should have received a gradient and did not is found too. `entries=None` checks all. Raises TypeError
-    for float32.
+    that should have received a gradient and did not is found too. `entries=None` checks all; with 0 each
+    parameter is moved along one random direction, and nothing more. Raises TypeError for float32.
     """
     _refuse_float32({"p": [leaf for _, leaf in leaves(p)]})
     p = tree_map(np.array, p)
@@ -305,17 +305,32 @@ def _compare(
         elif not np.all(np.isfinite(g)):
             found.append(Entry(name, np.inf, problem="the gradient is not finite"))
         elif x.size:
-            places = _places(rng, np.asarray(g), entries)
-            derived = np.array([g[i] for i in places])
-            lines = [_Line(loss, x, _single_entry(x, i), step * max(1.0, abs(x[i]))) for i in places]
-            slack = tolerance * (float(np.max(np.abs(derived))) + floor)
-            measured = np.array([line.slope(d, slack) for line, d in zip(lines, derived, strict=True)])
-            scale = max(np.max(np.abs(measured)), np.max(np.abs(derived))) + floor
-            errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
-            at = int(np.argmax(errors))
+            worst = _worst_entry(loss, x, g, _places(rng, np.asarray(g), entries), step, tolerance, floor)
             adjoint = _adjoint_error(loss, x, np.asarray(g), rng, step, tolerance, floor)
-            found.append(Entry(name, float(errors[at]), places[at], float(derived[at]), float(measured[at]), adjoint))
+            found.append(replace(worst, name=name, adjoint=adjoint))
     return GradReport(tuple(found), tolerance)
+
+
+def _worst_entry(
+    loss: Callable[[], float],
+    x: Array,
+    g: Any,
+    places: list[tuple[int, ...]],
+    step: float,
+    tolerance: float,
+    floor: float,
+) -> Entry:
+    """That of these entries of a gradient which is furthest from its difference."""
+    if not places:
+        return Entry("", 0.0)
+    derived = np.array([g[i] for i in places])
+    lines = [_Line(loss, x, _single_entry(x, i), step * max(1.0, abs(x[i]))) for i in places]
+    slack = tolerance * (float(np.max(np.abs(derived))) + floor)
+    measured = np.array([line.slope(d, slack) for line, d in zip(lines, derived, strict=True)])
+    scale = max(np.max(np.abs(measured)), np.max(np.abs(derived))) + floor
+    errors = np.abs(derived - measured) / scale if scale else np.zeros(len(places))
+    at = int(np.argmax(errors))
+    return Entry("", float(errors[at]), places[at], float(derived[at]), float(measured[at]))
 
 
 def _adjoint_error(
