@@ -338,6 +338,24 @@ def test_every_model_and_mechanism_trains_and_serves(options, pictures, data, tm
         refuses(capsys, shows, "without attention: there is nothing to show")
 
 
+@pytest.mark.parametrize("said", ["explain a --items b", "similar a --item b", "recommend a --user b", "evaluate a",
+                                  "compare a b", "data a", "export a b.npz"])  # fmt: skip
+def test_a_flag_that_no_command_has(said, capsys):
+    refuses(capsys, [*said.split(), "--bogus"], f"tinyattn {said.split()[0]}: unrecognized arguments: --bogus")
+
+
+def test_items_that_come_back_are_said_to(tmp_path, capsys):
+    path = tmp_path / "again.csv"
+    rows = [(user, item) for user in range(30) for item in [*"abcdefghijkl", *("a" if user else "ll")]]
+    path.write_text("user,item\n" + "".join(f"u{user},{item}\n" for user, item in rows))
+    assert main(["data", str(path)]) == 0
+    assert "31 of an item that the user had before, 2 of them of the last one" in capsys.readouterr().out
+    assert main(["train", str(path), "--model", "markov", "--out", str(tmp_path / "run")]) == 0
+    said = capsys.readouterr().out
+    assert "30 users (30 of them on an item that they had before) are tested" in said
+    assert said.count("markov ") == 2                        # the model is not its own baseline: heading, row
+
+
 def test_a_preset_is_its_options_and_a_flag_replaces_one(data, tmp_path, capsys):
     out = tmp_path / "run"
     said = ["--preset", "esasrec", "--maxlen", "6", "--dim", "8", "--loss", "ce", "--epochs", "1"]

@@ -83,10 +83,10 @@ def _main(arguments: Sequence[str]) -> int:
     options, unknown = whole.parse_known_args(arguments)
     module = COMMANDS[options.command]
     if unknown:
-        explain = getattr(module, "explain", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
+        say = getattr(module, "said_of_unknown", lambda *_: f"unrecognized arguments: {' '.join(unknown)}")
         of_model = f" --model {options.model}" if getattr(options, "model", None) in MODELS else ""
         whole.prog = f"tinyattn {options.command}{of_model}"     # whose help lists what there is
-        whole.error(explain(unknown, options))
+        whole.error(say(unknown, options))
     size, _ = started()
     if size > 1 and options.command not in SHARED:
         whole.error(f"{options.command} runs in one process, and mpiexec started {size}; {SHARED[0]} shares work")

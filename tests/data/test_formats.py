@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 
 import numpy as np
 import pytest
@@ -101,6 +102,25 @@ def test_ids_in_json_are_strings_or_integers(tmp_path, user, time, message):
     assert sequences(read(written(tmp_path, good))) == {"a": [7]}
     with pytest.raises(DataError, match=f"line 2: {message}"):
         read(written(tmp_path, good + JSON.format(user, 7, time)))
+
+
+DATES = "user,item,time\n1,30,2023-12-03 11:17:37\n1,20,2023-12-03T11:17:36.5Z\n1,10,2023-12-03\n"
+
+
+def test_dates_of_iso_8601_are_seconds_since_1970(tmp_path):
+    data = read(written(tmp_path, DATES))
+    assert sequences(data) == {1: [10, 20, 30]}
+    assert data.times.tolist() == [1701561600.0, 1701602256.5, 1701602257.0]
+    for bad in ("2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+02:00", "7", "9999999-01-01"):
+        with pytest.raises(DataError, match=f"line 5: time {re.escape(repr(bad))} is not a date, as those above are"):
+            read(written(tmp_path, f"{DATES}1,40,{bad}\n"))
+    with pytest.raises(DataError, match="line 2: time 'soon' is not a finite number, nor a date such as 2023-12-03"):
+        read(written(tmp_path, "user,item,time\n1,2,soon\n1,2,2023-12-03\n"))
+
+
+def test_a_column_that_is_named_has_no_usual_name_besides(tmp_path):
+    data = read(written(tmp_path, "user,timestamp,item\n7,a,soon\n7,b,late\n"), columns="user=user,item=timestamp")
+    assert sequences(data) == {7: ["a", "b"]}
 
 
 HEADERS = ["user item", "#user_id item_id", "# item user", "user;item", "USER|ITEM", "user::item"]
@@ -217,7 +237,7 @@ def test_times_with_fractions_and_large_ones_are_not_rounded_together(tmp_path):
         ("1 2 inf\n", "line 1: time 'inf'"),
         ("{}\n", "line 1: no user_id"),
         ("[1 2]\n{\n", "line 2: 1 fields"),
-        ("7\n8\n", "looks like none of"),
+        ("7\n8\n", "one column, expected a user and an item at least"),
         ("1,2 3\n", "looks like none of"),                                            # no pair of `1,2` and `3`
         ("1 2 1_000\n", "line 1: time '1_000' is not a finite number"),
         ("1 2 3\n1 2 ٣\n", "line 2: time '٣' is not a finite number"),

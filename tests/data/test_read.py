@@ -95,7 +95,7 @@ def test_the_same_data_has_the_same_fingerprint(tmp_path):
         (b"", "empty"),
         (b"\n\n", "empty"),
         (b"1 2\n1 2 3\n", "line 2: 3 fields in '1 2 3', expected 2"),
-        (b"1\n", "line 1 is '1', which looks like none of"),
+        (b"1\n", "line 1 is '1': one column, expected a user and an item"),
         (b"1 2\n\n1 3\n", "line 2: 0 fields"),
         (gzip.compress(TEXT.encode(), mtime=0)[:-9], "not a whole gzip file"),
         (b"\x1f\x8bjunk", "not a whole gzip file"),

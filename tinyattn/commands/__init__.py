@@ -1,6 +1,7 @@
 """The commands, a file each: `add(commands, arguments)` makes the parser, `run(options)` does the work.
 
-A new command is one file and one line in COMMANDS. What `run` returns is the exit code, None is 0.
+A new command is one file and one line in COMMANDS. What `run` returns is the exit code, None is 0. One whose flags
+depend on what else is said has `said_of_unknown(arguments, options)`: what the error says of flags that nobody knows.
 """
 
 from types import ModuleType

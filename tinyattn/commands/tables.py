@@ -14,7 +14,7 @@ from ..terminal import quoted
 
 ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 SAID = {
-    "full": "full ranking, seen items left out",
+    "full": "full ranking, among the items that the user has not had",
     "uni100": "among 100 items drawn uniformly from those not in training",
     "pop100": "among 100 unseen items drawn by popularity",
 }
@@ -51,7 +51,7 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
         names = list(metrics["model"][protocol])
         print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
         for row in ROWS:
-            if row in metrics:
+            if row in metrics and (row != model.name or metrics[row] != metrics["model"]):
                 values = metrics[row][protocol]
                 title = model.name if row == "model" else row
                 print(f"{title:12}" + "".join(f"{values[name]:10.4f}" for name in names))

@@ -58,7 +58,7 @@ def _asked(arguments: Sequence[str]) -> str:
     return name if name in MODELS else DEFAULT
 
 
-def explain(unknown: Sequence[str], options: argparse.Namespace) -> str:
+def said_of_unknown(unknown: Sequence[str], options: argparse.Namespace) -> str:
     """What is to be said of arguments that nobody knows: whose option is it?"""
     if options.model not in MODELS:
         return f"model is {options.model!r}, expected {one_of(MODELS, options.model)}"

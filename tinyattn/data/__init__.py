@@ -2,6 +2,7 @@
 
 from .batches import Batch, Sampler, pad
 from .cloze import ClozeSampler
+from .distinct import distinct
 from .epochs import rows_of_step, steps_of
 from .fields import DataError
 from .formats import FORMATS
@@ -26,7 +27,7 @@ from .parts import Parts, tenths
 from .rated import Rated, RatingBatch, RatingSampler
 from .rating_split import RATING_SPLITS, RatingSplit, refuse_unrated, split_ratings
 from .read import read, read_text
-from .seen import Seen, distinct
+from .seen import Seen
 from .sequence_tasks import SEQUENCE_TASKS, SequencePart, SequenceTask, SequenceTaskSource, TaskSampler
 from .slices import cut
 from .source import Source, Truth

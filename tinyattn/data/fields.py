@@ -8,7 +8,6 @@ are found by them. benchmarks/results/reading.json has time and memory for ten m
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..terminal import shortened
+from .distinct import distinct_integers
 
 NEWLINE, BLANKS = 10, b" \t"
 LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is refused before it is read
@@ -128,7 +128,7 @@ class Column:
             strings = text.strings(first, last)
             part = integers(strings)
         if part is None:
-            part = self._reals(strings, line_of) if self.number else _grouped(strings)
+            part = self._numbers(strings, line_of) if self.number else _grouped(strings)
         self._parts.append(part)
 
     def add_strings(self, fields: Sequence[str], lines: Sequence[int]) -> None:
@@ -163,17 +163,41 @@ class Column:
         """int64, or float64 where there are fractions. In float32, different seconds since 1970 would be equal."""
         return np.concatenate([np.empty(0, np.int64), *self._parts])
 
-    def _reals(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        """The fields as float64, by float(), which would also take 1_000, nan, inf and digits of other alphabets."""
-        plain = np.isin(strings.view(np.uint8), np.frombuffer(b"0123456789.eE+-\0", np.uint8))
-        try:
-            values = strings.astype(np.float64) if np.all(plain) else np.full(len(strings), np.nan)
-        except ValueError:
-            values = np.full(len(strings), np.nan)
-        if not np.all(np.isfinite(values)):
-            fields = [field.decode(errors="replace") for field in strings.tolist()]
-            at = next(i for i, field in enumerate(fields) if not _is_real(field))
-            raise DataError(f"line {line_of(at)}: {self.what} {shortened(fields[at])!r} is not a finite number")
+    expected = "a finite number"
+
+    def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
+        values = _reals(strings)
+        if values is None:
+            raise self._odd(strings, line_of, _reals, self.expected)
+        return values
+
+    def _odd(
+        self, strings: np.ndarray, line_of: Callable[[int], int], good: Callable[[np.ndarray], Any], expected: str
+    ) -> DataError:
+        """The error for the first field of which `good` makes nothing."""
+        at = next(i for i in range(len(strings)) if good(strings[i : i + 1]) is None)
+        field = shortened(strings[at].decode(errors="replace"))
+        return DataError(f"line {line_of(at)}: {self.what} {field!r} is not {expected}")
+
+
+class Times(Column):
+    """A column of times: numbers, or dates as ISO 8601 writes them, which become seconds since 1970.
+
+    A date may have a time of day after a T or a blank, and a Z at its end; without a Z it is read as UTC, too.
+    """
+
+    expected = "a finite number, nor a date such as 2023-12-03 11:17:37"
+
+    def __init__(self) -> None:
+        super().__init__("time", number=True)
+
+    def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
+        """Numbers, or dates: the first field says which."""
+        if _seconds(strings[:1]) is None:
+            return super()._numbers(strings, line_of)
+        values = _seconds(strings)
+        if values is None:
+            raise self._odd(strings, line_of, _seconds, "a date, as those above are")
         return values
 
 
@@ -257,11 +281,35 @@ def _ragged(line: int, found: int, text: str, width: int) -> DataError:
     return DataError(f"line {line}: {found} fields in {shortened(text)!r}, expected {width}")
 
 
-def _is_real(field: str) -> bool:
+def _reals(strings: np.ndarray) -> np.ndarray | None:
+    """The byte strings as float64; None where one is no finite number.
+
+    float() would also take 1_000, nan, inf and digits of other alphabets.
+    """
+    plain = np.isin(strings.view(np.uint8), np.frombuffer(b"0123456789.eE+-\0", np.uint8))
     try:
-        return not set(field) - set("0123456789.eE+-") and math.isfinite(float(field))
+        values = strings.astype(np.float64) if np.all(plain) else None
     except ValueError:
-        return False
+        return None
+    return values if values is not None and np.all(np.isfinite(values)) else None
+
+
+def _seconds(strings: np.ndarray) -> np.ndarray | None:
+    """Dates of ISO 8601, to the microsecond, as seconds since 1970 in UTC; None where one is no such date.
+
+    int64 where all are whole. NumPy would also take "now", a month, and hours of another zone, these with a warning.
+    """
+    bare = np.char.rstrip(strings, b"Z")
+    each = bare.view(np.uint8).reshape(len(bare), -1)
+    if each.shape[1] < 10 or not np.all(np.isin(each, np.frombuffer(b"0123456789-:.T \0", np.uint8))):
+        return None
+    if np.any(each[:, [4, 7]] != ord("-")) or np.any(np.char.count(bare, b"-") != 2):
+        return None
+    try:
+        micro = bare.astype("M8[us]").astype(np.int64)
+    except ValueError:
+        return None
+    return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
 
 
 def integers(column: np.ndarray) -> np.ndarray | None:
@@ -271,18 +319,6 @@ def integers(column: np.ndarray) -> np.ndarray | None:
     except (ValueError, OverflowError):
         return None
     return value if np.array_equal(value.astype("S"), column) else None
-
-
-def distinct_integers(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """-> the distinct integers, sorted, and for each entry the index of its own: np.unique, by counting if it can."""
-    least, most = (int(np.min(values)), int(np.max(values))) if len(values) else (0, 0)
-    if not len(values) or values.dtype.kind != "i" or most - least > 2 * len(values) + 1024:
-        return np.unique(values, return_inverse=True)
-    above = values.astype(np.int64, copy=False) - least                  # small integers would overflow
-    there = np.zeros(most - least + 1, dtype=bool)
-    there[above] = True
-    place = np.cumsum(there, dtype=np.int32) - np.int32(1)
-    return (np.flatnonzero(there) + least).astype(values.dtype), place[above]
 
 
 def chunks_of_lines(read: Iterable[bytes]) -> Iterator[bytes]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..terminal import shortened
-from .fields import BLANKS, LONGEST_FIELD, Column, DataError, columns, lists
+from .fields import BLANKS, LONGEST_FIELD, Column, DataError, Times, columns, lists
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 
 _PAIR, _UNIT = b"::", b"\x1f"         # what separates fields in files of MovieLens, and a byte in its place
@@ -44,7 +44,7 @@ class Delimited:
     rating: int | None = None
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        users, items, times, rated = Column("user"), Column("item"), Column("time", True), Column("rating", True)
+        users, items, times, rated = Column("user"), Column("item"), Times(), Column("rating", True)
         wanted = {self.user: users, self.item: items}
         wanted |= {} if self.time is None else {self.time: times}
         wanted |= {self.rating: rated} if ratings and self.rating is not None else {}
@@ -103,7 +103,7 @@ class JsonLines:
     """
 
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        names = {Column("user"): USER_NAMES, Column("item"): ITEM_NAMES, Column("time", True): TIME_NAMES}
+        names = {Column("user"): USER_NAMES, Column("item"): ITEM_NAMES, Times(): TIME_NAMES}
         names |= {Column("rating", True): RATING_NAMES} if ratings else {}
         line = 1
         for chunk in chunks:
@@ -206,13 +206,19 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     if name is not None:
         raise DataError(f"line 1 is {shown!r}: that is not {name}, which looks like: {FORMATS[name].example}")
     known = ", ".join(FORMATS)
-    raise DataError(f"line 1 is {shown!r}, which looks like none of {known}; --columns says what its columns are")
+    if not set(head[0].strip()) & set(" \t;|,:"):
+        raise DataError(f"line 1 is {shown!r}: one column, expected a user and an item at least")
+    raise DataError(
+        f"line 1 is {shown!r}, which looks like none of {known}; what its columns are is said by --columns, such as "
+        "user,item,time for commas and no header, - for one that is not read"
+    )
 
 
 def _refuse_header(head: list[str], reader: Any) -> None:
     """Raise DataError where line 1 would be read as ids, and seems to be a header, or a comment.
 
-    It has a usual name of a column; or words where all other lines have numbers; or it alone begins with #.
+    It has a usual name of a column; or words where all other lines have numbers; or alone a word for the time; or it
+    alone begins with #.
     """
     if isinstance(reader, JsonLines) or (isinstance(reader, Delimited) and reader.header):
         return
@@ -225,8 +231,10 @@ def _refuse_header(head: list[str], reader: Any) -> None:
     usual = any(_plain(name) in USER_NAMES + ITEM_NAMES for name in ids[0])
     numbers = [[_is_integer(field) for field in row] for row in ids]
     words = not any(numbers[0]) and len(ids) > 1 and all(map(all, numbers[1:]))
+    times = [row[table.time] for row in rows if table.time is not None and len(row) == len(rows[0]) > table.time]
+    timeless = len(times) > 1 and times[0].isidentifier() and not any(map(str.isidentifier, times[1:]))
     comment = head[0].startswith("#") and not any(line.startswith("#") for line in head[1:])
-    if usual or words or comment:
+    if usual or words or timeless or comment:
         raise DataError(
             f"line 1 is {shortened(head[0])!r}, which seems to be a header: --columns user=NAME,item=NAME says which "
             "of its columns are which; a comment is not read"
@@ -260,7 +268,8 @@ def fields_of(line: str, separator: str) -> list[str]:
 
 
 def named(header: str, separator: str, names: dict[str, str] | None = None) -> Delimited:
-    """The columns that a header names; `names` maps user, item, time and rating to unusual names.
+    """The columns that a header names; `names` maps user, item, time and rating to unusual names, and
+    what it does not name is known by its usual name.
 
     Raises DataError where a column is missing or named twice.
     """
@@ -271,11 +280,12 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
         raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
     known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
+    given = {what: name.lower() for what, name in (names or {}).items()}
     for what, usual in known.items():
-        wanted = (names[what].lower(),) if names and what in names else usual
+        wanted = (given[what],) if what in given else [name for name in usual if name not in given.values()]
         place = next((lowered.index(name) for name in wanted if name in lowered), None)
-        if place is None and (what in ("user", "item") or (names and what in names)):
-            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {wanted[0]}")
+        if place is None and (what in ("user", "item") or what in given):
+            raise DataError(f"line 1: the header {shortened(header.strip())!r} has no column {(*wanted, what)[0]}")
         if place is not None:
             places[what] = place
     if len(set(places.values())) < len(places):

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .fields import distinct_integers, integers
+from .distinct import distinct, distinct_integers
+from .fields import integers
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 from .vocabulary import Vocabulary
 
@@ -96,8 +97,13 @@ class Interactions:
         return {name: None if values is None else values[chosen] for name, values in known.items()}
 
     def report(self) -> dict[str, Any]:
-        """A summary for `tinyattn data`: sizes, density, lengths, ties in time, and what was removed."""
+        """A summary for `tinyattn data`: sizes, density, lengths, repeats, ties in time, and what was removed.
+
+        A repeat is an interaction of a user with an item that this user had before.
+        """
         lengths = self.lengths
+        owner = np.repeat(np.arange(self.n_users), lengths)
+        again = (self.flat[1:] == self.flat[:-1]) & (owner[1:] == owner[:-1])
         return {
             "users": self.n_users,
             "items": self.n_items,
@@ -110,6 +116,8 @@ class Interactions:
                 "most": int(np.max(lengths)),
             },
             "users with fewer than 3": int(np.sum(lengths < 3)),
+            "repeats": len(self) - len(distinct(owner * (self.n_items + 1) + self.flat)),
+            "repeats of the last one": int(np.sum(again)),
             **self.notes,
         }
 
@@ -159,7 +167,7 @@ class Interactions:
         notes: dict[str, Any] = {"format": format}
         if times is not None:
             times = times[order]
-            notes["ties"] = _tie_rate(times, offsets)
+            notes["ties"] = _tie_rate(times, flat, offsets)
         ratings = None if ratings is None else ratings[order]
         return cls(flat, offsets, Vocabulary(item_ids, "item"), Vocabulary(user_ids, "user"), notes, times, ratings)
 
@@ -249,10 +257,12 @@ def _in_order(user: np.ndarray, times: np.ndarray | None) -> np.ndarray:
     return np.lexsort((times, user))
 
 
-def _tie_rate(times: np.ndarray, offsets: np.ndarray) -> float:
-    """Of the users with two events or more, the share whose last two have the same time: their order is arbitrary."""
+def _tie_rate(times: np.ndarray, flat: np.ndarray, offsets: np.ndarray) -> float:
+    """Of the users with two events or more, the share whose last two are different items of the same time: their order
+    is arbitrary."""
     ends = offsets[1:][np.diff(offsets) >= 2]
-    return float(np.mean(times[ends - 1] == times[ends - 2])) if len(ends) else 0.0
+    tied = (times[ends - 1] == times[ends - 2]) & (flat[ends - 1] != flat[ends - 2])
+    return float(np.mean(tied)) if len(ends) else 0.0
 
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:

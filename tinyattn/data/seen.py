@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .distinct import distinct
 from .interactions import Interactions
 
 
@@ -43,15 +44,3 @@ class Seen:
             drawn[places] = draw(len(places)) if draw else rng.integers(1, self._size, size=len(places))
             places = places[self.has(users[places], drawn[places])]
         return drawn
-
-
-def distinct(keys: np.ndarray) -> np.ndarray:
-    """The distinct integers among `keys` (n,), sorted.
-
-    As np.unique gives them; but that hashes integers since NumPy 2.3, which takes a million distinct ones twenty times
-    as long as sorting.
-    """
-    keys = np.sort(keys)
-    first = np.ones(len(keys), dtype=bool)
-    np.not_equal(keys[1:], keys[:-1], out=first[1:])
-    return keys[first]

@@ -33,7 +33,15 @@ class Split:
     @property
     def tested(self) -> str:
         """What is tested, in words."""
-        return f"{len(self.evaluated):,} users"
+        again = f" ({self.repeats:,} of them on an item that they had before)" if self.repeats else ""
+        return f"{len(self.evaluated):,} users{again}"
+
+    @property
+    def repeats(self) -> int:
+        """How many users had the test item before: it is then ranked among items that they never had."""
+        owner = np.repeat(np.arange(self.data.n_users), self.data.lengths)
+        times = np.bincount(owner[self.data.flat == self.test[owner]], minlength=self.data.n_users)
+        return int(np.sum(times[self.evaluated] > 1))
 
     def histories(self, users: np.ndarray, stage: str) -> list[np.ndarray]:
         """Each user's items before the target of `stage` ("valid" or "test")."""

@@ -144,8 +144,8 @@ class RunFolder:
         if isinstance(found.get("model"), str) and found["model"] in MODELS:
             found = found | {"parameters": MODELS[found["model"]].identity_today(found["parameters"])}
         old, new = (c["parameters"] | _evaluation(c) | {"model": c.get("model")} for c in (found, config))
-        first = ("model", "mechanism", "position")                          # what other options depend on
-        for name in sorted(old.keys() | new.keys(), key=lambda name: (name not in first, name)):
+        first = ("model", "loss", "mechanism", "position")                  # what other options depend on
+        for name in [*first, *sorted((old.keys() | new.keys()) - set(first))]:
             if old.get(name) != new.get(name):
                 was, now = _told(old.get(name)), _told(new.get(name))
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
