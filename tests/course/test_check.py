@@ -2,6 +2,7 @@
 
 import sys
 import time
+from fractions import Fraction
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +13,7 @@ from tinyattn import ops
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.spec import Spec
 from tinyattn.check.zoo import ZOO
-from tinyattn.course import buggy, check
+from tinyattn.course import buggy, check, yours
 from tinyattn.course.checking import find
 from tinyattn.course.exercises.chapter_15 import GRU
 from tinyattn.course.graders import Function, Judge, Judged, Number
@@ -233,6 +234,50 @@ def test_a_right_answer_is_right_and_told_at_most_one_friendly_line(answer, note
     assert verdict
     assert note in str(verdict)
     assert len(str(verdict).split("\n")) == 1 + bool(note)
+
+
+def shifted_batch(sequences, maxlen, dtype=int):
+    newest = [s[-maxlen - 1 :] for s in sequences]
+    ids, targets = np.zeros((2, len(newest), max(map(len, newest)) - 1), dtype)
+    for row, after, items in zip(ids, targets, newest, strict=True):
+        row[: len(items) - 1], after[: len(items) - 1] = items[:-1], items[1:]
+    return ids, targets
+
+
+def shifted_and_spoiled(sequences, maxlen):
+    made = shifted_batch(sequences, maxlen)
+    sequences[0][:] = 0
+    return made
+
+
+@pytest.mark.parametrize(
+    ("answer", "note"),
+    [
+        (lambda sequences, maxlen: shifted_batch(sequences, maxlen, float), "It returns floats where whole numbers are"),
+        (shifted_and_spoiled, "It writes into an array that it was given"),
+    ],
+)
+def test_whole_numbers_and_arrays_in_lists_are_taken_kindly(answer, note):
+    verdict = check("my_shifted_batch", answer)
+    assert verdict
+    assert note in str(verdict)
+    given = [np.array([1, 2, 3])]
+    for got, expected in zip(yours("my_shifted_batch")(given, 5), ([[1, 2]], [[2, 3]]), strict=True):
+        assert got.dtype.kind == "i"
+        np.testing.assert_array_equal(got, expected)
+    np.testing.assert_array_equal(given, [[1, 2, 3]])
+
+
+def test_an_array_of_all_pairs_is_not_the_recurrence_that_is_asked_for():
+    def all_pairs(a, b, v):
+        weights = np.tril(a @ b.T)
+        return weights @ v / weights.sum(axis=1, keepdims=True)
+
+    assert "it makes an array of 512 by 512" in told("my_linear_attention", all_pairs)
+
+
+def test_a_fraction_is_a_number():
+    assert check("bce_belief", Fraction(5, 6))
 
 
 def test_leading_axes_that_the_task_asks_for_are_needed():

@@ -20,8 +20,8 @@ def check(name: str, answer: Any = ..., *, hint: int = 0) -> Verdict:
 
     The verdict on a wrong answer says whether shape or values are wrong, and shows the smallest counterexample found,
     with what is expected and what was got. `hint` 1 adds a question that leads, 2 the diagnosis, 3 the solution and its
-    reason. `...` is no answer yet. Functions are tried in this process, on a few hundred small inputs, for a second or
-    two. A right answer is handed back by `yours(name)`, further down and in later chapters.
+    reason. `...` is no answer yet. Functions are tried in this process, on small inputs that are drawn for each
+    property, for a second or two. A right answer is handed back by `yours(name)`, further down and in later chapters.
 
     Raises ValueError for an unknown name, listing the near ones, and for another hint than 0 to 3; ImportError
     without hypothesis, which draws the inputs.

@@ -240,11 +240,11 @@ def test_saved_and_loaded_it_fills_the_same(learned, tmp_path):
 
 @pytest.mark.slow
 def test_its_loss_comes_near_what_the_grammar_itself_says():
-    """With the default options, as `tinyattn train --model encoder` does it: minutes."""
+    """In 12 of the 40 epochs of `tinyattn train --model encoder`, with its other options: all 40 end at .03 from it."""
     parts = Grammar().generate().split()
-    model = Encoder().fit(parts, progress=False)
+    model = Encoder(epochs=12).fit(parts, progress=False)
     least = GrammarChain.of_rules().loss(model.asked(parts.test), model.tokens.strings, model.masking)
-    assert least - 0.002 < model.evaluate(parts.test)["loss"] < least + 0.03
+    assert least - 0.002 < model.evaluate(parts.test)["loss"] < least + 0.15
 
 
 @pytest.mark.parametrize("form", FORMS)

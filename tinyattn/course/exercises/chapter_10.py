@@ -272,6 +272,18 @@ def _of_difference(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
     return slope * (good - bad), slope * h, -slope * h
 
 
+def _divided_by_rounded(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    """The chain rule as it stands: -1/σ · σ (1 - σ), and 1/(1 - σ) · σ (1 - σ)."""
+    up, down = ops.sigmoid(_dot(h, good)), ops.sigmoid(_dot(h, bad))
+    slopes = -dloss * up * (1 - up) / up, dloss * down * (1 - down) / (1 - down)
+    dgood, dbad = (slope[..., None] for slope in slopes)
+    return dgood * good + dbad * bad, dgood * h, dbad * h
+
+
+def _of_mean_logit(dloss: Any, h: Any, good: Any, bad: Any) -> Any:
+    return tuple(g / h.shape[-1] for g in _pair_loss_backward(dloss, h, good, bad))
+
+
 _FORGOTTEN = "How many terms of the loss does h take part in?"
 WRONG_PAIR = (
     (_by(_same, _same), "The loss of a good item that scores very high is 0. Is your slope there?",
@@ -296,6 +308,11 @@ WRONG_PAIR = (
      "σ is taken of each product alone. Sum over d first: a position has one logit for each item."),
     (_overflowing, "What is e^1000 in floating point, and what is inf / inf?",
      "e^z / (1 + e^z) is inf / inf where z is large. 1 / (1 + e^(-z)) is 1 there, and 0 where z is very negative."),
+    (_divided_by_rounded, "What is σ(-1,000) in floating point, and what is 0 / 0?",
+     "σ (1 - σ) / σ is 0 / 0 where σ has been rounded to 0. Cancel on paper: σ - 1."),
+    (_of_mean_logit, "Is h · good a sum over d, or a mean?", "Everything is divided by d. A dot product is a sum."),
+    (_by(_less, _same, lambda up, down, h, good, bad: (up * good + down * bad, up * h, up * h + down * h)),
+     "In which of the two terms does the bad item stand?", "dbad has the slope of its own term alone."),
     (_of_mean_loss, "Does pair_loss return one number, or one for each position?",
      "You divide by the number of positions. The loss is one number a position; a mean would be in dloss."),
     (_by(_same, _less), "Which of the two should go up?", "The slopes of the good and the bad item are exchanged."),
@@ -429,7 +446,18 @@ def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
     return shown
 
 
+def _padding_forgotten(h: Any, ids: Any, table: Any) -> Any:
+    """Column 0 is hidden only in rows that have padding among their ids."""
+    made = h[np.arange(len(h)), _last_real(ids)] @ table.T
+    np.put_along_axis(made, ids, -np.inf, axis=1)
+    return made
+
+
 WRONG_SCORES = (
+    (_padding_forgotten, "What is in column 0, for a history without padding?",
+     "Column 0 is padding, which is no item: it is -inf in every row."),
+    (lambda h, ids, table: _scores(h / math.sqrt(h.shape[-1]), ids, table), "Is there a √d in a score h · e?",
+     "Scores of items are dot products as they are: attention alone divides by √d."),
     (_scored(lambda ids: -1), "What stands at position -1 of a history that is shorter than the longest?",
      "Count the real items of each row."),
     (_scored(lambda ids: 0), "What has the state at position 0 seen?", "That is the state after the first item only."),

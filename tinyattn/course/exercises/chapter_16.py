@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 from types import SimpleNamespace
 from typing import Any
 
@@ -117,6 +118,15 @@ def _online_with(
     return step
 
 
+def _with_mean(m: Any, l: Any, o: Any) -> Any:
+    return m, l, o / np.where(l == 0, 1, l)
+
+
+def _finite(factor: Any) -> Any:
+    return np.where(np.isposinf(factor), 0, factor)
+
+
+_UPSIDE_DOWN = "The factor is upside down: e^(m - m'), which is at most 1."
 _FACTOR = "Every old term is e^(s_j - m). Which power of e makes it e^(s_j - m')?"
 WRONG_ONLINE = (
     (_online_with(guard=False), "What is -inf minus -inf? Which rows have that?",
@@ -124,7 +134,8 @@ WRONG_ONLINE = (
     (_online_with(of_l=lambda f: 1, of_o=lambda f: 1), _FACTOR, "What was summed before is not scaled by e^(m - m')."),
     (_online_with(of_l=lambda f: 1), "o is scaled. Is l?", "l is a sum of the same e^(s_j - m): it shrinks as o does."),
     (_online_with(of_o=lambda f: 1), "l is scaled. Is o?", "o is a sum of the same e^(s_j - m): it shrinks as l does."),
-    (_online_with(turned=True), _FACTOR, "The factor is upside down: e^(m - m'), which is at most 1."),
+    (_online_with(turned=True), _FACTOR, _UPSIDE_DOWN),
+    (_online_with(turned=True, of_l=_finite, of_o=_finite), _FACTOR, _UPSIDE_DOWN),
     (_online_with(top=lambda m, s: _row_max(s)), "What if the new tile's logits are all below m?",
      "The maximum can only rise: m' is the larger of m and the tile's."),
     (_online_with(top=lambda m, s: np.maximum(m, s.max())), "Does a query's m' depend on the logits of other queries?",
@@ -133,6 +144,8 @@ WRONG_ONLINE = (
      "The tile's own maximum is subtracted. Old and new terms must share one: m'."),
     (_online_with(divides=True), "When is o divided by l: after each tile, or after the last?",
      "o is a sum; o' = ... of the text has no division. It comes once, at the end."),
+    (lambda *state: _with_mean(*_online(*state)), "When is o divided by l: after each tile, or after the last?",
+     "o is a sum; o' = ... of the text has no division. It comes once, at the end."),
     (_online_with(stale=True), "Which maximum is subtracted from the new tile's logits?",
      "The old maximum is subtracted from them. Old and new terms must share one: m'."),
     (_online_with(scales_all=True), "On which maximum do the new tile's e^(s_j - m') stand already?",
@@ -140,6 +153,8 @@ WRONG_ONLINE = (
     (_online_with(whole=True), "Is the same m' subtracted of every query's logits?"),
     (lambda m, l, o, s, v: (m, l + _row_sum(np.exp(s)), o + np.exp(s) @ v), "What becomes of e^s for s = 1,000?",
      "No maximum is subtracted at all."),
+    (lambda m, l, o, s, v: (np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
+     "What becomes of e^s for s = 1,000?", "m' is computed, and not subtracted from anything."),
     (lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
      "A softmax of the tile alone sums to 1, however small its logits are. Does that fit?",
      "Each tile has been normalised by itself; tiles with large logits must count for more."),
@@ -220,6 +235,11 @@ def _logits_unmasked(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) 
     return _gradients(dout, q, k, v, q @ k.T / math.sqrt(q.shape[-1]), L, D)
 
 
+def _scaled_by_values(dout: Any, q: Any, k: Any, v: Any, s: Any, L: Any, D: Any) -> Any:
+    root = math.sqrt(v.shape[-1])
+    return _gradients_with(scale=lambda q, k: 1 / root)(dout, q, k, v, s, L, D)
+
+
 _SUMS = "Does Σ_j p_ij dp_ij run over the tile's keys, or over all keys?"
 WRONG_TILE = (
     (_gradients_with(p_of=lambda s, L: ops.softmax(s)), "Do the weights of a tile's keys sum to 1?",
@@ -251,6 +271,11 @@ WRONG_TILE = (
      "That is the root of the number of keys; d is the width of q and k."),
     (_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout), "out = p v. What meets dout in dv?",
      "dv = pᵀ dout: the weights, not the gradient of the logits."),
+    (_gradients_with(dv_of=lambda p, ds, dout: ds.T @ dout / math.sqrt(dout.shape[-1])),
+     "out = p v. What meets dout in dv?", "dv = pᵀ dout: the weights, not the gradient of the logits."),
+    (_gradients_with(p_of=lambda s, L: np.exp(L - s)), "Is a weight larger where s is larger?",
+     "The exponent has the wrong sign: p = e^(s - L)."),
+    (_scaled_by_values, "s = q·k / √d: is d the width of q and k, or that of v?", "d is the width of q and k."),
     (_gradients_with(order=(2, 0, 1)), "In which order are dq, dk and dv asked for?"),
     (_gradients_with(order=(1, 0, 2)), "In which order are dq, dk and dv asked for?"),
     (_gradients_with(order=(2, 1, 0)), "In which order are dq, dk and dv asked for?"),
@@ -301,6 +326,13 @@ def _mask_with(change: Any) -> Any:
     return lambda n, size: change(*_parts(n, size)) & np.ones((n, n), bool)
 
 
+def _by_distance(n: int, size: int, most: int) -> Any:
+    i = np.arange(n)
+    return np.tril((i[:, None] - i <= most) | (i < size))
+
+
+_DISTANCE = "Is the pattern said in distances between tokens, or in blocks?"
+_BLOCKS = "A token looks at the whole of its block so far and of the one before, however far their tokens are away."
 _INSIDE = "May token 0 look at token 1, if both are in block 0?"
 _TOKENS = "Blocks are compared, and not tokens: within a block a token still sees the ones after it."
 WRONG_MASK = (
@@ -323,6 +355,10 @@ WRONG_MASK = (
      "The diagonal is gone: j <= i, not j < i."),
     (_mask_with(lambda back, of, to, past: (_near(back) | of | to) & past.T),
      "mask[i, j]: which of the two is the query?", "Queries and keys have changed places: only the future is left."),
+    (lambda n, size: _mask(n, size).T, "mask[i, j]: which of the two is the query?",
+     "Queries and keys have changed places."),
+    (lambda n, size: _by_distance(n, size, size), _DISTANCE, _BLOCKS),
+    (lambda n, size: _by_distance(n, size, size - 1), _DISTANCE, _BLOCKS),
     (_mask_with(lambda back, of, to, past: past), "Does the last token look at every block?",
      "That is the causal mask: pairs are allowed that were not."),
     (_mask_with(lambda back, of, to, past: ~((_near(back) | of | to) & past)), "What does True mean?",
@@ -394,6 +430,26 @@ def _by_state(
         return out
 
     return attend
+
+
+TOKENS_OF_LINEAR = 512
+
+
+def _keeps_no_square(answer: Any) -> str:
+    """Of a right answer: does it make an array of all pairs of tokens?"""
+    x = np.ones((TOKENS_OF_LINEAR, 1))
+    tracemalloc.start()
+    try:
+        answer(x, x, x)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    if most < x.size**2 * x.itemsize // 2:
+        return ""
+    return (
+        f"the numbers are right, but of {x.size} tokens it makes an array of {x.size} by {x.size}: {most / 1e6:.1f} MB "
+        "at its height. Go from token to token, with the two sums as a state."
+    )
 
 
 WRONG_LINEAR = (
@@ -533,7 +589,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="my_linear_attention(a, b, v) -> out, causal, from features a of queries and b of keys",
-        grader=Function(FEATURES, tempting=WRONG_LINEAR),
+        grader=Function(FEATURES, tempting=WRONG_LINEAR, also=_keeps_no_square),
         hints=(
             "Which two sums over the keys so far does out_i need, and what does token t add to each?",
             "S += np.outer(b[t], v[t]) and z += b[t], then out[t] = a[t] @ S / (a[t] @ z). Both begin with zeros.",

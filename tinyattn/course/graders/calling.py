@@ -55,8 +55,9 @@ class Kindly:
     """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
 
     It may pack its results otherwise than the task says, as one array of all of them, or a tuple of the only one; the
-    `reference` tells how many axes a result has. `remarks` says what it does otherwise than a library would: "writes"
-    into its arguments, returns a "list" or a wider "dtype". `narrow` says what loses digits: "float64 in, float32 out".
+    `reference` tells how many axes a result has, and whether its numbers are whole. `remarks` says what it does
+    otherwise than a library would: "writes" into its arguments, returns a "list", a wider "dtype" or "floats". `narrow`
+    says what loses digits: "float64 in, float32 out".
     """
 
     def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
@@ -80,7 +81,7 @@ class Kindly:
             if not dtypes and not listed:  # of whole numbers
                 return result
             if self.returns > 1 and listed:
-                return tuple(self._array(x, dtypes[0]) if dtypes else x for x in result)
+                return tuple(self._array(x, dtypes[0]) for x in result) if dtypes else self._whole(result, args, kwargs)
             return self._array(result, dtypes[0] if dtypes else np.dtype(float))
 
         self.call = call
@@ -93,6 +94,20 @@ class Kindly:
         if not isinstance(result, tuple) or len(result) != 1:
             return result
         return result if self._axes(args, kwargs) == np.ndim(result[0]) + 1 else result[0]
+
+    def _whole(self, results: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Results with those as integers that are whole, and integers in the reference: as indices, floats raise."""
+        if not any(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in results):
+            return tuple(results)
+        found = []
+        for x, expected in zip(results, self.reference(*args, **kwargs), strict=False):
+            if isinstance(x, np.ndarray) and x.dtype.kind == "f" and expected.dtype.kind == "i":
+                whole = np.isfinite(x) & (x == np.round(x))
+                if np.all(whole):
+                    self.remarks.add("floats")
+                    x = x.astype(expected.dtype)
+            found.append(x)
+        return (*found, *results[len(found) :])
 
     def _axes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """How many axes the first result should have; -1 where the reference does not take what the answer takes."""
@@ -124,10 +139,14 @@ class Kindly:
 
 
 def _copied(x: Any) -> Any:
+    if isinstance(x, list | tuple):
+        return type(x)(map(_copied, x))
     return x.copy(order="K") if isinstance(x, np.ndarray) else x
 
 
 def _changed(before: Any, after: Any) -> bool:
+    if isinstance(before, list | tuple):
+        return len(before) != len(after) or any(map(_changed, before, after))
     return isinstance(before, np.ndarray) and not np.array_equal(before, after, equal_nan=before.dtype.kind == "f")
 
 

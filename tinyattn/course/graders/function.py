@@ -33,6 +33,8 @@ ALIKE = 30              # cases on which an answer is compared with a tempting o
 # What is right, and what a library would do in its place: at most one is said.
 REMARKS = {
     "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
+    "floats": "It returns floats where whole numbers are asked for. They are used as indices, which floats cannot be: "
+    "dtype=int.",
     "list": "It returns a list; np.array(...) around it would make it an array.",
     "writes": "It writes into an array that it was given; a library works on a copy.",
     "empty": "It fails on a batch of size 0, which a library would take.",
@@ -46,6 +48,7 @@ HEADLINES = {
     "raised": "it raises an error.",
     "endless": "it does not come back: is there a loop without end?",
 }
+ROUNDED = "Is there a float32 on the way, or a constant with few digits?"
 # Asked where no number is the matter: the exercise's question would be about the values.
 QUESTIONS = {
     "shape": "Print the shapes, line by line, for the example: which is the first that you did not expect?",
@@ -215,14 +218,14 @@ class _Tried:
 
     def wrong(self) -> Grade:
         first = self.report.failures[0]
-        says = HEADLINES[first.sort]
+        says, nearly = HEADLINES[first.sort], ""
         if self.kind.narrow and first.sort == "values":
             says = f"{self.kind.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
             says = "right in ordinary cases, wrong in an extreme one."
         elif first.stage == "oracle" and first.sort == "values" and self._alike():
-            says = "nearly right: it is off by more than rounding."
-        question, diagnosis, names = QUESTIONS.get(first.sort, ""), "", ()
+            says, nearly = "nearly right: it is off by more than rounding.", ROUNDED
+        question, diagnosis, names = QUESTIONS.get(first.sort, nearly), "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
         if said:

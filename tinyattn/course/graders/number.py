@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from operator import itemgetter
 from typing import Any
 
@@ -37,7 +38,7 @@ class Number:
         expected = np.asarray(self.compute(), float)
         wanted = "a number" if expected.ndim == 0 else f"numbers of shape {expected.shape}"
         try:
-            got = np.asarray(answer)
+            got = np.asarray(float(answer) if isinstance(answer, Fraction) else answer)
         except ValueError:
             return Grade(WRONG, f"{reprlib.repr(answer)} has rows of different lengths, expected {wanted}")
         if got.dtype.kind not in "iuf":
