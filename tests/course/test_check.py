@@ -253,7 +253,7 @@ def shifted_and_spoiled(sequences, maxlen):
 @pytest.mark.parametrize(
     ("answer", "note"),
     [
-        (lambda sequences, maxlen: shifted_batch(sequences, maxlen, float), "It returns floats where whole numbers are"),
+        (lambda sequences, maxlen: shifted_batch(sequences, maxlen, float), "It returns floats where whole numbers"),
         (shifted_and_spoiled, "It writes into an array that it was given"),
     ],
 )
