@@ -30,6 +30,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if item.get_closest_marker("slow_elsewhere") and item.callspec.params.get("device", "cpu") != "cpu":
             item.add_marker(pytest.mark.slow)
+    items.sort(key=_seconds, reverse=True)
+
+
+def _seconds(item):
+    """What a slow test says it takes. The longest begin first: at the end, one would keep one core busy alone."""
+    slow = item.get_closest_marker("slow")
+    return slow.kwargs.get("seconds", 0) if slow else 0
 
 
 def pytest_collection_finish():

@@ -472,7 +472,7 @@ def test_ctrl_c_saves_and_says_so(data, tmp_path):
     assert (out / "checkpoint.npz").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=80)
 def test_the_main_job_learns_most_of_what_can_be_known(tmp_path):
     """`tinyattn train` as a newcomer types it: attention closes 85 % of the gap between Markov and the optimum."""
     found = subprocess.run([sys.executable, "-m", "tinyattn", "train"], cwd=tmp_path, capture_output=True, text=True)

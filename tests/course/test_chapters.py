@@ -21,7 +21,7 @@ CHAPTERS = chapters()
 each = pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda chapter: chapter.path.stem)
 
 
-@pytest.mark.slow  # as `tinyattn course check` does
+@pytest.mark.slow(seconds=10)  # as `tinyattn course check` does
 @each
 def test_solutions_pass(chapter):
     assert problems(chapter, ["solution"]) == []

@@ -35,7 +35,7 @@ def test_a_changed_file_gives_the_same_answer_or_one_line(run, name, data):
     attack(run, name, data)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=20)
 @pytest.mark.parametrize("name", Run.FILES)
 @LONG
 @given(data=st.data())

@@ -187,7 +187,7 @@ def test_sampling_keeps_the_likeliest():
     np.testing.assert_allclose(drawn, [0.1, 0.4, 0.2, 0.3], atol=0.04)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(seconds=30)
 def test_its_loss_comes_within_two_hundredths_of_the_entropy():
     """With the default options, half a minute on one core of today: as `tinyattn train --model decoder` does it."""
     grammar = Grammar()
