@@ -147,6 +147,7 @@ def test_a_reason_for_a_mutant_that_is_not_there_is_an_error(tmp_path):
         read_equivalent(path, every)
 
 
+@pytest.mark.slow
 def test_every_reason_is_for_a_mutant_of_today_and_the_page_is_the_results_file():
     every = [m for path in OPS.rglob("*.py") for m in mutants_of(path.read_text(), str(path))]
     assert len({key(m) for m in every}) == len(every) > 1500

@@ -169,8 +169,14 @@ CONVENTIONS = [
 ]  # fmt: skip
 
 
+FIRST = ("gets an average, not zeros", "the gradient of relu at 0 is 1", "it computes the tanh form")  # of every run
+
+
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(("spec", "mine", "says"), CONVENTIONS, ids=[says for _, _, says in CONVENTIONS])
+@pytest.mark.parametrize(
+    ("spec", "mine", "says"),
+    [pytest.param(*case, id=case[2], marks=[pytest.mark.slow] * (case[2] not in FIRST)) for case in CONVENTIONS],
+)
 def test_another_convention_is_said_and_is_a_failure_only_where_it_is_asked_for(spec, mine, says):
     report = check(mine, spec)
     assert report, report
@@ -181,6 +187,7 @@ def test_another_convention_is_said_and_is_a_failure_only_where_it_is_asked_for(
     assert not strict.conventions
 
 
+@pytest.mark.slow
 def test_the_library_differs_by_no_convention_and_offers_every_form():
     for name, spec in SPECS.items():
         if spec.common:
@@ -253,11 +260,12 @@ def only_with_a_mask(dout, q, k, v, weights, mask, bias=None, scale=None):
     ("kind", "mine"),
     [
         ("attention", small_fill),
-        ("attention", all_after),
-        ("attention", leaky),
+        pytest.param("attention", all_after, marks=pytest.mark.slow),
+        pytest.param("attention", leaky, marks=pytest.mark.slow),
         ("embedding", Mine(embedding=wrong_row, embedding_backward=wrong_row_backward)),
         ("relu", Mine(relu=five_at_zero, relu_backward=lambda dy, x: dy * (x >= 0))),
-        ("attention", Mine(attention=ops.attention, attention_backward=only_with_a_mask)),
+        pytest.param("attention", Mine(attention=ops.attention, attention_backward=only_with_a_mask),
+                     marks=pytest.mark.slow),
     ],
     ids=["a fill of -100", "a million for the blind", "masks written out", "a wrong row", "relu(0) = 5", "no mask"],
 )

@@ -148,6 +148,7 @@ def test_weights_are_dealt_out_where_a_head_may_look() -> None:
     np.testing.assert_allclose(before, asked.scores()[0], atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_large_one_is_below_five_megabytes() -> None:
     model = SASRec(epochs=1, dim=64, heads=4, blocks=4, maxlen=200, workers=1).fit(WORLD.generate())
     ids = model.items.ids.tolist()
