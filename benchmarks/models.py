@@ -18,6 +18,7 @@ from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.tables import cell, heading, made, minutes
 
 NAME, PAGE = "models", "docs/models.md"
+SETS = ("MovieLens 1M", "Beauty", "Games, among 100")
 FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
 # title: flags of `tinyattn train`, the run's key in `sampled`, and in `full`
 MODELS = {
@@ -51,7 +52,7 @@ def column(results: Results, key: str | None, metric: tuple[str, str]) -> str:
 
 
 def table(sampled: Results, full: Results) -> str:
-    lines = heading(["`--model`", "MovieLens 1M", "Beauty", "Games, among 100", "minutes of training on MovieLens 1M"])
+    lines = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"])
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
         runs = dense[0].get(dense[1], [])
@@ -60,8 +61,17 @@ def table(sampled: Results, full: Results) -> str:
             column(sampled, one and f"games-{one}", UNI100), minutes(runs) if runs else "",
         ]  # fmt: skip
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run."
-    return "\n".join([*lines, "", f"{said} {made({**sampled, **full})}"])
+    said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run:"
+    sizes = [size(results, key, title) for title, (results, key) in zip(SETS, (
+        (full, "ml-1m-bce"), (full, "beauty-bce"), (sampled, "games-sasrec")), strict=True)]  # fmt: skip
+    return "\n".join([said, "", *lines, "", f"{' '.join(sizes)} {made({**sampled, **full})}"])
+
+
+def size(results: Results, key: str, title: str) -> str:
+    """A sentence on a data set, as its runs found it."""
+    data = results[key][0]["data"]
+    each = data["interactions"] / data["users"]
+    return f"{title}: {data['users']:,} users, {data['items']:,} items, {each:.0f} interactions a user."
 
 
 def main() -> None:

@@ -102,7 +102,7 @@ def _sentence(result: dict[str, Any]) -> str:
     before = ""
     if "against" in result:
         times = [form["theirs"]["seconds"] / form["ours"]["seconds"] for form in forms]
-        before = f", {min(times):.1f} to {max(times):.1f} times as fast as at commit {result['against']}"
+        before = f", {min(times):.1f} to {max(times):.1f} times as fast as this library was at {result['against']}"
     return (
         f"{result['rows']:,} rows take {min(seconds):.0f} to {max(seconds):.0f} s of one core and {memory:.1f} GB to "
         f"read, plain or gzipped, with numbers or words for ids{before} ({machine['cpu']}, NumPy {machine['numpy']}, "

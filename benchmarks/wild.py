@@ -338,12 +338,12 @@ def quote(result: dict[str, Any]) -> str:
     rows = result["cases"]
     found, repositories = counts(rows), len({row["repository"] for row in rows})
     return (
-        f"Held against {len(rows)} implementations of {repositories} public repositories, it refuses "
-        f"{found['bugs refused']} of the {found['bugs']} that are wrong, and names {found['bugs named rightly']} of "
-        f"these rightly and {found['named wrongly']} wrongly. Of the {found['not bugs']} others it accuses "
-        f"{found['accused of wrong numbers or a crash']}, and refuses "
-        f"{found['refused for the contract alone: dtype, empty batches']} for the contract alone (dtype, empty "
-        f"batches) and {found['refused for a small deviation']} for a small deviation of their own: "
+        f"Run on {len(rows)} implementations from {repositories} public repositories, it finds "
+        f"{found['bugs refused']} of the {found['bugs']} that are wrong, and names the bug of {found['bugs named rightly']} of these, "
+        f"{found['named wrongly']} wrongly. Of the {found['not bugs']} others it calls "
+        f"{found['accused of wrong numbers or a crash']} wrong; "
+        f"{found['refused for the contract alone: dtype, empty batches']} do not pass for their dtype or an empty "
+        f"batch alone, and {found['refused for a small deviation']} for a small deviation of their own: "
         "[benchmarks/results/wild.md](benchmarks/results/wild.md)."
     )
 

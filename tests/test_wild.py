@@ -301,7 +301,7 @@ def test_the_page_of_generated_results():
     counted = wild.counts(rows)
     assert (counted["bugs"], counted["bugs refused"], counted["bugs missed"]) == (5, 4, 1)
     assert (counted["bugs named rightly"], counted["named wrongly"]) == (1, 2)
-    assert "refuses 4 of the 5 that are wrong" in wild.quote(result)
+    assert "finds 4 of the 5 that are wrong" in wild.quote(result)
 
 
 def test_rows_are_kept_of_the_same_commit_alone():
