@@ -339,9 +339,9 @@ def quote(result: dict[str, Any]) -> str:
     found, repositories = counts(rows), len({row["repository"] for row in rows})
     return (
         f"Run on {len(rows)} implementations from {repositories} public repositories, it finds "
-        f"{found['bugs refused']} of the {found['bugs']} that are wrong, and names the bug of {found['bugs named rightly']} of these, "
-        f"{found['named wrongly']} wrongly. Of the {found['not bugs']} others it calls "
-        f"{found['accused of wrong numbers or a crash']} wrong; "
+        f"{found['bugs refused']} of the {found['bugs']} that are wrong, and names the bug of "
+        f"{found['bugs named rightly']} of these, {found['named wrongly']} wrongly. Of the {found['not bugs']} others "
+        f"it calls {found['accused of wrong numbers or a crash']} wrong; "
         f"{found['refused for the contract alone: dtype, empty batches']} do not pass for their dtype or an empty "
         f"batch alone, and {found['refused for a small deviation']} for a small deviation of their own: "
         "[benchmarks/results/wild.md](benchmarks/results/wild.md)."

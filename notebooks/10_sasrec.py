@@ -42,7 +42,7 @@ world = SeriesWorld(users=1500, series=6, episodes=5, most_open=3, shortest=6, l
 data = world.generate()
 names = data.items.decode(np.arange(1, data.n_items + 1))
 for item in data.sequence(1)[:3]:
-    print("2", names[item - 1])  # a line of the file: user 2, and the item
+    print("2", names[item - 1])  # a line of the file: user 2, whose index is 1, and the item
 print("and so on:", f"{len(data):,} lines, {data.n_users:,} people, {data.n_items} items")
 print("user 2 as item numbers:", data.sequence(1))
 
@@ -199,9 +199,9 @@ for name, which, gradient in (
     parts[name] = np.zeros_like(E)
     np.add.at(parts[name], which, gradient)  # equal items add up; a plain E[which] += would not
 
-ours = network.loss_backward(p, 1.0, cache)["items"]  # the rows that were read, and their gradients
+ours = network.loss_backward(p, 1.0, cache)["items"]
 dE = np.zeros_like(E)
-dE[ours.ids] = ours.values
+dE[ours.ids] = ours.values  # of a large table only the rows that were read are kept: ids, values
 print("the sum is the library's:", np.allclose(sum(parts.values()), dE))
 rows = [
     [name, np.count_nonzero(part.any(axis=1)), np.linalg.norm(part)] for name, part in parts.items()
@@ -262,8 +262,9 @@ models = {
 }
 
 # %% [markdown]
-# How low can CE get? No model can beat the truth, which pays the *entropy* of the true distribution, $-\sum_i p_i \log p_i$, on average over all positions. The world
-# can be asked for it.
+# How low can CE get? On sequences that it has not seen, no model can beat the truth, which pays the *entropy* of the true distribution,
+# $-\sum_i p_i \log p_i$, on average over all positions. (On those that it was trained on it could, by learning them by heart.) The world can
+# be asked for it; 300 people are enough.
 
 # %%
 prefixes = [s[:t] for s in map(split.train.sequence, range(300)) for t in range(1, len(s))]
@@ -313,7 +314,7 @@ rows = [
     [name, sigmoid(np.float64(score)), chance[data.items.numbers([name])[0]]]
     for name, score in zip(offered, scores, strict=True)
 ]
-table("offered | σ | true probability", rows, digits=1)
+table("offered | σ | true probability", rows, digits=2)
 
 # %% [markdown]
 # <details><summary>Answer</summary>

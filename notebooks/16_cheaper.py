@@ -526,6 +526,9 @@ print(f"rank of {n} x {n} weights: linear {ranks[0]}, softmax {ranks[1]}")
 #
 # ### Performer: features of the exponential
 #
+# *On a first reading you may go on at "All of them, in one table": of this part it needs only that the longer queries and keys are, the more
+# features it takes.*
+#
 # Are there features whose product *is* $e^{q \cdot k}$? On average, yes. Let $w$ be a row of $d$ independent standard normal numbers. Then, with $\mathbb E$ for the mean over draws, $\mathbb E[e^{w \cdot z}] = e^{|z|^2 / 2}$ for every row $z$ (each entry contributes $e^{z_i^2 / 2}$: complete the square under the integral). Put $z = q + k$, where $|z|^2 = |q|^2 + 2\, q \cdot k + |k|^2$:
 #
 # $$\mathbb E\Big[ e^{w \cdot q - |q|^2 / 2} \; e^{w \cdot k - |k|^2 / 2} \Big] = e^{|q + k|^2 / 2 - |q|^2 / 2 - |k|^2 / 2} = e^{q \cdot k} .$$

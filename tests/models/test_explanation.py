@@ -117,7 +117,7 @@ def test_agreement_is_spearmans():
 def test_what_explain_refuses():
     model = Markov().fit(TINY.generate())
     for call, message in (
-        (lambda: explain(model, ["s1e1"]), "1 items of the history are looked at, expected at least 2"),
+        (lambda: explain(model, ["s1e1"]), "the model looks at 1 of the history.s items, expected 2"),
         (lambda: explain(model, ["s1e1", "s9e9"]), "unknown item id s9e9"),
         (lambda: explain(model, HISTORY, "s9e9"), "unknown item id s9e9"),
         (lambda: explain(model, HISTORY, user=99), "unknown user id 99"),

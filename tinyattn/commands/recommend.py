@@ -26,7 +26,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "recommend",
         help="the best next items for a history, or for many users",
-        description="Recommend for a history that need not occur in any data, or for users of the run's data.",
+        description="Recommend for a history that need not occur in any data, or for users of the run's data: a line "
+        "an item, with its place, id and score. Scores are the model's own, such as logits or counts: they order the "
+        "items of one list, and do not compare models.",
     )
     add_run(command)
     add_data(command)

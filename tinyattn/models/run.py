@@ -83,6 +83,8 @@ class RunFolder:
 
         `where` goes to `Estimator.load`.
         """
+        if self.path.is_file():
+            raise FileError(f"{self.path} is a file, expected the folder of a run")
         config = self._config()
         if not self.model.exists():
             raise FileError(f"{self.path} has no model.npz yet: its training has not finished")
