@@ -273,7 +273,7 @@ def test_an_array_of_all_pairs_is_not_the_recurrence_that_is_asked_for():
         weights = np.tril(a @ b.T)
         return weights @ v / weights.sum(axis=1, keepdims=True)
 
-    assert "it makes an array of 512 by 512" in told("my_linear_attention", all_pairs)
+    assert "it makes an array of 256 by 256" in told("my_linear_attention", all_pairs)
 
 
 def test_a_fraction_is_a_number():

@@ -117,11 +117,11 @@ def test_agreement_is_spearmans():
 def test_what_explain_refuses():
     model = Markov().fit(TINY.generate())
     for call, message in (
-        (lambda: explain(model, ["s1e1"]), "the model looks at 1 of the history.s items, expected 2"),
+        (lambda: explain(model, ["s1e1"]), "the model looks at 1 of the history.s items, expected at least 2"),
         (lambda: explain(model, ["s1e1", "s9e9"]), "unknown item id s9e9"),
         (lambda: explain(model, HISTORY, "s9e9"), "unknown item id s9e9"),
         (lambda: explain(model, HISTORY, user=99), "unknown user id 99"),
-        (lambda: explain(fitted(maxlen=1), HISTORY), "1 items of the history"),
+        (lambda: explain(fitted(maxlen=1), HISTORY), "looks at 1 of the history.s items"),
         (lambda: explain(Markov(), HISTORY), "call fit first"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -432,7 +432,7 @@ def _by_state(
     return attend
 
 
-TOKENS_OF_LINEAR = 512
+TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 
 
 def _keeps_no_square(answer: Any) -> str:
