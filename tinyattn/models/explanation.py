@@ -50,7 +50,8 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     vocabulary = model.fitted()
     history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
     if len(history) < 2:
-        raise ValueError(f"the model looks at {len(history)} of the history's items, expected at least 2: one is left out")
+        seen = f"the model looks at {len(history)} of the history's items"
+        raise ValueError(f"{seen}, expected at least 2: one is left out")
     ids = vocabulary.decode(history)
     users = None if user is None else [user]
     if item is None:
