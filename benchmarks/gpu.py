@@ -319,13 +319,14 @@ def line(result: dict[str, Any]) -> str:
         return f"GPU last verified: {what}: {_told(gpu)} (`python benchmarks/gpu.py`)."
     said = "GPU last verified: not yet on a real one."
     if double:
-        said += f" On a strict double of CuPy, {double['machine']['date']}: {_told(double)}"
+        double_is = "a stand-in that computes with NumPy and refuses what CuPy refuses (the strict double)"
+        said += f" On {double_is}, {double['machine']['date']}: {_told(double)}"
     return said + " (`python benchmarks/gpu.py --device strict`)."
 
 
 def _told(part: dict[str, Any]) -> str:
     held = f"{sum(r['holds'] for r in part['ops'])} of {len(part['ops'])} ops and layers, both ways"
-    ruled = f"{sum(r['holds'] for r in part['rules'])} of {len(part['rules'])} rules"
+    ruled = f"{sum(r['holds'] for r in part['rules'])} of {len(part['rules'])} rules of CuPy"
     world = part["default_world"]
     reached = f"NDCG@10 {world['there']['metrics']['ndcg@10']:.4f} after {world['epochs']} epochs"
     return f"{ruled}, {held}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -44,27 +45,25 @@ MODELS = {
 }
 
 
-def column(results: Results, key: str | None, metric: tuple[str, str]) -> str:
+def column(runs: list[dict[str, Any]], metric: tuple[str, str]) -> str:
     """Mean and deviation over seeds; nothing where the model has no such run."""
     protocol, name = metric
-    runs = results.get(key or "", [])
     return cell([run["metrics"][protocol][name] for run in runs], digits=3)
 
 
 def table(sampled: Results, full: Results) -> str:
-    lines = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"])
+    lines, printed = heading(["`--model`", *SETS, "minutes of training on MovieLens 1M"]), {}
     for title, (flags, one, other) in MODELS.items():
         dense = (full, f"ml-1m-{other}") if other else (sampled, f"ml-1m-{one}")
-        runs = dense[0].get(dense[1], [])
-        cells = [
-            flags, column(*dense, FULL), column(full, other and f"beauty-{other}", FULL),
-            column(sampled, one and f"games-{one}", UNI100), minutes(runs) if runs else "",
-        ]  # fmt: skip
+        shown = dense, (full, other and f"beauty-{other}"), (sampled, one and f"games-{one}")
+        runs = [results.get(key or "", []) for results, key in shown]
+        cells = [flags, *map(column, runs, (FULL, FULL, UNI100)), minutes(runs[0]) if runs[0] else ""]
+        printed |= {(title, name): found for name, found in zip(SETS, runs, strict=True)}
         lines.append(f"| {title} | {' | '.join(cells)} |")
     said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run:"
     sizes = [size(results, key, title) for title, (results, key) in zip(SETS, (
         (full, "ml-1m-bce"), (full, "beauty-bce"), (sampled, "games-sasrec")), strict=True)]  # fmt: skip
-    return "\n".join([said, "", *lines, "", f"{' '.join(sizes)} {made({**sampled, **full})}"])
+    return "\n".join([said, "", *lines, "", f"{' '.join(sizes)} {made(printed)}"])
 
 
 def size(results: Results, key: str, title: str) -> str:

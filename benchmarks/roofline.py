@@ -167,7 +167,8 @@ def tables(result: dict[str, Any]) -> str:
     lines += ["", "### A training step on one core", ""]
     lines += [
         f"{CONFIGURATION}: {result['title']}. One batch, {result['tokens']:,.0f} tokens in {len(slices)} slices: "
-        f"{step:.1f} ms, forward, backward and Adam.",
+        f"{step:.1f} ms, forward, backward and Adam. The table has a clock around each op, whose measured cost is "
+        "subtracted; so its sum differs a little. *Floor* is what products, or exp, take alone at the speeds above.",
         "",
         "![Where the time goes](../figures/profile.png)",
         "",

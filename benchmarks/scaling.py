@@ -174,7 +174,8 @@ def tables(result: dict[str, Any]) -> str:
     for cpu, found in result.items():
         latency, bandwidth = fitted(found["allreduce"])
         lines += [f"### Measured on {cpu}", "", *_steps(found, latency, bandwidth), "", *_messages(found), ""]
-        lines += ["### On paper", "", *_paper(found, latency, bandwidth), ""]
+        lines += ["### On paper", "", "Times as fast as one process, by the formulas above:", ""]
+        lines += [*_paper(found, latency, bandwidth), ""]
         machine, rounds = found["machine"], found["options"]["rounds"]
         lines.append(
             f"Medians of {rounds} rounds of two epochs of {STEPS} steps, {machine['cores']} cores, Python "
@@ -184,8 +185,8 @@ def tables(result: dict[str, Any]) -> str:
 
 
 def _steps(found: dict[str, Any], latency: float, bandwidth: float) -> list[str]:
-    lines = ["| | one process | two workers | two ranks | by the model | MB a step | an epoch with validation, s |",
-             "|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = ["| | one process | two workers | two ranks | two ranks, by the model | MB a step | an epoch with "
+             "validation, s: one process, two workers, two ranks |", "|---|---|---|---|---|---|---|"]  # fmt: skip
     for name, row in found["steps"].items():
         taken = row["taken"]
         steps = " | ".join(f"{1e3 * taken[c]['step']:.1f} ms" for c in CONTENDERS)

@@ -207,7 +207,7 @@ def summary(table: Table, result: dict[str, Any]) -> str:
         where = f"benchmarks/results/{table.name}.md"
         lines += [
             "",
-            f"{table.remarks.strip()} One seed more or less moves full metrics by up to {100 * max(moves[:2]):.0f} % "
+            f"{table.remarks.strip()} Between seeds full metrics differ by up to {100 * max(moves[:2]):.0f} % "
             f"of their value, sampled ones by {100 * max(moves[2:]):.0f} %: smaller differences say nothing. "
             f"All of it, with published numbers: [{where}]({where}).",
         ]

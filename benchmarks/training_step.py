@@ -232,7 +232,9 @@ def page(result: dict[str, Any]) -> str:
     lines = ["# A training step, beside PyTorch and JAX", ""]
     for key, row in result.items():
         lines += [f"## {key}: {row['title']}", "", *_table(row), "", *_remarks(row), ""]
-    lines += ["## Goals", "", "How many times tinyattn's time or memory the best of these took:", ""]
+    lines += ["## Goals", "", "Three levels: must, good and moonshot. *Reached* is the time or memory of the best of "
+              "these, as a multiple of tinyattn's; torch-mha and torch-sdpa are PyTorch with nn.MultiheadAttention and "
+              "scaled_dot_product_attention, torch-buckets is PyTorch in slices by length:", ""]  # fmt: skip
     lines += ["| | of | must | good | moonshot | reached | |", "|---|---|---|---|---|---|---|"]
     lines += [_goal(goal, reached(goal, result)) for goal in GOALS]
     return "\n".join([*lines, "", HOW.strip(), ""])

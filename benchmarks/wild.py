@@ -342,8 +342,8 @@ def quote(result: dict[str, Any]) -> str:
         f"{found['bugs refused']} of the {found['bugs']} that are wrong, and names the bug of "
         f"{found['bugs named rightly']} of these, {found['named wrongly']} wrongly. Of the {found['not bugs']} others "
         f"it calls {found['accused of wrong numbers or a crash']} wrong; "
-        f"{found['refused for the contract alone: dtype, empty batches']} do not pass for their dtype or an empty "
-        f"batch alone, and {found['refused for a small deviation']} for a small deviation of their own: "
+        f"{found['refused for the contract alone: dtype, empty batches']} fail only for their dtype or an empty batch, "
+        f"and {found['refused for a small deviation']} for a small deviation: "
         "[benchmarks/results/wild.md](benchmarks/results/wild.md)."
     )
 

@@ -414,7 +414,6 @@ def test_what_recommend_refuses(finished, capsys):
                         (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
                         ([], "required"), (["--items", "s1e1", "--user", "1"], "not allowed")):  # fmt: skip
         assert refuses(capsys, ["recommend", finished, *extra], part) == ""
-    refuses(capsys, ["recommend", finished / "model.npz", "--items", "s1e1"], "is a file, expected the folder of a")
 
 
 def test_a_diverging_run_names_the_step(data, tmp_path, capsys):

@@ -18,7 +18,7 @@ def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
     ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10", "--negatives", str(tmp_path)]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
     refuses(capsys, ["evaluate", runs["sasrec"], "--at", "5,10,5"], "'5,10,5' is no list of cut-offs", "each once")
-    refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz/config.json: no such file")
+    refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz is a file, expected the folder of a run")
     assert main([*ask, "--protocols", "full"]) == 0
     assert f"60 users: {out}" in capsys.readouterr().out
     rows = list(csv.DictReader(out.read_text().splitlines()))

@@ -21,7 +21,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("target", nargs="?", metavar="MODULE[:OBJECT]", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", help="what it is, of the kinds that --list names")
     command.add_argument("--examples", type=int, default=50, metavar="N", help="cases a property (default: 50)")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="of the cases (default: 0)")
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the cases (default: 0)")
     text = "seconds for everything (default: 900)"
     command.add_argument("--time-limit", type=float, default=900.0, metavar="S", help=text)
     command.add_argument("--json", action="store_true", help="print JSON")

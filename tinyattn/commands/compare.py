@@ -27,15 +27,16 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         "compare",
         help="runs side by side, with intervals of their differences",
         description="Measure the models of several runs on the same data, and with --items or --user recommend by each "
-        "of them. Every user's own test item is ranked, on generated data, too. Models of ratings are compared by the "
-        "errors of their predictions; they and models that rank have no measure in common.",
+        "of them. On generated data, too, the one test item of each user is ranked, where train and evaluate print "
+        "expected values. Models of ratings are compared by the errors of their predictions; they and models that rank "
+        "have no measure in common.",
         epilog="\n".join([NOTES, *(f"Where a model {m.does}:\n{m.notes}" for m in OF_INTERACTIONS.values())]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("run_folders", nargs="+", metavar="RUN", help="folders that `tinyattn train` wrote")
     add_device(command)
     add_protocols(command)
-    text = "of the users that the bootstrap draws (default: 0)"
+    text = "seed of the bootstrap over users (default: 0)"
     command.add_argument("--seed", type=int, default=0, metavar="S", help=text)
     add_history(command, required=False)
     command.add_argument("-k", "--k", type=int, help="how many to recommend (default: 10)")

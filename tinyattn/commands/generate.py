@@ -22,7 +22,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_run(command)
     command.add_argument("--prompt", required=True, metavar="TEXT", help="what is read first")
     command.add_argument("--length", type=int, default=200, metavar="N", help="tokens that are written (default: 200)")
-    command.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: 0)")
+    command.add_argument("--seed", type=int, default=0, metavar="N", help="seed of all that is drawn (default: 0)")
     add_options(command, Sampling)
     return command
 

@@ -19,14 +19,14 @@ from .tables import print_means
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "probe",
-        help="which part of speech an encoder's states show, layer by layer",
+        help="how well each layer's states tell which part of the grammar wrote a character",
         description="Name the part of the generated grammar that wrote each character, from the states that the model "
         "of RUN has of it, by a linear map: fitted on sentences of one seed, measured on those of another.",
     )
     add_run(command)
     text = "sentences that the map is fitted on, and half as many that it is measured on (default: 400)"
     command.add_argument("--sentences", type=int, default=400, metavar="N", help=text)
-    command.add_argument("--seed", type=int, default=1, metavar="N", help="of these sentences (default: 1)")
+    command.add_argument("--seed", type=int, default=1, metavar="N", help="seed of these sentences (default: 1)")
     return command
 
 

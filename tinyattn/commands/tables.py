@@ -15,7 +15,7 @@ from ..terminal import quoted
 ROWS = (*BASELINES, "model", "optimum")  # the order of a printed table
 SAID = {
     "full": "full ranking, among the items that the user has not had",
-    "uni100": "among 100 items drawn uniformly from those not in training",
+    "uni100": "among 100 items drawn uniformly from those not in the user's training part",
     "pop100": "among 100 unseen items drawn by popularity",
 }
 RATED = "ratings of the test part, predicted; lower is better"

@@ -23,7 +23,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "package.module or path/to/file.py, with :FUNCTION or without, that has the kind's public name"
     command.add_argument("target", metavar="FILE:FUNCTION", help=text)
     command.add_argument("--as", dest="kind", metavar="KIND", required=True, help="what it is: see check --list")
-    command.add_argument("--seed", type=int, default=0, metavar="S", help="of the case (default: 0)")
+    command.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the case (default: 0)")
     command.add_argument("--html", metavar="OUT", help="write a page that steps through it, instead of the table")
     command.add_argument("--gif", metavar="OUT", help="write an animated picture of the steps, instead of the table")
     text = "only these steps (with --html or --gif)"

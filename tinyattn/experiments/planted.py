@@ -54,11 +54,11 @@ items, by gradient steps; FISM, EASE and the networks add up what the items them
 **The last two items**: the next item depends on the groups of two items together. A Markov chain over items sees each
 of some 3,500 pairs about a dozen times, and knows no groups; networks learn the groups and share what they learn.
 Factorised models add what each of the two items says, and cannot say what both together mean. **Series**: items that
-were seen are no candidates, so that what is left of a series under way is nearly all that order could say: models of
-sets are near the best. Cross-entropy has to learn besides that what was seen does not come again, which ranking rules
-out anyway; SASRec with BCE, whose negatives are never seen items, is as near the best as they are (README's first
-table). Popularity may stand a few ten-thousandths above the best ranking in the first world: items
-that tie at the tenth place have the mean rank 10.5, and both count as being among ten.
+were seen are not ranked. The episodes that are left of the series under way are then nearly all that order could point
+to, so that models which ignore order are near the best. Cross-entropy has to learn besides that what was seen does not
+come again, which ranking rules out anyway; SASRec with BCE, whose negatives are never seen items, is as near the best
+as they are (README's first table). Popularity may stand a few ten-thousandths above the best ranking in the first
+world: items that tie at the tenth place have the mean rank 10.5, and both count as being among ten.
 """
 
 

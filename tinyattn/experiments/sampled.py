@@ -104,10 +104,11 @@ EXPERIMENT = Experiment(
     name="sampled",
     title="Among 100 sampled items",
     question=f"""
-Each user's last item is ranked among 100 items drawn uniformly from those not in training, the protocol of Kang &
-McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none. n 50 and d 50
-for all, but BERT4Rec's d 64, which is left out on Games (an hour a run, and no published row). Validation chooses the
-epoch, with a patience of 15, on Games 8. A published number further away than {BAND} is named below its table.
+Each user's last item is ranked among 100 items drawn uniformly from those not in the user's training items, the
+protocol of Kang & McAuley (2018), whose numbers stand in italics; beside it full ranking, of which they published none.
+n 50 and d 50 for all, but BERT4Rec's d 64, which is left out on Games (an hour a run, and no published row). Validation
+chooses the epoch, with a patience of 15, on Games 8. A published number further away than {BAND} is named below its
+table.
 """,
     datasets=DATASETS,
     rows={

@@ -57,7 +57,7 @@ class Settings:
         group="training",
     )  # fmt: skip
     accumulate: int = option(1, "batches whose gradients make one step", at_least=1, group="training")
-    seed: int = option(0, "of initialisation, order, negatives and dropout", at_least=0, group="training")
+    seed: int = option(0, "seed of initialisation, order, negatives and dropout", at_least=0, group="training")
     device: str = option(
         "cpu", "where to compute; a run may move between them", choices=DEVICES, group="training", identity=False
     )

@@ -68,8 +68,8 @@ class Ranking(OfInteractions):
     splits: Splits = SPLITS
 
     def add(self, command: Any) -> None:
-        text = "what is tested: each user's last item, or, where DATA has times, each user's first after one moment, "
-        text += "up to which 90 percent of all interactions came (default: leave-one-out)"
+        text = "what is tested: each user's last item, or, where DATA has times, each user's first item after "
+        text += "the moment by which 90 percent of all interactions had happened (default: leave-one-out)"
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
     def settle(self, options: argparse.Namespace, model: str) -> None:

@@ -77,7 +77,8 @@ class Longformer(Patterned):
         at_least=1, at_most=100_000,
     )  # fmt: skip
     global_tokens: int = option(
-        1, "first tokens of each sequence that look at all, by projections of their own, and at which all look",
+        1, "number of global tokens, the first of each sequence: they look at all, with projections of their own, and "
+        "all look at them",
         at_least=0,
     )  # fmt: skip
 

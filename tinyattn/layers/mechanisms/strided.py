@@ -18,7 +18,8 @@ class Strided(Patterned):
     """
 
     stride: int = option(
-        8, "heads in turn look at the last N tokens, and at every N-th of all; a single head at both", at_least=1
+        8, "N: even heads look at the last N tokens, odd heads at tokens a multiple of N back; a single head does both",
+        at_least=1,
     )
 
     name = "strided"

@@ -22,7 +22,9 @@ class RoPE(Position):
     each sequence: one table serves all. Heads must have an even width.
     """
 
-    rope_base: float = option(10000.0, "pairs turn at speeds from 1 down to 1 / base a token", above=0)
+    rope_base: float = option(
+        10000.0, "base of the angles: pairs of features turn by 1 radian a token down to about 1 / base", above=0
+    )
 
     name = "rope"
 

@@ -216,7 +216,7 @@ class Decoder(DecoderOptions, Smoothed, SequenceModel):
     batch_size: int = with_default(16, SequenceModel, "batch_size")
     lr: float = with_default(3e-3, Settings, "lr")
     merges: int = option(
-        0, "tokens of several characters, learned by byte-pair encoding; 0: every token is a character", at_least=0,
+        0, "number of merges that byte-pair encoding learns; 0: every token is a character", at_least=0,
         at_most=100_000,
     )  # fmt: skip
 
