@@ -78,12 +78,18 @@ def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first:
 
 
 def minutes(runs: Sequence[dict[str, Any]]) -> str:
-    """Of training, with one worker. "seconds" of a run count from its last start: a network's are its epochs'."""
-    return f"{statistics.mean(_seconds(run) for run in runs) / 60:.1f}"
+    """Of training, with one worker: the mean of the epochs, each at the pace of the quickest run.
+
+    Whatever else a machine did beside a run made it slower. "seconds" of a run count from its last start, and so serve
+    only where there are no epochs.
+    """
+    return f"{_minutes(runs):.1f}"
 
 
-def _seconds(run: dict[str, Any]) -> float:
-    return run["epochs"] * run["epoch_seconds"] if run["epochs"] else run["seconds"]
+def _minutes(runs: Sequence[dict[str, Any]]) -> float:
+    if not all(run["epochs"] for run in runs):
+        return statistics.mean(run["seconds"] for run in runs) / 60
+    return statistics.mean(run["epochs"] for run in runs) * min(run["epoch_seconds"] for run in runs) / 60
 
 
 def epochs(runs: Sequence[dict[str, Any]]) -> str:
@@ -108,8 +114,8 @@ def to_come(experiment: Experiment, results: Results) -> str:
     left = {key: n for key, n in missing.items() if n > 0}
     if not left:
         return ""
-    each = {key: [_seconds(run) / 60 for run in results[key]] or [experiment.rows[key].minutes] for key in left}
-    hours = sum(n * statistics.mean(each[key]) for key, n in left.items()) / 60
+    each = {key: _minutes(results[key]) if results[key] else experiment.rows[key].minutes for key in left}
+    hours = sum(n * each[key] for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
     return (f"{sum(left.values())} runs of the grid are to come, about {max(hours, 0.1):.1f} hours of one core: "
             f"`tinyattn reproduce {experiment.name}{given}` goes on with them. ")  # fmt: skip
