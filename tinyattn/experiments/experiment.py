@@ -87,7 +87,7 @@ class Row:
     published: dict[tuple[str, str], float] = field(default_factory=dict)
     source: str = ""                    # of what is published
     minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
-    seeds: int | None = None            # where not the experiment's: 1 where nothing is random, more where rows are close
+    seeds: int | None = None            # where not as many as the experiment has: 1 where nothing is random
 
 
 @dataclass(frozen=True)
