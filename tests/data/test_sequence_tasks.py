@@ -47,7 +47,8 @@ def read_count(ids, task):
 def read_balance(ids, task):
     n = ids.count(1)
     assert ids == [1] * n + [2] * n + [0] * (len(ids) - 2 * n)
-    yield from ((2 * n - 2, 2), (2 * n - 1, 0))
+    yield from ((t, 2) for t in range(n, 2 * n - 1))  # any of these may be asked for
+    yield 2 * n - 1, 0
 
 
 READERS = dict(zip(SMALL, (read_recall, read_induction, read_copy, read_count, read_balance), strict=True))
@@ -61,8 +62,23 @@ def test_every_answer_is_what_the_rule_says(name):
     assert min(drawn.ids.min(), drawn.targets.min()) >= 0
     assert max(drawn.ids.max(), drawn.targets.max()) < task.n_tokens
     for ids, targets, asked in zip(*(array.tolist() for array in drawn), strict=True):
-        answers = {t: target for t, target in enumerate(targets) if asked[t]}
-        assert answers == dict(READERS[name](ids, task))
+        answers, rule = {t: target for t, target in enumerate(targets) if asked[t]}, dict(READERS[name](ids, task))
+        if name == "balance":
+            assert len(answers) == 2
+            assert max(rule) in answers
+            rule = {t: rule[t] for t in answers}
+        assert answers == rule
+
+
+@pytest.mark.parametrize("modulus", range(2, 9))
+def test_balance_is_not_told_by_the_place_of_a_token(modulus):
+    """Nor by any small counter: at best it is right as often as the places of one remainder say."""
+    drawn = Balance(length=128, held_out=4000).generate().held_out()
+    rows, places = np.nonzero(drawn.asked)
+    ends = drawn.targets[rows, places] == 0
+    back = 2 * np.sum(drawn.ids == 1, axis=1)[rows] - 1 - places         # how many b are still to come
+    assert np.mean((back % modulus == 0) == ends) < 1 - 0.15 / modulus
+    assert max(np.mean((places % modulus == r) == ends) for r in range(modulus)) < 0.78
 
 
 @pytest.mark.parametrize("name", SEQUENCE_TASKS)

@@ -139,8 +139,8 @@ EXPERIMENT = Experiment(
 Causal blocks of width {TRAINED["dim"]}, two where nothing else is said, with attention or a recurrence between the
 norms, learn {len(RULES)} tasks. **Recall**: pairs of a key and its value, then keys; what is the value of each?
 **Induction**: what followed this token the last time that it stood here? **Selective copy**: 8 tokens among blanks, to
-be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then b's; have as many b come
-as a? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at every
+be given in their order. **Parity**: is the number of ones so far odd? **Balance**: a's, then as many b's; was this the
+last b? (`tinyattn.data.SEQUENCE_TASKS` has each with its source.) Sequences of {LENGTH} tokens are drawn anew at every
 step, {TRAINED["batch_size"]} a step, at most {STEPS:,} steps; the loss counts at the tokens that ask for an answer. A
 run ends early once {TRAINED["enough"]} of the validation answers are right, and its best epoch counts. A task is solved
 where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.

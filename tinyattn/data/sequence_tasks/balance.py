@@ -1,7 +1,8 @@
 """Balance: are there as many b as a? The language aⁿbⁿ (Weiss et al. 2018).
 
 It needs a count that has no bound. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of
-what it was and of something within ±1, and so bounded.
+what it was and of something within ±1, and so bounded. Asked at the last two b alone, it would not: the last one always
+stands at an odd place, so whoever tells odd from even is right at every length, as an RNN found within 200 steps.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ END, A, B = 0, 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class Balance(SequenceTask):
-    """n times a, then n times b: at the last two b, does the sequence end here (0), or does another b follow (2)?
+    """n times a, then n times b: at two of the b, does the sequence end here (0), or does another b follow (2)?
 
-    n is between 2 and half the length, of any size as often as of any other.
+    n is between 2 and half the length, of any size as often as of any other. One of the two b is the last. The other
+    is one or two before it in half of the sequences, and any earlier one in the others.
     """
 
     name = "balance"
@@ -40,7 +42,10 @@ class Balance(SequenceTask):
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         n = rng.integers(2, self.length // 2 + 1, size=(rows, 1))
+        near = np.minimum(rng.integers(1, 3, size=(rows, 1)), n - 1)
+        left = np.where(rng.integers(2, size=(rows, 1)), near, rng.integers(1, n))   # b that are still to come
         place = np.arange(self.length)
         ids = np.where(place < n, A, np.where(place < 2 * n, B, END))
-        asked = (place == 2 * n - 2) | (place == 2 * n - 1)
-        return Drawn(ids, np.where(place == 2 * n - 2, B, END), asked)
+        last = place == 2 * n - 1
+        asked = last | (place == 2 * n - 1 - left)
+        return Drawn(ids, np.where(asked & ~last, B, END), asked)
