@@ -4,8 +4,9 @@ Piloted before the grid was fixed, one seed each. Attention with two blocks solv
 steps and induction in 1,200; with one block it is at .29 of induction after 4,000. Of that recall Mamba has .62 after
 1,600 steps and RWKV .45 after 1,800, both rising; a GRU does not leave .24 of it within 1,600, nor .6 of two pairs
 within 2,000, and copies .98 after 1,800. RNN, LSTM and GRU solve parity in 400 to 800, attention is at .65 after 1,200;
-balance takes RNN, LSTM and GRU 200 to 400 steps, and attention without positions 800. With the decoder's small
-embeddings attention did not leave the plateau of recall within 2,400 steps: `TaggerNetwork.init` says why.
+balance, in the form that was piloted, could be told by odd and even places, and was changed after its first seed. With
+the decoder's small embeddings attention did not leave the plateau of recall within 2,400 steps: `TaggerNetwork.init`
+says why.
 """
 
 from __future__ import annotations
