@@ -33,7 +33,8 @@ class Split:
     @property
     def tested(self) -> str:
         """What is tested, in words."""
-        again = f" ({self.repeats:,} of them on an item that they had before)" if self.repeats else ""
+        repeats = self.repeats                              # which looks at all interactions
+        again = f" ({repeats:,} of them on an item that they had before)" if repeats else ""
         return f"{len(self.evaluated):,} users{again}"
 
     @property

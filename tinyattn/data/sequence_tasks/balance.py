@@ -2,7 +2,7 @@
 
 It needs a count that has no bound. An LSTM's cell can go up by one and down by one; the state of a GRU is a mean of
 what it was and of something within ±1, and so bounded. Asked at the last two b alone, it would not: the last one always
-stands at an odd place, so whoever tells odd from even is right at every length, as an RNN found within 200 steps.
+stands at an odd place, so whoever tells odd from even would be right at every length.
 """
 
 from __future__ import annotations
