@@ -15,8 +15,8 @@ TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 10
 COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "popularity": ("popularity", "popularity", {}, 0.1),
     "markov": ("Markov", "markov", {}, 0.1),
-    "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED, 6),
-    "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 6),
+    "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED, 16),
+    "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 20),
 }
 
 

@@ -18,9 +18,9 @@ MODELS: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "markov": ("Markov", "markov", {}, 0.1),
     "cosine": ("item cosine", "cosine", {}, 0.1),
     "ease": ("EASE", "ease", {}, 1),
-    "fpmc": ("FPMC", "fpmc", TRAINED, 2),
-    "bce": ("SASRec, BCE", "sasrec", TRAINED, 4),
-    "ce": ("SASRec, cross-entropy", "sasrec", TRAINED | {"loss": "ce"}, 6),
+    "fpmc": ("FPMC", "fpmc", TRAINED, 0.5),
+    "bce": ("SASRec, BCE", "sasrec", TRAINED, 1),
+    "ce": ("SASRec, cross-entropy", "sasrec", TRAINED | {"loss": "ce"}, 16),
 }
 
 
