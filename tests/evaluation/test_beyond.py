@@ -10,6 +10,7 @@ from tinyattn.data import Interactions, leave_one_out
 from tinyattn.evaluation import (
     NaNScoreError,
     best_items,
+    beyond_accuracy,
     coverage,
     evaluate,
     hit_rate,
@@ -72,6 +73,9 @@ def test_coverage_novelty_and_popularity_against_plain_loops(k):
     mean = lambda items: sum(training.count(i) for i in items) / len(items)  # noqa: E731
     lift = sum(map(mean, given)) / sum(mean(h.tolist()) for h in histories)
     assert popularity_lift(best, histories, counts) == pytest.approx(lift)
+    assert list(beyond_accuracy(best, SPLIT).values()) == [
+        coverage(best, 15), novelty(best, counts), popularity_lift(best, histories, counts)
+    ]  # fmt: skip
 
 
 def test_overlap_is_the_share_in_common():

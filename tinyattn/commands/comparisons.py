@@ -12,15 +12,12 @@ from ..data import RatingSplit, Split
 from ..evaluation import (
     Difference,
     best_items,
-    coverage,
+    beyond_accuracy,
     hit_rate,
     ndcg,
-    novelty,
     overlap,
     paired_difference,
     paired_error_difference,
-    popularity_lift,
-    popularity_of,
     rating_errors,
     reciprocal_rank,
     target_ranks,
@@ -100,9 +97,7 @@ def _print_beyond(folders: Sequence[str], models: Sequence[Any], split: Split) -
     best = [best_items(model.score, split, K) for model in models]
     if not np.any(best[0]):
         raise ValueError("every user has had every item: nothing is left to recommend")
-    counts, histories = popularity_of(split), split.histories(split.evaluated, "test")
     print(f"\nbeyond accuracy\n{'':{width}}  {f'coverage@{K}':>12}{'novelty':>10}{'popularity':>12}{'overlap':>10}")
     for folder, mine in zip(folders, best, strict=True):
-        lift = popularity_lift(mine, histories, counts)
-        shared = coverage(mine, split.data.n_items), novelty(mine, counts), lift, overlap(mine, best[0])
-        print("{:{}}  {:12.4f}{:10.3f}{:12.3f}{:10.3f}".format(folder, width, *shared))
+        found = *beyond_accuracy(mine, split).values(), overlap(mine, best[0])
+        print("{:{}}  {:12.4f}{:10.3f}{:12.3f}{:10.3f}".format(folder, width, *found))

@@ -1,6 +1,6 @@
 """Ranking metrics and protocols; the errors of predicted ratings; linear probes."""
 
-from .beyond import best_items, coverage, novelty, overlap, popularity_lift, popularity_of
+from .beyond import best_items, beyond_accuracy, coverage, novelty, overlap, popularity_lift, popularity_of
 from .bootstrap import Difference, paired_difference, paired_error_difference
 from .lazy import LazyScores, SharedScores, WholeRows
 from .probe import Probed, linear_probe
@@ -28,6 +28,7 @@ __all__ = [
     "WholeRows",
     "all_ranks",
     "best_items",
+    "beyond_accuracy",
     "candidates_for",
     "coverage",
     "damped_biases",

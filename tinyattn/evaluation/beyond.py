@@ -80,3 +80,16 @@ def overlap(best: np.ndarray, other: np.ndarray) -> float:
         if a or b:
             shares.append(len(a & b) / max(len(a), len(b)))
     return float(np.mean(shares))
+
+
+def beyond_accuracy(best: np.ndarray, split: Split) -> dict[str, float]:
+    """{"coverage", "novelty", "popularity"} of recommendations to all of `split.evaluated`, as `best_items` gives them.
+
+    Each as the function above has it; popularity is the lift. Shapes: best (evaluated users, k).
+    """
+    counts, histories = popularity_of(split), split.histories(split.evaluated, "test")
+    return {
+        "coverage": coverage(best, split.data.n_items),
+        "novelty": novelty(best, counts),
+        "popularity": popularity_lift(best, histories, counts),
+    }

@@ -27,12 +27,9 @@ from tqdm import tqdm
 from ..data import SPLITS, Split, Truth
 from ..evaluation import (
     best_items,
+    beyond_accuracy,
     candidates_for,
-    coverage,
     evaluate,
-    novelty,
-    popularity_lift,
-    popularity_of,
     target_ranks,
 )
 from ..files import FileError, alone_in, read_json, write_json
@@ -287,12 +284,12 @@ DATA_KINDS: dict[type, DataKind] = {
 
 def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
     """What accuracy does not show, of each user's `K` best; and the lists of some users, evenly spaced."""
-    best, counts = best_items(model.score, split, K), popularity_of(split)
-    lift = popularity_lift(best, split.histories(split.evaluated, "test"), counts)
+    best = best_items(model.score, split, K)
+    found = beyond_accuracy(best, split)
     some = np.linspace(0, len(best) - 1, min(COMPARED, len(best))).astype(int)
     return {
-        f"coverage@{K}": round(coverage(best, split.data.n_items), 4), "novelty": round(novelty(best, counts), 3),
-        "popularity": round(lift, 3), "best": best[some].tolist(),
+        f"coverage@{K}": round(found["coverage"], 4), "novelty": round(found["novelty"], 3),
+        "popularity": round(found["popularity"], 3), "best": best[some].tolist(),
     }  # fmt: skip
 
 

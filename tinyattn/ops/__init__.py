@@ -57,7 +57,6 @@ from .losses import (
     cross_entropy_backward,
     distance_bpr,
     distance_bpr_backward,
-    sigmoid,
     smoothed_cross_entropy,
     smoothed_cross_entropy_backward,
 )
@@ -113,6 +112,7 @@ from .refinements import (
 )
 from .rms_norm import rms_norm, rms_norm_backward
 from .root_elu import root_elu, root_elu_backward
+from .sigmoid import sigmoid
 from .silu import silu, silu_backward
 from .softmax import softmax, softmax_backward
 

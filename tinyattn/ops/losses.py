@@ -8,6 +8,7 @@ from typing import Any
 
 from ..backend import Array, get_xp
 from .shapes import expect, rows
+from .sigmoid import sigmoid
 from .softmax import softmax
 
 
@@ -183,13 +184,6 @@ def _log_sum_exp(xp: Any, x: Array) -> Array:
     """log Σ exp x over the last axis, around its largest. Shapes: (..., k) -> (...)."""
     top = xp.max(x, axis=-1, keepdims=True)
     return xp.log(xp.sum(xp.exp(x - top), axis=-1)) + top[..., 0]
-
-
-def sigmoid(z: Array) -> Array:
-    """1 / (1 + exp(-z)), elementwise, without overflow at either end. Shapes: z (...) -> (...)."""
-    xp = get_xp(z)
-    small = xp.exp(-xp.abs(z))                          # in 0..1
-    return xp.where(z >= 0, 1.0, small) / (1 + small)
 
 
 def _weighted_mean(xp: Any, each: Array, weights: Array | None) -> Array:

@@ -1,8 +1,8 @@
 """The sigmoid linear unit, also called Swish: a number times its own sigmoid (Elfwing, Uchibe & Doya 2018)."""
 
 from ..backend import Array
-from .losses import sigmoid
 from .shapes import expect
+from .sigmoid import sigmoid
 
 
 def silu(x: Array) -> Array:
