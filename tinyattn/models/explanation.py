@@ -57,7 +57,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     if item is None:
         item = model.recommend([ids], 1, exclude=sequence, users=users)[0][0, 0]
     (number,) = vocabulary.numbers([item]).tolist()
-    owner = model._user_numbers([user])
+    owner = model.user_numbers([user])
     effects = {LEFT_OUT: left_out(model, history, number, owner)}
     if isinstance(model, NeuralRecommender):
         gradient = gradient_times_input(model, history, number, owner)

@@ -78,7 +78,7 @@ class Recommender(Estimator):
         if not histories or not all(len(h) for h in histories):
             raise ValueError("a history is empty: expected at least one item id")
         refuse_k(k, vocabulary)
-        numbers = None if users is None else self._user_numbers(users)
+        numbers = None if users is None else self.user_numbers(users)
         scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
@@ -126,8 +126,9 @@ class Recommender(Estimator):
         self.fitted()
         return full_ranking(self, split, stage, ks, truth)
 
-    def _user_numbers(self, users: Sequence[Any]) -> np.ndarray:
-        """The users' numbers, 0 for None. Raises ValueError for an unknown id."""
+    def user_numbers(self, users: Sequence[Any]) -> np.ndarray:
+        """The users' numbers, 0 for None. Raises ValueError for an unknown id, and before `fit`."""
+        self.fitted()
         assert self.users is not None
         numbers = np.zeros(len(users), dtype=np.int64)
         known = [place for place, user in enumerate(users) if user is not None]

@@ -34,7 +34,7 @@ class Session:
 
     def __init__(self, model: Recommender, history: Sequence[Any] = (), user: Any = None) -> None:
         self._model, self._vocabulary = model, model.fitted()
-        self._user = None if user is None else model._user_numbers([user])
+        self._user = None if user is None else model.user_numbers([user])
         self._growing, self._learned = model.growing(), getattr(model, "parameters", None)
         self._numbers = np.zeros(0, dtype=np.int64)  # of all items
         self._past: Any = None                       # what is kept

@@ -129,7 +129,7 @@ class Trace:
 
         Without `depth`, as many levels as fit 60 lines. Raises KeyError for a call that was not made.
         """
-        return table(self._called(call) if call else self.roots, self._header(), depth, width)
+        return table(self._called(call) if call else self.roots, self.header(), depth, width)
 
     def __str__(self) -> str:
         return self.table()
@@ -137,9 +137,10 @@ class Trace:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return page(self.roots, self._header())
+        return page(self.roots, self.header())
 
-    def _header(self) -> str:
+    def header(self) -> str:
+        """How many steps there are, and the upstream gradient."""
         said = f"{len(self.entries)} steps"
         return f"{said}; upstream gradient: {self.upstream}" if self.upstream else said
 

@@ -149,7 +149,7 @@ def linear_attention(
         at, total = tuple(lead), 0.0
         for j in range(i + 1 if causal else k.shape[-2]):
             pairs = zip(q[at][i], k[at][j], strict=True)
-            weight = sum(_elu_plus_1(a) * _elu_plus_1(b) for a, b in pairs) if real[at][j] else 0.0
+            weight = sum(elu_plus_1(a) * elu_plus_1(b) for a, b in pairs) if real[at][j] else 0.0
             total += weight
             for c in range(v.shape[-1]):
                 out[at][i, c] += weight * v[at][j, c]
@@ -158,7 +158,7 @@ def linear_attention(
     return out
 
 
-def _elu_plus_1(x: float) -> float:
+def elu_plus_1(x: float) -> float:
     return x + 1 if x > 0 else math.exp(x)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...backend import Array
-from .attention import _elu_plus_1, attention
+from .attention import attention, elu_plus_1
 from .basics import softmax
 
 
@@ -60,7 +60,7 @@ def refine_value_rows(
 def refine_stoc(A: Array, W_mu: Array, W_sigma: Array, scale: float | None = None, lags: bool = False) -> Any:
     """Two rows' distributions, number by number."""
     A, c = _read(A, lags), 1 / math.sqrt(W_mu.shape[-1]) if scale is None else scale
-    sigma = np.vectorize(lambda z: math.sqrt(_elu_plus_1(z)), otypes=[float])(_product(A, W_sigma))
+    sigma = np.vectorize(lambda z: math.sqrt(elu_plus_1(z)), otypes=[float])(_product(A, W_sigma))
     x = np.concatenate([_product(A, W_mu), sigma], axis=-1)
     B = np.zeros((*A.shape[:-1], A.shape[-2]))
     for *lead, k, t in np.ndindex(B.shape):

@@ -42,8 +42,8 @@ def player(trace: Trace, steps: tuple[int, int] | None = None, follow: int | Non
     found = _Page(trace, first, last)
     title = title or trace.roots[0].signature
     budget = WORK // (2 * len(trace)) if follow is None else follow
-    data = found.data(Influence(trace, budget)) | {"title": title, "said": trace._header()}
-    return View("player", title, data, page(trace.roots, trace._header()))
+    data = found.data(Influence(trace, budget)) | {"title": title, "said": trace.header()}
+    return View("player", title, data, page(trace.roots, trace.header()))
 
 
 def _range(trace: Trace, steps: tuple[int, int] | None) -> tuple[int, int]:
