@@ -26,7 +26,7 @@ if __package__ is None:
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import RESULTS, clean_environment, describe
+from benchmarks.machine import RESULTS, clean_environment, describe, write_pages
 from tinyattn import ops
 from tinyattn.training.workers import keep_freed_memory
 
@@ -200,6 +200,10 @@ def _table(found: dict[str, Any]) -> list[str]:
     return rows
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Scans of long sequences beside loops over time.")
     parser.add_argument("--rounds", type=int, default=9)
@@ -211,5 +215,5 @@ if __name__ == "__main__":
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    print(PAGE.read_text())
+    write_pages(__file__, pages())
+    print(page(result))

@@ -1,7 +1,5 @@
 """The benchmark of refinements' cost, and the page that is made of it and of the runs of the experiment."""
 
-import json
-
 import pytest
 
 from benchmarks import awrsr, refinements
@@ -62,8 +60,3 @@ def test_the_pages_say_what_the_results_say():
     assert "| every refinement helps | **replicated** |" in everything
     assert "| SASRec, three other seeds | 0.0500 ±" in everything
     assert f" 0 of {runs} runs are still to come" in everything
-
-
-def test_what_is_committed_is_what_the_commands_make():
-    result = json.loads(refinements.RESULT.read_text())
-    assert refinements.PAGE.read_text() == refinements.page(result)
