@@ -220,8 +220,7 @@ def _fair_lines(found: dict[str, Any]) -> list[str]:
         "## What a user is told, without --strict",
         "",
         "Refused: wrong numbers, a crash, a leak, or the contract. Said to differ: another convention, or a form of a "
-        "call that is not offered. A name is wrong if the bug that was planted is not among those named. Before "
-        "conventions were known, all of them were called bugs: [zoo_before.json](zoo_before.json).",
+        "call that is not offered. A name is wrong if the bug that was planted is not among those named.",
         "",
         "| kind | bugs | refused | said to differ | missed | named | named wrongly | variants | accused |",
         "|---|---|---|---|---|---|---|---|---|",
