@@ -13,9 +13,9 @@ import pytest
 from benchmarks import against, training_step
 from benchmarks.machine import ROOT
 from benchmarks.peers import work
+from tests.helpers import MACHINE
 from tests.test_training_step import TINY
 
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
 AS_BEFORE = [100.0, 102.0, 101.0, 100.5, 101.5]
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from benchmarks import growth
+from tests.helpers import MACHINE
 
 SMALL = {"n": 6, "d": 8, "items": 40, "batch": 4}
 
@@ -37,12 +38,11 @@ def made_up():
                for name, k in (("tinyattn", 1), ("torch-sdpa", 2))}  # fmt: skip
         return {"contenders": row, "counted": {"products": n**2, "kept": n}}
 
-    machine = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "system": "x", "commit": "abc"}
     packages = {"tinyattn": {"version": "", "import": [0.1, 0.2, 0.3], "bytes": {"tinyattn": 1e6, "numpy": 5e7}}}
     return {
         "axes": {"n": {str(n): point(n) for n in growth.AXES["n"]}},
         "packages": packages | {"jax": None},
-        "machine": machine | {"date": "2026-01-01"},
+        "machine": MACHINE,
         "options": {"rounds": 3, "contenders": ["tinyattn", "torch-sdpa"], "missing": ["jax"]},
     }
 

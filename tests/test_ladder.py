@@ -13,6 +13,7 @@ from benchmarks.peers import child, installed, profiling, rungs, scoring
 from benchmarks.peers.ours import TinyAttn, reference
 from benchmarks.peers.patch import Patch
 from benchmarks.training_step import BEAUTY, Configuration, Lengths, draw
+from tests.helpers import MACHINE
 from tinyattn import layers, ops
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import SLICE_TOKENS
@@ -106,7 +107,6 @@ def row(seconds, beside):
     return {"seconds": seconds, "beside": beside, "idle": 0.001, "check": {"worst": "items", "off": 1e-6}}
 
 
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
 SAID = {"machine": MACHINE, "OPENBLAS_CORETYPE": None, "options": {"rounds": 2, "lengths": "drawn", "missing": []}}
 
 

@@ -1,10 +1,10 @@
 """The page of the mixers, of made-up runs: parameters counted from the options, and differences from attention."""
 
+from tests.helpers import MACHINE
 from tinyattn.experiments import EXPERIMENTS
 from tinyattn.experiments.mixers import LENGTHS, PLACED
 
 MIXERS = EXPERIMENTS["mixers"]
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "date": "2026-01-01"}
 
 
 def made_up(ranks):
