@@ -160,12 +160,6 @@ for c in (1, 7, n):
     rows.append([c, len(y), c * c, str(np.allclose(np.concatenate(y), expected))])
 table("tokens a chunk | steps that wait | weights at once | the same", rows)
 
-# %% [markdown]
-# ### In a tree
-#
-# Chunks of $\sqrt n$ tokens wait for about $2 \sqrt n$ steps. The scan of [chapter 15](15_before_attention.ipynb) waits less: a token is a map, $S \mapsto \lambda S + k^\top v$, two maps in a row are one of
-# the same kind, and brackets may be set anywhere. **Predict:** for 16 times as many tokens, how many steps more does a tree wait?
-
 # %% tags=["hide-input"]
 
 
@@ -179,6 +173,12 @@ class Counted(np.ndarray):
             more["out"] = tuple(x.view(np.ndarray) for x in out)
         return getattr(f, method)(*given, **more).view(Counted)
 
+
+# %% [markdown]
+# ### In a tree
+#
+# Chunks of $\sqrt n$ tokens wait for about $2 \sqrt n$ steps. The scan of [chapter 15](15_before_attention.ipynb) waits less: a token is a map, $S \mapsto \lambda S + k^\top v$, two maps in a row are one of
+# the same kind, and brackets may be set anywhere. **Predict:** for 16 times as many tokens, how many steps more does a tree wait?
 
 # %% tags=["hide-output"]
 rows, drawn = [], np.random.default_rng(4)
