@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.children import Child, environment, refuse, side_by_side, tell
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 
 RESULT, PAGE = RESULTS / "against.json", RESULTS / "against.md"
 ROUNDS = 15
@@ -228,6 +228,10 @@ def _remark(key: str, row: dict[str, Any]) -> str:
     )
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 HOW = f"""
 ## How
 
@@ -289,5 +293,5 @@ def run(
             result = {name: result[name] for name in everything if name in result}
             RESULTS.mkdir(exist_ok=True)
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
-            PAGE.write_text(page(result))
+            write_pages(__file__, pages())
     print(page(result))

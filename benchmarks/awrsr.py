@@ -17,13 +17,13 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import refinements
-from benchmarks.machine import RESULTS, write_readme
+from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.awrsr.claims import Verdict, contrast, ndcg5, verdicts
 from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED, SEEDS
 from tinyattn.experiments.tables import cell, heading, made
 
-NAME, PAGE = "awrsr", "docs/awrsr.md"
+PAGE = ROOT / "docs" / "awrsr.md"
 AWRSR = EXPERIMENTS["awrsr"]
 BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
@@ -75,13 +75,10 @@ def block(results: Results, costs: dict[str, Any] | None) -> str:
     ])  # fmt: skip
 
 
-def main() -> None:
+def pages() -> dict[Path, str]:
     results = results_of(AWRSR, RESULTS / "reproduce" / "awrsr")
-    costs = json.loads(refinements.RESULT.read_text()) if refinements.RESULT.exists() else None
-    made_of = block(results, costs)
-    write_readme(NAME, made_of, PAGE)
-    print(made_of)
+    return {PAGE: block(results, json.loads(refinements.RESULT.read_text()))}
 
 
 if __name__ == "__main__":
-    main()
+    write_pages(__file__, pages())

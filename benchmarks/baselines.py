@@ -17,11 +17,12 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_pages
 from tinyattn.data import leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import Markov, Popularity
 
+RESULT, PAGE = RESULTS / "baselines.json", RESULTS / "baselines.md"
 METRICS = [("full", "hr@5"), ("full", "ndcg@5"), ("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"),
            ("uni100", "ndcg@10")]  # fmt: skip
 REFERENCE = {
@@ -73,6 +74,10 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, metavar="DIR")
@@ -91,8 +96,8 @@ def main() -> None:
             result["rows"].setdefault(name, {})[model.name] = values
             print(name, model.name, values)
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "baselines.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "baselines.md").write_text(page(result))
+    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_pages(__file__, pages())
 
 
 if __name__ == "__main__":

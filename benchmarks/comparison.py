@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
 from tinyattn.layers.mechanisms.full import FlashCache, Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
@@ -409,11 +409,15 @@ def draw(result: dict[str, Any]) -> Any:
     return made
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     result = measure()
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     save(draw(result), PICTURE)
     print(page(result))
 

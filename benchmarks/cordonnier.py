@@ -19,7 +19,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from tinyattn.ops import conv2d, convolving_attention
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
@@ -96,10 +96,14 @@ def draw(result: dict[str, Any]) -> Any:
     return made
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     result = measure()
     RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     save(draw(result), PICTURE)
     print(page(result))
 

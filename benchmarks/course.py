@@ -21,7 +21,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe_code
+from benchmarks.machine import RESULTS, describe_code, write_pages
 from tests.course.answers import found, title
 from tinyattn.course.chapters import (
     SECONDS_A_FORMULA,
@@ -46,6 +46,10 @@ JUDGED = (
 CODE = ("tinyattn/course", "tests/course/answers", "notebooks")
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=int, metavar="NN", help="chapters by number (default: all)")
@@ -61,7 +65,7 @@ def main() -> None:
     measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) for chapter in chosen}
     result = {"machine": describe_code(*CODE), "chapters": {n: measured[n] for n in there if n in measured}}
     write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
-    write_atomically(PAGE, page(result).encode())
+    write_pages(__file__, pages())
     print(page(result))
 
 

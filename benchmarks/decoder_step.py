@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -130,6 +130,11 @@ largest gradient.
 """
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), SPEED: summary(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -152,8 +157,7 @@ def main() -> None:
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
     }
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    write_readme("decoder_step", summary(result), "docs/speed.md")
+    write_pages(__file__, pages())
     print(page(result))
 
 

@@ -22,7 +22,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
+from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages
 
 RESULT = RESULTS / "default_world.json"
 OTHERS = {
@@ -96,6 +96,10 @@ def text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
+def pages() -> dict[Path, str]:
+    return {README: text(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
@@ -108,7 +112,7 @@ def main() -> None:
     else:
         result = result | measure(options.seeds)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme("default_world", text(result))
+    write_pages(__file__, pages())
     print(text(result))
 
 

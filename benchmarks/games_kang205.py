@@ -13,7 +13,7 @@ from pathlib import Path
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.tables import Configuration, Table, main
+from benchmarks.tables import Configuration, Table, main, pages_of
 
 TABLE = Table(
     name="games-kang205",
@@ -28,6 +28,10 @@ TABLE = Table(
     },
     published=[("SASRec (Kang & McAuley 2018)", "", "", ".7410", ".5360", "", "")],
 )
+
+def pages() -> dict[Path, str]:
+    return pages_of(TABLE)
+
 
 if __name__ == "__main__":
     main(TABLE)

@@ -29,7 +29,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import README, RESULTS, describe, write_pages
 from tests.devices import On
 from tests.rules import RULES, outcome
 from tests.strict import COUNTS
@@ -332,6 +332,10 @@ def _told(part: dict[str, Any]) -> str:
     return f"{ruled}, {held}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
 
 
+def pages() -> dict[Path, str]:
+    return {README: line(json.loads(RESULT.read_text()))}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
@@ -351,7 +355,7 @@ def main() -> int:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[options.device] = part
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme("gpu", line(result))
+    write_pages(__file__, pages())
     report(part)
     everything = [*part["rules"], *part["ops"], part["default_world"]]
     return 0 if all(row["holds"] for row in everything) else 1

@@ -26,7 +26,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 
 RESULT, PAGE = RESULTS / "gpu_bugs.json", RESULTS / "gpu_bugs.md"
 TESTS = [
@@ -227,6 +227,10 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--numpy", action="store_true")
@@ -244,7 +248,7 @@ def main() -> None:
     if not options.only:
         result = {"machine": describe(), "bugs": rows}
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
-        PAGE.write_text(page(result))
+        write_pages(__file__, pages())
         print(PAGE.read_text().split("\n")[2])
 
 

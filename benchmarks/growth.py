@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.children import check, environment, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
 from benchmarks.counting import counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -259,6 +259,10 @@ def draw(found: dict[str, Any]) -> Any:
     return made
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -299,7 +303,7 @@ def main() -> None:
     result[cpu] = found
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     save(draw(found), PICTURE)
     print(page(result))
 

@@ -24,10 +24,10 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from tinyattn.models import import_model
 
-RESULT, PAGE = RESULTS / "imported.json", "docs/elsewhere.md"
+RESULT, PAGE = RESULTS / "imported.json", ROOT / "docs" / "elsewhere.md"
 ALIKE = 1e-5                      # of the largest score of a history
 
 
@@ -81,6 +81,10 @@ def padded(history: np.ndarray, maxlen: int) -> np.ndarray:
     return np.concatenate([np.zeros(maxlen - len(newest), dtype=np.int64), newest])[None]
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: table(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", metavar="FILE")
@@ -108,7 +112,7 @@ def main() -> None:
         "histories": options.histories, "differ": worst, "machine": describe(),
     }  # fmt: skip
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme("imported", table(result), PAGE)
+    write_pages(__file__, pages())
 
 
 def table(result: dict[str, Any]) -> str:

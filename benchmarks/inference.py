@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -138,6 +138,11 @@ mode, sort histories by length and work them off in batches of 128.
 """
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), SPEED: one_more.summary(result["one more"])}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=15)
@@ -164,9 +169,8 @@ def main() -> None:
         result["one more"] = {"cases": found, "machine": describe(), "rounds": asked.rounds}
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
     if "one more" in result:
-        write_readme("one_more", one_more.summary(result["one more"]), "docs/speed.md")
+        write_pages(__file__, pages())
     print(page(result))
 
 

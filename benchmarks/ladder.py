@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe_code, write_readme
+from benchmarks.machine import RESULTS, SPEED, describe_code, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
@@ -154,6 +154,11 @@ first table are that median times the ms of the library as it is, the median ove
 """
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), SPEED: tables(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of the two files")
@@ -186,8 +191,7 @@ def main() -> None:
             row["rungs"] |= measure(CONFIGURATIONS[key], group, asked.rounds, asked.data)
             RESULTS.mkdir(exist_ok=True)
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
-            PAGE.write_text(page(result))
-    write_readme("ladder", tables(result), "docs/speed.md")
+    write_pages(__file__, pages())
     print(page(result))
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.peers.long import CONTENDERS, WINDOW, write
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
@@ -203,6 +203,10 @@ def draw(found: dict[str, Any]) -> Any:
     return made
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=5)
@@ -236,7 +240,7 @@ def main() -> None:
         if not asked.quick:  # what has been measured is not lost
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
     if not asked.quick:
-        PAGE.write_text(page(result))
+        write_pages(__file__, pages())
         save(draw(found), PICTURE)
     print(page(result))
 

@@ -8,21 +8,27 @@ from pathlib import Path
 from typing import Any
 
 from tinyattn import machine
+from tinyattn.files import write_atomically
 
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
+README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with parts that are made of results
 
 
-def write_readme(name: str, block: str, page: str = "README.md") -> None:
-    """Put `block` between README's, or another page's, two marks of that name."""
-    path = ROOT / page
-    begin, end = readme_marks(name)
-    before, rest = path.read_text().split(begin)
-    path.write_text(f"{before}{begin}\n{block.strip()}\n{end}{rest.split(end, 1)[1]}")
+def write_pages(script: str, pages: dict[Path, str]) -> None:
+    """What a script's `pages()` gives, each where it belongs: tests/test_pages.py checks that they are there."""
+    for page, text in pages.items():
+        write_atomically(page, filled(script, page, text).encode())
 
 
-def readme_marks(name: str) -> tuple[str, str]:
-    return f"<!-- made by benchmarks/{name}.py: begin -->", f"<!-- benchmarks/{name}.py: end -->"
+def filled(script: str, page: Path, text: str) -> str:
+    """What that page is to be: a page of results is `text`, any other has it between its two marks of that script."""
+    if RESULTS in page.parents:
+        return text
+    name = Path(script).stem
+    begin, end = f"<!-- made by benchmarks/{name}.py: begin -->", f"<!-- benchmarks/{name}.py: end -->"
+    before, rest = page.read_text().split(begin)
+    return f"{before}{begin}\n{text.strip()}\n{end}{rest.split(end, 1)[1]}"
 
 
 def clean_environment() -> dict[str, str]:

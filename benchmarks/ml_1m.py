@@ -13,7 +13,7 @@ from pathlib import Path
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.tables import Configuration, Table, main
+from benchmarks.tables import Configuration, Table, main, pages_of
 
 COMMON = {"maxlen": 50, "epochs": 200}
 TABLE = Table(
@@ -60,6 +60,10 @@ GRU4Rec in its basic form, on the same batches and loss, stands below SASRec und
 what was published for the original.
 """,
 )
+
+def pages() -> dict[Path, str]:
+    return pages_of(TABLE)
+
 
 if __name__ == "__main__":
     main(TABLE)

@@ -14,11 +14,11 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, write_readme
+from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.tables import cell, heading, made, minutes
 
-NAME, PAGE = "models", "docs/models.md"
+PAGE = ROOT / "docs" / "models.md"
 SETS = ("MovieLens 1M", "Beauty", "Games, among 100")
 FULL, UNI100 = ("full", "ndcg@10"), ("uni100", "ndcg@10")
 # title: flags of `tinyattn train`, the run's key in `sampled`, and in `full`
@@ -73,12 +73,9 @@ def size(results: Results, key: str, title: str) -> str:
     return f"{title}: {data['users']:,} users, {data['items']:,} items, {each:.0f} interactions a user."
 
 
-def main() -> None:
-    found = [results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in ("sampled", "full")]
-    made_of = table(*found)
-    write_readme(NAME, made_of, PAGE)
-    print(made_of)
+def pages() -> dict[Path, str]:
+    return {PAGE: table(*(results_of(EXPERIMENTS[name], RESULTS / "reproduce" / name) for name in ("sampled", "full")))}
 
 
 if __name__ == "__main__":
-    main()
+    write_pages(__file__, pages())

@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import tinyattn
-from benchmarks.machine import RESULTS, ROOT, describe_code
+from benchmarks.machine import RESULTS, ROOT, describe_code, write_pages
 from benchmarks.mutation import Mutant, become, mutants_of
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Property
@@ -84,7 +84,7 @@ def main() -> None:
     if options.list:
         print("\n".join(m.name for m in chosen))
         return
-    reasons = read_equivalent(EQUIVALENT, [m for mutants in every.values() for m in mutants])
+    reasons = read_equivalent(EQUIVALENT, {key(m) for mutants in every.values() for m in mutants})
     result = json.loads(RESULT.read_text()) if RESULT.exists() and not options.fresh else {"files": {}}
     found = still_known(result, every, reasons)
     to_do = [m for m in chosen if key(m) not in found]
@@ -97,8 +97,8 @@ def main() -> None:
     if to_do:
         with_checks(partial(run, to_do, found, options.jobs, save))
     save()
+    write_pages(__file__, pages())
     result = json.loads(RESULT.read_text())
-    PAGE.write_text(page(result, reasons))
     print(page(result, reasons))
     sys.exit(1 if any(row["survive"] or row["refuted"] for row in rows_of(result, reasons)) else 0)
 
@@ -382,13 +382,12 @@ def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons:
     return {name: by for name, by in found.items() if name in names}
 
 
-def read_equivalent(path: Path, mutants: list[Mutant]) -> dict[str, str]:
-    """Why mutants are equivalent, by their keys. Raises ValueError for a line that names none, or one named before."""
-    names = {key(m) for m in mutants}
+def read_equivalent(path: Path, names: set[str] | None = None) -> dict[str, str]:
+    """Why mutants are equivalent, by their keys. Raises ValueError for a line not of `names`, or one named before."""
     reasons: dict[str, str] = {}
     for entry in tomllib.loads(path.read_text()).get("equivalent", []):
         for line in filter(None, map(str.strip, entry["mutants"].splitlines())):
-            if line not in names:
+            if names is not None and line not in names:
                 raise ValueError(f"{path.name}: there is no mutant {line!r}: has the source changed?")
             if line in reasons:
                 raise ValueError(f"{path.name}: {line!r} is there twice")
@@ -453,6 +452,10 @@ def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()), read_equivalent(EQUIVALENT))}
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ if __package__ is None:
 
 from benchmarks import training_step
 from benchmarks.children import Child, side_by_side
-from benchmarks.machine import describe
+from benchmarks.machine import describe, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import write
-from benchmarks.tables import Configuration, Table, main, page
+from benchmarks.tables import Configuration, Table, main, page, pages_of
 from tinyattn.models import SASRecNetwork
 
 BATCH, ROUNDS = 128, 7
@@ -101,8 +101,12 @@ def measure(data: Path, rounds: int) -> None:
     steps = {key: row["seconds"] for key, row in found.items()}
     result["seconds"] = {"steps": steps, "workers": THREADS, "rounds": rounds, "machine": describe()}
     TABLE.result.write_text(json.dumps(result, indent=1) + "\n")
-    TABLE.page.write_text(page(TABLE, result))
+    write_pages(__file__, pages())
     print(page(TABLE, result))
+
+
+def pages() -> dict[Path, str]:
+    return pages_of(TABLE)
 
 
 if __name__ == "__main__":

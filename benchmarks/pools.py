@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_pages
 from benchmarks.peers import THREADS
 from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, folder_of, given
 from tinyattn.models import SASRecNetwork
@@ -106,6 +106,10 @@ Before that each gave the gradients of the library in float64, and after it all 
 """
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=ROUNDS)
@@ -123,7 +127,7 @@ def main() -> None:
         part = result.setdefault(machine["cpu"], {})
         part[name] = {"contenders": contenders, "machine": machine, "rounds": asked.rounds}
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     print(page(result))
 
 

@@ -27,7 +27,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages
 from benchmarks.peers import THREADS, large
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
@@ -217,6 +217,11 @@ def measure_small(asked: argparse.Namespace, before: dict[str, Any]) -> dict[str
     return found | ({"large": before["large"]} if "large" in before else {})
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), SPEED: table(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of ml-1m.txt.gz")
@@ -241,8 +246,7 @@ def main() -> None:
         result = measure_small(asked, before)
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    write_readme("ranking", table(result), "docs/speed.md")
+    write_pages(__file__, pages())
     print(page(result))
 
 

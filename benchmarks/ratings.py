@@ -19,7 +19,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_pages
 from tinyattn.data import read, split_ratings
 from tinyattn.evaluation import RATING_BASELINES, rating_errors
 from tinyattn.models import TimeSVDpp
@@ -73,6 +73,10 @@ def _cell(values: list[float], digits: int) -> str:
     return f"{statistics.mean(values):.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", required=True, type=Path, metavar="DIR", help=f"the folder that holds {FILE}")
@@ -109,7 +113,7 @@ def _measure(data: Any, by: str, seed: int, result: dict[str, Any]) -> None:
             print(by, name, seed, done[str(seed)], flush=True)
             RESULTS.mkdir(exist_ok=True)
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
-            PAGE.write_text(page(result))
+            write_pages(__file__, pages())
 
 
 def _rounded(errors: dict[str, float]) -> dict[str, float]:

@@ -30,7 +30,7 @@ if __package__ is None:
 
 from benchmarks.against import Side, both
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe, write_readme
+from benchmarks.machine import README, RESULTS, ROOT, describe, write_pages
 
 RESULT = RESULTS / "reading.json"
 FORMS = {
@@ -110,6 +110,10 @@ def _sentence(result: dict[str, Any]) -> str:
     )
 
 
+def pages() -> dict[Path, str]:
+    return {README: text(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=10_000_000)
@@ -130,7 +134,7 @@ def main() -> None:
     result[machine["cpu"]] = about | {"forms": found}
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme("reading", text(result))
+    write_pages(__file__, pages())
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.children import tell
 from benchmarks.counting import counted, counting
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_pages
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.training_step import SEED, Configuration, given
 from tinyattn.data import Batch
@@ -177,6 +177,10 @@ def page(result: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=11)
@@ -190,7 +194,7 @@ def main(words: Sequence[str] | None = None) -> None:
             cases.append({"host": host, "shape": shape, "forms": measure(host, shape, asked.rounds)})
     result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     print(page(result))
 
 

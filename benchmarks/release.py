@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
@@ -365,6 +365,10 @@ def page(result: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--python", action="append", default=[], metavar="PROGRAM", help="try this Python, too")
@@ -377,7 +381,7 @@ def main() -> int:
         raise SystemExit("benchmarks/release.py needs git")
     result = check_all(arguments)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     return int(any(one["result"] == FAIL for one in result["checks"]))
 
 

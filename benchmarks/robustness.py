@@ -42,7 +42,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe_code, write_readme
+from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages
 from tests.data.broken_files import broken, files, held
 from tests.models.broken_runs import Change, Run, changes, damaged
 from tests.models.worlds import write_tiny
@@ -507,6 +507,11 @@ def line(result: dict[str, Any]) -> str:
     )
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), README: line(result)}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default=",".join(KINDS), metavar="KIND,KIND", help=f"of {', '.join(KINDS)}")
@@ -530,8 +535,7 @@ def main() -> int:
         if asked.share == 1:
             RESULT.write_text(json.dumps(result, indent=1) + "\n")
     if asked.share == 1 and known["kinds"].keys() == KINDS.keys():
-        PAGE.write_text(page(result))
-        write_readme("robustness", line(result))
+        write_pages(__file__, pages())
     return 1 if any(known["kinds"][name]["failures"] for name in names) else 0
 
 

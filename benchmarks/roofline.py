@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import Child, tell
-from benchmarks.machine import RESULTS, ROOT, describe, write_readme
+from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages
 from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.attention.fused_attention import TILE
@@ -265,6 +265,11 @@ def draw_profile(result: dict[str, Any]) -> Any:
     return made
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), SPEED: tables(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, metavar="DIR", help="real lengths: the folder of benchmarks/training_step")
@@ -275,8 +280,7 @@ def main() -> None:
     result = measure(asked.rounds, asked.data)
     RESULTS.mkdir(exist_ok=True)
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    write_readme("roofline", tables(result), "docs/speed.md")
+    write_pages(__file__, pages())
     save(draw_profile(result), PICTURE)
     print(page(result))
 

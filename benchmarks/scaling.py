@@ -28,14 +28,14 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages
 from benchmarks.training_step import CONFIGURATIONS, STEPS, interactions
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.models import SASRec
 from tinyattn.ranks import Ranks, mpi
 from tinyattn.training import Learner
 
-RESULT, PAGE = RESULTS / "scaling.json", "docs/scale.md"
+RESULT, PAGE = RESULTS / "scaling.json", ROOT / "docs" / "scale.md"
 SIZES = [4**i for i in range(12)]  # float32 numbers of a message
 LONG = 1 << 14  # bytes of a message from which on bandwidth is fitted
 CONTENDERS = {"one process": (1, 1), "two workers": (1, 2), "two ranks": (2, 1)}  # ranks, workers each
@@ -217,6 +217,10 @@ def _paper(found: dict[str, Any], latency: float, bandwidth: float) -> list[str]
     return lines
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: tables(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
@@ -239,7 +243,7 @@ def main() -> None:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    write_readme("scaling", tables(result), PAGE)
+    write_pages(__file__, pages())
     print(tables(result))
 
 

@@ -2,10 +2,11 @@
 
     python benchmarks/scans.py [--rounds 9]
 
-Forward and backward of RWKV's `wkv` and of Mamba's `selective_scan`, one sequence of 4,096 tokens, float32, one thread.
-The loops take one token at a time, with the states that their backward needs kept, as one writes them down; PyTorch's
-is that forward alone, and its autograd. All must first give the library's results in float64. Contenders take turns in
-one process. Writes benchmarks/results/scans.json, which keeps what was measured on each make of CPU, and scans.md.
+Forward and backward of RWKV's `wkv`, of Mamba's `selective_scan`, and of `associative_scan` in each form beside the
+sequential one; one sequence of 4,096 tokens, float32, one thread. The loops take one token at a time, with the states
+that their backward needs kept, as one writes them down; PyTorch's is that forward alone, and its autograd. All must
+first give the library's results in float64. Contenders take turns in one process. Writes benchmarks/results/scans.json,
+which keeps what was measured on each make of CPU, and scans.md.
 """
 
 from __future__ import annotations
@@ -26,12 +27,13 @@ if __package__ is None:
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import RESULTS, clean_environment, describe
+from benchmarks.machine import RESULTS, clean_environment, describe, write_pages
 from tinyattn import ops
 from tinyattn.training.workers import keep_freed_memory
 
 RESULT, PAGE = RESULTS / "scans.json", RESULTS / "scans.md"
 N, D, STATE = 4096, 64, 16
+FORMS = ("chunked", "doubling", "tree")                  # of `associative_scan`
 GOAL = 5                                                 # times as fast as NumPy's loop
 Arrays = dict[str, np.ndarray]
 
@@ -44,8 +46,9 @@ def drawn(dtype: type) -> dict[str, Arrays]:
     A = -np.arange(1.0, STATE + 1)[:, None] * np.ones(D)
     scan = {"dy": dy, "x": x, "delta": delta, "A": A, "B": B, "C": C, "D": np.ones(D)}
     mean = {"dy": dy, "k": k, "v": v, "w": np.exp(rng.standard_normal(D) - 1), "u": u[0]}
-    return {name: {key: np.asarray(a, dtype) for key, a in given.items()}
-            for name, given in (("selective_scan", scan), ("wkv", mean))}  # fmt: skip
+    first_order = {"dy": dy, "a": np.exp(-delta), "b": x}
+    each = {"selective_scan": scan, "wkv": mean} | {f"associative_scan, {form}": first_order for form in FORMS}
+    return {name: {key: np.asarray(a, dtype) for key, a in given.items()} for name, given in each.items()}
 
 
 def library(op: str) -> Callable[..., Any]:
@@ -54,6 +57,14 @@ def library(op: str) -> Callable[..., Any]:
     def run(dy: np.ndarray, **given: np.ndarray) -> list[np.ndarray]:
         y, *saved = forward(**given)
         return [y, *(g for g in backward(dy, *given.values(), *saved) if g is not None)]
+
+    return run
+
+
+def associative(form: str) -> Callable[..., Any]:
+    def run(dy: np.ndarray, a: np.ndarray, b: np.ndarray) -> list[np.ndarray]:
+        h = ops.associative_scan(a, b, form=form)
+        return [h, *ops.associative_scan_backward(dy, a, h, form=form)[:2]]
 
     return run
 
@@ -111,6 +122,9 @@ def wkv_loop(dy: np.ndarray, k: np.ndarray, v: np.ndarray, w: np.ndarray, u: np.
     return [y, dk, dv, dw, du]
 
 
+LOOPS: dict[str, Callable[..., Any]] = {"selective_scan": scan_loop, "wkv": wkv_loop}
+
+
 def in_torch(op: str) -> Callable[..., Any]:
     import torch
 
@@ -145,14 +159,18 @@ def in_torch(op: str) -> Callable[..., Any]:
     return run
 
 
+def contenders_of(op: str) -> dict[str, Callable[..., Any]]:
+    if op not in LOOPS:
+        return {"tinyattn": associative(op.split(", ")[1]), "loop": associative("sequential")}
+    torch = {"torch": in_torch(op)} if importlib.util.find_spec("torch") else {}
+    return {"tinyattn": library(op), "loop": LOOPS[op]} | torch
+
+
 def measure(rounds: int) -> dict[str, Any]:
-    loops: dict[str, Callable[..., Any]] = {"selective_scan": scan_loop, "wkv": wkv_loop}
     found: dict[str, Any] = {}
     exact, given = drawn(np.float64), drawn(np.float32)
-    for op, loop in loops.items():
-        contenders = {"tinyattn": library(op), "loop": loop}
-        if importlib.util.find_spec("torch"):
-            contenders["torch"] = in_torch(op)
+    for op in exact:
+        contenders = contenders_of(op)
         expected = contenders["tinyattn"](**exact[op])
         for name, run in contenders.items():
             for mine, theirs in zip(expected, run(**exact[op]), strict=True):
@@ -200,6 +218,10 @@ def _table(found: dict[str, Any]) -> list[str]:
     return rows
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Scans of long sequences beside loops over time.")
     parser.add_argument("--rounds", type=int, default=9)
@@ -211,5 +233,5 @@ if __name__ == "__main__":
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    print(PAGE.read_text())
+    write_pages(__file__, pages())
+    print(page(result))

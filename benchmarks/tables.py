@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_readme
+from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import MODELS, ItemCosine, Markov, Popularity, RunFolder
@@ -99,8 +99,6 @@ def main(table: Table) -> None:
             done[str(seed)] = _finished(run, configuration, seed, split, candidates)
             _write(table, result)
     _write(table, result)
-    if table.in_readme:
-        write_readme(table.name.replace("-", "_"), summary(table, result))
     print(page(table, result))
 
 
@@ -135,7 +133,12 @@ def _measured(model: Any, split: Split, candidates: Any) -> dict[str, dict[str, 
 def _write(table: Table, result: dict[str, Any]) -> None:
     table.result.parent.mkdir(exist_ok=True)
     table.result.write_text(json.dumps(result, indent=1) + "\n")
-    table.page.write_text(page(table, result))
+    write_pages(table.name.replace("-", "_"), pages_of(table))
+
+
+def pages_of(table: Table) -> dict[Path, str]:
+    result = json.loads(table.result.read_text())
+    return {table.page: page(table, result)} | ({README: summary(table, result)} if table.in_readme else {})
 
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"), ("uni100", "ndcg@10"), ("pop100", "hr@10"),

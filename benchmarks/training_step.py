@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks import against
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import README, RESULTS, SPEED, describe, write_pages
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -335,10 +335,10 @@ def goals(result: dict[str, Any]) -> str:
     return page(result).split("## Goals\n")[1].split("\n## ")[0].strip()
 
 
-def quote(result: dict[str, Any]) -> None:
-    """Into README and docs/speed.md."""
-    write_readme("training_step", summary(result))
-    write_readme("training_step", f"{summary(result)}\n\n{goals(result)}", "docs/speed.md")
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    said = summary(result)
+    return {PAGE: page(result), README: said, SPEED: f"{said}\n\n{goals(result)}"}
 
 
 HOW = f"""
@@ -415,8 +415,7 @@ def main() -> None:
         result = {name: result[name] for name in CONFIGURATIONS if name in result}
         RESULTS.mkdir(exist_ok=True)
         RESULT.write_text(json.dumps(result, indent=1) + "\n")
-        PAGE.write_text(page(result))
-    quote(result)
+    write_pages(__file__, pages())
     print(page(result))
 
 

@@ -22,7 +22,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from tinyattn.data import IMAGE_SETS, TASKS
 from tinyattn.models import MODELS, SequenceModel
 
@@ -117,6 +117,10 @@ before. ViT would have to learn it: its blocks are local where their numbers are
 """
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     trained = [name for name, cls in MODELS.items() if issubclass(cls, SequenceModel)]
     parser = argparse.ArgumentParser(description="Does each model that is no recommender come to its goal?")
@@ -133,7 +137,7 @@ def main() -> None:
             print(table(rows[-1:]).splitlines()[-1], flush=True)
     result = {"machine": describe(), "rows": rows}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
+    write_pages(__file__, pages())
     print(page(result))
 
 

@@ -28,7 +28,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, describe
+from benchmarks.machine import RESULTS, describe, write_pages
 from tinyattn.data import SeriesWorld
 from tinyattn.models import SASRec
 from tinyattn.ops import attention
@@ -60,7 +60,7 @@ def select(which: str) -> str:
     return SELECT.replace("WHICH", which)
 
 
-def pages() -> Iterator[tuple[str, View, dict[str, str]]]:
+def measured() -> Iterator[tuple[str, View, dict[str, str]]]:
     """Name, page, and what a reader does on it."""
     model = SASRec(epochs=1, dim=64, heads=4, blocks=4, maxlen=200, workers=1).fit(SeriesWorld(users=60).generate())
     looks = visualise(model, (model.items.ids.tolist() * 10)[:200])
@@ -130,7 +130,7 @@ def measure(times: int) -> tuple[str, list[dict[str, Any]]]:
     tracer = Tracer(driver)
     try:
         with tempfile.TemporaryDirectory() as folder:
-            for name, view, acts in pages():
+            for name, view, acts in measured():
                 file = view.save(Path(folder) / "view.html")
                 for act, code in {"open it": None, **acts}.items():
                     longest, until = [], []
@@ -176,6 +176,10 @@ def page(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def pages() -> dict[Path, str]:
+    return {PAGE: page(json.loads(RESULT.read_text()))}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--times", type=int, default=30, help="how often each is done (default: 30)")
@@ -185,8 +189,8 @@ def main() -> None:
     chromium, acts = measure(times)
     result = {"machine": describe(), "chromium": chromium, "times": times, "acts": acts}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
-    print(PAGE.read_text())
+    write_pages(__file__, pages())
+    print(page(result))
 
 
 if __name__ == "__main__":

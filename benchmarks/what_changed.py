@@ -33,7 +33,7 @@ from benchmarks import comparison, decoder_step
 from benchmarks.children import Child, check, refuse, side_by_side, tell
 from benchmarks.comparison import KERNEL, Convolution, parameters
 from benchmarks.distances import beginning, constant, distances
-from benchmarks.machine import RESULTS, ROOT, describe, write_readme
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages
 from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -47,7 +47,7 @@ from tinyattn.ops import Mask
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
 from tinyattn.tree import leaves, tree_map
 
-NAME, DOCS = "what_changed", "docs/kinds.md"
+NAME, DOCS = "what_changed", ROOT / "docs" / "kinds.md"
 RESULT, PAGE = RESULTS / f"{NAME}.json", RESULTS / f"{NAME}.md"
 D, HEADS = 64, 4
 CAUSAL = Mask(causal=True)
@@ -670,6 +670,11 @@ PARTS: dict[str, Callable[[Sizes], dict[str, Any]]] = {
 }  # fmt: skip
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), DOCS: summary(result)}
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join([*PARTS, "steps"]), metavar="NAME,NAME")
@@ -699,13 +704,12 @@ def main(words: Sequence[str] | None = None) -> None:
             result["counted"][name] = json.loads(json.dumps({"found": PARTS[name](sizes), "machine": describe()}))
         if not asked.quick:  # what has been measured is not lost
             RESULT.write_text(json.dumps(result) + "\n")
-            PAGE.write_text(page(result))
     if not asked.quick:
         for name in names:
             if name in DRAW:
                 save(DRAW[name](result["counted"][name]["found"]), ROOT / "figures" / f"{NAME}_{name}.png")
         if result["counted"].keys() == PARTS.keys():
-            write_readme(NAME, summary(result), DOCS)
+            write_pages(__file__, pages())
     print(page(result))
 
 

@@ -33,7 +33,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, ROOT, describe_code, write_readme
+from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages
 from tinyattn.check import SPECS, Report, check_implementation
 from tinyattn.check.isolation import in_child, load
 
@@ -94,6 +94,11 @@ def cases() -> list[Case]:
     return found
 
 
+def pages() -> dict[Path, str]:
+    result, before = (json.loads(path.read_text()) for path in (RESULT, BEFORE))
+    return {PAGE: page(result, before), README: quote(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--repos", type=Path, metavar="DIR", help="the folder of the checkouts, OWNER__NAME each")
@@ -119,8 +124,7 @@ def main() -> None:
     out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     before = json.loads(BEFORE.read_text())
     if out == RESULT.resolve():
-        PAGE.write_text(page(result, before))
-        write_readme("wild", quote(result))
+        write_pages(__file__, pages())
     print(page(result, before))
 
 

@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe, write_readme
+from benchmarks.machine import README, RESULTS, describe, write_pages
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
@@ -44,6 +44,11 @@ SAME = {
 }
 
 
+def pages() -> dict[Path, str]:
+    result = json.loads(RESULT.read_text())
+    return {PAGE: page(result), README: quote(result)}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--naming", action="store_true")
@@ -58,9 +63,8 @@ def main() -> None:
     found = (parts | {"zoo": zoo})[part](options.examples)
     result[part] = {"machine": describe(), "examples": options.examples, **found}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
-    PAGE.write_text(page(result))
     if {"zoo", "naming", "sound"} <= result.keys():
-        write_readme("zoo", quote(result))
+        write_pages(__file__, pages())
     print(page(result))
 
 
@@ -216,8 +220,7 @@ def _fair_lines(found: dict[str, Any]) -> list[str]:
         "## What a user is told, without --strict",
         "",
         "Refused: wrong numbers, a crash, a leak, or the contract. Said to differ: another convention, or a form of a "
-        "call that is not offered. A name is wrong if the bug that was planted is not among those named. Before "
-        "conventions were known, all of them were called bugs: [zoo_before.json](zoo_before.json).",
+        "call that is not offered. A name is wrong if the bug that was planted is not among those named.",
         "",
         "| kind | bugs | refused | said to differ | missed | named | named wrongly | variants | accused |",
         "|---|---|---|---|---|---|---|---|---|",

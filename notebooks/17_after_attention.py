@@ -22,6 +22,7 @@ import numpy as np
 from tinyattn.course import check, road, show_figure, table, yours
 from tinyattn.layers import MECHANISMS, MIXERS, nbytes
 from tinyattn.ops import (
+    associative_scan,
     linear_attention,
     linear_weights,
     scan_matrix,
@@ -158,6 +159,46 @@ for c in (1, 7, n):
         y.append(part)
     rows.append([c, len(y), c * c, str(np.allclose(np.concatenate(y), expected))])
 table("tokens a chunk | steps that wait | weights at once | the same", rows)
+
+# %% tags=["hide-input"]
+
+
+class Counted(np.ndarray):
+    """Counts sums: here each is of many tokens at once, and waits for the one before."""
+
+    def __array_ufunc__(self, f, method, *given, out=None, **more):
+        Counted.sums += f is np.add
+        given = [x.view(np.ndarray) if isinstance(x, Counted) else x for x in given]
+        if out is not None:
+            more["out"] = tuple(x.view(np.ndarray) for x in out)
+        return getattr(f, method)(*given, **more).view(Counted)
+
+
+# %% [markdown]
+# ### In a tree
+#
+# Chunks of $\sqrt n$ tokens wait for about $2 \sqrt n$ steps. The scan of [chapter 15](15_before_attention.ipynb) waits less: a token is a map, $S \mapsto \lambda S + k^\top v$, two maps in a row are one of
+# the same kind, and brackets may be set anywhere. **Predict:** for 16 times as many tokens, how many steps more does a tree wait?
+
+# %% tags=["hide-output"]
+rows, drawn = [], np.random.default_rng(4)
+for size in (16, 256):
+    a, b = drawn.uniform(0.5, 1, (size, 1)), drawn.standard_normal((size, 1))
+    sums, found = [], []
+    for form in ("sequential", "chunked", "tree", "doubling"):
+        Counted.sums = 0
+        found.append(associative_scan(a.view(Counted), b.view(Counted), form=form))
+        sums.append(Counted.sums)
+    rows.append([size, *sums, str(all(np.allclose(h, found[0]) for h in found))])
+table("tokens | one by one | chunks | tree | doubling | the same", rows)
+
+# %%
+maps = np.repeat(lam[:, None], d * e, axis=1), (k[:, :, None] * v[:, None]).reshape(n, d * e)
+read = q[:, None] @ associative_scan(*maps).reshape(n, d, e)
+print("its states, read by q:", np.allclose(read[:, 0], recurrent(lam, q, k, v)))
+
+# %% [markdown]
+# 8 more: it takes $2 \log_2 n$, and doubling, which computes more numbers, $\log_2 n$. All four set brackets in one sum, and Mamba is trained by such a scan.
 
 # %% [markdown]
 # ### Exercise `my_state_backward` (derive the backward, ★★★, 20 min)

@@ -13,9 +13,9 @@ import pytest
 from benchmarks import against, training_step
 from benchmarks.machine import ROOT
 from benchmarks.peers import work
+from tests.helpers import MACHINE
 from tests.test_training_step import TINY
 
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
 AS_BEFORE = [100.0, 102.0, 101.0, 100.5, 101.5]
 
 
@@ -78,11 +78,8 @@ def test_the_page_says_what_the_results_say():
     assert "15 rounds, 5 pairs of processes: the intervals of time are 96.5 % sure, those of memory 93.8 %" in page
 
 
-def test_the_page_is_its_results_file():
-    if not against.RESULT.exists():
-        pytest.skip("nothing has been measured against another commit")
+def test_the_verdicts_are_those_of_the_results():
     result = json.loads(against.RESULT.read_text())
-    assert against.PAGE.read_text() == against.page(result)
     assert all(row["verdict"] == against.judged(row) for row in result.values())
 
 

@@ -14,6 +14,7 @@ import time
 import numpy as np
 import pytest
 
+from tests.helpers import refuses
 from tests.models.worlds import write_tiny
 from tinyattn.__main__ import run as run_as_script
 from tinyattn.cli import main
@@ -35,21 +36,6 @@ def finished(data, tmp_path_factory):
     """A run of two epochs."""
     out = tmp_path_factory.mktemp("runs") / "run"
     assert main(["train", str(data), *SMALL, "--epochs", "2", "--heads", "2", "--out", str(out)]) == 0
-    return out
-
-
-def refuses(capsys, arguments, *parts):
-    """Exit code 2, one line on standard error that says `parts`, nothing on standard output."""
-    capsys.readouterr()
-    try:
-        code = main([str(a) for a in arguments])
-    except SystemExit as stop:  # argparse's own way out
-        code = stop.code
-    out, err = capsys.readouterr()
-    assert code == 2
-    assert err.count("\n") == 1
-    for part in parts:
-        assert part in err
     return out
 
 

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
+from tests.helpers import refuses
 from tests.models.worlds import drifting_ratings
-from tests.test_cli import refuses
 from tinyattn.cli import main
 from tinyattn.data import read, split_ratings
 from tinyattn.evaluation import paired_error_difference

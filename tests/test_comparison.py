@@ -1,6 +1,5 @@
 """The counter, the formulas beside its counts, and the errata of the sources' comparison tables, each computed."""
 
-import json
 import math
 from fractions import Fraction
 
@@ -198,7 +197,3 @@ def test_brackets_move_in_exact_arithmetic_only():
         total = total * Fraction(2) ** (largest - new) + found @ np.concatenate([c[tile], ones], axis=1)
         largest = new
     assert np.array_equal(total[:-1] / total[-1], weights @ c / weights.sum())
-
-
-def test_the_page_is_its_results_file():
-    assert comparison.PAGE.read_text() == comparison.page(json.loads(comparison.RESULT.read_text()))

@@ -9,13 +9,13 @@ from benchmarks import decoder_step, one_more, ranking
 from benchmarks.children import check
 from benchmarks.peers import child, growing, installed
 from benchmarks.peers.ours import reference
+from tests.helpers import MACHINE
 from tinyattn.models import DecoderNetwork, SASRecNetwork
 from tinyattn.tree import tree_map
 
 TORCH = pytest.mark.skipif(not installed("torch-sdpa"), reason="torch is not installed")
 TINY = DecoderNetwork(n_tokens=11, context=12, dim=8, layers=2, heads=2)
 HISTORY = SASRecNetwork(n_items=50, maxlen=12, dim=8, blocks=2, heads=2, position="rope")
-MACHINE = {"cores": 2, "cpu": "a CPU", "python": "3", "numpy": "2", "commit": "c", "date": "today"}
 
 
 def spoiled(path):
@@ -58,7 +58,7 @@ def test_the_part_on_one_more_says_what_was_found():
     part = one_more.part({"cases": {"item 50": row}, "machine": MACHINE, "rounds": 2})
     assert "| item 50 | 1.5 | 4 (2.75) |  |  |  |" in part
     assert "Reached: 2.75 (item 50), must." in part
-    assert "2 rounds. 2 cores of a CPU" in part
+    assert "2 rounds. 2 cores of abacus" in part
     assert one_more.verdict({"cases": {"item 50": {"tinyattn": row["tinyattn"]}}}).endswith("Not measured.")
 
 

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.check.test_specs import accused_by
 from tests.count_calls import CALLS, COUNTED, count
 from tests.devices import DEVICES, MISSING, On
+from tests.helpers import accused_by
 from tests.models.worlds import TINY, uneven
 from tests.strict import COUNTS, strict
 from tests.training.test_learner import DATA as LARGE

@@ -13,27 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import (
-    course,
-    decoder_step,
-    default_world,
-    games_kang205,
-    gpu,
-    imported,
-    inference,
-    ladder,
-    ml_1m,
-    one_more,
-    ranking,
-    ratings,
-    reading,
-    roofline,
-    tables,
-    training_step,
-    transformers,
-    zoo,
-)
-from benchmarks.machine import readme_marks
+from benchmarks import course
 from tests.test_devices import STEPS
 from tests.test_house import FLOORS
 from tinyattn import cli, layers
@@ -57,57 +37,14 @@ def source(*paths):
     return squeezed(re.sub(r"  +#.*", "", text))
 
 
-def quoted(name, page="README.md"):
-    begin, end = readme_marks(name)
-    return (ROOT / page).read_text().split(begin)[1].split(end)[0].strip()
-
-
-def test_readme_quotes_the_results_files():
-    assert quoted("default_world") == default_world.text(json.loads(default_world.RESULT.read_text())).strip()
-    assert quoted("reading") == reading.text(json.loads((ROOT / "benchmarks/results/reading.json").read_text()))
-    assert quoted("gpu") == gpu.line(json.loads(gpu.RESULT.read_text()))
-    assert quoted("zoo") == zoo.quote(json.loads(zoo.RESULT.read_text()))
-    table = ml_1m.TABLE
-    assert quoted("ml_1m") == tables.summary(table, json.loads(table.result.read_text())).strip()
-
-
-def test_speed_is_quoted_from_the_results_files():
-    step, rungs, roof, ranks = (json.loads(b.RESULT.read_text()) for b in (training_step, ladder, roofline, ranking))
-    assert quoted("training_step") == training_step.summary(step)
-    page = "docs/speed.md"
-    assert quoted("training_step", page) == f"{training_step.summary(step)}\n\n{training_step.goals(step)}"
-    assert quoted("roofline", page) == roofline.tables(roof).strip()
-    assert quoted("ladder", page) == ladder.tables(rungs).strip()
-    assert quoted("ranking", page) == ranking.table(ranks).strip()
-    answers, text = (json.loads(b.RESULT.read_text()) for b in (inference, decoder_step))
-    assert quoted("one_more", page) == one_more.summary(answers["one more"])
-    assert inference.PAGE.read_text() == inference.page(answers)
-    assert quoted("decoder_step", page) == decoder_step.summary(text)
-    assert decoder_step.PAGE.read_text() == decoder_step.page(text)
-
-
-def test_checkpoints_of_others_are_quoted_from_their_results_file():
-    if not imported.RESULT.exists():
-        pytest.skip("no checkpoint has been compared yet")
-    assert quoted("imported", imported.PAGE) == imported.table(json.loads(imported.RESULT.read_text()))
-
-
 def test_the_gpu_page_tells_what_a_step_asks_for():
     told = squeezed((ROOT / "docs/gpu.md").read_text())
     assert f"makes {STEPS['pre', 'bce']} calls, one transfer, and no synchronisation" in told
 
 
-@pytest.mark.parametrize("table", [ml_1m.TABLE, games_kang205.TABLE], ids=lambda t: t.name)
-def test_result_pages_are_their_result_files(table):
-    if not table.result.exists():
-        pytest.skip(f"{table.name} has not been measured yet")
-    assert table.page.read_text() == tables.page(table, json.loads(table.result.read_text()))
-
-
-def test_the_page_of_the_course_is_its_result_file_and_of_these_chapters():
-    """As it was measured, and measured after the last change of a chapter's length."""
+def test_the_page_of_the_course_is_of_these_chapters():
+    """Measured after the last change of a chapter's length."""
     result = json.loads(course.RESULT.read_text())
-    assert course.PAGE.read_text() == course.page(result)
     for chapter in chapters():
         size, row = chapter.size(), result["chapters"][f"{chapter.number:02}"]
         assert (row["words"], row["lines"], row["minutes"]) == (size.words, size.lines, size.minutes), chapter.title
@@ -225,18 +162,6 @@ def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
         module.Tempered(0)
     with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
         layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
-
-
-def test_the_page_of_transformers_is_its_results_file():
-    assert transformers.PAGE.read_text() == transformers.page(json.loads(transformers.RESULT.read_text()))
-
-
-def test_the_page_of_ratings_is_its_results_file():
-    assert ratings.PAGE.read_text() == ratings.page(json.loads(ratings.RESULT.read_text()))
-
-
-def test_the_zoos_page_is_its_results_file():
-    assert zoo.PAGE.read_text() == zoo.page(json.loads(zoo.RESULT.read_text()))
 
 
 def test_no_data_is_in_the_project():

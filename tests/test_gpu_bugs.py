@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from benchmarks.gpu_bugs import BUGS, PAGE, RESULT, ROOT, noticed, page, plant, planted, run_tests, try_bug
+from benchmarks.gpu_bugs import BUGS, RESULT, ROOT, noticed, plant, planted, run_tests, try_bug
 
 
 def test_every_bug_can_still_be_planted(tmp_path):
@@ -18,9 +18,8 @@ def test_every_bug_can_still_be_planted(tmp_path):
         compile(path.read_text(), str(path), "exec")
 
 
-def test_the_page_is_the_result_file():
+def test_every_bug_has_been_looked_for():
     result = json.loads(RESULT.read_text())
-    assert PAGE.read_text() == page(result)
     assert [row["name"] for row in result["bugs"]] == [bug.name for bug in BUGS]
 
 

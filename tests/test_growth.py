@@ -1,12 +1,9 @@
 """The benchmark of growth: what a step counts, what is installed, and the page and picture of made-up figures."""
 
-import json
-
 import numpy as np
-import pytest
 
 from benchmarks import growth
-from tinyattn.show import save
+from tests.helpers import MACHINE
 
 SMALL = {"n": 6, "d": 8, "items": 40, "batch": 4}
 
@@ -41,17 +38,16 @@ def made_up():
                for name, k in (("tinyattn", 1), ("torch-sdpa", 2))}  # fmt: skip
         return {"contenders": row, "counted": {"products": n**2, "kept": n}}
 
-    machine = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "system": "x", "commit": "abc"}
     packages = {"tinyattn": {"version": "", "import": [0.1, 0.2, 0.3], "bytes": {"tinyattn": 1e6, "numpy": 5e7}}}
     return {
         "axes": {"n": {str(n): point(n) for n in growth.AXES["n"]}},
         "packages": packages | {"jax": None},
-        "machine": machine | {"date": "2026-01-01"},
+        "machine": MACHINE,
         "options": {"rounds": 3, "contenders": ["tinyattn", "torch-sdpa"], "missing": ["jax"]},
     }
 
 
-def test_the_page_says_what_the_results_say(tmp_path):
+def test_the_page_says_what_the_results_say():
     page = growth.page({"abacus": made_up(), "slide rule": made_up()})
     sizes = "64, 128, 256, 512, 1,024"
     ours = "4.1, 16.4, 65.5, 262.1, 1048.6 | n^2.00 | n^2.00 | 8, 16, 32, 64, 128 | n^1.00 | n^1.00"
@@ -61,16 +57,19 @@ def test_the_page_says_what_the_results_say(tmp_path):
     assert "| jax | not installed here | | | |" in page
     assert page.count("## slide rule") == 1
     assert "commit abc" in page
-    assert save(growth.draw(made_up()), tmp_path / "growth.png").stat().st_size > 0
+
+
+def test_the_picture_shows_time_above_and_memory_below():
+    time, memory = growth.draw(made_up()).axes
+    shown = {line.get_label(): line.get_ydata() for line in time.lines}
+    ours = np.array(growth.AXES["n"]) ** 2 / 1e3
+    for name, expected in {"tinyattn": ours, "torch-sdpa": 2 * ours, "multiply-adds of tinyattn, scaled": ours}.items():
+        np.testing.assert_allclose(shown.pop(name), expected)
+    assert not shown
+    assert [line.get_ydata()[0] for line in memory.lines] == [8, 16]
 
 
 def test_exponents_are_those_of_the_largest_sizes():
     sizes = [1, 10, 100, 1000]
     assert growth.fitted(sizes, [7, 10, 100, 1000]) == 1
     assert growth.fitted(sizes[:2], np.array(sizes[:2]) ** 3) == 3
-
-
-def test_the_page_is_its_results_file():
-    if not growth.RESULT.exists():
-        pytest.skip("growth has not been measured")
-    assert growth.PAGE.read_text() == growth.page(json.loads(growth.RESULT.read_text()))

@@ -8,10 +8,9 @@ import pytest
 from benchmarks import inference, ranking
 from benchmarks.children import check
 from benchmarks.peers import answering, installed, large
+from tests.helpers import MACHINE
 from tinyattn.data import SeriesWorld, leave_one_out
 from tinyattn.models import SASRecNetwork
-
-MACHINE = {"cores": 2, "cpu": "a CPU", "python": "3", "numpy": "2", "commit": "c", "date": "today"}
 
 
 @pytest.mark.parametrize("name", inference.CONTENDERS)

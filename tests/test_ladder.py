@@ -1,6 +1,5 @@
 """The benchmarks of docs/speed.md, without their timing: rungs, profile, and full ranking compute what they say."""
 
-import json
 import pickle
 import sys
 from itertools import pairwise
@@ -14,6 +13,7 @@ from benchmarks.peers import child, installed, profiling, rungs, scoring
 from benchmarks.peers.ours import TinyAttn, reference
 from benchmarks.peers.patch import Patch
 from benchmarks.training_step import BEAUTY, Configuration, Lengths, draw
+from tests.helpers import MACHINE
 from tinyattn import layers, ops
 from tinyattn.models import SASRecNetwork
 from tinyattn.training import SLICE_TOKENS
@@ -107,7 +107,6 @@ def row(seconds, beside):
     return {"seconds": seconds, "beside": beside, "idle": 0.001, "check": {"worst": "items", "off": 1e-6}}
 
 
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
 SAID = {"machine": MACHINE, "OPENBLAS_CORETYPE": None, "options": {"rounds": 2, "lengths": "drawn", "missing": []}}
 
 
@@ -190,8 +189,3 @@ def test_the_ranking_page_says_what_the_results_say():
     page = ranking.page(SAID | sizes | {"contenders": contenders})
     assert "| torch-padded | 0.950 | 42 | 6.50 | 6.10 to 6.90 | 100 |" in page
     assert "must 3, good 6, moonshot 10. Reached: 6.50, good." in page
-
-
-@pytest.mark.parametrize("benchmark", [ladder, ranking, roofline], ids=["ladder", "ranking", "roofline"])
-def test_result_pages_are_their_result_files(benchmark):
-    assert benchmark.PAGE.read_text() == benchmark.page(json.loads(benchmark.RESULT.read_text()))

@@ -5,6 +5,7 @@ import pytest
 
 from benchmarks import long_attention
 from benchmarks.peers import long
+from tests.helpers import MACHINE
 from tinyattn.show import save
 
 OURS = [name for name in long.CONTENDERS if "torch" not in name]
@@ -29,9 +30,8 @@ def made_up():
 
     names = ("full", "flash", "window", "linear", "torch-flash")
     one = {str(n): {name: point(name, n) for name in names} for n in (4_096, 8_192, 16_384)}
-    machine = {"cores": 2, "cpu": "a CPU", "python": "3", "numpy": "2", "system": "Linux", "commit": "c", "date": "d"}
     heads = {n: {name: row[name] for name in ("flash", "torch-flash")} for n, row in one.items()}
-    return {"one": one, "heads": heads, "machine": machine, "options": {"rounds": 3, "torch": None}}
+    return {"one": one, "heads": heads, "machine": MACHINE, "options": {"rounds": 3, "torch": None}}
 
 
 def test_the_page_says_what_was_measured(tmp_path):

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from benchmarks import mutants
-from benchmarks.mutants import EQUIVALENT, OPS, PAGE, RESULT, Check, each_in_a_child, key, page, read_equivalent
+from benchmarks.mutants import EQUIVALENT, OPS, RESULT, Check, each_in_a_child, key, read_equivalent
 from benchmarks.mutation import become, mutants_of
 
 TOY = '''"""A toy."""
@@ -135,7 +135,7 @@ def test_killed_and_surviving_mutants_are_told_apart(toy, monkeypatch):
 
 
 def test_a_reason_for_a_mutant_that_is_not_there_is_an_error(tmp_path):
-    every, path = mutants_of(TOY, "toy.py"), tmp_path / "equivalent.toml"
+    every, path = {key(m) for m in mutants_of(TOY, "toy.py")}, tmp_path / "equivalent.toml"
     entry = "[[equivalent]]\nbecause = 'Adding 0 or not is the same.'\nmutants = '''\n{}\n'''\n"
     path.write_text(entry.format("toy.py: scaled: y += 0 -> dropped"))
     assert read_equivalent(path, every) == {"toy.py: scaled: y += 0 -> dropped": "Adding 0 or not is the same."}
@@ -148,9 +148,9 @@ def test_a_reason_for_a_mutant_that_is_not_there_is_an_error(tmp_path):
 
 
 @pytest.mark.slow
-def test_every_reason_is_for_a_mutant_of_today_and_the_page_is_the_results_file():
+def test_every_reason_is_for_a_mutant_of_today():
     every = [m for path in OPS.rglob("*.py") for m in mutants_of(path.read_text(), str(path))]
-    assert len({key(m) for m in every}) == len(every) > 1500
-    reasons, result = read_equivalent(EQUIVALENT, every), json.loads(RESULT.read_text())
-    assert PAGE.read_text() == page(result, reasons)
+    names = {key(m) for m in every}
+    assert len(names) == len(every) > 1500
+    reasons, result = read_equivalent(EQUIVALENT, names), json.loads(RESULT.read_text())
     assert not any(row["survive"] or row["refuted"] for row in mutants.rows_of(result, reasons))

@@ -1,6 +1,5 @@
 """The check before a release: what it reads in README, the versions it compares, how it fails, its page."""
 
-import json
 import re
 import sys
 
@@ -48,9 +47,3 @@ def test_a_failure_is_one_line_without_folders_of_this_machine(tmp_path):
     assert re.fullmatch(r"python\S* -c .* exits with 3: ERROR: no network", str(caught.value))
     with pytest.raises(release.Failure, match=r"^/no/such does not start: No such file or directory$"):
         release.run(["/no/such"], tmp_path)
-
-
-def test_the_page_is_its_result_file():
-    if not release.RESULT.exists():
-        pytest.skip("no release has been checked yet")
-    assert release.PAGE.read_text() == release.page(json.loads(release.RESULT.read_text()))

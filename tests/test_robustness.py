@@ -3,11 +3,8 @@
 import json
 import random
 
-import pytest
-
 from benchmarks import robustness
-from benchmarks.machine import readme_marks
-from benchmarks.robustness import KINDS, PAGE, RESULT, ROOT, difference, guarded
+from benchmarks.robustness import KINDS, RESULT, difference, guarded
 
 
 def failures(name, folder, tries):
@@ -39,13 +36,8 @@ def test_a_checker_that_accepts_lies_fails(tmp_path, monkeypatch):
     assert "it is accepted" in failures("learners", tmp_path, 1)[0]
 
 
-def test_readme_and_the_page_are_the_results_file():
-    if not RESULT.exists():
-        pytest.skip("not measured yet")
+def test_there_were_many_tries_and_no_failure():
     result = json.loads(RESULT.read_text())
-    assert PAGE.read_text() == robustness.page(result)
-    begin, end = readme_marks("robustness")
-    assert (ROOT / "README.md").read_text().split(begin)[1].split(end)[0].strip() == robustness.line(result)
     tries, failed = robustness.total(result)
     assert tries >= 5_000
     assert failed == 0

@@ -1,11 +1,8 @@
 """The benchmark of ranks: its model of costs, and the page made of its results."""
 
-import json
-
 import pytest
 
 from benchmarks import scaling
-from tests.test_docs import quoted
 
 
 def test_the_model_of_costs():
@@ -17,9 +14,3 @@ def test_the_model_of_costs():
     row = {"alike": 1.0, "slices": 8.0, "bytes": 2e9, "largest share": {"1": 1.0, "2": 0.5}}
     assert scaling.step_seconds(row, 1, 9.0, 1e9) == 9.0
     assert scaling.step_seconds(row, 2, 0.0, 1e9) == 1 + 4 + 2
-
-
-def test_the_page_has_the_tables_of_the_results_file():
-    if not scaling.RESULT.exists():
-        pytest.skip("scaling has not been measured")
-    assert quoted("scaling", scaling.PAGE) == scaling.tables(json.loads(scaling.RESULT.read_text())).strip()

@@ -10,6 +10,7 @@ from benchmarks import training_step
 from benchmarks.children import Child
 from benchmarks.peers import installed
 from benchmarks.training_step import BEAUTY, CONFIGURATIONS, ML_1M, Configuration
+from tests.helpers import MACHINE
 from tinyattn.models import SASRecNetwork
 from tinyattn.tree import tree_map
 
@@ -52,7 +53,6 @@ def contender(seconds, peak):
 
 
 def made_up():
-    machine = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "commit": "abc", "date": "2026-01-01"}
     contenders = {
         "tinyattn": contender([0.1, 0.2, 0.1], 100.0),
         "torch-sdpa": contender([0.4, 0.8, 0.5], 450.0),
@@ -60,7 +60,7 @@ def made_up():
     }
     options = {"rounds": 3, "lengths": "drawn", "contenders": list(contenders), "missing": ["jax"]}
     row = {"title": "made up", "tokens": 1234.0, "padded": 2000.0, "contenders": contenders}
-    return {"A": row | {"machine": machine, "OPENBLAS_CORETYPE": None, "options": options}}
+    return {"A": row | {"machine": MACHINE, "OPENBLAS_CORETYPE": None, "options": options}}
 
 
 def test_the_page_says_what_the_results_say():

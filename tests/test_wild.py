@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from benchmarks import wild
-from benchmarks.machine import readme_marks
 from tinyattn import ops
 from tinyattn.check import SPECS, adapters, zoo
 from tinyattn.check.cases import CaseDrawer
@@ -321,11 +320,7 @@ def test_kept_rows_are_judged_by_the_table_as_it_is():
     assert found["outcome"] == "refused"
 
 
-def test_page_and_readme_are_the_results_files():
-    result, before = (json.loads(path.read_text()) for path in (wild.RESULT, wild.BEFORE))
-    assert wild.PAGE.read_text() == wild.page(result, before)
-    assert wild.disputed(result["cases"]) == []
-    begin, end = readme_marks("wild")
-    assert (wild.ROOT / "README.md").read_text().split(begin)[1].split(end)[0].strip() == wild.quote(result)
+def test_nothing_is_disputed_and_no_path_is_of_this_machine():
+    assert wild.disputed(json.loads(wild.RESULT.read_text())["cases"]) == []
     for path in (wild.RESULT, wild.BEFORE):
         assert not re.search(r"line \d+ of /", path.read_text())  # paths are those of the repository

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tests.check.test_specs import accused_by
+from tests.helpers import accused_by
 from tinyattn import layers, ops
 from tinyattn.check import adapters, check_implementation
 from tinyattn.check.specs import SPECS

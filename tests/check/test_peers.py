@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.check import peers
-from tests.check.test_specs import accused_by
+from tests.helpers import accused_by
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.common import upstream
 from tinyattn.check.specs import SPECS

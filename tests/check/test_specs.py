@@ -7,11 +7,11 @@ import warnings
 import pytest
 
 from benchmarks.mutants import SEEDS
+from tests.helpers import accused_by
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import diagnose
-from tinyattn.check.property import Violation
 from tinyattn.check.specs import SPECS, properties_of
-from tinyattn.check.subject import MissingError, Subject
+from tinyattn.check.subject import Subject
 from tinyattn.check.trial import Trial, try_property
 from tinyattn.check.zoo import ZOO
 
@@ -20,27 +20,6 @@ EVERY = [
     pytest.param(spec, prop, id=f"{spec.name}-{prop.name}") for spec in SPECS.values() for prop in properties_of(spec)
 ]
 WRITTEN = [(name, style) for name, module in VARIANTS.items() for style in module.STYLES]
-
-
-def accused_by(op, spec, seeds, but=(), only=None):
-    """The first property that fails on seeded cases, and what it says; None where all hold.
-
-    Those named in `but` are left out, and with `only` so are cases of another dtype.
-    """
-    for prop in properties_of(spec):
-        for seed in range(prop.at_most(seeds)):
-            draw = CaseDrawer.seeded(seed, prop.leads, prop.wide)
-            if prop.name in but or only not in (None, draw.dtype):
-                continue
-            try:
-                prop.holds(op, **op.fit(spec.case(draw)))
-            except MissingError:
-                break
-            except (Violation, AssertionError) as violation:
-                return f"{prop.name}: {violation}"
-            except Exception as error:  # a wrong implementation's result may not even be fit to be looked at
-                return f"{prop.name}: {type(error).__name__}: {error}"
-    return None
 
 
 def test_a_zoo_is_of_a_spec_and_has_variants():

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.models import ImageModel
 

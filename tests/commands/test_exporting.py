@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.export.networks import untrained
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import Interactions
 from tinyattn.models import Markov, Popularity, RunFolder, SASRec

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import Text
 

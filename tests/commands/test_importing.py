@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from tests.helpers import refuses
 from tests.models.layouts.elsewhere import CONFIGS, FORWARDS, GPT_2, LLAMA, V, weights_of, write
-from tests.test_cli import refuses
 from tinyattn.cli import main
 from tinyattn.models import TEXT_LAYOUTS
 

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import by_time, leave_one_out, read
 from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main, parser
 from tinyattn.models import Recommender, explain
 

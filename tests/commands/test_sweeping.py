@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect
 from tinyattn.commands.collect import Found

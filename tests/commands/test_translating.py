@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.test_cli import refuses
+from tests.helpers import refuses
 from tinyattn.cli import main
 
 OF_BOTH = ["--dim", "8", "--epochs", "2", "--workers", "1"]

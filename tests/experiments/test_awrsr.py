@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.commands import reproduce
@@ -20,7 +21,6 @@ from tinyattn.models import MODELS
 from tinyattn.show import draw_picture, save
 
 AWRSR = EXPERIMENTS["awrsr"]
-MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "date": "2026-01-01"}
 
 
 def made_up(gain, spread=0.001, sooner=1.0, seeds=SEEDS, rows=AWRSR.rows):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tinyattn.ops.attention.additive_attention import _squashed
+from tinyattn.ops.attention.additive_scores import squashed
 
 
 @pytest.mark.host
@@ -10,5 +10,5 @@ from tinyattn.ops.attention.additive_attention import _squashed
 def test_keys_after_the_query_are_not_computed(causal, seen, rng):
     """Half of the evaluations of σ, as the docstring says."""
     q, k = rng.standard_normal((2, 3, 4, 2))
-    found = list(_squashed(q, k, causal))
+    found = list(squashed(q, k, causal))
     assert [count for _, count, _ in found] == [t.shape[1] for _, _, t in found] == seen

@@ -73,6 +73,13 @@ def test_an_id_beyond_the_table_is_refused():
         ops.embedding(np.array([4]), normal(4, 2))
 
 
+@pytest.mark.host  # likewise
+@pytest.mark.parametrize("loss", [ops.cross_entropy, ops.smoothed_cross_entropy])
+def test_a_target_beyond_the_logits_is_refused(loss):
+    with pytest.raises(IndexError, match="out of bounds"):
+        loss(normal(2, 4), np.array([0, 4]))
+
+
 def test_a_bias_receives_the_sum_over_all_it_was_repeated_along():
     q, k, v = normal(2, 3, 4, 5), normal(2, 3, 6, 5), normal(2, 3, 6, 2)
     whole = normal(2, 3, 4, 6)

@@ -35,6 +35,11 @@ def test_it_grows_to_its_peak_and_never_again(name, warmup):
     assert np.all(factors[1:] > 0)  # no step is for nothing
 
 
+def test_an_unknown_schedule_is_named_with_those_there_are():
+    with pytest.raises(ValueError, match=r"schedule is 'cosin', expected one of constant, .*; did you mean cosine\?"):
+        rate_factors("cosin", 0, 3)
+
+
 def test_without_options_the_rate_is_lr_itself():
     factors = rate_factors("constant", 0, 3)
     assert [rate_at(0.1, factors, t) for t in (1, 3, 4, 10**9)] == [0.1] * 4

@@ -7,10 +7,10 @@
     ligr      x + σ(x W + b) ⊙ dropout(f(LN(x)))    gates on what a sublayer adds (ligr.py has it)
     plain     dropout(f(LN(x)))                 no residuals, to see what they are good for (plain.py)
 
-The first two drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward layers, `ligr`
-outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run in all of them
-and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same lines
-compute one row of each sequence after the mixer.
+`pre`, `post` and `plain` drop the output of each sublayer; `sasrec` drops attention weights and both feed-forward
+layers, `ligr` outputs and the feed-forward network's hidden units. All have the same parameters, so one set can be run
+in all of them and compared; `ligr` has its gates besides. Each is written once: with `at`, for inference, the same
+lines compute one row of each sequence after the mixer.
 """
 
 from __future__ import annotations

@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import backend
 from ..data import Parts, Vocabulary
-from ..options import check_options, option
+from ..options import check_options, option, with_default
 from ..ranks import ranks
-from ..training import SLICE_TOKENS, Workers
+from ..training import SLICE_TOKENS, Settings, Workers
 from ..tree import leaves
 from .trained import Trained
 
@@ -26,9 +26,7 @@ class SequenceModel(Trained):
     the means are what it is measured by, and one of them, `criterion`, chooses the epoch; -loss is a loss to be small.
     """
 
-    patience: int = option(
-        5, "stop after so many epochs without a better validation score; 0 = never", at_least=0, group="training"
-    )
+    patience: int = with_default(5, Settings, "patience")
     batch_size: int = option(128, "rows a step", at_least=1, group="training")
 
     Network: ClassVar[Any]

@@ -17,7 +17,9 @@ def cross_entropy(logits: Array, targets: Array, weights: Array | None = None) -
 
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1.
     Logits of ±1e4 are exact: log Σ exp is taken around the row's largest logit.
-    Raises ValueError for shapes that do not fit, TypeError for dtypes.
+    Targets are 0..V-1, also where the weight is 0, which is checked where batches are made, not here: NumPy refuses a
+    target beyond the logits, but counts negative ones from their end.
+    Raises ValueError for shapes that do not fit, IndexError for a target of V or more, TypeError for dtypes.
     """
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp = get_xp(logits)
@@ -49,7 +51,8 @@ def smoothed_cross_entropy(
     7). As log Σ exp z - (1 - ε) z[target] - ε mean(z), which sums nothing but logits. Its least value is the entropy of
     q, which is not 0. With ε = 0 it is `cross_entropy`.
     Shapes: logits (..., V), targets (...) integers in 0..V-1, weights (...) or None for all 1 -> a scalar in nats.
-    Raises ValueError for shapes that do not fit and ε outside of 0..1, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit and ε outside of 0..1, IndexError for a target of V or more, TypeError
+    for dtypes.
     """
     if not 0 <= smoothing <= 1:
         raise ValueError(f"smoothing is {smoothing}, expected 0 to 1")

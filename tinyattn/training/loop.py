@@ -40,7 +40,7 @@ class Settings:
 
     epochs: int = option(100, "epochs at most", at_least=1, group="training")
     patience: int = option(
-        10, "stop after so many epochs without a better validation NDCG@10; 0 = never", at_least=0, group="training"
+        10, "stop after so many epochs without a better validation score; 0 = never", at_least=0, group="training"
     )
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
     beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..options import one_of
+
 
 def constant(t: np.ndarray, w: int, T: int) -> np.ndarray:
     """1."""
@@ -38,7 +40,10 @@ def rate_factors(schedule: str, warmup: int, steps: int) -> np.ndarray:
     """(steps + 1,): what the learning rate is multiplied with at each step, counted from 1; entry 0 is 0.
 
     A warm-up longer than the training is cut off: the rate then never reaches its peak.
+    Raises ValueError for a schedule that is not in SCHEDULES.
     """
+    if schedule not in SCHEDULES:
+        raise ValueError(f"schedule is {schedule!r}, expected {one_of(SCHEDULES, schedule)}")
     t, w = np.arange(steps + 1), max(warmup, 1)
     return np.minimum(1.0, t / w) * SCHEDULES[schedule](np.maximum(t, w), w, max(steps, w))
 

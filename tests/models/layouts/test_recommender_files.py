@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
+from tests.helpers import refuses
 from tests.models.layouts.sasrecs import (
     ITEMS,
     RECTOOLS_ITEMS,
@@ -18,7 +19,6 @@ from tests.models.layouts.sasrecs import (
     rectools,
     rectools_weights,
 )
-from tests.test_cli import refuses
 from tinyattn.cli import main
 from tinyattn.files import FileError
 from tinyattn.models import import_model

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 from ...backend import Array, get_xp
 from ..shapes import expect, rows
+from .additive_scores import squashed
 
 
 def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = True) -> tuple[Array, Array]:
@@ -16,6 +16,7 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
     encoder of NARM (Li et al. 2017, section 3.4). Bahdanau's attention (2015) has tanh for σ, and a softmax.
     What is squashed would be an array (..., n, m, d); it is made for one query at a time, and in the backward again, so
     that memory is that of the weights, (..., n, m). Time is n m d evaluations of σ, each way; causal: half of them.
+    σ(u) = (1 + tanh(u / 2)) / 2, which overflows at neither end, so that weights are ½ Σ w and half an additive score.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), w (d,), causal: m = n -> out (..., n, e), weights (..., n, m).
     Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
@@ -24,7 +25,7 @@ def additive_attention(q: Array, k: Array, v: Array, w: Array, causal: bool = Tr
     xp, (*lead, n, _), m = get_xp(q), q.shape, k.shape[-2]
     N = math.prod(lead)
     weights = xp.zeros((N, n, m), dtype=q.dtype)
-    for i, seen, t in _squashed(q, k, causal):
+    for i, seen, t in squashed(0.5 * q, 0.5 * k, causal):
         weights[:, i, :seen] = (rows(t) @ w).reshape(N, seen)
     weights += xp.sum(w)                                        # w · (1 + t) / 2
     weights *= 0.5
@@ -49,7 +50,7 @@ def additive_attention_backward(
     da = _allowed(da.reshape(math.prod(q.shape[:-2]), n, m), causal)
     dq, dk = xp.empty((len(da), n, d), dtype=q.dtype), xp.zeros((len(da), m, d), dtype=q.dtype)
     dw = xp.broadcast_to(xp.sum(da), (d,)).copy()               # the 1 of 1 + t
-    for i, seen, t in _squashed(q, k, causal):
+    for i, seen, t in squashed(0.5 * q, 0.5 * k, causal):
         row = da[:, i, :seen]
         dw += row.reshape(-1) @ rows(t)
         t *= t
@@ -61,20 +62,6 @@ def additive_attention_backward(
     dq *= w * 0.25
     dk *= w * 0.25
     return dq.reshape(q.shape), dk.reshape(k.shape), dv, dw
-
-
-def _squashed(q: Array, k: Array, causal: bool) -> Iterator[tuple[int, int, Array]]:
-    """For each query i: how many keys it sees, and t = tanh((q_i + k_j) / 2), (N, seen, d), which may be written into.
-
-    σ(u) = (1 + tanh(u / 2)) / 2 overflows at neither end.
-    """
-    xp, (n, d), m = get_xp(q), q.shape[-2:], k.shape[-2]
-    N = math.prod(q.shape[:-2])
-    half_q, half_k = 0.5 * q.reshape(N, n, d), 0.5 * k.reshape(N, m, d)
-    for i in range(n):
-        seen = i + 1 if causal else m
-        t = half_q[:, i : i + 1] + half_k[:, :seen]
-        yield i, seen, xp.tanh(t, out=t)
 
 
 def _allowed(x: Array, causal: bool) -> Array:

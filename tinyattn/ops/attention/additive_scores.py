@@ -23,7 +23,7 @@ def additive_scores(q: Array, k: Array, w: Array) -> Array:
     expect("...nd ...md d", q=q, k=k, w=w)
     n, m = q.shape[-2], k.shape[-2]
     s = get_xp(q).empty((math.prod(q.shape[:-2]), n, m), dtype=q.dtype)
-    for i, t in _squashed(q, k):
+    for i, _, t in squashed(q, k):
         s[:, i] = (rows(t) @ w).reshape(len(s), m)
     return s.reshape(*q.shape[:-1], m)
 
@@ -39,7 +39,7 @@ def additive_scores_backward(ds: Array, q: Array, k: Array, w: Array) -> tuple[A
     ds = ds.reshape(math.prod(q.shape[:-2]), n, m)
     dq, dk = xp.empty((len(ds), n, d), dtype=q.dtype), xp.zeros((len(ds), m, d), dtype=q.dtype)
     dw = xp.zeros_like(w)
-    for i, t in _squashed(q, k):
+    for i, _, t in squashed(q, k):
         row = ds[:, i]
         dw += row.reshape(-1) @ rows(t)
         t *= t
@@ -52,10 +52,12 @@ def additive_scores_backward(ds: Array, q: Array, k: Array, w: Array) -> tuple[A
     return dq.reshape(q.shape), dk.reshape(k.shape), dw
 
 
-def _squashed(q: Array, k: Array) -> Iterator[tuple[int, Array]]:
-    """For each query i: t = tanh(q_i + k_j), (N, m, d), which may be written into."""
-    xp, N = get_xp(q), math.prod(q.shape[:-2])
-    q, k = q.reshape(N, *q.shape[-2:]), k.reshape(N, *k.shape[-2:])
-    for i in range(q.shape[1]):
-        t = q[:, i : i + 1] + k
-        yield i, xp.tanh(t, out=t)
+def squashed(q: Array, k: Array, causal: bool = False) -> Iterator[tuple[int, int, Array]]:
+    """For each query i: how many keys it sees, and t = tanh(q_i + k_j), (N, seen, d), which may be written into."""
+    xp, (n, d), m = get_xp(q), q.shape[-2:], k.shape[-2]
+    N = math.prod(q.shape[:-2])
+    q, k = q.reshape(N, n, d), k.reshape(N, m, d)
+    for i in range(n):
+        seen = i + 1 if causal else m
+        t = q[:, i : i + 1] + k[:, :seen]
+        yield i, seen, xp.tanh(t, out=t)

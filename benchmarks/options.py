@@ -1,0 +1,54 @@
+"""Every option of every model, for docs/options.md: what `tinyattn train --model NAME --help` says, in one place.
+
+    python benchmarks/options.py
+
+It asks the models' declarations, and trains nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+if __package__ is None:
+    sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from benchmarks.machine import ROOT, write_pages
+from tinyattn.models import MODELS
+from tinyattn.options import Declared, as_text, options_of
+
+PAGE = ROOT / "docs" / "options.md"
+
+
+def table(group: str) -> list[str]:
+    """A line for each option and what it means: models may give the same name to another thing, or another default."""
+    rows: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for name, model in MODELS.items():
+        for declared in options_of(model):
+            if declared.option.group == group:
+                default = "" if declared.default is None else f"`{as_text(declared.default)}`: "    # help says which
+                rows.setdefault(said(declared), {}).setdefault(default, []).append(name)
+    lines = ["| option | what it is | default, and models |", "|---|---|---|"]
+    flags = list(dict.fromkeys(flag for flag, _ in rows))
+    for (flag, text), found in sorted(rows.items(), key=lambda row: flags.index(row[0][0])):
+        cell = "; ".join(default + ", ".join(names) for default, names in found.items())
+        lines.append(f"| {flag} | {text} | {cell} |")
+    return lines
+
+
+def said(declared: Declared) -> tuple[str, str]:
+    """The flag, and its help with the choices that there are."""
+    flag, option = declared.flag, declared.option
+    if declared.type is bool:
+        return f"`{flag}`, `--no-{flag[2:]}`", option.help
+    choices = "" if option.choices is None else f": {', '.join(f'`{choice}`' for choice in option.choices)}"
+    return f"`{flag}`", option.help + choices
+
+
+def pages() -> dict[Path, str]:
+    parts = [["### Of the model", "", *table("model")], ["", "### Of training", "", *table("training")]]
+    return {PAGE: "\n".join(line for part in parts for line in part)}
+
+
+if __name__ == "__main__":
+    write_pages(__file__, pages())

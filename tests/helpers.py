@@ -1,0 +1,46 @@
+"""What tests of several folders ask for."""
+
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.property import Violation
+from tinyattn.check.specs import properties_of
+from tinyattn.check.subject import MissingError
+from tinyattn.cli import main
+
+MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "system": "x", "commit": "abc",
+           "date": "2026-01-01"}  # fmt: skip
+
+
+def refuses(capsys, arguments, *parts):
+    """Exit code 2, one line on standard error that says `parts`, nothing on standard output."""
+    capsys.readouterr()
+    try:
+        code = main([str(a) for a in arguments])
+    except SystemExit as stop:  # argparse's own way out
+        code = stop.code
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert err.count("\n") == 1
+    for part in parts:
+        assert part in err
+    return out
+
+
+def accused_by(op, spec, seeds, but=(), only=None):
+    """The first property that fails on seeded cases, and what it says; None where all hold.
+
+    Those named in `but` are left out, and with `only` so are cases of another dtype.
+    """
+    for prop in properties_of(spec):
+        for seed in range(prop.at_most(seeds)):
+            draw = CaseDrawer.seeded(seed, prop.leads, prop.wide)
+            if prop.name in but or only not in (None, draw.dtype):
+                continue
+            try:
+                prop.holds(op, **op.fit(spec.case(draw)))
+            except MissingError:
+                break
+            except (Violation, AssertionError) as violation:
+                return f"{prop.name}: {violation}"
+            except Exception as error:  # a wrong implementation's result may not even be fit to be looked at
+                return f"{prop.name}: {type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,48 @@
+"""Pages that commands make are what these commands make today of the results files, and every page has its command."""
+
+import functools
+import importlib
+import re
+
+import pytest
+
+from benchmarks.machine import README, RESULTS, ROOT, filled
+from tinyattn.backend import DEVICES
+from tinyattn.experiments import EXPERIMENTS, results_of
+
+SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "\ndef pages()" in path.read_text()]
+SLOW = {"planted": pytest.mark.slow}                      # its page has the best ranking of every world
+
+
+@pytest.fixture(autouse=True)
+def as_installed():
+    """Tests have a device more, and the page of options would name it."""
+    known = DEVICES[:]
+    DEVICES.remove("strict")
+    yield
+    DEVICES[:] = known
+
+
+@functools.cache
+def pages_of(script):
+    return importlib.import_module(f"benchmarks.{script}").pages()
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_pages_of_a_benchmark_are_those_of_its_results(script):
+    for page, text in pages_of(script).items():
+        assert page.read_text() == filled(script, page, text), page.relative_to(ROOT)
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in EXPERIMENTS])
+def test_the_page_of_an_experiment_is_that_of_its_runs(name):
+    experiment, folder = EXPERIMENTS[name], RESULTS / "reproduce" / name
+    assert (folder / "README.md").read_text() == experiment.page(experiment, results_of(experiment, folder))
+
+
+def test_every_page_of_results_and_every_marked_part_is_one_of_them():
+    there = {(page, "") for page in RESULTS.glob("*.md")}
+    for page in (README, *(ROOT / "docs").glob("*.md")):
+        there |= {(page, script) for script in re.findall(r"made by benchmarks/(\w+)\.py: begin", page.read_text())}
+    assert there == {(p, "" if RESULTS in p.parents else script) for script in SCRIPTS for p in pages_of(script)}
+    assert {folder.name for folder in (RESULTS / "reproduce").iterdir()} == EXPERIMENTS.keys()
