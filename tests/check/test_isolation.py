@@ -1,13 +1,16 @@
 """The checker's child process and its alarms, on this system and with what other systems lack switched off."""
 
+import gc
 import importlib.util
 import os
 import signal
+import struct
 import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from multiprocessing.connection import Connection
 
 import pytest
 
@@ -96,6 +99,48 @@ def test_what_it_starts_ends_with_it_in_whatever_session(ends, how):
     assert time.monotonic() - began < 20                 # the orphan has the pipe as well
     with pytest.raises(ProcessLookupError):
         os.kill(orphan, 0)
+
+
+class Planted:
+    """Unpickled by anybody else, it ends the process."""
+
+    def __reduce__(self):
+        return os._exit, (0,)
+
+
+WRITTEN = {
+    "a call": lambda pipe: pipe.send(("finding", Planted())),
+    "no message": lambda pipe: pipe.send(5),
+    "what no check sends": lambda pipe: pipe.send(("nonsense", 5)),
+    "of another type": lambda pipe: pipe.send(("finding", 5)),
+    "a name that is a list": lambda pipe: pipe.send(([], 5)),
+    "bytes": lambda pipe: pipe.send_bytes(b"no pickle"),
+    "too long": lambda pipe: os.write(pipe.fileno(), struct.pack("!i", isolation.LONGEST_MESSAGE + 1)),
+}
+
+
+@pytest.mark.skipif(isolation.START != "fork", reason="the pipe is found in a child that was forked")
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=list(WRITTEN))
+def test_what_the_code_writes_into_the_pipe_is_no_report_and_calls_nothing(write):
+    def relu(x):
+        write(next(x for x in gc.get_objects() if isinstance(x, Connection) and x.writable))
+        return ops.relu(x)
+
+    report = check_implementation(relu, "relu", examples=1, time_limit=20)
+    assert not report
+    assert isolation.WROTE in str(report)
+
+
+@pytest.mark.skipif(isolation.START != "fork", reason="the pipe is found in a child that was forked")
+def test_a_message_that_is_announced_and_does_not_come_ends_with_the_time():
+    def work(send):
+        pipe = next(x for x in gc.get_objects() if isinstance(x, Connection) and x.writable)
+        os.write(pipe.fileno(), struct.pack("!i", 1000) + b"x")
+        time.sleep(60)
+
+    began = time.monotonic()
+    assert list(in_child(work, limit=0.5)) == [("ended", "it had not ended after 0.5 seconds")]
+    assert time.monotonic() - began < 20
 
 
 def test_an_endless_function_fails_where_there_are_no_signals(tmp_path, monkeypatch):

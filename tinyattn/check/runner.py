@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .conventions import find_conventions
-from .diagnosis import diagnose
+from .diagnosis import Diagnosis, diagnose
 from .forms import find_backward_forms, find_forms
 from .frameworks import subject_of
-from .isolation import OUT_OF_TIME, in_child, load, sendable
+from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
 from .report import Report, by_gravity
 from .specs import Spec, get_spec, properties_of
@@ -62,7 +62,7 @@ def check_implementation(
         sent = sendable(implementation)
     except CannotRunError as error:
         return Report(spec, title, (), examples=examples, seed=seed, **extra | {"problem": str(error)})
-    for what, value in in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit):
+    for what, value in _understood(in_child(_check_in_child, sent, spec, options, time_limit, limit=time_limit)):
         if what == "trying":
             trying = value
             if progress is not None:
@@ -85,6 +85,22 @@ def check_implementation(
     left = total - len(found) if found else 0
     extra["problem"] = extra["problem"] or _untried(found)
     return Report(spec, title, tuple(found.values()), examples=examples, seed=seed, not_run=left, **extra)
+
+
+# what a child sends, and of which type
+SENT: dict[Any, Any] = {
+    "trying": str, "finding": Finding, "total": int, "lacks": tuple, "not_offered": tuple, "conventions": tuple,
+    "place": str, "case": dict, "diagnosis": Diagnosis | None, "problem": str, "ended": str,
+}  # fmt: skip
+
+
+def _understood(sent: Iterable[tuple[Any, Any]]) -> Iterator[tuple[str, Any]]:
+    """What a child sends, as far as it is what a check sends: code that is checked can write into the pipe, too."""
+    for what, value in sent:
+        if not isinstance(what, str) or what not in SENT or not isinstance(value, SENT[what]):
+            yield "ended", WROTE
+            return
+        yield what, value
 
 
 def check_in_process(
