@@ -2,11 +2,11 @@
 
 import ast
 import contextlib
-import importlib.util
 import io
 import json
 import linecache
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from benchmarks import course
+from tests import registered
 from tests.test_devices import STEPS
 from tests.test_house import FLOORS
 from tinyattn import cli, layers
@@ -137,21 +138,15 @@ def test_the_contributing_page_has_every_floor_in_order():
     assert re.findall(r"`(\w+)(?:\.py|/)`", " ".join(cells)) == FLOORS
 
 
-def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
+def test_the_mechanism_of_the_contributing_page_is_one(monkeypatch):
     """As its file would stand in the folder: gradients, options, refusals."""
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    code = next(c for c in re.findall(r"```python\n(.*?)```", text, re.S) if "Mechanism" in c)
-    path = tmp_path / "tempered.py"
-    path.write_text(code)
-    spec = importlib.util.spec_from_file_location("tinyattn.layers.mechanisms.tempered", path)
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, spec.name, module)
-    spec.loader.exec_module(module)
-    table = {"full": layers.MECHANISMS["full"], "tempered": module.Tempered}
+    monkeypatch.setitem(sys.modules, registered.NAME, None)     # as it was, afterwards
+    tempered = registered.example()
+    table = {"full": layers.MECHANISMS["full"], "tempered": tempered}
     assert "temperature" in {declared.name for declared in options_of(part_options(mechanism=table))}
     x, mask = np.random.default_rng(0).standard_normal((2, 3, 4)), Mask(causal=True)
     found = {}
-    for name, mechanism in {"flat": module.Tempered(2.0), "one": module.Tempered(), "full": table["full"]()}.items():
+    for name, mechanism in {"flat": tempered(2.0), "one": tempered(), "full": table["full"]()}.items():
         block = layers.Block(layers.MultiHead(2, mechanism))
         p = block.init(np.random.default_rng(1), 4)
         assert gradcheck_layer(block.forward, block.backward, p, x, mask=mask)
@@ -159,9 +154,19 @@ def test_the_mechanism_of_the_contributing_page_is_one(tmp_path, monkeypatch):
     np.testing.assert_allclose(found["one"], found["full"], rtol=1e-12)
     assert not np.allclose(found["flat"], found["full"])
     with pytest.raises(ValueError, match="temperature is 0, expected a positive, finite number"):
-        module.Tempered(0)
+        tempered(0)
     with pytest.raises(ValueError, match="mechanism tempered has none to drop"):
-        layers.Block(layers.MultiHead(2, module.Tempered()), "sasrec", rate=0.1)
+        layers.Block(layers.MultiHead(2, tempered()), "sasrec", rate=0.1)
+
+
+@pytest.mark.parametrize("which", ["not slow", pytest.param("slow", marks=pytest.mark.slow)])
+def test_the_mechanism_of_the_contributing_page_passes_the_shared_tests(which):
+    """With its line in MECHANISMS and nothing else."""
+    shared = [f"tests/models/test_{name}.py" for name in ("seams", "going_on", "session")]
+    command = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "tests.registered", "-m", which, "-k", "tempered"]
+    found = subprocess.run([*command, *shared], capture_output=True, text=True, cwd=ROOT)
+    assert found.returncode == 0, found.stdout
+    assert " passed" in found.stdout
 
 
 def test_no_data_is_in_the_project():

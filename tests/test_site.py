@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
-from tinyattn import ops
+from tinyattn import layers, models, ops
 from tinyattn.cli import parser
 from tinyattn.options import option
 
@@ -59,6 +59,21 @@ def test_every_op_shows_forward_and_backward_beside_each_other():
         halves = section.split("{container} pair")[1].split("{container} half")[1:]
         assert len(halves) == 2, name
         assert all("$$" in half for half in halves), name
+
+
+@pytest.mark.parametrize("folder", ["mechanisms", "mixers", "positions", "refinements"])
+def test_every_part_of_a_block_is_on_the_page_of_layers(folder):
+    """By being in `__all__` of its folder; what the page leaves out of the folder stands there by another name."""
+    page = (ROOT / "website/api/layers.md").read_text()
+    [excluded] = re.findall(rf"automodule:: tinyattn\.layers\.{folder}\n   :exclude-members: (.*)", page)
+    module = importlib.import_module(f"tinyattn.layers.{folder}")
+    assert {entry.__name__ for entry in getattr(layers, folder.upper()).values()} <= set(module.__all__)
+    assert set(excluded.split(", ")) <= set(layers.__all__)
+
+
+def test_every_model_is_on_the_page_of_models():
+    """Which has what `__all__` names."""
+    assert {model.__name__ for model in models.MODELS.values()} <= set(models.__all__)
 
 
 def test_a_section_is_set_from_docstrings():

@@ -8,6 +8,7 @@ import pytest
 
 from tests.record_cupy import SURFACE
 from tests.strict import has_method
+from tinyattn.models import MODELS
 
 ROOT = Path(__file__).parent.parent / "tinyattn"
 CUPY = json.loads(SURFACE.read_text())
@@ -49,11 +50,23 @@ def missing(source):
 
 
 # Which blocks of pairs a layout has is worked out on the host, once, and carried over by `_plan`.
-TEXT_LAYOUTS = ("blocks.py", "patterns.py", "shifted_windows.py")
-COMPUTES = [p for p in FILES if (p.relative_to(ROOT).parts[0] in ("ops", "layers") and p.name not in TEXT_LAYOUTS)
-            or p.name in ("sasrec.py", "objectives.py", "adam.py")]  # fmt: skip
-# Functions that only see host arrays: parameters are drawn, flattened and cut to views on the host.
-HOST_WORK = ("init", "glorot", "flatten", "views", "generator", "_plan")
+BLOCK_LAYOUTS = {f"ops/attention/{name}.py" for name in ("blocks", "patterns", "shifted_windows")}
+# What answers with host arrays, reads files, or goes the host's own faster way; and the organisation of training.
+ON_THE_HOST = {
+    *(f"models/{name}.py" for name in ("choosing", "explanation", "one_history", "one_token", "parameters", "products",
+                                       "recommender", "session")),
+    *(f"models/recommenders/{name}.py" for name in ("co_occurrence", "markov")),
+    *(f"models/transformers/{name}.py" for name in ("looking", "sampling", "search")),
+    *(f"training/{name}.py" for name in ("lazy", "learner", "loop", "processes", "schedules")),
+}  # fmt: skip
+COMPUTES = [p for p in FILES if (name := p.relative_to(ROOT).as_posix()) not in BLOCK_LAYOUTS | ON_THE_HOST
+            and not name.startswith("models/layouts/")]  # fmt: skip
+# Functions that only see host arrays: parameters are drawn, flattened and cut to views on the host. `extending` is the
+# host's faster way.
+HOST_WORK = ("init", "init_users", "init_output", "init_heads", "_filters", "glorot", "flatten", "views", "generator",
+             "_plan", "decay_of", "extending")  # fmt: skip
+# Estimators: they read data and give answers on the host; their networks compute.
+ESTIMATORS = {base.__name__ for model in MODELS.values() for base in model.__mro__}
 
 
 def on_the_host(source):
@@ -61,7 +74,8 @@ def on_the_host(source):
     tree = ast.parse(source)
     inside = {}
     for f in ast.walk(tree):
-        if isinstance(f, ast.FunctionDef) and f.name.endswith(HOST_WORK):
+        function = isinstance(f, ast.FunctionDef) and f.name.endswith(HOST_WORK)
+        if function or (isinstance(f, ast.ClassDef) and f.name in ESTIMATORS):
             inside |= {id(node): f.name for node in ast.walk(f)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and id(node) not in inside:

@@ -166,6 +166,8 @@ CONVENTIONS = [
     ("layer_norm", std_layer_norm, "eps is added to the standard deviation"),
     ("layer_norm", fixed_layer_norm, "eps is 1e-06, and cannot be given"),
     ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-8)[0], "eps is 1e-08, and cannot be given"),
+    ("norm_linear", lambda x, gamma, beta, W, b=None: ops.norm_linear(x, gamma, beta, W, b, 1e-6)[0],
+        "eps is 1e-06, and cannot be given"),
 ]  # fmt: skip
 
 

@@ -172,7 +172,7 @@ def test_weights_and_targets_are_constants_unless_named():
 
 def test_inputs_keep_their_bits():
     x, w, b = X.copy(), W.copy(), B.copy()
-    gradcheck(ops.linear, right, x, w, b)
+    assert gradcheck(ops.linear, right, x, w, b)
     assert x.tobytes() + w.tobytes() + b.tobytes() == X.tobytes() + W.tobytes() + B.tobytes()
 
 

@@ -1,13 +1,16 @@
 """Every spec, tried on this library, on three other ways of writing each op, and on the zoo's bugs."""
 
 import importlib
+import pkgutil
 import time
 import warnings
 
 import pytest
 
 from benchmarks.mutants import SEEDS
+from tests.check import variants
 from tests.helpers import accused_by
+from tinyattn.check import oracles
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import diagnose
 from tinyattn.check.specs import SPECS, properties_of
@@ -15,16 +18,17 @@ from tinyattn.check.subject import Subject
 from tinyattn.check.trial import Trial, try_property
 from tinyattn.check.zoo import ZOO
 
-VARIANTS = {name: importlib.import_module(f"tests.check.variants.{name}") for name in ZOO}
+VARIANTS = {m.name: importlib.import_module(f"{variants.__name__}.{m.name}")       # of the zoo's first kinds
+            for m in pkgutil.iter_modules(variants.__path__)}  # fmt: skip
 EVERY = [
     pytest.param(spec, prop, id=f"{spec.name}-{prop.name}") for spec in SPECS.values() for prop in properties_of(spec)
 ]
 WRITTEN = [(name, style) for name, module in VARIANTS.items() for style in module.STYLES]
 
 
-def test_a_zoo_is_of_a_spec_and_has_variants():
+def test_a_zoo_is_of_a_spec_and_variants_are_of_a_zoo():
     """A new op needs neither: its properties are enough, unless an exercise gives hints from a zoo."""
-    assert set(ZOO) <= set(SPECS)
+    assert set(VARIANTS) <= set(ZOO) <= set(SPECS)
     assert all(len(module.STYLES) == 3 for module in VARIANTS.values())
 
 
@@ -66,6 +70,11 @@ def test_every_bug_is_killed_and_no_convention_is(spec):
             op = Subject(ZOO[spec].make(frozenset([bug.name])), SPECS[spec])
             accused = accused_by(op, SPECS[spec], seeds=4) or accused_by(op, SPECS[spec], seeds=60)  # 4 kill nearly all
             assert (accused is None) == bug.convention, f"{bug.name}: {accused}"
+
+
+def test_an_oracle_that_is_not_imported_is_named():
+    with pytest.raises(AttributeError, match="no oracle is called swish: is it imported in tinyattn/check/oracles"):
+        oracles.swish  # noqa: B018
 
 
 @pytest.mark.parametrize("spec", ZOO)

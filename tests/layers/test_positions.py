@@ -9,8 +9,7 @@ from tinyattn.models import SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
 
-ABSOLUTE = {"learned", "sinusoidal"}  # of the rest, all but none are relative: a new scheme is taken for one
-RELATIVE = [name for name in POSITIONS if name not in ABSOLUTE | {"none"}]
+RELATIVE = [name for name, scheme in POSITIONS.items() if scheme.at_heads and not scheme.at_tokens]
 
 
 def run(name, rng, slots, x, mask=None):

@@ -5,6 +5,7 @@ import pytest
 
 from tests.covering import covering
 from tests.devices import DEVICES, MISSING
+from tests.models.test_going_on import CANNOT
 from tests.models.test_seams import OWN
 from tinyattn import backend
 from tinyattn.data import SeriesWorld, leave_one_out, pad
@@ -15,8 +16,6 @@ from tinyattn.tree import flatten, tree_map
 SPLIT = leave_one_out(SeriesWorld(series=6, episodes=5, users=40, most_open=3, shortest=5, longest=9).generate())
 ITEMS = SPLIT.data.items.ids[:14].tolist()
 SMALL = {"maxlen": 10, "dim": 12, "dropout": 0.0, "epochs": 1, "seed": 1}
-AT_TOKENS = {"learned", "sinusoidal"}
-CANNOT = {"longformer", "performer"}
 EVERY = [(mechanism, position, form) for mechanism in MECHANISMS for position in POSITIONS for form in ("pre", "post")
          if POSITIONS[position].gives <= MECHANISMS[mechanism].takes]  # fmt: skip
 
@@ -42,14 +41,14 @@ def same(session, model, history, **how):
 def test_item_by_item_it_is_what_recommend_gives_for_all(mechanism, position, form):
     model = made(mechanism=mechanism, position=position, block_form=form, heads=2, **OWN.get(mechanism, {}))
     session = model.session(ITEMS[:2])
-    assert session.keeps == (position not in AT_TOKENS and mechanism not in CANNOT)
+    assert session.keeps == (not POSITIONS[position].at_tokens and mechanism not in CANNOT)
     for i in range(2, 13):                                       # beyond maxlen, too
         same(session, model, ITEMS[:i])
         session.add(ITEMS[i])
     assert not session.keeps
 
 
-@pytest.mark.parametrize("mixer", [name for name in MIXERS if name not in ("attention", "lstmn")])
+@pytest.mark.parametrize("mixer", [name for name, cls in MIXERS.items() if cls().extends and not cls.keeps_tokens])
 def test_a_state_is_kept_of_a_recurrent_mixer_and_grows_no_further(mixer):
     for position in ("none", "learned"):                         # those count from the newest item: see below
         model, size = made(mixer=mixer, position=position), set()

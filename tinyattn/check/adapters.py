@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 PROJECTIONS = ("query", "key", "value", "output")
+GELU = {False: "gelu", True: "gelu-tanh"}
 Params = dict[str, Any]  # a layer's tree of parameters, or of their gradients
 
 
@@ -121,26 +122,19 @@ def feed_forward(x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Ar
 
 
 def feed_forward_backward(dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> tuple[Array, ...]:
-    p = _two_layers(W_1, b_1, W_2, b_2)
-    _, cache = layers.feed_forward(p, x)
-    dx, grads = layers.feed_forward_backward(p, dy, cache)
-    inner, outer = grads["inner"], grads["outer"]
-    return dx, inner["W"], inner["b"], outer["W"], outer["b"]
+    return _feed_forward_backward("relu", dy, x, W_1, b_1, W_2, b_2)
 
 
 def gelu_feed_forward(
     x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
 ) -> Array:
-    return ops.linear(ops.gelu(ops.linear(x, W_1, b_1), approximate), W_2, b_2)
+    return layers.feed_forward(_two_layers(W_1, b_1, W_2, b_2), x, activation=GELU[approximate])[0]
 
 
 def gelu_feed_forward_backward(
     dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array, approximate: bool = False
 ) -> tuple[Array, ...]:
-    u = ops.linear(x, W_1, b_1)
-    dh, dW_2, db_2 = ops.linear_backward(dy, ops.gelu(u, approximate), W_2)
-    dx, dW_1, db_1 = ops.linear_backward(ops.gelu_backward(dh, u, approximate), x, W_1)
-    return dx, dW_1, db_1, dW_2, db_2
+    return _feed_forward_backward(GELU[approximate], dy, x, W_1, b_1, W_2, b_2)
 
 
 def block(
@@ -279,6 +273,16 @@ def _heads(W_q: Array, W_k: Array, W_v: Array, W_o: Array, *biases: Array) -> Pa
     for name, b in zip(PROJECTIONS, biases, strict=False):
         p[name]["b"] = b
     return p
+
+
+def _feed_forward_backward(
+    activation: str, dy: Array, x: Array, W_1: Array, b_1: Array, W_2: Array, b_2: Array
+) -> tuple[Array, ...]:
+    p = _two_layers(W_1, b_1, W_2, b_2)
+    _, cache = layers.feed_forward(p, x, activation=activation)
+    dx, grads = layers.feed_forward_backward(p, dy, cache)
+    inner, outer = grads["inner"], grads["outer"]
+    return dx, inner["W"], inner["b"], outer["W"], outer["b"]
 
 
 def _two_layers(W_1: Array, b_1: Array, W_2: Array, b_2: Array) -> Params:

@@ -26,41 +26,43 @@ from .switch import Case, Switch
 FILLED = 4000.0  # a finite fill of masked logits has to lie below logits of about this size: otherwise it is a bug
 LARGE = 5000.0  # logits beyond it may lie below a finite fill
 
-# what each kind may do otherwise, for `tinyattn check --contract`
+# what an implementation may do otherwise, for `tinyattn check --contract`
 CHOICES = {
     "mask": "masks may mean the opposite, True = may not look, or be added to the logits, as 0 and -inf",
     "dead rows": "a query that may look at nothing may get NaN, or an average, as a finite fill has it",
-    "relu": "the gradient of relu at 0 may be any from 0 to 1",
-    "dropout": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
-    "gelu": "without `approximate` it may compute the tanh form",
-    "embedding": "one row may be padding, and have no gradient",
-    "layer_norm": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
+    "kink": "the gradient of relu at 0 may be any from 0 to 1",
+    "inner kink": "the gradient of relu at 0 may be any from 0 to 1",
+    "scale": "dropout may scale by 1 - rate in evaluation, not by 1 / (1 - rate) in training",
+    "tanh": "without `approximate` it may compute the tanh form",
+    "padding": "one row may be padding, and have no gradient",
+    "eps outside": "eps may be added to the standard deviation; without `eps` it may be any from 1e-12 to 1e-3",
     "eps": "without `eps` it may be any from 1e-12 to 1e-3",
 }
 
 
 def choices_of(spec: Any) -> list[str]:
     """The conventions that an implementation of this kind may choose, in sentences."""
-    names = [spec.name] if spec.name in CHOICES else []
-    if "mask" in _parameters(spec):
-        names += ["mask", "dead rows"]
-    if spec.name == "feed_forward":
-        names.append("relu")
-    if "approximate" in _parameters(spec) and "gelu" not in names:
-        names.append("gelu")
-    if "eps" in _parameters(spec) and "layer_norm" not in names:
-        names.append("eps")
-    return [CHOICES[name] for name in names]
+    return [CHOICES[name] for name in _names(spec)]
+
+
+def _names(spec: Any) -> list[str]:
+    """Those that the arguments tell, and those that the spec names."""
+    arguments = _parameters(spec)
+    found = ["mask", "dead rows"] if "mask" in arguments else []
+    found += spec.choices
+    if "approximate" in arguments:
+        found.append("tanh")
+    if "eps" in arguments and "eps outside" not in found:
+        found.append("eps")
+    return found
 
 
 def find_conventions(op: Subject, patience: float = 10.0) -> list[Switch]:
     """The conventions that `op` follows and the library does not. They are switched on in `op` one after the other."""
-    finders: list[Callable[[Subject], Switch | None]] = [_mask, _dead_rows] if "mask" in _parameters(op.spec) else []
-    finders += _FINDERS.get(op.spec.name, [])
-    for find in finders:
+    for name in _names(op.spec):
         try:
             with alarm(patience):
-                switch = find(op)
+                switch = _FINDERS[name](op)
         except (Violation, MissingError, CannotRunError, TooLongError):
             continue  # it raises here: no convention, and the properties will tell
         if switch is not None:
@@ -373,18 +375,16 @@ def eps_outside_backward(dy: Any, x: Any, gamma: Any, eps: float = 1e-5) -> tupl
     return dx, np.sum((dy * x_hat).reshape(tokens), axis=0), np.sum(dy.reshape(tokens), axis=0)
 
 
-_FINDERS: dict[str, list[Callable[[Subject], Switch | None]]] = {
-    "relu": [_kink],
-    "feed_forward": [_inner_kink],
-    "gelu": [_tanh_form],
-    "gelu_feed_forward": [_tanh_form],
-    "embedding": [_padding_row],
-    "dropout": [_scaled_in_evaluation],
-    "layer_norm": [_eps],
-    "rms_norm": [_fixed_eps],
-    "batch_norm": [_fixed_eps],
-    "block": [_fixed_eps],
-    "post_ln_block": [_fixed_eps],
+_FINDERS: dict[str, Callable[[Subject], Switch | None]] = {
+    "mask": _mask,
+    "dead rows": _dead_rows,
+    "kink": _kink,
+    "inner kink": _inner_kink,
+    "scale": _scaled_in_evaluation,
+    "tanh": _tanh_form,
+    "padding": _padding_row,
+    "eps outside": _eps,
+    "eps": _fixed_eps,
 }
 
 

@@ -60,7 +60,9 @@ class Spec:
     `function` and `others` are the public names. `oracle` is the forward in plain loops, `ours` returns the library's
     implementation, whose signature is the spec's. `wrt` names the arguments that have gradients. `special_cases` are
     those that random draws do not reach, to tell bugs apart. `forms` are forms of a call that an implementation need
-    not take, beyond those that every spec has (forms.py). `observe` replaces `observe_call` where results and
+    not take, beyond those that every spec has (forms.py). `choices` names those of CHOICES (conventions.py) that its
+    arguments do not tell. `but` is said of its gradients in the contract. `sums_rows`: does the backward add up rows
+    that were read several times, which a device does in any order? `observe` replaces `observe_call` where results and
     gradients are not what matters; `shown` turns a case into what a report shows. `common` is False where the common
     properties make no sense.
     """
@@ -78,6 +80,9 @@ class Spec:
     clauses: tuple[str, ...] = ()
     common: bool = True
     forms: tuple[Form, ...] = ()
+    choices: tuple[str, ...] = ()
+    but: str = ""
+    sums_rows: bool = False
     scale: Callable[[dict[str, Any]], float] = field(default=lambda case: _square(case))
     special_cases: Callable[[], list[dict[str, Any]]] = _nothing
     observe: Callable[..., dict[str, Any]] | None = None
@@ -87,8 +92,7 @@ class Spec:
         """What an implementation must do, in sentences."""
         lines = [self.says, *self.clauses]
         if self.wrt:
-            but = " (but db, which may always be there)" if self.name == "linear" else ""
-            lines.append(BACKWARD.format(f=self.function, wrt=", ".join(self.wrt), but=but))
+            lines.append(BACKWARD.format(f=self.function, wrt=", ".join(self.wrt), but=self.but))
         return lines + list(COMMON if self.common else ())
 
 

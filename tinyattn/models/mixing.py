@@ -8,6 +8,7 @@ from typing import Any
 from ..layers import Mixer, MultiHead, Position
 from ..options import options_of
 
+# options of models that change attention and nothing else: tests/models/test_mixing.py finds out which these are
 OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", "output_projection"}
 
 

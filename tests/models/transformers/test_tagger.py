@@ -25,7 +25,7 @@ def make():
 
 def test_its_gradient():
     network, p, batch = make()
-    gradcheck_model(network, p, batch)
+    assert gradcheck_model(network, p, batch)
 
 
 def test_the_loss_counts_where_an_answer_is_asked_for_and_nowhere_else():

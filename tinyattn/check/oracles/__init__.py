@@ -1,5 +1,7 @@
 """Oracles: the ops as plain loops over float64 numbers, slow and simple."""
 
+from typing import TYPE_CHECKING
+
 from .attention import (
     additive_attention,
     additive_scores,
@@ -40,6 +42,13 @@ from .optimisers import adam, adamw
 from .positions import bucket_bias, relative_scores, relative_values, rotary
 from .recurrence import associative_scan, gru, lstm, rnn, selective_scan, wkv, zero_order_hold
 from .refinements import refine_add, refine_simp, refine_stoc, refine_value, refine_value_literal, refine_value_rows
+
+if not TYPE_CHECKING:                    # which knows the names
+
+    def __getattr__(name):
+        """Asked for what is not imported here."""
+        raise AttributeError(f"no oracle is called {name}: is it imported in {__name__.replace('.', '/')}/__init__.py?")
+
 
 __all__ = [
     "adam",

@@ -52,4 +52,5 @@ SPEC = Spec(
     oracle=oracles.bucket_bias,
     wrt=("table",),
     clauses=("bucket_bias(table, buckets) -> bias: table (R, h), buckets (n, m) of integers, bias (h, n, m)",),
+    sums_rows=True,
 )

@@ -137,4 +137,5 @@ SPEC = Spec(
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": None, "rate": 0.25},
         {"x": np.array([[1.0, -2.0], [3.0, 0.5]]), "keep": np.array([[True, True], [False, True]]), "rate": 0.25},
     ],
+    choices=("scale",),
 )

@@ -111,4 +111,6 @@ SPEC = Spec(
     ),
     forms=(Form("a table of one row", lambda case: len(case["E"]) == 1),),
     special_cases=special_cases,
+    choices=("padding",),
+    sums_rows=True,
 )

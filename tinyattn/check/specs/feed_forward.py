@@ -75,4 +75,5 @@ SPEC = Spec(
     wrt=("x", "W_1", "b_1", "W_2", "b_2"),
     clauses=("feed_forward(x, W_1, b_1, W_2, b_2): x (..., D), W_1 (D, H), b_1 (H,), W_2 (H, D), b_2 (D,)",),
     scale=scale,
+    choices=("inner kink",),
 )

@@ -140,4 +140,5 @@ SPEC = Spec(
     ),
     scale=scale,
     special_cases=special_cases,
+    choices=("eps outside",),
 )

@@ -62,4 +62,5 @@ SPEC = Spec(
     oracle=oracles.linear,
     wrt=("x", "W", "b"),
     clauses=("linear(x, W, b=None): tokens are rows, x (..., i), W (i, o), b (o,)",),
+    but=" (but db, which may always be there)",
 )

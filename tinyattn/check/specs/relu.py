@@ -66,4 +66,5 @@ SPEC = Spec(
     wrt=("x",),
     clauses=("relu(x): x (...)", "at the kink x = 0 the gradient is 0"),
     special_cases=lambda: [{"x": np.array([-20.0, -7.5, -0.25, 0.0, 0.5, 6.5, 100.0])}],
+    choices=("kink",),
 )

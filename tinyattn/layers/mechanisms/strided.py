@@ -23,6 +23,7 @@ class Strided(Patterned):
     )
 
     name = "strided"
+    linear_memory = False            # n √n at its best
 
     def patterns(self, causal: bool, heads: int) -> list[Pattern]:
         if heads == 1:

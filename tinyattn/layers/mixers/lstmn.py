@@ -53,6 +53,7 @@ class LSTMN(Recurrent):
     """
 
     name = "lstmn"
+    keeps_tokens = True
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """The LSTM's W, U and b, with a forget gate; and, uniform in ±1/√dim, Wh, Wx and Wr (dim, dim) and v (dim,)."""

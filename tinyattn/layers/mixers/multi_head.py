@@ -193,6 +193,7 @@ class MultiHead(Mixer):
     kv_heads: int | None = None  # heads of keys and values: as many as `heads`, or fewer, which heads of queries share
 
     name = "attention"
+    keeps_tokens = True          # some mechanisms keep fewer, or a sum
     takes_memory = True
     has_weights = True
 

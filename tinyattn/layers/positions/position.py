@@ -15,20 +15,23 @@ class Position:
 
     It may act in two places, and each has its parameters. `slots` (B, n) says where each token stands, 0 to maxlen - 1.
 
-        at the tokens    once, before the first block: `add` (learned embeddings, sinusoids)
-        at the heads     in every block, where a scheme has an `enter` of its own (`at_heads` is then True): it turns
+        at the tokens    once, before the first block, where a scheme has an `add` of its own (`at_tokens` is then
+                         True): learned embeddings, sinusoids
+        at the heads     in every block, where it has an `enter` of its own (`at_heads` is then True): it turns
                          queries and keys (rotary embeddings), or gives the mechanism something to work with, under the
                          names that `gives` lists: "bias", (h, n, n) or, made from queries and keys, (B, h, n, n), is
                          added to its scores; "relative_values" to its values. A mechanism that does not take it
-                         refuses the scheme.
+                         refuses the scheme. What acts here alone depends on distances alone.
     """
 
     name: ClassVar[str]
+    at_tokens: ClassVar[bool] = False
     at_heads: ClassVar[bool] = False
     gives: ClassVar[frozenset[str]] = frozenset()
     extends: ClassVar[bool] = True           # may tokens follow others that are not given again?
 
     def __init_subclass__(cls) -> None:
+        cls.at_tokens = cls.add is not Position.add
         cls.at_heads = cls.enter is not Position.enter
         cls.extends = not cls.at_heads or cls.turn is not Position.turn or cls.terms is not Position.terms
 

@@ -300,7 +300,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         Learned positions and sinusoids are added to the items and count from the newest (`Batch.slots`): with every new
         item all others stand somewhere else, and no state of theirs is what it was.
         """
-        stays = type(self.scheme).add is Position.add and self.padding == "hidden"
+        stays = not self.scheme.at_tokens and self.padding == "hidden"
         return stays and self.block.mixer.extends and not self.user_embedding
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
