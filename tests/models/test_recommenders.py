@@ -467,9 +467,27 @@ def test_fit_takes_what_people_have():
         np.testing.assert_array_equal(Markov().fit(data).score([np.array([1]), np.array([2, 3])]), expected)
 
 
+@pytest.mark.parametrize("kind", ["u1", "u4", "u8"])
+def test_ids_without_a_sign_are_the_same_ids(kind, tmp_path):
+    """A model of such ids could be saved and not loaded."""
+    sequences = [[10, 20, 30], [20, 30], [30, 10]]
+    Markov().fit([np.array(s, kind) for s in sequences]).save(tmp_path / "m.npz")
+    model = Markov.load(tmp_path / "m.npz")
+    assert model.items.ids.dtype == np.int64
+    meta, arrays = read_arrays(tmp_path / "m.npz", "model")
+    older = dict(arrays) | {"vocabulary.items": model.items.ids.astype(kind)}
+    write_arrays(tmp_path / "m.npz", "model", meta, older)
+    for answer in (model, Markov.load(tmp_path / "m.npz")):
+        np.testing.assert_array_equal(answer.recommend([10], 2), Markov().fit(sequences).recommend([10], 2))
+    rows = np.array([(u + 1, i) for u, s in enumerate(sequences) for i in s], kind)
+    assert Interactions.of(rows).fingerprint() == Interactions.of(rows.astype(int)).fingerprint()
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        ([np.array([2**63], "u8"), [-1]], "item id 9223372036854775808 is not below 2.63"),
+        (np.array([[2**64 - 1, 1]], "u8"), "user id 18446744073709551615 is not below 2.63"),
         (np.ones((3, 4)), "expected columns user, item and perhaps time"),
         (np.array([[1.5, 2], [1, 3]]), "user ids are float64"),
         (np.array([[1, 2, np.nan], [1, 3, 4]]), "time nan in row 0"),
@@ -477,7 +495,7 @@ def test_fit_takes_what_people_have():
         (Frame(user=np.arange(3), item=np.array([1, None, 2], dtype=object)), "item ids are object"),
         ([1, 2, 3], "expected a list of sequences"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 def test_fit_says_what_it_expected(data, message):
     with pytest.raises(ValueError, match=message):

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .distinct import distinct, distinct_integers
+from .distinct import distinct, distinct_integers, signed
 from .fields import integers
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 from .vocabulary import Vocabulary
@@ -220,14 +220,14 @@ class Interactions:
         given = list(sequences)
         if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in given):
             raise ValueError("expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]")
-        arrays = [np.asarray(s) for s in given]
+        arrays = [signed(np.asarray(s), "item id") for s in given]
         arrays = [a if a.size else a.astype(np.int64) for a in arrays]
         if not sum(a.size for a in arrays):
             raise ValueError("no interactions: expected at least one non-empty sequence of item ids")
         kinds = {a.dtype.kind for a in arrays if a.size}
         texts = (s for a, s in zip(arrays, given, strict=True) if a.dtype.kind == "U")
         strings = [i for s in texts for i in s]
-        if not all(isinstance(i, str) for i in strings) or not (kinds <= {"i", "u"} or kinds == {"U"}):
+        if not all(isinstance(i, str) for i in strings) or kinds not in ({"i"}, {"U"}):
             raise ValueError("item ids must be all integers or all strings")
         _refuse_nul(strings, "item")
         joined = np.concatenate([a for a in arrays if a.size])
@@ -274,7 +274,7 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
         return column.astype(str)
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
-    return column
+    return signed(column, f"{what} id")
 
 
 def _refuse_nul(ids: list[str], what: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..terminal import quoted, shortened
+from .distinct import signed
 
 
 class Vocabulary:
@@ -15,7 +16,7 @@ class Vocabulary:
 
     def __init__(self, ids: np.ndarray, what: str = "item"):
         """`ids` must be sorted and distinct; error messages call them `what` ids."""
-        self.ids = ids
+        self.ids = signed(ids, f"{what} id")
         self.what = what
 
     def __len__(self) -> int:
