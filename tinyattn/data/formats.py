@@ -6,6 +6,7 @@ import ast
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -276,7 +277,7 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
     header = _uncommented(header)
     lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):
-        twice = next(name for name in lowered if lowered.count(name) > 1)
+        twice = next(name for name, count in Counter(lowered).items() if count > 1)
         raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
     known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
