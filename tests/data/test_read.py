@@ -182,6 +182,15 @@ def test_a_text_may_be_one_line_of_any_length(tmp_path):
     assert len(read_text(tmp_path / "text")) == 21_000_000
 
 
+@pytest.mark.parametrize("reader", [read_text, read_pairs, read_ids, read_names])
+def test_what_is_read_whole_has_a_limit(tmp_path, monkeypatch, reader):
+    """A gzip file of a megabyte may hold a gigabyte of zeros and ones."""
+    monkeypatch.setattr("tinyattn.data.read.LONGEST_TEXT", 5_000_000)
+    (tmp_path / "bomb").write_bytes(gzip.compress(b"7\tab\n" * 1_000_001))
+    with pytest.raises(DataError, match="bomb: more than 5,000,000 bytes of text"):
+        reader(tmp_path / "bomb")
+
+
 def test_blanks_at_the_end_of_a_chunk_make_no_line(tmp_path):
     (tmp_path / "d.txt").write_text("1 10 \n" * 400_000)
     assert len(read(tmp_path / "d.txt")) == 400_000
