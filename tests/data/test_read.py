@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 import tracemalloc
 
 import numpy as np
@@ -185,7 +186,7 @@ def test_a_text_may_be_one_line_of_any_length(tmp_path):
 @pytest.mark.parametrize("reader", [read_text, read_pairs, read_ids, read_names])
 def test_what_is_read_whole_has_a_limit(tmp_path, monkeypatch, reader):
     """A gzip file of a megabyte may hold a gigabyte of zeros and ones."""
-    monkeypatch.setattr("tinyattn.data.read.LONGEST_TEXT", 5_000_000)
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"], "LONGEST_TEXT", 5_000_000)
     (tmp_path / "bomb").write_bytes(gzip.compress(b"7\tab\n" * 1_000_001))
     with pytest.raises(DataError, match="bomb: more than 5,000,000 bytes of text"):
         reader(tmp_path / "bomb")
