@@ -3,6 +3,7 @@
 import gzip
 import json
 import re
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -73,6 +74,12 @@ def test_old_amazon_dumps_are_python_literals_and_nothing_is_executed(tmp_path):
     with pytest.raises(DataError, match="line 1 is neither JSON nor a Python literal"):
         read(written(tmp_path, evil))
     assert not trace.exists()
+    large = "{'reviewerID': 'A', 'asin': 'b', 'unixReviewTime': 1, 'text': [" + "-1," * 400_000 + "]}\n"
+    tracemalloc.start()
+    with pytest.raises(DataError, match="line 1 is neither JSON nor a Python literal of at most 65,536 characters"):
+        read(written(tmp_path, large))
+    assert tracemalloc.get_traced_memory()[1] < 40e6         # parsed, it took 500 MB
+    tracemalloc.stop()
     with pytest.raises(DataError, match="line 2: no item_id in"):
         read(written(tmp_path, rows.split("\n")[0] + "\n{'reviewerID': 'A', 'unixReviewTime': 3}\n"))
 
