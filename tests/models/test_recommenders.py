@@ -1,4 +1,6 @@
+import warnings
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -483,6 +485,22 @@ def test_ids_without_a_sign_are_the_same_ids(kind, tmp_path):
     assert Interactions.of(rows).fingerprint() == Interactions.of(rows.astype(int)).fingerprint()
 
 
+def test_times_in_memory_may_be_dates_as_in_a_file():
+    """As text, or as objects, which may have a time zone; NumPy's own stay in their unit."""
+    user, item, seconds = [1, 1, 1], [30, 20, 10], [1701602257, 1701602256.5, 1701561600]
+    texts = ["2023-12-03 11:17:37", "2023-12-03T11:17:36.5Z", "2023-12-03"]
+    moments = [datetime.fromtimestamp(s, timezone(timedelta(hours=2))) for s in seconds]
+    bare = [datetime(2023, 12, 3, 11, 17, 37), datetime(2023, 12, 3, 11, 17, 36, 500_000), date(2023, 12, 3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for time in (texts, np.array(texts, object), moments, bare):
+            assert Interactions.of(Frame(user=user, item=item, time=time)).times.tolist() == seconds[::-1]
+    rows = np.array([["a", "x", "2023-12-03"], ["a", "y", "2023-12-02"]])
+    assert Interactions.of(rows).times.tolist() == [1701475200, 1701561600]
+    stamps = Frame(user=user, item=item, time=np.array(["2023-12-03", "2023-12-02", "2023-12-01"], "M8[D]"))
+    assert Interactions.of(stamps).times.tolist() == [19692, 19693, 19694]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -494,8 +512,23 @@ def test_ids_without_a_sign_are_the_same_ids(kind, tmp_path):
         (Frame(item_id=np.arange(3)), "no user column among item_id: call it user_id"),
         (Frame(user=np.arange(3), item=np.array([1, None, 2], dtype=object)), "item ids are object"),
         ([1, 2, 3], "expected a list of sequences"),
+        (None, "None is no data: expected a list of sequences"),
+        (np.array(5), "array.5. is no data: expected a list of sequences"),
+        (np.array([[16777217, 1], [16777216, 2]], "f4"), "user ids are float32"),
+        (np.array([[2048, 1], [1, 2]], "f2"), "user ids are float16"),
+        (np.ma.array([[1, 2], [1, 3]], mask=[[0, 0], [0, 1]]), "1 of 4 values are masked, expected none"),
+        ([[1, 2], np.ma.array([1, 3], mask=[0, 1])], "1 of 2 values are masked"),
+        (Frame(user=[1, 1], item=np.ma.array([2, 3], mask=[0, 1])), "1 of 2 values are masked"),
+        (Frame(user=[1, 1, 2], item=[2, 3]), "columns of 3 users, 2 items: expected as many of each"),
+        (Frame(user=[1, 1], item=[2, 3], time=[1, 2, 3]), "columns of 2 users, 2 items, 3 times"),
+        (Frame(user=[1, 1], item=[[2, 3], [2, 3]]), "column item has shape .2, 2., expected one value a row"),
+        (Frame(user=[1, 1], item=[2, 3], time=np.array([1, 2**63], "u8")), "time 9223372036854775808 is not below"),
+        (Frame(user=[1, 1], item=[2, 3], time=["2023-12-03", "soon"]), "row 1: time 'soon' is not a date, as those"),
+        (Frame(user=[1, 1], item=[2, 3], time=[date(2023, 12, 3), "soon"]), "time '2023-12-03' in row 0 is no number"),
+        (Frame(user=[1, 1], item=[2, 3], time=[1j, 2]), "times are complex128, expected numbers or dates"),
+        (np.array([["a", "x", "soon"]]), "row 0: time 'soon' is not a finite number, nor a date such as"),
     ],
-    ids=range(8),
+    ids=range(23),
 )
 def test_fit_says_what_it_expected(data, message):
     with pytest.raises(ValueError, match=message):

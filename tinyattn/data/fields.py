@@ -320,6 +320,11 @@ def _seconds(strings: np.ndarray) -> np.ndarray | None:
         micro = each.view(strings.dtype).reshape(-1).astype("M8[us]").astype(np.int64)
     except ValueError:
         return None
+    return seconds(micro)
+
+
+def seconds(micro: np.ndarray) -> np.ndarray:
+    """Microseconds as seconds: int64 where all are whole, else float64."""
     return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
 
 
