@@ -225,7 +225,7 @@ def test_a_run_of_any_mixer_goes_on_where_it_was_interrupted(mixer, tmp_path):
     def stop(history):
         raise KeyboardInterrupt
 
-    path, split = tmp_path / "c.npz", leave_one_out(TINY.generate())
+    path, split = str(tmp_path / "c.npz"), leave_one_out(TINY.generate())
     with pytest.raises(KeyboardInterrupt):
         SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path, on_epoch=stop)
     resumed = SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path)
@@ -272,9 +272,30 @@ def test_what_recommend_refuses():
         (lambda: model.recommend(["a"], k=6), "k is 6, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=5), "only 4 items are left"),
         (lambda: SASRec().recommend(["a"]), "call fit first"),
+        (lambda: model.recommend(5), "sequences is 5, expected a list"),
+        (lambda: model.recommend(None), "sequences is None, expected a list"),
+        (lambda: model.recommend("ab"), "sequences is 'ab', expected a list"),
+        (lambda: model.recommend({"a", "b"}), "sequences is {.*}, expected a list"),
+        (lambda: model.recommend([["a"], 2]), "2 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, exclude=5), "5 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, only=5), "5 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, users=5), "users is 5, expected a list"),
+        (lambda: model.recommend([["a"], ["b"]], k=2, users=[1]), "1 users for 2 sequences, expected one each"),
+        (lambda: model.recommend(["a"], k=2, users=[1, 2]), "2 users for 1 sequences, expected one each"),
+        (lambda: model.session(5), "history is 5, expected a list"),
+        (lambda: model.similar("a", k=2.0), r"k is 2\.0, expected 1 to 4, the number of other items"),
+        (lambda: model.similar("a", k=True), "k is True, expected 1 to 4"),
+        (lambda: Popularity().fit([[1, 2]]).recommend([np.inf]), "unknown item id inf"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_recommend_takes_whatever_has_an_order():
+    model = Popularity().fit(SEQUENCES)
+    expected = model.recommend(["a", "b"], 2)
+    for sequence in (("a", "b"), np.array(["a", "b"]), iter(["a", "b"])):
+        np.testing.assert_array_equal(model.recommend(sequence, 2)[0], expected[0])
 
 
 def sorted_whole(model, histories, k, exclude=(), repeats=False):
