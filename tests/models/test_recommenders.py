@@ -582,6 +582,8 @@ def test_arguments_are_checked_when_the_object_is_made():
         ({"workers": 0}, "workers is 0"),
         ({"device": "tpu"}, "device is 'tpu'"),
         ({"loss": "mse"}, "loss is 'mse', expected one of bce, bpr, ce"),
+        ({"loss": "sampled-softmax", "n_negatives": 10**7}, "n_negatives is 10000000, expected 1 to 1000000"),
+        ({"mechanism": "bigbird", "random_blocks": 10**6}, "random_blocks is 1000000, expected 0 to 100000"),
     ):
         with pytest.raises(ValueError, match=message):
             SASRec(**values)
