@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import sys
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -73,6 +75,12 @@ def test_old_amazon_dumps_are_python_literals_and_nothing_is_executed(tmp_path):
     with pytest.raises(DataError, match="line 1 is neither JSON nor a Python literal"):
         read(written(tmp_path, evil))
     assert not trace.exists()
+    large = "{'reviewerID': 'A', 'asin': 'b', 'unixReviewTime': 1, 'text': [" + "-1," * 400_000 + "]}\n"
+    tracemalloc.start()
+    with pytest.raises(DataError, match="line 1 is neither JSON nor a Python literal of at most 65,536 characters"):
+        read(written(tmp_path, large))
+    assert tracemalloc.get_traced_memory()[1] < 40e6         # parsed, it took 500 MB
+    tracemalloc.stop()
     with pytest.raises(DataError, match="line 2: no item_id in"):
         read(written(tmp_path, rows.split("\n")[0] + "\n{'reviewerID': 'A', 'unixReviewTime': 3}\n"))
 
@@ -111,11 +119,32 @@ def test_dates_of_iso_8601_are_seconds_since_1970(tmp_path):
     data = read(written(tmp_path, DATES))
     assert sequences(data) == {1: [10, 20, 30]}
     assert data.times.tolist() == [1701561600.0, 1701602256.5, 1701602257.0]
-    for bad in ("2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+02:00", "7", "9999999-01-01"):
+    bads = ["2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+02:00", "7", "9999999-01-01"]
+    bads += ["2023-12-03 103000", "2023-12-03T11:17:37ZZZ"]         # which NumPy takes, the first with a warning
+    bads += ["2023-12-03 11:", "2023-12-03T11:17:37.", "2023-12-03 25:00"]
+    for bad in bads:
         with pytest.raises(DataError, match=f"line 5: time {re.escape(repr(bad))} is not a date, as those above are"):
             read(written(tmp_path, f"{DATES}1,40,{bad}\n"))
     with pytest.raises(DataError, match="line 2: time 'soon' is not a finite number, nor a date such as 2023-12-03"):
         read(written(tmp_path, "user,item,time\n1,2,soon\n1,2,2023-12-03\n"))
+
+
+@pytest.mark.parametrize(
+    ("first", "other", "expected"),
+    [
+        ("2023-12-03", "7", "a date, as those above are"),
+        ("2023-12-03", "7.5", "a date, as those above are"),
+        ("7", "2023-12-03", "a finite number, as those above are"),
+        ("7.5", "2023-12-03", "a finite number, as those above are"),
+    ],
+)
+def test_the_first_time_of_a_file_says_what_all_are(tmp_path, monkeypatch, first, other, expected):
+    """Of the file, and not of each piece that is read at a time."""
+    path = written(tmp_path, "user,item,time\n" + f"1,2,{first}\n" * 9 + f"1,3,{other}\n" * 3)
+    for size in (1, 7, 64, 1 << 20):
+        monkeypatch.setattr(sys.modules["tinyattn.data.read"]._lines, "__defaults__", (size,))
+        with pytest.raises(DataError, match=f"line 11: time '{other}' is not {expected}"):
+            read(path)
 
 
 def test_a_column_that_is_named_has_no_usual_name_besides(tmp_path):
@@ -277,14 +306,12 @@ def test_an_unknown_format_is_refused(tmp_path):
 
 
 def test_pieces_that_cut_lines_anywhere_give_the_same(tmp_path, monkeypatch, rng):
-    import importlib
-
     rows = [(int(u), f"i{i}", int(t)) for u, i, t in rng.integers(0, 50, (400, 3))]
     path = written(tmp_path, "".join(f"{u} {i} {t}\r\n" for u, i, t in rows))
     whole = read(path)
-    module = importlib.import_module("tinyattn.data.read")
+    lines = sys.modules["tinyattn.data.read"]._lines               # which hands its size on
     for size in (1, 7, 64, 1000):
-        monkeypatch.setattr(module.pieces, "__defaults__", (size,))
+        monkeypatch.setattr(lines, "__defaults__", (size,))
         assert read(path).fingerprint() == whole.fingerprint()
 
 

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import sys
 import tracemalloc
 
 import numpy as np
@@ -132,6 +133,7 @@ def test_limits_are_said_where_they_are_hit(tmp_path):
         (b"7 3\n" * 300 + b"7 " + b"x" * 1_000_000 + b"\n", "line 301: the item has 1,000,000 bytes, expected"),
         (b"7 3 " + b"9" * 5_000 + b"\n", "line 1: the time has 5,000 bytes, expected at most 256"),
         (b"a" + b",1" * 100_000 + b"\n", "line 1 is 'a,1,1,1,1,.*, which looks like none of"),
+        (b"user," + b"".join(b"c%d," % i for i in range(200_000)) + b"c199999\n", "the header names c199999 twice"),
         (b'{"user_id": ' + b"[" * 100_000 + b"]" * 100_000 + b"}\n", "line 1 is neither JSON nor a Python literal"),
         (b'1,2,3,4\n1,"' + b"x\n" * 200_000, r"line 2 is no line of CSV: field larger than field limit"),
     ):
@@ -179,6 +181,15 @@ def test_only_regular_files_are_opened(tmp_path, reader):
 def test_a_text_may_be_one_line_of_any_length(tmp_path):
     (tmp_path / "text").write_bytes(b"ab " * 7_000_000)
     assert len(read_text(tmp_path / "text")) == 21_000_000
+
+
+@pytest.mark.parametrize("reader", [read_text, read_pairs, read_ids, read_names])
+def test_what_is_read_whole_has_a_limit(tmp_path, monkeypatch, reader):
+    """A gzip file of a megabyte may hold a gigabyte of zeros and ones."""
+    monkeypatch.setattr(sys.modules["tinyattn.data.read"], "LONGEST_TEXT", 5_000_000)
+    (tmp_path / "bomb").write_bytes(gzip.compress(b"7\tab\n" * 1_000_001))
+    with pytest.raises(DataError, match="bomb: more than 5,000,000 bytes of text"):
+        reader(tmp_path / "bomb")
 
 
 def test_blanks_at_the_end_of_a_chunk_make_no_line(tmp_path):

@@ -1,4 +1,6 @@
+import warnings
 from dataclasses import replace
+from datetime import date, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -223,7 +225,7 @@ def test_a_run_of_any_mixer_goes_on_where_it_was_interrupted(mixer, tmp_path):
     def stop(history):
         raise KeyboardInterrupt
 
-    path, split = tmp_path / "c.npz", leave_one_out(TINY.generate())
+    path, split = str(tmp_path / "c.npz"), leave_one_out(TINY.generate())
     with pytest.raises(KeyboardInterrupt):
         SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path, on_epoch=stop)
     resumed = SASRec(**SMALL, mixer=mixer).fit(split, progress=False, checkpoint=path)
@@ -270,9 +272,30 @@ def test_what_recommend_refuses():
         (lambda: model.recommend(["a"], k=6), "k is 6, expected 1 to 5"),
         (lambda: model.recommend(["a"], k=5), "only 4 items are left"),
         (lambda: SASRec().recommend(["a"]), "call fit first"),
+        (lambda: model.recommend(5), "sequences is 5, expected a list"),
+        (lambda: model.recommend(None), "sequences is None, expected a list"),
+        (lambda: model.recommend("ab"), "sequences is 'ab', expected a list"),
+        (lambda: model.recommend({"a", "b"}), "sequences is {.*}, expected a list"),
+        (lambda: model.recommend([["a"], 2]), "2 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, exclude=5), "5 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, only=5), "5 is no list of item ids"),
+        (lambda: model.recommend(["a"], k=2, users=5), "users is 5, expected a list"),
+        (lambda: model.recommend([["a"], ["b"]], k=2, users=[1]), "1 users for 2 sequences, expected one each"),
+        (lambda: model.recommend(["a"], k=2, users=[1, 2]), "2 users for 1 sequences, expected one each"),
+        (lambda: model.session(5), "history is 5, expected a list"),
+        (lambda: model.similar("a", k=2.0), r"k is 2\.0, expected 1 to 4, the number of other items"),
+        (lambda: model.similar("a", k=True), "k is True, expected 1 to 4"),
+        (lambda: Popularity().fit([[1, 2]]).recommend([np.inf]), "unknown item id inf"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_recommend_takes_whatever_has_an_order():
+    model = Popularity().fit(SEQUENCES)
+    expected = model.recommend(["a", "b"], 2)
+    for sequence in (("a", "b"), np.array(["a", "b"]), iter(["a", "b"])):
+        np.testing.assert_array_equal(model.recommend(sequence, 2)[0], expected[0])
 
 
 def sorted_whole(model, histories, k, exclude=(), repeats=False):
@@ -467,17 +490,66 @@ def test_fit_takes_what_people_have():
         np.testing.assert_array_equal(Markov().fit(data).score([np.array([1]), np.array([2, 3])]), expected)
 
 
+@pytest.mark.parametrize("kind", ["u1", "u4", "u8"])
+def test_ids_without_a_sign_are_the_same_ids(kind, tmp_path):
+    """A model of such ids could be saved and not loaded."""
+    sequences = [[10, 20, 30], [20, 30], [30, 10]]
+    Markov().fit([np.array(s, kind) for s in sequences]).save(tmp_path / "m.npz")
+    model = Markov.load(tmp_path / "m.npz")
+    assert model.items.ids.dtype == np.int64
+    meta, arrays = read_arrays(tmp_path / "m.npz", "model")
+    older = dict(arrays) | {"vocabulary.items": model.items.ids.astype(kind)}
+    write_arrays(tmp_path / "m.npz", "model", meta, older)
+    for answer in (model, Markov.load(tmp_path / "m.npz")):
+        np.testing.assert_array_equal(answer.recommend([10], 2), Markov().fit(sequences).recommend([10], 2))
+    rows = np.array([(u + 1, i) for u, s in enumerate(sequences) for i in s], kind)
+    assert Interactions.of(rows).fingerprint() == Interactions.of(rows.astype(int)).fingerprint()
+
+
+def test_times_in_memory_may_be_dates_as_in_a_file():
+    """As text, or as objects, which may have a time zone; NumPy's own stay in their unit."""
+    user, item, seconds = [1, 1, 1], [30, 20, 10], [1701602257, 1701602256.5, 1701561600]
+    texts = ["2023-12-03 11:17:37", "2023-12-03T11:17:36.5Z", "2023-12-03"]
+    moments = [datetime.fromtimestamp(s, timezone(timedelta(hours=2))) for s in seconds]
+    bare = [datetime(2023, 12, 3, 11, 17, 37), datetime(2023, 12, 3, 11, 17, 36, 500_000), date(2023, 12, 3)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for time in (texts, np.array(texts, object), moments, bare):
+            assert Interactions.of(Frame(user=user, item=item, time=time)).times.tolist() == seconds[::-1]
+    rows = np.array([["a", "x", "2023-12-03"], ["a", "y", "2023-12-02"]])
+    assert Interactions.of(rows).times.tolist() == [1701475200, 1701561600]
+    stamps = Frame(user=user, item=item, time=np.array(["2023-12-03", "2023-12-02", "2023-12-01"], "M8[D]"))
+    assert Interactions.of(stamps).times.tolist() == [19692, 19693, 19694]
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
+        ([np.array([2**63], "u8"), [-1]], "item id 9223372036854775808 is not below 2.63"),
+        (np.array([[2**64 - 1, 1]], "u8"), "user id 18446744073709551615 is not below 2.63"),
         (np.ones((3, 4)), "expected columns user, item and perhaps time"),
         (np.array([[1.5, 2], [1, 3]]), "user ids are float64"),
         (np.array([[1, 2, np.nan], [1, 3, 4]]), "time nan in row 0"),
         (Frame(item_id=np.arange(3)), "no user column among item_id: call it user_id"),
         (Frame(user=np.arange(3), item=np.array([1, None, 2], dtype=object)), "item ids are object"),
         ([1, 2, 3], "expected a list of sequences"),
+        (None, "None is no data: expected a list of sequences"),
+        (np.array(5), "array.5. is no data: expected a list of sequences"),
+        (np.array([[16777217, 1], [16777216, 2]], "f4"), "user ids are float32"),
+        (np.array([[2048, 1], [1, 2]], "f2"), "user ids are float16"),
+        (np.ma.array([[1, 2], [1, 3]], mask=[[0, 0], [0, 1]]), "1 of 4 values are masked, expected none"),
+        ([[1, 2], np.ma.array([1, 3], mask=[0, 1])], "1 of 2 values are masked"),
+        (Frame(user=[1, 1], item=np.ma.array([2, 3], mask=[0, 1])), "1 of 2 values are masked"),
+        (Frame(user=[1, 1, 2], item=[2, 3]), "columns of 3 users, 2 items: expected as many of each"),
+        (Frame(user=[1, 1], item=[2, 3], time=[1, 2, 3]), "columns of 2 users, 2 items, 3 times"),
+        (Frame(user=[1, 1], item=[[2, 3], [2, 3]]), "column item has shape .2, 2., expected one value a row"),
+        (Frame(user=[1, 1], item=[2, 3], time=np.array([1, 2**63], "u8")), "time 9223372036854775808 is not below"),
+        (Frame(user=[1, 1], item=[2, 3], time=["2023-12-03", "soon"]), "row 1: time 'soon' is not a date, as those"),
+        (Frame(user=[1, 1], item=[2, 3], time=[date(2023, 12, 3), "soon"]), "time '2023-12-03' in row 0 is no number"),
+        (Frame(user=[1, 1], item=[2, 3], time=[1j, 2]), "times are complex128, expected numbers or dates"),
+        (np.array([["a", "x", "soon"]]), "row 0: time 'soon' is not a finite number, nor a date such as"),
     ],
-    ids=range(6),
+    ids=range(23),
 )
 def test_fit_says_what_it_expected(data, message):
     with pytest.raises(ValueError, match=message):
@@ -510,6 +582,8 @@ def test_arguments_are_checked_when_the_object_is_made():
         ({"workers": 0}, "workers is 0"),
         ({"device": "tpu"}, "device is 'tpu'"),
         ({"loss": "mse"}, "loss is 'mse', expected one of bce, bpr, ce"),
+        ({"loss": "sampled-softmax", "n_negatives": 10**7}, "n_negatives is 10000000, expected 1 to 1000000"),
+        ({"mechanism": "bigbird", "random_blocks": 10**6}, "random_blocks is 1000000, expected 0 to 100000"),
     ):
         with pytest.raises(ValueError, match=message):
             SASRec(**values)

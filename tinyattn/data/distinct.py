@@ -1,8 +1,20 @@
-"""The distinct ones among many integers."""
+"""The distinct ones among many integers, and integers without a sign."""
 
 from __future__ import annotations
 
 import numpy as np
+
+
+def signed(values: np.ndarray, what: str) -> np.ndarray:
+    """Integers without a sign as int64, all else as it is: beside negative ones NumPy would make floats of them.
+
+    Raises ValueError where one does not fit; messages call it `what`.
+    """
+    if values.dtype.kind != "u":
+        return values
+    if len(values) and np.max(values) > np.iinfo(np.int64).max:
+        raise ValueError(f"{what} {np.max(values)} is not below 2^63")
+    return values.astype(np.int64)
 
 
 def distinct(keys: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ LONGEST_LINE = 1 << 24          # bytes of a line: a file without line ends is r
 LONGEST_FIELD = 256             # bytes of an id or a number: arrays of ids have the width of the longest
 _ODD = 0x9E3779B97F4A7C15       # 2^64 divided by the golden ratio: products with it have well mixed high bits
 _BEFORE, _AFTER = 16, 8         # bytes of 0 around a text, so that a word may begin before it and end after it
+_DATE = b"0000-00-00T00:00:00."      # the form of a date, with 0 for any digit; more digits may follow
 _ROWS = 1 << 14                 # rows of CSV that become columns at a time
 
 
@@ -107,6 +108,8 @@ class Column:
     each row has; a chunk of numbers as int64, or as float64 where there are fractions.
     """
 
+    dated = False         # has its first field shown that it has dates? Numbers are none then
+
     def __init__(self, what: str, number: bool = False) -> None:
         self.what, self.number = what, number
         self._parts: list[Any] = []
@@ -123,10 +126,10 @@ class Column:
             at = int(np.argmax(length > LONGEST_FIELD))
             found = f"line {line_of(at)}: the {self.what} has {int(length[at]):,} bytes"
             raise DataError(f"{found}, expected at most {LONGEST_FIELD}")
-        part: Any = text.digits(first, last)
+        part: Any = None if self.dated else text.digits(first, last)
         if part is None:
             strings = text.strings(first, last)
-            part = integers(strings)
+            part = None if self.dated else integers(strings)
         if part is None:
             part = self._numbers(strings, line_of) if self.number else _grouped(strings)
         self._parts.append(part)
@@ -192,13 +195,17 @@ class Times(Column):
         super().__init__("time", number=True)
 
     def _numbers(self, strings: np.ndarray, line_of: Callable[[int], int]) -> np.ndarray:
-        """Numbers, or dates: the first field says which."""
-        if _seconds(strings[:1]) is None:
-            return super()._numbers(strings, line_of)
-        values = _seconds(strings)
-        if values is None:
+        """Numbers, or dates: the file's first field says which."""
+        above = any(len(part) for part in self._parts)
+        self.dated = self.dated or (not above and _seconds(strings[:1]) is not None)
+        values = _seconds(strings) if self.dated else _reals(strings)
+        if values is not None:
+            return values
+        if self.dated:
             raise self._odd(strings, line_of, _seconds, "a date, as those above are")
-        return values
+        numbers = above or _reals(strings[:1]) is not None
+        expected = "a finite number, as those above are" if numbers else self.expected
+        raise self._odd(strings, line_of, _reals, expected)
 
 
 def columns(
@@ -299,16 +306,25 @@ def _seconds(strings: np.ndarray) -> np.ndarray | None:
 
     int64 where all are whole. NumPy would also take "now", a month, and hours of another zone, these with a warning.
     """
-    bare = np.char.rstrip(strings, b"Z")
-    each = bare.view(np.uint8).reshape(len(bare), -1)
-    if each.shape[1] < 10 or not np.all(np.isin(each, np.frombuffer(b"0123456789-:.T \0", np.uint8))):
-        return None
-    if np.any(each[:, [4, 7]] != ord("-")) or np.any(np.char.count(bare, b"-") != 2):
+    each = strings.view(np.uint8).reshape(len(strings), -1).copy()
+    row, length = np.arange(len(strings)), np.char.str_len(strings)
+    zone = each[row, length - 1] == ord("Z")
+    length = length - zone
+    each[row[zone], length[zone]] = 0
+    form = np.where((each >= ord("0")) & (each <= ord("9")), ord("0"), np.where(each == ord(" "), ord("T"), each))
+    wanted = np.frombuffer(_DATE.ljust(each.shape[1], b"0"), np.uint8)[: each.shape[1]]
+    other = (form != wanted) & (np.arange(each.shape[1]) < length[:, None])
+    if np.any(other) or not np.all(np.isin(length, (10, 13, 16, 19)) | (length > 20)):     # to a day, an hour, ...
         return None
     try:
-        micro = bare.astype("M8[us]").astype(np.int64)
+        micro = each.view(strings.dtype).reshape(-1).astype("M8[us]").astype(np.int64)
     except ValueError:
         return None
+    return seconds(micro)
+
+
+def seconds(micro: np.ndarray) -> np.ndarray:
+    """Microseconds as seconds: int64 where all are whole, else float64."""
     return micro // 1_000_000 if not np.any(micro % 1_000_000) else micro / 1e6
 
 

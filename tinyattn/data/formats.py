@@ -6,6 +6,7 @@ import ast
 import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from ..terminal import shortened
 from .fields import BLANKS, LONGEST_FIELD, Column, DataError, Times, columns, lists
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 
+LONGEST_LITERAL = 1 << 16             # characters of a line that ast may parse: its tree takes 500 times their memory
 _PAIR, _UNIT = b"::", b"\x1f"         # what separates fields in files of MovieLens, and a byte in its place
 
 
@@ -276,7 +278,7 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
     header = _uncommented(header)
     lowered = list(map(_plain, fields_of(header, separator)))
     if len(set(lowered)) < len(lowered):
-        twice = next(name for name in lowered if lowered.count(name) > 1)
+        twice = next(name for name, count in Counter(lowered).items() if count > 1)
         raise DataError(f"line 1: the header names {shortened(twice)} twice")
     places = {}
     known = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
@@ -352,9 +354,12 @@ def _object(line: str, number: int) -> dict[str, Any]:
         row = json.loads(line)
     except (ValueError, RecursionError):
         try:
+            if len(line) > LONGEST_LITERAL:
+                raise ValueError
             row = ast.literal_eval(line)
         except (ValueError, SyntaxError, MemoryError, RecursionError):
-            raise DataError(f"line {number} is neither JSON nor a Python literal") from None
+            expected = f"neither JSON nor a Python literal of at most {LONGEST_LITERAL:,} characters"
+            raise DataError(f"line {number} is {expected}") from None
     if not isinstance(row, dict):
         raise DataError(f"line {number} is no object")
     return row

@@ -5,12 +5,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from .distinct import distinct, distinct_integers
-from .fields import integers
+from ..terminal import shortened
+from .distinct import distinct, distinct_integers, signed
+from .fields import DataError, Times, integers, seconds
 from .names import ITEM_NAMES, RATING_NAMES, TIME_NAMES, USER_NAMES
 from .vocabulary import Vocabulary
 
@@ -147,7 +150,13 @@ class Interactions:
         """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
+        Raises ValueError where one has fewer rows than another.
         """
+        given = {"users": users, "items": items, "times": times, "ratings": ratings}
+        rows = {what: len(column) for what, column in given.items() if column is not None}
+        if len(set(rows.values())) > 1:
+            found = ", ".join(f"{count:,} {what}" for what, count in rows.items())
+            raise ValueError(f"columns of {found}: expected as many of each")
         return cls.from_numbered(_numbered(users), _numbered(items), times, format, ratings)
 
     @classmethod
@@ -179,7 +188,8 @@ class Interactions:
         - an array of two or three columns, one interaction a row: user, item and, if there is a third, time
         - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
-        Raises ValueError, saying what was expected, for anything else.
+        Times are numbers; or `datetime64`, which stay in their own unit; or dates as Python's objects or in ISO 8601,
+        which become seconds since 1970, as a file's do. Raises ValueError, saying what was expected, for anything else.
         """
         if isinstance(data, Interactions):
             return data
@@ -188,7 +198,9 @@ class Interactions:
         if isinstance(data, np.ndarray) and data.dtype != object and data.ndim == 2:
             if data.shape[1] not in (2, 3):
                 raise ValueError(f"an array of shape {data.shape}, expected columns user, item and perhaps time")
-            times = _finite(data[:, 2].astype(np.float64)) if data.shape[1] == 3 else None
+            _refuse_masked(data)
+            data = np.asarray(data)
+            times = _times(data[:, 2]) if data.shape[1] == 3 else None
             return cls.from_columns(_ids(data[:, 0], "user"), _ids(data[:, 1], "item"), times)
         return cls.from_sequences(data)
 
@@ -200,14 +212,13 @@ class Interactions:
             lowered = {str(name).lower(): name for name in frame.columns}
             name = next((lowered[name] for name in usual if name in lowered), None)
             if name is not None:
+                _refuse_masked(frame[name])
                 places[what] = np.asarray(frame[name])
+                if places[what].ndim != 1:
+                    raise ValueError(f"column {name} has shape {places[what].shape}, expected one value a row")
             elif what in ("user", "item"):
                 raise ValueError(f"no {what} column among {', '.join(map(str, frame.columns))}: call it {usual[0]}")
-        times = places.get("time")
-        if times is not None:
-            if times.dtype.kind == "M" and np.any(np.isnat(times)):
-                raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(times)))} is not a time")
-            times = _finite(times.astype(np.int64 if times.dtype.kind in "iuM" else np.float64))
+        times = _times(places["time"]) if "time" in places else None
         user, item = (_ids(places[what], what) for what in ("user", "item"))
         return cls.from_columns(user, item, times, ratings=_numbers_or_none(places.get("rating")))
 
@@ -217,17 +228,23 @@ class Interactions:
 
         Raises ValueError where there is no item at all, or ids are neither integers nor strings.
         """
-        given = list(sequences)
+        expected = "expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]"
+        try:
+            given = list(sequences)
+        except TypeError:                    # not iterable, or an array without axes
+            raise ValueError(f"{shortened(repr(sequences))} is no data: {expected}") from None
         if not all(np.ndim(s) == 1 and not isinstance(s, str) for s in given):
-            raise ValueError("expected a list of sequences, one a user, such as [[3, 5, 2], [5, 7]]")
-        arrays = [np.asarray(s) for s in given]
+            raise ValueError(expected)
+        for one in given:
+            _refuse_masked(one)
+        arrays = [signed(np.asarray(s), "item id") for s in given]
         arrays = [a if a.size else a.astype(np.int64) for a in arrays]
         if not sum(a.size for a in arrays):
             raise ValueError("no interactions: expected at least one non-empty sequence of item ids")
         kinds = {a.dtype.kind for a in arrays if a.size}
         texts = (s for a, s in zip(arrays, given, strict=True) if a.dtype.kind == "U")
         strings = [i for s in texts for i in s]
-        if not all(isinstance(i, str) for i in strings) or not (kinds <= {"i", "u"} or kinds == {"U"}):
+        if not all(isinstance(i, str) for i in strings) or kinds not in ({"i"}, {"U"}):
             raise ValueError("item ids must be all integers or all strings")
         _refuse_nul(strings, "item")
         joined = np.concatenate([a for a in arrays if a.size])
@@ -267,14 +284,15 @@ def _tie_rate(times: np.ndarray, flat: np.ndarray, offsets: np.ndarray) -> float
 
 def _ids(column: np.ndarray, what: str) -> np.ndarray:
     """A column of ids as integers or strings. Whole floats become integers: an array with times may be all floats."""
-    if column.dtype.kind == "f" and np.all(np.abs(column) < 2**53) and np.all(column == np.round(column)):
-        return column.astype(np.int64)             # beyond 2^53 neighbours are one float
+    exact = 2 ** min(np.finfo(column.dtype).nmant + 1, 63) if column.dtype.kind == "f" else 0
+    if exact and np.all(np.abs(column) < exact) and np.all(column == np.round(column)):
+        return column.astype(np.int64)             # from there on, 2^53 of float64, neighbours are one float
     if column.dtype.kind == "O" and all(isinstance(i, str) for i in column.tolist()):
         _refuse_nul(column.tolist(), what)
         return column.astype(str)
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
-    return column
+    return signed(column, f"{what} id")
 
 
 def _refuse_nul(ids: list[str], what: str) -> None:
@@ -289,6 +307,53 @@ def _numbers_or_none(ratings: np.ndarray | None) -> np.ndarray | None:
     if ratings is None or ratings.dtype.kind not in "iuf" or not np.all(np.isfinite(ratings)):
         return None
     return ratings.astype(np.float64)
+
+
+def _refuse_masked(values: Any) -> None:
+    """NumPy hands out what is below a mask as if there were none."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise ValueError(f"{np.ma.count_masked(values):,} of {values.size:,} values are masked, expected none")
+
+
+def _times(column: np.ndarray) -> np.ndarray:
+    """A column of times as int64 or float64. Raises ValueError, naming the row, for what is no number and no date."""
+    values = column.tolist() if column.dtype.kind in "OSU" else []
+    if column.dtype.kind == "S":
+        values = column.astype(str).tolist()
+    if values and all(isinstance(v, str) for v in values):
+        return _of_texts(values)
+    dates = bool(values) and all(isinstance(v, date) for v in values)
+    if dates:
+        column = np.array([_in_utc(v) for v in values], "M8[us]")
+    if column.dtype.kind == "M":
+        if np.any(np.isnat(column)):
+            raise ValueError(f"time NaT in row {int(np.argmax(np.isnat(column)))} is not a time")
+        return seconds(column.astype(np.int64)) if dates else column.astype(np.int64)
+    if column.dtype.kind in "iu":
+        return signed(column, "time").astype(np.int64)
+    if column.dtype.kind not in "OUSfm":
+        raise ValueError(f"times are {column.dtype}, expected numbers or dates")
+    try:
+        numbers = column.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        row = next((row for row, v in enumerate(values) if not isinstance(v, Real)), 0)
+        raise ValueError(f"time {shortened(str(values[row]))!r} in row {row} is no number, nor are all dates") from None
+    return _finite(numbers)
+
+
+def _of_texts(texts: list[str]) -> np.ndarray:
+    """Times in text, as a file's column of them is read."""
+    times = Times()
+    try:
+        times.add_strings([text.strip() for text in texts], range(len(texts)))
+    except DataError as error:
+        raise ValueError(str(error).replace("line", "row", 1)) from None
+    return times.values()
+
+
+def _in_utc(moment: date) -> date:
+    """Without its time zone, of which NumPy knows nothing."""
+    return moment.astimezone(UTC).replace(tzinfo=None) if isinstance(moment, datetime) and moment.tzinfo else moment
 
 
 def _finite(times: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 from ..terminal import quoted, shortened
 from .fields import DataError
 from .names import ITEM_NAMES
-from .read import pieces
+from .read import whole
 
 _SEPARATORS = ("::", "\t", "|", ";", ",")      # the first of these that line 1 has; only the last two know quotes
 
@@ -94,7 +94,7 @@ def read_ids(path: str | Path) -> list[str]:
 
 def _lines(path: str | Path) -> list[str]:
     """The file's lines, unzipped where it is gzipped."""
-    content = b"".join(pieces(Path(path)))
+    content = whole(Path(path))
     try:
         text = content.decode()
     except UnicodeDecodeError:

@@ -14,6 +14,7 @@ from .formats import FORMATS, JsonLines, described, detect
 from .interactions import Interactions
 
 _PIECE = 1 << 20          # bytes read at a time: what is computed from them stays in a core's cache
+LONGEST_TEXT = 1 << 28    # bytes of a text, or a list, that is read whole: a small gzip file may hold any number
 _MARK = "\ufeff".encode()  # a byte order mark in UTF-8
 
 
@@ -51,7 +52,7 @@ def read_text(path: str | Path) -> str:
     """
     path = Path(path)
     try:
-        text = b"".join(pieces(path)).replace(b"\r\n", b"\n").rstrip()
+        text = whole(path).replace(b"\r\n", b"\n").rstrip()
         if not text:
             raise DataError("empty")
         return _utf8(text + b"\n")
@@ -115,6 +116,17 @@ def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
             raise DataError("not a whole gzip file: truncated or damaged") from None
         except OSError as error:
             raise DataError(str(error.strerror)) from None
+
+
+def whole(path: Path) -> bytes:
+    """All of the content that `pieces` yields. Raises DataError where it is more than LONGEST_TEXT bytes."""
+    found, length = [], 0
+    for piece in pieces(path):
+        length += len(piece)
+        if length > LONGEST_TEXT:
+            raise DataError(f"more than {LONGEST_TEXT:,} bytes of text")
+        found.append(piece)
+    return b"".join(found)
 
 
 def _lines(path: Path, size: int = _PIECE) -> Iterator[bytes]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..terminal import quoted, shortened
+from .distinct import signed
 
 
 class Vocabulary:
@@ -15,15 +16,18 @@ class Vocabulary:
 
     def __init__(self, ids: np.ndarray, what: str = "item"):
         """`ids` must be sorted and distinct; error messages call them `what` ids."""
-        self.ids = ids
+        self.ids = signed(ids, f"{what} id")
         self.what = what
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def numbers(self, ids: Iterable[Any]) -> np.ndarray:
-        """The numbers of `ids`. Raises ValueError naming the first unknown id."""
-        ids = list(ids)
+        """The numbers of `ids`. Raises ValueError naming the first unknown id, and for what is no list."""
+        try:
+            ids = list(ids)
+        except TypeError:
+            raise ValueError(f"{shortened(repr(ids))} is no list of {self.what} ids") from None
         if not ids:
             return np.empty(0, dtype=np.int64)
         wanted = np.array(ids) if self.ids.dtype.kind != "U" and set(map(type, ids)) == {int} else None
@@ -53,7 +57,7 @@ class Vocabulary:
             return str(value)
         try:
             number = int(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):           # the last of an infinity
             raise ValueError(self._unknown(value)) from None
         if isinstance(value, str) and str(number) != value.strip():      # int() would take 1_2 and 007
             raise ValueError(self._unknown(value))

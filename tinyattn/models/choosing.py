@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Set
 from numbers import Integral
 from typing import Any
 
@@ -10,12 +10,23 @@ import numpy as np
 
 from ..data import Vocabulary
 from ..evaluation import top
+from ..terminal import shortened
 
 
-def refuse_k(k: int, vocabulary: Vocabulary) -> None:
-    """Raise ValueError for a k that is not one of 1 to the number of items."""
-    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= len(vocabulary):
-        raise ValueError(f"k is {k}, expected 1 to {len(vocabulary)}, the number of items")
+def refuse_k(k: int, most: int, of: str = "items") -> None:
+    """Raise ValueError for a k that is not one of 1 to the number of items, or of other ones."""
+    if isinstance(k, bool) or not isinstance(k, Integral) or not 1 <= k <= most:
+        raise ValueError(f"k is {k}, expected 1 to {most}, the number of {of}")
+
+
+def in_order(values: Any, what: str) -> list[Any]:
+    """What was given as ids in an order, as a list. Raises ValueError for a text, and for what has no order."""
+    try:
+        if not isinstance(values, str | bytes | Set | Mapping):
+            return list(values)
+    except TypeError:                    # not iterable
+        pass
+    raise ValueError(f"{what} is {shortened(repr(values))}, expected a list")
 
 
 def best_of(
@@ -40,9 +51,7 @@ def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any]
     if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
     scores[:, 0] = -np.inf
-    unwanted = list(exclude)
-    if unwanted:
-        scores[:, vocabulary.numbers(unwanted)] = -np.inf
+    scores[:, vocabulary.numbers(exclude)] = -np.inf
     if only is not None:
         others = np.ones(len(vocabulary) + 1, dtype=bool)
         others[vocabulary.numbers(only)] = False

@@ -112,7 +112,7 @@ class Estimator:
             model = kind(**meta["options"] | {name: value for name, value in where.items() if hasattr(kind, name)})
             for what in kind.vocabularies:
                 ids = arrays.pop(f"vocabulary.{what}")
-                if ids.ndim != 1 or ids.dtype.kind not in "iU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
+                if ids.ndim != 1 or ids.dtype.kind not in "iuU" or not len(ids) or not np.all(ids[1:] > ids[:-1]):
                     raise ValueError(f"vocabulary.{what} is no sorted list of ids")
                 setattr(model, what, Vocabulary(ids, what.removesuffix("s")))
             model._restore(arrays)

@@ -230,7 +230,7 @@ class Sampled:
 
     n_negatives: int = option(
         256, "negatives that are drawn for a user in each step, for all of the user's positions", at_least=1,
-        group="training",
+        at_most=1_000_000, group="training",
     )  # fmt: skip
 
 

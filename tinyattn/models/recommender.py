@@ -9,7 +9,7 @@ import numpy as np
 
 from ..data import Interactions, RatingSplit, Split, Truth, Vocabulary
 from ..evaluation import LazyScores, WholeRows, full_ranking
-from .choosing import best, best_of, leave_out, refuse_k
+from .choosing import best, best_of, in_order, leave_out, refuse_k
 from .estimator import Estimator
 from .session import Growing, Session
 
@@ -70,15 +70,18 @@ class Recommender(Estimator):
         The sequences need not have been seen in training. Items of the sequence itself are left out unless `repeats`,
         and so are those in `exclude`, and, where `only` is given, all that are not in it. `users`, one id a sequence,
         None for a stranger, matters to models with user embeddings only. Raises ValueError for an unknown id (named),
-        an empty sequence, or a k that leaves fewer candidates.
+        an empty sequence, more or fewer users than sequences, or a k that leaves fewer candidates.
         """
         vocabulary = self.fitted()
+        sequences = in_order(sequences, "sequences")
         many = len(sequences) > 0 and (isinstance(sequences[0], list) or np.ndim(sequences[0]) == 1)
         histories = [vocabulary.numbers(s) for s in (sequences if many else [sequences])]
         if not histories or not all(len(h) for h in histories):
             raise ValueError("a history is empty: expected at least one item id")
-        refuse_k(k, vocabulary)
+        refuse_k(k, len(vocabulary))
         numbers = None if users is None else self.user_numbers(users)
+        if numbers is not None and len(numbers) != len(histories):
+            raise ValueError(f"{len(numbers):,} users for {len(histories):,} sequences, expected one each")
         scores = np.array(self.score(histories, numbers))              # a copy: what is no candidate is written into it
         ids, values = best_of(scores, [] if repeats else histories, k, vocabulary, exclude, only)
         return (ids, values) if many else (ids[0], values[0])
@@ -105,8 +108,7 @@ class Recommender(Estimator):
         """
         vocabulary = self.fitted()
         (number,) = vocabulary.numbers([item])
-        if not 1 <= k < len(vocabulary):
-            raise ValueError(f"k is {k}, expected 1 to {len(vocabulary) - 1}, the number of other items")
+        refuse_k(k, len(vocabulary) - 1, "other items")
         scores = np.array(self.item_scores(int(number)))[None]
         leave_out(scores, vocabulary, [item], only)
         ids, values = best(scores, k, vocabulary)
@@ -130,6 +132,7 @@ class Recommender(Estimator):
         """The users' numbers, 0 for None. Raises ValueError for an unknown id, and before `fit`."""
         self.fitted()
         assert self.users is not None
+        users = in_order(users, "users")
         numbers = np.zeros(len(users), dtype=np.int64)
         known = [place for place, user in enumerate(users) if user is not None]
         numbers[known] = self.users.numbers([users[place] for place in known])

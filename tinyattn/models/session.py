@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from .choosing import best_of, refuse_k
+from .choosing import best_of, in_order, refuse_k
 
 if TYPE_CHECKING:
     from .recommender import Recommender
@@ -40,7 +40,7 @@ class Session:
         self._past: Any = None                       # what is kept
         self._read = 0                               # of so many
         self._scores: np.ndarray | None = None       # after the last item, once somebody has asked
-        self.add(*history)
+        self.add(*in_order(history, "history"))
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -74,7 +74,7 @@ class Session:
         """
         if not len(self):
             raise ValueError("the history is empty: expected at least one item id")
-        refuse_k(k, self._vocabulary)
+        refuse_k(k, len(self._vocabulary))
         if self._learned is not getattr(self._model, "parameters", None):
             raise ValueError("the model has learned since this session began: begin another")
         if self._scores is None:

@@ -45,7 +45,7 @@ class Trained(Settings, Estimator):
         validate: Callable[[Any], float] | None,
         fingerprint: str,
         *,
-        checkpoint: Path | None = None,
+        checkpoint: str | Path | None = None,
         on_epoch: Any = None,
         progress: bool = True,
         enough: float | None = None,

@@ -184,7 +184,7 @@ def train(
     *,
     workers: int | None = None,
     validate: Callable[[Any], float] | None = None,
-    checkpoint: Path | None = None,
+    checkpoint: str | Path | None = None,
     identity: dict[str, Any] | None = None,
     identity_today: Callable[[Any], Any] = lambda found: found,
     on_epoch: Callable[[list[dict[str, Any]]], None] | None = None,
@@ -225,6 +225,7 @@ def train(
     _note_idle(learner, first, progress)
     is_numpy = backend.is_numpy(learner.xp)
     state = State(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
+    checkpoint = None if checkpoint is None else Path(checkpoint)
     if checkpoint is not None and job.once(checkpoint.exists):
         state.restore(checkpoint, identity or {}, identity_today)
 

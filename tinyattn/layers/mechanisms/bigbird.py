@@ -24,7 +24,9 @@ class BigBird(Patterned):
     global_blocks: int = option(
         1, "number of global blocks, the first ones: they look at all blocks, and all look at them", at_least=0
     )
-    random_blocks: int = option(1, "blocks that each block draws among those before it, once for all", at_least=0)
+    random_blocks: int = option(
+        1, "blocks that each block draws among those before it, once for all", at_least=0, at_most=100_000
+    )
 
     name = "bigbird"
 
