@@ -218,6 +218,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
+        (["--at", "1" + 400 * "0"], "is no list of cut-offs such as 5,10, each once, at most 1,000,000,000"),
         (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),

@@ -11,7 +11,9 @@ from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, as_text, options_of
-from ..terminal import one_line
+from ..terminal import one_line, shortened
+
+MOST = 10**9                                     # of a cut-off: no data has so many items
 
 
 class Parser(argparse.ArgumentParser):
@@ -127,8 +129,9 @@ def _cutoffs(text: str) -> tuple[int, ...]:
         ks = tuple(int(k) for k in text.split(","))
     except ValueError:
         ks = ()
-    if not ks or min(ks) < 1 or len(set(ks)) < len(ks):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10, each once")
+    if not ks or min(ks) < 1 or max(ks) > MOST or len(set(ks)) < len(ks):
+        said = shortened(repr(text))
+        raise argparse.ArgumentTypeError(f"{said} is no list of cut-offs such as 5,10, each once, at most {MOST:,}")
     return ks
 
 
