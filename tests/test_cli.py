@@ -539,6 +539,12 @@ def test_a_refused_training_gives_its_folder_back(tmp_path, capsys):
     assert not (tmp_path / "huge").exists()
 
 
+def test_ctrl_c_before_anything_is_learned_gives_the_folder_back(tmp_path):
+    with pytest.raises(KeyboardInterrupt), run.RunFolder(tmp_path / "run").claimed({"parameters": {}, "data": {}}):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path, capsys):
     train = ["train", data, *SMALL, "--epochs", "2", "--heads", "2", "--out"]
     for name, content in (("metrics.json", "{}"), ("model.npz", "x"), ("checkpoint.npz", "x")):
@@ -553,6 +559,8 @@ def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path,
     for broken in ("null", "[]", '{"model": 3}', '{"model": {"full": {"mrr": "x"}}}', *others):
         (copied / "metrics.json").write_text(broken)
         refuses(capsys, [*train, copied], "metrics.json was not written by tinyattn")
+    (copied / "metrics.json").write_text('{"model": {"nope": {"x": 0.5}}}')
+    refuses(capsys, [*train, copied], "metrics.json has metrics of 'nope', expected of full, uni100, pop100")
     config = json.loads((copied / "config.json").read_text())
     for broken in ({}, {"path": 3}, {"world": 3}, {"fingerprint": 1}):
         (copied / "config.json").write_text(json.dumps(config | {"data": broken}))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...data import RATING_SPLITS, SPLITS, Interactions, RatingSplit, Source, Split, Truth, split_ratings
-from ...evaluation import RATING_BASELINES, candidates_for, rating_errors
+from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, rating_errors
 from ...models import Recommender, RunFolder
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
@@ -66,6 +66,7 @@ class Ranking(OfInteractions):
 
     does, ratings, notes = "ranks items", False, RANKING_NOTES
     splits: Splits = SPLITS
+    parts = PROTOCOLS
 
     def add(self, command: Any) -> None:
         text = "what is tested: each user's last item, or, where DATA has times, each user's first item after "
@@ -124,6 +125,7 @@ class Ratings(OfInteractions):
 
     does, ratings, notes = "predicts ratings", True, RATING_NOTES
     splits: Splits = SPLITS_OF_RATINGS
+    parts = ("ratings",)
 
     def add(self, command: Any) -> None:
         text = "what is predicted, a tenth of the ratings: each user's newest, the newest of all, or a random tenth"

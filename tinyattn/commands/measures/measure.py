@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...data import Parts, Truth
@@ -21,6 +21,7 @@ class Measure(Protocol):
     asked_by: str            # the command that asks its models, of COMMANDS
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # how config.json names a split, and the split
+    parts: Sequence[str]     # what metrics are of, one of these at least
 
     def add_data(self, command: Any) -> None:
         """The flags that say which data."""
@@ -74,6 +75,7 @@ class InTenths(Measure):
     """
 
     splits: Splits = TENTHS
+    parts = ("test",)
 
     def add(self, command: Any) -> None:
         return None
