@@ -396,6 +396,15 @@ def test_damaged_runs_are_refused(finished, tmp_path, capsys):
     refuses(capsys, ["show", run, *items], "pickled objects")
 
 
+@pytest.mark.parametrize(
+    "said", [["evaluate"], ["recommend", "--items", "s1e1"], ["explain", "--user", "1"], ["show", "--user", "1"]]
+)
+def test_how_data_is_read_goes_with_data(said, finished, capsys):
+    told = "--columns, --k-core: how DATA is read, and none is named"
+    flags = ["--k-core", "5000", "--columns", "user;item"]
+    assert refuses(capsys, [said[0], finished, *said[1:], *flags], told) == ""
+
+
 def test_what_recommend_refuses(finished, capsys):
     for extra, part in ((["--items", "s1e1,s9e9"], "unknown item id s9e9"), (["--user", "99"], "unknown user id 99"),
                         (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
@@ -490,6 +499,8 @@ def test_protocols_baselines_and_candidates_that_others_can_use(data, finished, 
     assert set(metrics["model"]) == {"full", "uni100"}
     assert set(metrics["markov"]["uni100"]) == {"hr@10", "ndcg@10", "mrr"}
     refuses(capsys, [*train, "--protocols", "full"], "made with --protocols full,uni100, not full")
+    refuses(capsys, ["evaluate", finished, "--negatives", folder], "--negatives", "--protocols full takes none")
+    refuses(capsys, ["evaluate", finished, *how[:-1], data], f"--negatives {data} is a file, expected a folder")
     refuses(capsys, ["evaluate", finished, "--protocols", "uni50"], "is no list of full, uni100, pop100")
     refuses(capsys, ["evaluate", finished, "--protocols", "pop100"], "items left to draw from")
     (folder / "uni100.txt").write_text("\n".join(lines[1:]))

@@ -83,6 +83,7 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
     other, run = tmp_path / "other.txt", tmp_path / "run"
     other.write_text(data.read_text() + "1 s4e4\n")
     assert main(["train", str(other), "--model", "popularity", "--out", str(run)]) == 0
+    refuses(capsys, ["compare", *two, "--seed", "-1"], "--seed is -1, expected at least 0")
     refuses(capsys, ["compare", *two, run], f"{run} was trained on other data than {two[0]}")
     refuses(capsys, ["compare", two[0]], "takes two runs or more")
     refuses(capsys, ["compare", two[0], two[0]], "each once")

@@ -61,6 +61,11 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     group.add_argument("--k-core", type=int, metavar="K", help=text)
 
 
+def reading_given(options: argparse.Namespace) -> str:
+    """The flags of READING that were given, as in a refusal; "" for none."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
+
+
 def add_world(command: Any) -> None:
     text = f"a generated world in the place of DATA, of {', '.join(WORLDS)} (default, without DATA: series)"
     command.add_argument("--world", metavar="NAME", help=text)

@@ -22,6 +22,7 @@ from ..data import (
 from ..files import FileError
 from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
+from .arguments import reading_given
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
 
 
@@ -30,6 +31,7 @@ def open_run(
 ) -> tuple[Any, Any, Any, Truth | None]:
     """The model, of this kind, of a finished run, and the source, data and truth of the DATA that is named, or else of
     what it was trained on, unchanged."""
+    _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
         return model, *its_own_data(options.run_folder, model, config)
@@ -87,12 +89,19 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
+        _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         return listed(options.items), None, model
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
+
+
+def _refuse_reading_nothing(options: argparse.Namespace) -> None:
+    given = reading_given(options)
+    if given and options.data is None:
+        raise ValueError(f"{given}: how DATA is read, and none is named: a run's own data is read as in its training")
 
 
 def listed(items: str) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -74,8 +75,15 @@ class Ranking(OfInteractions):
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
     def settle(self, options: argparse.Namespace, model: str) -> None:
+        """Raises ValueError for candidates that no protocol asks for, and for a file in the place of their folder."""
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
+        folder = options.negatives
+        if folder is not None and set(options.protocols) == {"full"}:
+            sampled = " or ".join(PROTOCOLS[1:])
+            raise ValueError(f"--negatives {folder}: for {sampled}, and --protocols full takes none")
+        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+            raise ValueError(f"--negatives {folder} is a file, expected a folder")
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         return {

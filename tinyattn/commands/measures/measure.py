@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from ...data import Parts, Truth
 from ...models import RunFolder
-from ..arguments import RANKING, READING
+from ..arguments import RANKING, reading_given
 
 Splits = Mapping[str, Callable[[Any], Any]]     # name -> what is learned from, chosen by, and measured on
 TENTHS: Splits = {"tenths": lambda data: data.split()}
@@ -84,7 +84,7 @@ class InTenths(Measure):
         refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
+        given = reading_given(options)
         if given:
             raise ValueError(f"{given}: for a file of interactions, and this model {self.does}")
         return self.sources.of(options.data)
