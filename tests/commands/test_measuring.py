@@ -15,7 +15,7 @@ from tinyattn.models import Recommender
 
 def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
     out = tmp_path / "new" / "users.csv"
-    ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10", "--negatives", str(tmp_path)]
+    ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10"]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
     refuses(capsys, ["evaluate", runs["sasrec"], "--at", "5,10,5"], "'5,10,5' is no list of cut-offs", "each once")
     refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz is a file, expected the folder of a run")
