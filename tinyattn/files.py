@@ -69,6 +69,11 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
         raise OSError(error.errno, error.strerror, str(path)) from None    # a full disk names no file
 
 
+def is_same(path: str | Path, other: str | Path) -> bool:
+    """Are both there, and one file?"""
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
+
+
 def _temporary(folder: Path) -> tuple[Path, int]:
     """A new file and its handle, locked, so that nobody takes it for one that a killed writer left."""
     while True:

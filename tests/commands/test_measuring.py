@@ -13,10 +13,13 @@ from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, ta
 from tinyattn.models import Recommender
 
 
-def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
+def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsys):
     out = tmp_path / "new" / "users.csv"
     ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10"]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
+    own = runs["sasrec"] / "model.npz"
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", own], "model.npz is a part of the run in that folder")
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", data], f"{data} is the file {data}, which is read")
     refuses(capsys, ["evaluate", runs["sasrec"], "--at", "5,10,5"], "'5,10,5' is no list of cut-offs", "each once")
     refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz is a file, expected the folder of a run")
     assert main([*ask, "--protocols", "full"]) == 0

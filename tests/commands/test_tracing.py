@@ -52,6 +52,8 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
         (["--as", "softmax", "--seed", "-1"], "--seed is -1, expected at least 0"),
         (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
         (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
+        (["--as", "softmax", "--html", "mine.py"], "which is read: expected another one to write to"),
+        (["--as", "softmax", "--gif", "x.png"], "--gif x.png is an animation, expected a name that ends in .gif"),
         (["--as", "softmax", "--html", "x.html", "--steps", "1-99"], "steps 1-99 are not there"),
     ],
 )
@@ -92,9 +94,9 @@ def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatc
     ]
     for loops, flag, says in cases:
         (tmp_path / "slow.py").write_text(slow.replace("LOOPS", str(loops)))
-        assert main(["trace", "slow.py:my_softmax", "--as", "softmax", flag, "out"]) == 2
+        assert main(["trace", "slow.py:my_softmax", "--as", "softmax", flag, f"out.{flag[2:]}"]) == 2
         assert re.search(says, capsys.readouterr().err)
-    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("out.*"))
 
 
 def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:

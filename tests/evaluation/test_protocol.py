@@ -1,5 +1,6 @@
 """Sampled protocols: who may be drawn, ties with the target, and candidates that travel."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +48,7 @@ def test_candidates_travel_in_the_datas_own_ids(tmp_path):
     (tmp_path / "b.txt").write_text("1 s01e01\n2 s01e01 s01e02\n")
     with pytest.raises(ValueError, match="no candidates for user 3"):
         read_candidates(tmp_path / "b.txt", SPLIT)
-
-
-    (tmp_path / "c.txt").write_text("".join(f"{u} s01e01 s99e99\n" for u in SPLIT.data.users.ids))
+    (tmp_path / "c.txt").write_text("".join(f"{u} s01e01 s01e02 s01e03 s99e99\n" for u in SPLIT.data.users.ids))
     with pytest.raises(ValueError, match=r"c\.txt: unknown item id s99e99"):
         read_candidates(tmp_path / "c.txt", SPLIT)
 
@@ -60,7 +59,7 @@ def test_ids_that_would_not_be_read_again_are_not_written(tmp_path, which, odd):
     ids = getattr(SPLIT.data, which).ids.astype("U9")
     ids[-1] = odd
     split = replace(SPLIT, data=replace(SPLIT.data, **{which: Vocabulary(ids)}))
-    with pytest.raises(ValueError, match=f"cannot hold the id {odd!r}"):
+    with pytest.raises(ValueError, match=re.escape(f"cannot hold the id {odd!r}")):
         save_candidates(tmp_path / "a.txt", split, draw_candidates(SPLIT, "uni100"))
     assert not list(tmp_path.iterdir())
 

@@ -56,8 +56,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_many(options: argparse.Namespace) -> None:
     """The file, whole or not at all; what would be refused of any user is refused before the first is worked on."""
-    refuse_unwritable(options.out)
-    model, _, data, _ = open_run(options)
+    refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
+    model, source, data, _ = open_run(options)
+    refuse_unwritable(options.out, read=[source.path])                       # the run's own data
     data = in_the_models_ids(data, model)
     names, only = names_of(options, model), only_of(options, model)
     everyone = options.users == "all"

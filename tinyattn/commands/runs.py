@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from ..data import (
     read_ids,
     read_names,
 )
-from ..files import FileError
-from ..models import Estimator, Recommender, RunFolder
+from ..files import FileError, is_same
+from ..models import PARTS, Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_given
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
@@ -128,9 +128,14 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
     return names
 
 
-def refuse_unwritable(out: str, flag: str = "--out") -> None:
+def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
     """Raise ValueError where a file cannot be written: in the place of a directory or device, in what is no directory
-    or may not be written to."""
+    or may not be written to; and where it would replace one that is `read`, or a part of a run."""
+    for path in read:
+        if path is not None and is_same(path, out):
+            raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
+    if Path(out).name in PARTS and (Path(out).absolute().parent / PARTS[0]).exists():
+        raise ValueError(f"{flag} {out} is a part of the run in that folder: expected another name")
     if Path(out).exists() and not Path(out).is_file():
         found = "a directory" if Path(out).is_dir() else "a device"
         raise ValueError(f"{flag} {out} is {found}, expected a file to write to")
@@ -139,9 +144,16 @@ def refuse_unwritable(out: str, flag: str = "--out") -> None:
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
 
 
-def refuse_no_picture(out: str, flag: str) -> None:
+def refuse_no_gif(out: str, read: Iterable[str | Path | None] = ()) -> None:
+    """`refuse_unwritable`, and raise ValueError for another ending than .gif: nothing else is written."""
+    refuse_unwritable(out, "--gif", read)
+    if Path(out).suffix.lower() != ".gif":
+        raise ValueError(f"--gif {out} is an animation, expected a name that ends in .gif")
+
+
+def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = ()) -> None:
     """`refuse_unwritable`, and raise ValueError for an ending that says no format of pictures."""
-    refuse_unwritable(out, flag)
+    refuse_unwritable(out, flag, read)
     from ..show.style import picture_format
 
     picture_format(out)

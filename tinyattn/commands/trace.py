@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from .runs import refuse_unwritable
+from .runs import refuse_no_gif, refuse_unwritable
 
 TRIED = 200          # cases, until one has a form that the function takes
 LIMIT = 60.0         # seconds of computing: cases are small, and a function without an end is not waited for
@@ -55,9 +55,11 @@ def run(options: argparse.Namespace) -> None:
     from ..check.subject import CannotRunError, MissingError, Subject, TooLongError, message_of
     from ..show import trace
 
-    for flag in ("html", "gif"):
-        if getattr(options, flag):
-            refuse_unwritable(getattr(options, flag), f"--{flag}")
+    read = (options.target, options.target.rpartition(":")[0])      # FILE, or FILE:FUNCTION
+    if options.html:
+        refuse_unwritable(options.html, "--html", read)
+    if options.gif:
+        refuse_no_gif(options.gif, read)
     if options.steps and not (options.html or options.gif):
         raise ValueError("--steps is for a page or an animation: give --html OUT or --gif OUT, too")
     if options.follow is not None and not options.html:

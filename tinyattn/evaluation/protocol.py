@@ -225,7 +225,7 @@ def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
     for ids in (split.data.users.ids, split.data.items.ids):
         odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
         if odd is not None:
-            raise ValueError(f"{path} cannot hold the id {odd!r}: ids in it have no blank or comma, and begin without #")
+            raise ValueError(f"{path} cannot hold the id {odd!r}: expected ids without blanks, commas or a # in front")
     users = split.data.users.ids[split.evaluated].tolist()
     rows = split.data.items.decode(candidates).tolist()
     text = "".join(f"{user} {' '.join(map(str, row))}\n" for user, row in zip(users, rows, strict=True))

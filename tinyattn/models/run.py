@@ -15,6 +15,7 @@ from ..terminal import shortened
 from .estimator import Estimator
 from .recommender import Recommender
 
+PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
 _REMEDY = "choose another --out or remove it"
 
 
