@@ -36,7 +36,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
-    text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name"
+    text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
+    text += "ids and names are as in the data: a spreadsheet may run one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
     return command
 
