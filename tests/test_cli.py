@@ -218,6 +218,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--block-form", "sandwich"], "block_form is 'sandwich', expected one of pre, post, sasrec, ligr, plain"),
         (["--dim", "many"], "invalid int value", "many"),
         (["--at", "0"], "0"),
+        (["--at", "1" + 400 * "0"], "is no list of cut-offs such as 5,10, each once, at most 1,000,000,000"),
         (["--model", "oracle"], f"model is 'oracle', expected one of {', '.join(MODELS)}"),
         (["--model", "gru4re", "--dim", "4"], "did you mean gru4rec?"),
         (["--model", "gru4rec", "--heads", "2"], "--heads is no option of model gru4rec, but of sasrec"),
@@ -395,6 +396,15 @@ def test_damaged_runs_are_refused(finished, tmp_path, capsys):
     refuses(capsys, ["show", run, *items], "pickled objects")
 
 
+@pytest.mark.parametrize(
+    "said", [["evaluate"], ["recommend", "--items", "s1e1"], ["explain", "--user", "1"], ["show", "--user", "1"]]
+)
+def test_how_data_is_read_goes_with_data(said, finished, capsys):
+    told = "--columns, --k-core: how DATA is read, and none is named"
+    flags = ["--k-core", "5000", "--columns", "user;item"]
+    assert refuses(capsys, [said[0], finished, *said[1:], *flags], told) == ""
+
+
 def test_what_recommend_refuses(finished, capsys):
     for extra, part in ((["--items", "s1e1,s9e9"], "unknown item id s9e9"), (["--user", "99"], "unknown user id 99"),
                         (["--items", ","], "history is empty"), (["--items", "s1e1", "-k", "17"], "k is 17"),
@@ -489,6 +499,8 @@ def test_protocols_baselines_and_candidates_that_others_can_use(data, finished, 
     assert set(metrics["model"]) == {"full", "uni100"}
     assert set(metrics["markov"]["uni100"]) == {"hr@10", "ndcg@10", "mrr"}
     refuses(capsys, [*train, "--protocols", "full"], "made with --protocols full,uni100, not full")
+    refuses(capsys, ["evaluate", finished, "--negatives", folder], "--negatives", "--protocols full takes none")
+    refuses(capsys, ["evaluate", finished, *how[:-1], data], f"--negatives {data} is a file, expected a folder")
     refuses(capsys, ["evaluate", finished, "--protocols", "uni50"], "is no list of full, uni100, pop100")
     refuses(capsys, ["evaluate", finished, "--protocols", "pop100"], "items left to draw from")
     (folder / "uni100.txt").write_text("\n".join(lines[1:]))
@@ -538,6 +550,12 @@ def test_a_refused_training_gives_its_folder_back(tmp_path, capsys):
     assert not (tmp_path / "huge").exists()
 
 
+def test_ctrl_c_before_anything_is_learned_gives_the_folder_back(tmp_path):
+    with pytest.raises(KeyboardInterrupt), run.RunFolder(tmp_path / "run").claimed({"parameters": {}, "data": {}}):
+        raise KeyboardInterrupt
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path, capsys):
     train = ["train", data, *SMALL, "--epochs", "2", "--heads", "2", "--out"]
     for name, content in (("metrics.json", "{}"), ("model.npz", "x"), ("checkpoint.npz", "x")):
@@ -552,6 +570,8 @@ def test_a_folder_that_is_not_a_run_of_ours_is_refused(finished, data, tmp_path,
     for broken in ("null", "[]", '{"model": 3}', '{"model": {"full": {"mrr": "x"}}}', *others):
         (copied / "metrics.json").write_text(broken)
         refuses(capsys, [*train, copied], "metrics.json was not written by tinyattn")
+    (copied / "metrics.json").write_text('{"model": {"nope": {"x": 0.5}}}')
+    refuses(capsys, [*train, copied], "metrics.json has metrics of 'nope', expected of full, uni100, pop100")
     config = json.loads((copied / "config.json").read_text())
     for broken in ({}, {"path": 3}, {"world": 3}, {"fingerprint": 1}):
         (copied / "config.json").write_text(json.dumps(config | {"data": broken}))

@@ -233,6 +233,26 @@ def test_a_header_that_lies_about_its_size_is_refused_before_anything_is_unpacke
         Arrays(tmp_path / "a.npz", "model")["a"]
 
 
+@pytest.mark.parametrize(("descr", "shape"), [("<U0", (3 * 10**9,)), ("|S0", (2,)), ("<f4", (0, 10**22))])
+def test_elements_without_a_size_and_shapes_beyond_any_array_are_refused(tmp_path, descr, shape):
+    """As no bytes are said to follow, the header agrees with the archive's directory."""
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("a.npy", npy({"descr": descr, "fortran_order": False, "shape": shape}))
+    with pytest.raises(FileError, match=r"a\.npz is not a model"):
+        Arrays(tmp_path / "a.npz", "model")["a"]
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    write_arrays(tmp_path / "a.npz", "model", {}, {})
+
+    def refuse(*_):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(files.Path, "open", refuse)
+    with pytest.raises(FileError, match=r"a\.npz cannot be read: Permission denied$"):
+        Arrays(tmp_path / "a.npz", "model")
+
+
 def test_a_header_whose_brackets_stay_open_is_refused(tmp_path):
     """NumPy takes it apart by the tokens of Python, and lets their error through."""
     said = b"{'descr': '<f4', 'fortran_order': False, 'shape': (3,\n"

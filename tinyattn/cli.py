@@ -102,7 +102,7 @@ def _main(arguments: Sequence[str]) -> int:
         return 1
     except MemoryError as error:
         return _say(f"tinyattn: not enough memory for this size ({one_line(str(error))})", 2)
-    except (ValueError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
+    except (ValueError, OverflowError, DivergedError, WorkerKilledError, OSError, ImportError) as error:
         if getattr(error, "filename", None) == OUTPUT:
             silence_output()
         return _say(f"tinyattn: {one_line(str(error))}", 2)

@@ -34,7 +34,7 @@ _TEMPORARY = ".tinyattn-{}.tmp"
 _PLAIN = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 # what zipfile and zlib raise for damaged files, besides OSError and ValueError
-_DAMAGE = (EOFError, MemoryError, RuntimeError, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
+_DAMAGE = (EOFError, MemoryError, OverflowError, RuntimeError, zlib.error, zipfile.BadZipFile, tokenize.TokenError)
 
 
 class FileError(ValueError):
@@ -68,6 +68,11 @@ def write_atomically(path: Path, content: bytes | memoryview) -> None:
         if error.errno is None:
             raise
         raise OSError(error.errno, error.strerror, str(path)) from None    # a full disk names no file
+
+
+def is_same(path: str | Path, other: str | Path) -> bool:
+    """Are both there, and one file?"""
+    return os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other)
 
 
 def _temporary(folder: Path) -> tuple[Path, int]:
@@ -202,6 +207,8 @@ class Arrays(Mapping[str, np.ndarray]):
             shape, _, dtype = read(file)
             if info.file_size != file.tell() + math.prod(shape) * dtype.itemsize or dtype.hasobject:
                 raise ValueError("pickled" if dtype.hasobject else "header and directory differ")
+            if dtype.itemsize == 0:                              # NumPy makes room for any number of them
+                raise ValueError("its elements have no size")
             if info.file_size > self._times * self._path.stat().st_size:
                 raise ValueError("it would unpack to more than its file could hold")
             file.seek(0)
@@ -238,6 +245,8 @@ class Arrays(Mapping[str, np.ndarray]):
             yield
         except FileNotFoundError:
             raise FileError(f"{self._path}: no such file") from None
+        except PermissionError as error:
+            raise FileError(f"{self._path} cannot be read: {error.strerror}") from None
         except (*_DAMAGE, OSError, ValueError, LookupError, TypeError, AttributeError, NotImplementedError) as error:
             pickled = "pickle" in str(error).lower()
             reason = "pickled objects, or nothing that NumPy wrote" if pickled else "truncated, damaged or foreign"

@@ -434,6 +434,10 @@ def test_what_could_not_be_run_is_an_error_for_ci_and_hostile_names_stay_text(tm
 def test_a_report_that_cannot_be_written_is_refused_before_anything_is_checked(tmp_path, capsys):
     assert cli.main(["check", "tinyattn.ops", "--as", "relu", "--html", str(tmp_path)]) == 2
     assert "cannot be written" in capsys.readouterr().err
+    (tmp_path / "own.py").write_text("def relu(x): ...")
+    for target in (f"{tmp_path}/own.py", f"{tmp_path}/own.py:relu"):
+        assert cli.main(["check", target, "--as", "relu", "--junit", f"{tmp_path}/own.py"]) == 2
+        assert "is what is checked: expected another file to write to" in capsys.readouterr().err
 
 
 def test_links_are_followed_and_what_is_no_file_stays_what_it_is(tmp_path, capsys):

@@ -13,10 +13,13 @@ from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, ta
 from tinyattn.models import Recommender
 
 
-def test_metrics_of_every_user_have_the_tables_means(runs, tmp_path, capsys):
+def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsys):
     out = tmp_path / "new" / "users.csv"
-    ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10", "--negatives", str(tmp_path)]
+    ask = ["evaluate", str(runs["sasrec"]), "--per-user", str(out), "--at", "1,10"]
     refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", tmp_path], "is a directory")
+    own = runs["sasrec"] / "model.npz"
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", own], "model.npz is a part of the run in that folder")
+    refuses(capsys, ["evaluate", runs["sasrec"], "--per-user", data], f"{data} is the file {data}, which is read")
     refuses(capsys, ["evaluate", runs["sasrec"], "--at", "5,10,5"], "'5,10,5' is no list of cut-offs", "each once")
     refuses(capsys, ["evaluate", runs["sasrec"] / "model.npz"], "model.npz is a file, expected the folder of a run")
     assert main([*ask, "--protocols", "full"]) == 0
@@ -83,6 +86,7 @@ def test_what_compare_refuses(runs, data, tmp_path, capsys):
     other, run = tmp_path / "other.txt", tmp_path / "run"
     other.write_text(data.read_text() + "1 s4e4\n")
     assert main(["train", str(other), "--model", "popularity", "--out", str(run)]) == 0
+    refuses(capsys, ["compare", *two, "--seed", "-1"], "--seed is -1, expected at least 0")
     refuses(capsys, ["compare", *two, run], f"{run} was trained on other data than {two[0]}")
     refuses(capsys, ["compare", two[0]], "takes two runs or more")
     refuses(capsys, ["compare", two[0], two[0]], "each once")

@@ -88,7 +88,7 @@ def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, c
     assert [float(row["score"]) for row in mine] == pytest.approx(scores.tolist(), abs=1e-4)
 
 
-def test_what_many_users_refuse_leaves_no_file(runs, tmp_path, capsys):
+def test_what_many_users_refuse_leaves_no_file(data, runs, tmp_path, capsys):
     out, some = tmp_path / "best.csv", tmp_path / "some"
     some.write_text("3\n99\n")
     ask = ["recommend", runs["markov"], "--out", out]
@@ -99,6 +99,9 @@ def test_what_many_users_refuse_leaves_no_file(runs, tmp_path, capsys):
     refuses(capsys, [*ask, "--items", "s1e1"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", tmp_path], "is a directory")
+    for read in (data, some):
+        said = f"--out {read} is the file {read}, which is read"
+        refuses(capsys, ["recommend", runs["markov"], "--users", some, "--out", read], said)
     inside = some / "new" / "best.csv"
     refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", inside], f"{some} is no directory")
     assert not out.exists()

@@ -52,12 +52,18 @@ def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path,
         ([*ITEMS, "--html", "x.html"], "say which run"),
         (["MARKOV", *ITEMS, "--html", "x.html"], "model markov has no attention"),
         (["SASREC", "--items", "nope", "--html", "x.html"], "unknown item id nope"),
+        (["SASREC", *ITEMS, "--gif", "x.png"], "--gif x.png is an animation, expected a name that ends in .gif"),
+        (["SASREC", *ITEMS, "--html", "RUN/model.npz"], "RUN/model.npz is a part of the run in that folder"),
+        (["SASREC", *ITEMS, "--html", "DATA", "--names", "DATA"], "--html DATA is the file DATA, which is read"),
         (["SASREC", *ITEMS, "--html", "."], "is a directory, expected a file"),
         (["SASREC", "--prompt", "a", "--html", "x.html"], "is of model sasrec, which ranks items"),
     ],
 )
 def test_refusals(runs, tmp_path, monkeypatch, capsys, given, says):
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "RUN").mkdir()
+    for name in ("RUN/config.json", "DATA"):
+        (tmp_path / name).write_text("{}")
     known = {"SASREC": str(runs["sasrec"]), "MARKOV": str(runs["markov"])}
     assert main(["show", *(known.get(word, word) for word in given)]) == 2
     assert says in capsys.readouterr().err

@@ -60,6 +60,8 @@ BAD = {
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the run run twice"),
     "no TOML": ("dim = = 8", "is not readable TOML"),
     "lists in lists": (f"dim = {'[' * 5000}", "is not readable TOML"),
+    "two lines": ('mechanism = "full\\nlinear"', r"mechanism is 'full\nlinear', expected a text of one line"),
+    "a flag": ('data = ["a.csv", "-b.csv"]', "data is '-b.csv', expected a path that begins with no -, as ./-b.csv"),
     "out": ('out = "x"', "out is no option of model sasrec"),
 }
 
@@ -118,6 +120,10 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
         ["run", "dim", "seed", "full ndcg@10", "full hr@10"], ["dim=8,seed=0", "8", "0", "0.1", "0.2"],
     ]  # fmt: skip
     assert (out / "runs.png").stat().st_size > 1000
+
+
+def test_a_bar_in_a_value_ends_no_cell():
+    assert collect._table([Found({"data": "a|b"}, {("test", "nats"): 1.0})])[-1].startswith(r"| data a\|b | 1 |")
 
 
 @pytest.mark.parametrize(("metric", "first"), [("ndcg@10", "b"), ("nats", "a"), ("rmse", "a")])

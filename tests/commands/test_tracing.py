@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tinyattn.cli import main
+from tinyattn.commands import trace as tracing
 
 MINE = """
 import numpy as np
@@ -48,8 +49,11 @@ def test_a_page(mine: str, tmp_path: Path, capsys: Any) -> None:
     [
         (["--as", "softmix"], "'softmix' is no kind of implementation"),
         (["--as", "linear"], "`linear` takes 1 arguments by position, expected x, W"),
+        (["--as", "softmax", "--seed", "-1"], "--seed is -1, expected at least 0"),
         (["--as", "softmax", "--steps", "1-3"], "--steps is for a page or an animation: give --html OUT or --gif"),
         (["--as", "softmax", "--html", "mine.py/x.html"], "cannot be written"),
+        (["--as", "softmax", "--html", "mine.py"], "which is read: expected another one to write to"),
+        (["--as", "softmax", "--gif", "x.png"], "--gif x.png is an animation, expected a name that ends in .gif"),
         (["--as", "softmax", "--html", "x.html", "--steps", "1-99"], "steps 1-99 are not there"),
     ],
 )
@@ -57,6 +61,27 @@ def test_refusals(mine: str, tmp_path: Path, monkeypatch: Any, capsys: Any, more
     monkeypatch.chdir(tmp_path)
     assert main(["trace", f"{mine}:my_softmax", *more]) == 2
     assert says in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("return 1 / 0", "own.py:2 raised ZeroDivisionError: division by zero"),
+        ("raise KeyError('x')", "own.py:2 raised KeyError: 'x'"),
+        ("return f(s)", "raised RecursionError: maximum recursion depth"),
+        ("return s.reshape(7)", "own.py:2 raised ValueError: cannot reshape"),
+        ("while True: pass", "own.py:f did not return within 0.2 seconds"),
+    ],
+)
+def test_a_function_that_raises_or_does_not_return_is_one_line(
+    tmp_path: Path, monkeypatch: Any, capsys: Any, body: str, says: str
+) -> None:
+    monkeypatch.setattr(tracing, "LIMIT", 0.2 if "while" in body else 60)
+    (tmp_path / "own.py").write_text(f"def f(s):\n    {body}\n")
+    assert main(["trace", f"{tmp_path / 'own.py'}:f", "--as", "softmax"]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
 
 
 def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -69,9 +94,9 @@ def test_what_is_too_large_is_refused_before_the_work(tmp_path: Path, monkeypatc
     ]
     for loops, flag, says in cases:
         (tmp_path / "slow.py").write_text(slow.replace("LOOPS", str(loops)))
-        assert main(["trace", "slow.py:my_softmax", "--as", "softmax", flag, "out"]) == 2
+        assert main(["trace", "slow.py:my_softmax", "--as", "softmax", flag, f"out.{flag[2:]}"]) == 2
         assert re.search(says, capsys.readouterr().err)
-    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("out.*"))
 
 
 def test_steps_that_are_no_pair(mine: str, capsys: Any) -> None:

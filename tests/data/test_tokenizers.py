@@ -132,6 +132,22 @@ def test_a_file_that_is_no_tokenizer_or_has_more_tokens_than_the_model(of_bytes,
         TokenizerFile(1, pieces.to_str()).encode("")
 
 
+BPE = {"type": "BPE", "vocab": {"a": 0, "b": 1}, "merges": []}
+CATASTROPHIC = {"type": "Split", "pattern": {"Regex": "(a|aa)+$"}, "behavior": "Isolated", "invert": False}
+VERSION = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None}
+
+
+def test_a_panic_of_the_package_is_a_refusal(package):
+    """It is a BaseException."""
+    parts = {"pre_tokenizer": CATASTROPHIC, "post_processor": None, "decoder": None, "model": BPE}
+    found = TokenizerFile(2, json.dumps(VERSION | parts))
+    for text in ("a" * 42 + "b", "a\udcff"):
+        with pytest.raises(ValueError, match=r"tokenizer\.json cannot read the text 'a"):
+            found.encode(text)
+    with pytest.raises(ValueError, match="it describes no tokenizer: "):
+        TokenizerFile(2, json.dumps({"model": BPE | {"vocab": {"a": 0, "b": 0}, "merges": [["a", "b"]]}}))
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with names")
 def test_only_regular_files_are_opened(package, tmp_path):
     for pipe, *others in (("tokenizer.json",), ("merges.txt", "vocab.json")):

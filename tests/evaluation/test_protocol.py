@@ -1,9 +1,12 @@
 """Sampled protocols: who may be drawn, ties with the target, and candidates that travel."""
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from tinyattn.data import Interactions, SeriesWorld, leave_one_out
+from tinyattn.data import Interactions, SeriesWorld, Vocabulary, leave_one_out
 from tinyattn.evaluation import draw_candidates, evaluate, full_ranking, read_candidates, save_candidates
 
 WORLD = SeriesWorld(series=20, episodes=12, users=80, most_open=3, shortest=5, longest=20)
@@ -45,6 +48,20 @@ def test_candidates_travel_in_the_datas_own_ids(tmp_path):
     (tmp_path / "b.txt").write_text("1 s01e01\n2 s01e01 s01e02\n")
     with pytest.raises(ValueError, match="no candidates for user 3"):
         read_candidates(tmp_path / "b.txt", SPLIT)
+    (tmp_path / "c.txt").write_text("".join(f"{u} s01e01 s01e02 s01e03 s99e99\n" for u in SPLIT.data.users.ids))
+    with pytest.raises(ValueError, match=r"c\.txt: unknown item id s99e99"):
+        read_candidates(tmp_path / "c.txt", SPLIT)
+
+
+@pytest.mark.parametrize("odd", ["a b", "a\tb", "a,b", "#a"])
+@pytest.mark.parametrize("which", ["users", "items"])
+def test_ids_that_would_not_be_read_again_are_not_written(tmp_path, which, odd):
+    ids = getattr(SPLIT.data, which).ids.astype("U9")
+    ids[-1] = odd
+    split = replace(SPLIT, data=replace(SPLIT.data, **{which: Vocabulary(ids)}))
+    with pytest.raises(ValueError, match=re.escape(f"cannot hold the id {odd!r}")):
+        save_candidates(tmp_path / "a.txt", split, draw_candidates(SPLIT, "uni100"))
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_target_is_ranked_among_its_candidates_and_a_draw_of_itself_ties():

@@ -135,6 +135,13 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp
     assert mine["metrics"] == theirs["metrics"]
 
 
+BEYOND = {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0}
+
+
+def nested(deep):
+    return [nested(deep - 1)] if deep else 1
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -145,7 +152,10 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp
         ({"epochs": 1.5}, "is damaged"),
         ({"seconds": 10**400}, "is damaged"),
         ({"beyond": {}}, "is damaged"),
-        ({"beyond": {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0, "best": [[1], [1, 2]]}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": [[1], [1, 2]]}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": [[[1]], [[2]]]}}, "is damaged"),
+        ({"valid": [[1]]}, "is damaged"),
+        ({"attention": nested(900)}, "is damaged"),
         ({"ranks": 5}, "is damaged"),
         ({"machine": None}, "is damaged"),
         ({"data": {"fingerprint": "another"}}, "sasrec-seed0.json was made on other data than .*popularity-seed0.json"),

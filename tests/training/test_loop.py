@@ -142,6 +142,10 @@ def test_a_checkpoint_with_parts_missing_or_misshapen_is_refused(tmp_path):
         (meta | {"scalars": scalars | {"history": [{"valid": None, "epoch": 1}]}}, arrays),
         (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 1) | {"loss": "low"}]}}, arrays),
         (meta | {"scalars": scalars | {"history": [dict.fromkeys(ROW, 10**400)]}}, arrays),
+        *((meta | {"scalars": scalars | {name: value}}, arrays) for name, value in (
+            ("step", -1), ("step", 7), ("step", 10**30), ("step", 3), ("tokens", -5), ("tokens", 10**400),
+            ("best_epoch", -(10**30)), ("best_epoch", 1), ("seconds", -1.0),
+        )),
         (meta, arrays | {"further": np.zeros(3)}),
         (meta | {"scalars": None}, arrays),
     ]

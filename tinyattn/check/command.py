@@ -11,7 +11,7 @@ from typing import Any
 
 from tqdm import tqdm
 
-from ..files import write_atomically
+from ..files import is_same, write_atomically
 from .conventions import choices_of
 from .isolation import CheckerFailedError
 from .measure import catalogue, measure, summary, table
@@ -61,6 +61,8 @@ def _run(options: argparse.Namespace) -> int:
     for path in (options.html, options.junit):
         if path is not None and not _can_be_written(path.resolve()):
             raise ValueError(f"{path} cannot be written: expected a file in a folder that is writable")
+        if path is not None and any(is_same(path, read) for read in _places(options.target)):
+            raise ValueError(f"{path} is what is checked: expected another file to write to")
     reports = []
     for name, target in targets.items():
         with tqdm(total=len(properties_of(SPECS[name])), desc=name, leave=False, file=sys.stderr, disable=None) as bar:
@@ -92,6 +94,11 @@ def _can_be_written(path: Path) -> bool:
     while not folder.exists():
         folder = folder.parent
     return (path.is_file() or not path.exists()) and folder.is_dir() and os.access(folder, os.W_OK)
+
+
+def _places(target: str | None) -> tuple[str, ...]:
+    """The files that FILE or FILE:OBJECT may be."""
+    return () if target is None else (target, target.rpartition(":")[0])
 
 
 def _target(options: argparse.Namespace) -> dict[str, str]:

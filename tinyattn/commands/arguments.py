@@ -11,7 +11,9 @@ from ..data import FORMATS, WORLDS, Source
 from ..evaluation import PROTOCOLS
 from ..models import BASELINES
 from ..options import Declared, as_text, options_of
-from ..terminal import one_line
+from ..terminal import one_line, shortened
+
+MOST = 10**9                                     # of a cut-off: no data has so many items
 
 
 class Parser(argparse.ArgumentParser):
@@ -57,6 +59,11 @@ def add_data(command: Any, text: str = "default: the data the run was trained on
     group.add_argument("--columns", metavar="SPEC", help=text)
     text = "only users and items with at least K interactions among themselves"
     group.add_argument("--k-core", type=int, metavar="K", help=text)
+
+
+def reading_given(options: argparse.Namespace) -> str:
+    """The flags of READING that were given, as in a refusal; "" for none."""
+    return ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
 
 
 def add_world(command: Any) -> None:
@@ -127,8 +134,9 @@ def _cutoffs(text: str) -> tuple[int, ...]:
         ks = tuple(int(k) for k in text.split(","))
     except ValueError:
         ks = ()
-    if not ks or min(ks) < 1 or len(set(ks)) < len(ks):
-        raise argparse.ArgumentTypeError(f"{text!r} is no list of cut-offs such as 5,10, each once")
+    if not ks or min(ks) < 1 or max(ks) > MOST or len(set(ks)) < len(ks):
+        said = shortened(repr(text))
+        raise argparse.ArgumentTypeError(f"{said} is no list of cut-offs such as 5,10, each once, at most {MOST:,}")
     return ks
 
 

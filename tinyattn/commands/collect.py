@@ -111,7 +111,8 @@ def _table(runs: list[Found]) -> list[str]:
     groups = _groups(runs)
     for said in sorted(groups, key=lambda said: _mean(groups[said], columns[0]), reverse=not _is_loss(columns[0])):
         cells = [cell([run.metrics[c] for run in groups[said] if run.metrics and c in run.metrics]) for c in columns]
-        lines.append(f"| {said} | {len(groups[said])} | {' | '.join(cells)} |")
+        shown = said.replace("|", r"\|")                     # a path may have it, where it would end the cell
+        lines.append(f"| {shown} | {len(groups[said])} | {' | '.join(cells)} |")
     return lines
 
 

@@ -49,6 +49,8 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"compare takes two runs or more, each once; given: {', '.join(options.run_folders)}")
     if options.items is None and options.user is None and (options.k is not None or options.names is not None):
         raise ValueError("-k and --names go with --items or --user, whose recommendations they are about")
+    if options.seed < 0:
+        raise ValueError(f"--seed is {options.seed}, expected at least 0")
     models, source, data, split = open_runs(options.run_folders, options.device)
     measure = OF_INTERACTIONS[models[0].table]
     measure.settle(options, models[0].name)

@@ -37,8 +37,10 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.per_user:
-        refuse_unwritable(options.per_user, "--per-user")
+        refuse_unwritable(options.per_user, "--per-user", [options.data])
     model, source, data, truth = open_run(options, Estimator)
+    if options.per_user:
+        refuse_unwritable(options.per_user, "--per-user", [getattr(source, "path", None)])
     measure = MEASURES[model.table]
     measure.settle(options, model.name)
     if options.per_user and measure is not MEASURES["ranking"]:

@@ -36,7 +36,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     add_history(command).add_argument("--users", metavar="all|FILE", help=text)
     add_candidates(command)
     add_names(command)
-    text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name"
+    text = "with --users: the CSV file to write, with columns user, rank, item, score, and with --names name; "
+    text += "ids and names are as in the data: a spreadsheet may run one that begins with =, +, - or @"
     command.add_argument("--out", metavar="FILE", help=text)
     return command
 
@@ -56,8 +57,9 @@ def run(options: argparse.Namespace) -> None:
 
 def _write_many(options: argparse.Namespace) -> None:
     """The file, whole or not at all; what would be refused of any user is refused before the first is worked on."""
-    refuse_unwritable(options.out)
-    model, _, data, _ = open_run(options)
+    refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
+    model, source, data, _ = open_run(options)
+    refuse_unwritable(options.out, read=[source.path])                       # the run's own data
     data = in_the_models_ids(data, model)
     names, only = names_of(options, model), only_of(options, model)
     everyone = options.users == "all"

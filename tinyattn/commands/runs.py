@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from ..data import (
     read_ids,
     read_names,
 )
-from ..files import FileError
-from ..models import Estimator, Recommender, RunFolder
+from ..files import FileError, is_same
+from ..models import PARTS, Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
+from .arguments import reading_given
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
 
 
@@ -30,6 +31,7 @@ def open_run(
 ) -> tuple[Any, Any, Any, Truth | None]:
     """The model, of this kind, of a finished run, and the source, data and truth of the DATA that is named, or else of
     what it was trained on, unchanged."""
+    _refuse_reading_nothing(options)
     model, config = open_kind(options.run_folder, kind, options.device)
     if options.data is None:
         return model, *its_own_data(options.run_folder, model, config)
@@ -87,12 +89,19 @@ def history_of(options: argparse.Namespace) -> tuple[list[Any], list[Any] | None
     if options.items is not None:
         if options.data is not None:
             raise ValueError(f"DATA ({options.data}) goes with --user; a history given by --items needs none")
+        _refuse_reading_nothing(options)
         model, _ = open_kind(options.run_folder, Recommender, options.device)
         return listed(options.items), None, model
     model, _, data, _ = open_run(options)
     row = int(data.users.numbers([options.user])[0]) - 1
     known = model.users.numbers_or_zero(data.users.ids[row : row + 1])[0]
     return data.items.decode(data.sequence(row)).tolist(), [options.user] if known else None, model
+
+
+def _refuse_reading_nothing(options: argparse.Namespace) -> None:
+    given = reading_given(options)
+    if given and options.data is None:
+        raise ValueError(f"{given}: how DATA is read, and none is named: a run's own data is read as in its training")
 
 
 def listed(items: str) -> list[str]:
@@ -119,9 +128,14 @@ def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:
     return names
 
 
-def refuse_unwritable(out: str, flag: str = "--out") -> None:
+def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path | None] = ()) -> None:
     """Raise ValueError where a file cannot be written: in the place of a directory or device, in what is no directory
-    or may not be written to."""
+    or may not be written to; and where it would replace one that is `read`, or a part of a run."""
+    for path in read:
+        if path is not None and is_same(path, out):
+            raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
+    if Path(out).name in PARTS and (Path(out).absolute().parent / PARTS[0]).exists():
+        raise ValueError(f"{flag} {out} is a part of the run in that folder: expected another name")
     if Path(out).exists() and not Path(out).is_file():
         found = "a directory" if Path(out).is_dir() else "a device"
         raise ValueError(f"{flag} {out} is {found}, expected a file to write to")
@@ -130,9 +144,16 @@ def refuse_unwritable(out: str, flag: str = "--out") -> None:
         raise ValueError(f"{flag} {out} cannot be written: {folder} is no directory that may be written to")
 
 
-def refuse_no_picture(out: str, flag: str) -> None:
+def refuse_no_gif(out: str, read: Iterable[str | Path | None] = ()) -> None:
+    """`refuse_unwritable`, and raise ValueError for another ending than .gif: nothing else is written."""
+    refuse_unwritable(out, "--gif", read)
+    if Path(out).suffix.lower() != ".gif":
+        raise ValueError(f"--gif {out} is an animation, expected a name that ends in .gif")
+
+
+def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = ()) -> None:
     """`refuse_unwritable`, and raise ValueError for an ending that says no format of pictures."""
-    refuse_unwritable(out, flag)
+    refuse_unwritable(out, flag, read)
     from ..show.style import picture_format
 
     picture_format(out)

@@ -11,7 +11,7 @@ from typing import Any
 from ..models import Decoder, Estimator, RunFolder
 from .arguments import add_data, add_history, add_names, add_run
 from .measures import open_kind
-from .runs import history_of, names_of, refuse_no_picture, refuse_unwritable
+from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -29,9 +29,10 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     which.add_argument("--text", metavar="TEXT", help="in the place of RUN: a sentence of 2 to 64 words (with --html)")
     add_names(command)
     text = "the picture (default: RUN/figures/attention-LAST.png, after the last item)"
-    command.add_argument("--out", metavar="FILE", help=text)
-    command.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
-    command.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
+    output = command.add_mutually_exclusive_group()
+    output.add_argument("--out", metavar="FILE", help=text)
+    output.add_argument("--gif", metavar="FILE", help="write an animation, token by token, instead of the picture")
+    output.add_argument("--html", metavar="FILE", help="write a page to look into, instead of the picture")
     text = "positions of padding after the history, as in a batch, to see their mask (with --html)"
     command.add_argument("--padding", type=int, metavar="N", help=text)
     command.add_argument("--against", metavar="RUN2", help="another run beside it, on the same history (with --html)")
@@ -42,8 +43,13 @@ def run(options: argparse.Namespace) -> None:
     for flag in ("text", "prompt", "against", "padding"):
         if getattr(options, flag) is not None and options.html is None:
             raise ValueError(f"--{flag} is for a page: give --html FILE, too")
+    read = (options.data, options.names)
+    if options.gif is not None:
+        refuse_no_gif(options.gif, read)
+    if options.out is not None:
+        refuse_no_picture(options.out, "--out", read)
     if options.html is not None:
-        refuse_unwritable(options.html, "--html")
+        refuse_unwritable(options.html, "--html", read)
         print(_page(options).save(options.html))
         return
     from .. import show as pictures
@@ -60,7 +66,6 @@ def run(options: argparse.Namespace) -> None:
     names = names_of(options, model)
     labels = [names.short(item) for item in ids]
     if options.gif is not None:
-        refuse_unwritable(options.gif, "--gif")
         if len(labels) > MOST:
             raise ValueError(f"--gif is a picture for each item, at most {MOST}, and there are {len(labels)}")
         frames = (pictures.looking_picture(weights, labels, i) for i in range(len(labels)))

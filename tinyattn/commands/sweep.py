@@ -83,6 +83,10 @@ def _read(path: Path) -> list[dict[str, Any]]:
             if not isinstance(one, bool | int | float | str):
                 expected = "a number, a text, true or false, or a list of them"
                 raise FileError(f"{path}: {name} is {value!r}, expected {expected}")
+            if isinstance(one, str) and not one.isprintable():           # a command is one line
+                raise FileError(f"{path}: {name} is {one!r}, expected a text of one line that can be printed")
+            if name == "data" and str(one).startswith("-"):              # which would be a flag
+                raise FileError(f"{path}: {name} is {one!r}, expected a path that begins with no -, as ./{one}")
     return whole
 
 

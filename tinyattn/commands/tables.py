@@ -45,7 +45,7 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
     valid_users = getattr(model, "valid_users", None)
     if valid_users is not None:
         print(f"\nvalidated on {valid_users:,} users, drawn by seed {model.seed}; measured on all:")
-    for protocol in metrics["model"]:
+    for protocol in [name for name in metrics["model"] if name in SAID]:
         under = ", expected under the world's true distribution" if expected and protocol == "full" else ""
         print(f"\n{SAID[protocol]}{under}")
         names = list(metrics["model"][protocol])

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
-from .runs import refuse_unwritable
+from .runs import refuse_no_gif, refuse_unwritable
 
 TRIED = 200          # cases, until one has a form that the function takes
+LIMIT = 60.0         # seconds of computing: cases are small, and a function without an end is not waited for
 
 
 def add(commands: Any, arguments: Sequence[str]) -> Any:
@@ -48,18 +50,22 @@ def _count(text: str) -> int:
 
 def run(options: argparse.Namespace) -> None:
     from ..check.cases import CaseDrawer
-    from ..check.isolation import load
+    from ..check.isolation import alarm, load
     from ..check.specs import get_spec
-    from ..check.subject import CannotRunError, MissingError, Subject
+    from ..check.subject import CannotRunError, MissingError, Subject, TooLongError, message_of
     from ..show import trace
 
-    for flag in ("html", "gif"):
-        if getattr(options, flag):
-            refuse_unwritable(getattr(options, flag), f"--{flag}")
+    read = (options.target, options.target.rpartition(":")[0])      # FILE, or FILE:FUNCTION
+    if options.html:
+        refuse_unwritable(options.html, "--html", read)
+    if options.gif:
+        refuse_no_gif(options.gif, read)
     if options.steps and not (options.html or options.gif):
         raise ValueError("--steps is for a page or an animation: give --html OUT or --gif OUT, too")
     if options.follow is not None and not options.html:
         raise ValueError("--follow is for a page: give --html OUT, too")
+    if options.seed < 0:
+        raise ValueError(f"--seed is {options.seed}, expected at least 0")
     spec = get_spec(options.kind)
     try:
         subject = Subject(load(options.target), spec)
@@ -76,9 +82,12 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"{options.target} takes none of {TRIED} cases of {options.kind}: see tinyattn check")
     backward = subject.plain_backward
     try:
-        found = trace(subject.forward, *given, backward=backward, **named)
-    except TypeError as error:
-        raise ValueError(f"{options.target}: {error}") from error
+        with alarm(LIMIT):
+            found = trace(subject.forward, *given, backward=backward, **named)
+    except TooLongError:
+        raise ValueError(f"{options.target} did not return within {LIMIT:g} seconds") from None
+    except Exception as error:
+        raise ValueError(f"{_raised(error, subject.forward) or options.target}: {message_of(error)}") from error
     if options.gif:
         print(found.gif(options.gif, options.steps))
     if not options.html:
@@ -87,3 +96,10 @@ def run(options: argparse.Namespace) -> None:
         return
     title = f"{getattr(inspect.unwrap(subject.forward), '__name__', options.target)}, as {options.kind}, seed {seed}"
     print(found.player(steps=options.steps, follow=options.follow, title=title).save(options.html))
+
+
+def _raised(error: Exception, forward: Any) -> str:
+    """Where in the function's file it was raised, and what; "" where it was raised by the call itself."""
+    file = inspect.getsourcefile(inspect.unwrap(forward)) if inspect.isroutine(inspect.unwrap(forward)) else None
+    lines = [line for frame, line in traceback.walk_tb(error.__traceback__) if frame.f_code.co_filename == file]
+    return f"{file}:{lines[-1]} raised {type(error).__name__}" if lines else ""

@@ -140,7 +140,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         if job.once(lambda: folder.finished):
             if job.number == 0:
                 print(f"{folder.path} is complete; another --out, or removing it, trains again")
-                measure.print(folder.metrics(), model, truth is not None)
+                measure.print(folder.metrics(measure.parts), model, truth is not None)
             return
         if folder.checkpoint.exists():
             print(f"going on from {folder.checkpoint}")
@@ -159,5 +159,5 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
                     measure.draw(folder, model, split, rows, options, f"{options.model} on {source.name}")
                 folder.finish()
     if job.number == 0:
-        measure.print(folder.metrics(), model, truth is not None)
+        measure.print(folder.metrics(measure.parts), model, truth is not None)
         print(f"written to {folder.path}: {', '.join(folder.contents())}")

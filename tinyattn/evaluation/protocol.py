@@ -11,6 +11,7 @@ Sampled metrics are much higher than full ones, and can put models in another or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -25,6 +26,7 @@ from .lazy import SCORES_AT_ONCE, LazyScores, Score, WholeRows
 from .ranking import all_ranks, metrics, ranks
 
 PROTOCOLS = ("full", "uni100", "pop100")
+_NO_WORD = re.compile(r"[ \t\r\n,]|^[#\ufeff]")         # what ends a word in a line of candidates, or begins no line
 USERS_AT_ONCE = 8192             # bounds the memory of histories, states and pairs
 
 
@@ -216,7 +218,14 @@ def candidates_for(split: Split, protocols: Sequence[str], folder: str | None = 
 
 
 def save_candidates(path: Path, split: Split, candidates: np.ndarray) -> None:
-    """One line a user: the user, then the candidates, in the data's own ids."""
+    """One line a user: the user, then the candidates, in the data's own ids.
+
+    Raises ValueError naming an id that would not be read again as one.
+    """
+    for ids in (split.data.users.ids, split.data.items.ids):
+        odd = next((i for i in ids.tolist() if _NO_WORD.search(str(i))), None)
+        if odd is not None:
+            raise ValueError(f"{path} cannot hold the id {odd!r}: expected ids without blanks, commas or a # in front")
     users = split.data.users.ids[split.evaluated].tolist()
     rows = split.data.items.decode(candidates).tolist()
     text = "".join(f"{user} {' '.join(map(str, row))}\n" for user, row in zip(users, rows, strict=True))
@@ -233,7 +242,10 @@ def read_candidates(path: Path, split: Split) -> np.ndarray:
         raise ValueError(f"{path} has no candidates for user {missing}")
     if len(set(found.lengths.tolist())) != 1:
         raise ValueError(f"{path}: users have different numbers of candidates")
-    numbers = split.data.items.numbers(found.items.ids.tolist())
+    try:
+        numbers = split.data.items.numbers(found.items.ids.tolist())
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
     return np.array([numbers[found.sequence(known[user]) - 1] for user in wanted])
 
 

@@ -17,7 +17,7 @@ def is_whole(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, st
     """Does the file of a run of `experiment` have these metrics, (protocol, name), and all else, as it is written?"""
     try:
         return all(_conditions(experiment, found, metrics))
-    except (KeyError, TypeError, AttributeError, OverflowError):
+    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
         return False
 
 
@@ -29,7 +29,7 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
     yield _is_number(found["epochs"])
     yield all(_is_number(found[name]) for name in ("seconds", *(["epoch_seconds"] if found["epochs"] else [])))
     yield found["epochs"] >= 0 <= found["seconds"]
-    yield _are_numbers([x for name in ("valid", "gradient_norm") for x in found.get(name, ()) if x is not None])
+    yield all(_is_number(x) for name in ("valid", "gradient_norm") for x in found.get(name, ()) if x is not None)
     yield type(found["data"]["fingerprint"]) is str
     yield all(str(found["machine"][name]).isprintable() for name in MACHINE)
     yield all(type(found[name]) is int for name in experiment.counts)
@@ -41,7 +41,7 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
         lists = found["beyond"]["best"]
         yield all(_is_number(found["beyond"][name]) for name in BEYOND)
         yield all(type(row) is list and len(row) == len(lists[0]) for row in lists)
-        yield _are_numbers(lists)
+        yield all(type(item) is int for row in lists for item in row)
 
 
 def _is_number(x: Any) -> bool:

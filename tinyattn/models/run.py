@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 from ..files import FORMAT, FileError, alone_in, read_json, refuse_unknown_format, write_atomically, write_json
+from ..terminal import shortened
 from .estimator import Estimator
 from .recommender import Recommender
 
+PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
 _REMEDY = "choose another --out or remove it"
 
 
@@ -49,7 +51,7 @@ class RunFolder:
                 raise FileError(f"cannot write to {self.path}: {error.strerror}") from None
             try:
                 yield
-            except Exception:
+            except BaseException:                    # Ctrl-C, too
                 if not self.checkpoint.exists() and not self.model.exists():
                     self._give_back()
                 raise
@@ -97,12 +99,16 @@ class RunFolder:
             raise FileError(f"{self.path / 'config.json'} has split {found['split']!r}, expected a name")
         return found
 
-    def metrics(self) -> dict[str, Any]:
-        """What metrics.json holds. Raises FileError where it is not what tinyattn writes."""
+    def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
+        """What metrics.json holds. Raises FileError where it is not what tinyattn writes, or has none of `parts`, the
+        protocols or parts of the data that a model of its kind is measured by."""
         found = read_json(self.path / "metrics.json")
         rows = list(found.values()) if isinstance(found, dict) and "model" in found else [None]
         if any(_columns(row) is None or _columns(row) != _columns(found["model"]) for row in rows):
             raise FileError(f"{self.path / 'metrics.json'} was not written by tinyattn; {_REMEDY}")
+        if parts and not found["model"].keys() & set(parts):
+            there, wanted = shortened(repr(next(iter(found["model"])))), ", ".join(parts)
+            raise FileError(f"{self.path / 'metrics.json'} has metrics of {there}, expected of {wanted}; {_REMEDY}")
         return found
 
     def write_history(self, history: list[dict[str, Any]], criterion: str = "ndcg@10") -> None:

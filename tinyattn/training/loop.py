@@ -27,6 +27,7 @@ from ..backend import DEVICES
 from ..files import FileError, read_arrays, write_arrays
 from ..options import check_options, option
 from ..ranks import alone
+from ..terminal import shortened
 from .batch import Batch, Batches, Grouped
 from .learner import Learner
 from .schedules import SCHEDULES
@@ -134,9 +135,16 @@ class State:
         return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # whole, for the other ranks
 
     def restore(
-        self, path: Path, identity: dict[str, Any], identity_today: Callable[[Any], Any] = lambda found: found
+        self,
+        path: Path,
+        last: int,
+        identity: dict[str, Any],
+        identity_today: Callable[[Any], Any] = lambda found: found,
     ) -> None:
-        """Read a checkpoint. Raises FileError where it is damaged, or of another configuration or other data."""
+        """Read a checkpoint of a run of `last` steps.
+
+        Raises FileError where it is damaged, or of another configuration or other data.
+        """
         meta, saved = self.learner.ranks.once(lambda: self._read(path))
         try:
             found = identity_today(meta["identity"])
@@ -148,26 +156,37 @@ class State:
             unknown = [name for name in saved if name not in self._arrays() and not name.startswith("last.")]
             if unknown:
                 raise ValueError(f"{min(unknown)} is no part of one")
-            arrays = self.learner.convert_checkpoint(saved, meta["scalars"]["step"])
+            self._take_scalars(meta["scalars"], last)
+            arrays = self.learner.convert_checkpoint(saved, self.step)
             for name, mine in self._arrays().items():
                 found = arrays[name]
                 if found.shape != mine.shape or found.dtype != mine.dtype or not np.all(np.isfinite(found)):
                     wanted = f"{mine.shape} finite {mine.dtype}"
                     raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {wanted}")
                 mine[...] = backend.asarray(found, like=mine)
-            for name, kinds in self._SCALARS.items():
-                value = meta["scalars"][name]
-                if not isinstance(value, kinds) or isinstance(value, bool) or value != value:
-                    raise ValueError(f"{name} is {value!r}")
-                setattr(self, name, value)
-            for row in self.history:
-                row.setdefault("steps", row["epoch"] * len(self.seen))      # tinyattn 0.1 did not write them
-            if self.step < 0 or not all(map(_is_row, self.history)):
-                raise ValueError(f"step {self.step} with this history")
         except FileError:
             raise
         except (KeyError, ValueError, TypeError, AttributeError) as error:
             raise FileError(f"{path} is not a whole tinyattn checkpoint: {error}") from None
+
+    def _take_scalars(self, found: dict[str, Any], last: int) -> None:
+        """Take what is no array, of a run of `last` steps. Raises ValueError where numbers do not fit each other."""
+        for name, kinds in self._SCALARS.items():
+            value = found[name]
+            odd = isinstance(value, bool) or (isinstance(value, float) and not math.isfinite(value))
+            if not isinstance(value, kinds) or odd:
+                raise ValueError(f"{name} is {shortened(repr(value))}")
+            setattr(self, name, value)
+        epochs = len(self.history)
+        most = {"step": last, "best_epoch": epochs, "tokens": 2**63 - 1, "seconds": sys.float_info.max}
+        for name, limit in most.items():
+            value = getattr(self, name)
+            if not 0 <= value <= limit:
+                raise ValueError(f"{name} is {shortened(repr(value))}, expected 0 to {limit}")
+        for row in self.history:
+            row.setdefault("steps", row["epoch"] * len(self.seen))          # tinyattn 0.1 did not write them
+        if epochs != self.step // len(self.seen) or not all(map(_is_row, self.history)):
+            raise ValueError(f"step {self.step} with this history")
 
 
 def _is_row(row: dict[str, Any]) -> bool:
@@ -227,7 +246,7 @@ def train(
     state = State(learner, learner.vector.copy(), learner.xp.zeros((steps, 2)))
     checkpoint = None if checkpoint is None else Path(checkpoint)
     if checkpoint is not None and job.once(checkpoint.exists):
-        state.restore(checkpoint, identity or {}, identity_today)
+        state.restore(checkpoint, last, identity or {}, identity_today)
 
     def save() -> float:
         """-> the earliest time of the next save: saving then takes at most 2 % of the time."""

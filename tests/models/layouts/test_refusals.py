@@ -26,6 +26,8 @@ CONFIGURATIONS = [
     (GPT_2, {"n_layer": True}, "has n_layer True, expected a whole number, 1 or more"),
     (GPT_2, {"n_layer": "2"}, "has n_layer '2', expected a whole number, 1 or more"),
     (GPT_2, {"vocab_size": 0}, "has vocab_size 0, expected a whole number, 1 or more"),
+    (GPT_2, {"n_inner": 10**400}, "0000..., expected a whole number, 1 or more and below 2**63"),
+    (GPT_2, {"layer_norm_epsilon": 10**400}, "0000..., expected a positive number"),
     (GPT_2, {"vocab_size": None}, "config.json has no vocab_size"),
     (GPT_2, {"layer_norm_epsilon": 0}, "has layer_norm_epsilon 0, expected a positive number"),
     (GPT_2, {"layer_norm_epsilon": 1e999}, "has layer_norm_epsilon inf, expected a positive number"),

@@ -6,12 +6,13 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...data import RATING_SPLITS, SPLITS, Interactions, RatingSplit, Source, Split, Truth, split_ratings
-from ...evaluation import RATING_BASELINES, candidates_for, rating_errors
+from ...evaluation import PROTOCOLS, RATING_BASELINES, candidates_for, rating_errors
 from ...models import Recommender, RunFolder
 from ..arguments import RANKING, add_data, add_evaluation, add_world, source_of
 from ..comparisons import RANKING_NOTES, RATING_NOTES, compare_rankings, compare_ratings
@@ -66,6 +67,7 @@ class Ranking(OfInteractions):
 
     does, ratings, notes = "ranks items", False, RANKING_NOTES
     splits: Splits = SPLITS
+    parts = PROTOCOLS
 
     def add(self, command: Any) -> None:
         text = "what is tested: each user's last item, or, where DATA has times, each user's first item after "
@@ -73,8 +75,15 @@ class Ranking(OfInteractions):
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
     def settle(self, options: argparse.Namespace, model: str) -> None:
+        """Raises ValueError for candidates that no protocol asks for, and for a file in the place of their folder."""
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
+        folder = options.negatives
+        if folder is not None and set(options.protocols) == {"full"}:
+            sampled = " or ".join(PROTOCOLS[1:])
+            raise ValueError(f"--negatives {folder}: for {sampled}, and --protocols full takes none")
+        if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
+            raise ValueError(f"--negatives {folder} is a file, expected a folder")
 
     def said(self, options: argparse.Namespace) -> dict[str, Any]:
         return {
@@ -124,6 +133,7 @@ class Ratings(OfInteractions):
 
     does, ratings, notes = "predicts ratings", True, RATING_NOTES
     splits: Splits = SPLITS_OF_RATINGS
+    parts = ("ratings",)
 
     def add(self, command: Any) -> None:
         text = "what is predicted, a tenth of the ratings: each user's newest, the newest of all, or a random tenth"

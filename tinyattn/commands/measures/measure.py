@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ...data import Parts, Truth
 from ...models import RunFolder
-from ..arguments import RANKING, READING
+from ..arguments import RANKING, reading_given
 
 Splits = Mapping[str, Callable[[Any], Any]]     # name -> what is learned from, chosen by, and measured on
 TENTHS: Splits = {"tenths": lambda data: data.split()}
@@ -21,6 +21,7 @@ class Measure(Protocol):
     asked_by: str            # the command that asks its models, of COMMANDS
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # how config.json names a split, and the split
+    parts: Sequence[str]     # what metrics are of, one of these at least
 
     def add_data(self, command: Any) -> None:
         """The flags that say which data."""
@@ -74,6 +75,7 @@ class InTenths(Measure):
     """
 
     splits: Splits = TENTHS
+    parts = ("test",)
 
     def add(self, command: Any) -> None:
         return None
@@ -82,7 +84,7 @@ class InTenths(Measure):
         refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
-        given = ", ".join(f"--{name.replace('_', '-')}" for name in READING if getattr(options, name) is not None)
+        given = reading_given(options)
         if given:
             raise ValueError(f"{given}: for a file of interactions, and this model {self.does}")
         return self.sources.of(options.data)

@@ -6,7 +6,8 @@ is unknown.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,12 +35,9 @@ class TokenizerFile(Tokenizer):
     def __init__(self, size: int, content: str, ends: Collection[int] = ()):
         super().__init__(np.arange(size), "token")
         self.ends, self._content = frozenset(ends), content
-        try:
-            self._reader = _package().Tokenizer.from_str(content)
-        except ImportError:
-            raise
-        except Exception as error:       # the package raises nothing narrower
-            raise ValueError(f"it describes no tokenizer: {error}") from None
+        package = _package()
+        with _refusing("it describes no tokenizer"):
+            self._reader = package.Tokenizer.from_str(content)
         self._reader.no_truncation()     # some files ask for one length, which training wanted
         self._reader.no_padding()
         most = max(self._reader.get_vocab().values(), default=0)
@@ -69,7 +67,8 @@ class TokenizerFile(Tokenizer):
         """With the tokens that the tokenizer puts before every text: LLaMA's has one."""
         if not text:
             raise ValueError("the text is empty: expected at least one character")
-        ids = self._reader.encode(text).ids
+        with _refusing(f"{FILE} cannot read the text {shortened(repr(text))}"):
+            ids = self._reader.encode(text).ids
         if not ids:
             raise ValueError(f"the tokenizer has no token for the text {shortened(text)!r}")
         return np.array(ids)
@@ -91,16 +90,25 @@ def _of_gpt_2(vocabulary: Path, merges: Path) -> str:
     package = _package()
     for path in (vocabulary, merges):
         open_regular(path).close()       # the package would wait for a pipe
-    try:
+    with _refusing(f"with {merges.name} it is no byte-pair encoding"):
         reader = package.Tokenizer(package.models.BPE.from_file(str(vocabulary), str(merges)))
-    except Exception as error:           # as above
-        raise ValueError(f"with {merges.name} it is no byte-pair encoding: {error}") from None
     reader.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
     reader.decoder = package.decoders.ByteLevel()
     if reader.token_to_id(END_OF_TEXT) is not None:
         reader.add_special_tokens([END_OF_TEXT])
     content: str = reader.to_str()
     return content
+
+
+@contextmanager
+def _refusing(what: str) -> Iterator[None]:
+    """ValueError for whatever the package raises: nothing narrower than Exception, and its panics are not even that."""
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 def _text(path: Path) -> str:

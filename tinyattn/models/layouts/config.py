@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from ...files import FileError, read_json
 from ...options import one_of
+from ...terminal import shortened
 
 
 class Config:
@@ -26,17 +27,18 @@ class Config:
         return default if found is None else found
 
     def whole(self, name: str, default: int | None = None) -> int:
-        """A whole number, 1 or more."""
+        """A whole number, 1 or more, that an array could have as its size."""
         found = self._there(name, default)
-        if type(found) is not int or found < 1:
-            raise FileError(f"{self.path} has {name} {found!r}, expected a whole number, 1 or more")
+        if type(found) is not int or not 1 <= found < 2**63:
+            said = shortened(repr(found))
+            raise FileError(f"{self.path} has {name} {said}, expected a whole number, 1 or more and below 2**63")
         return found
 
     def positive(self, name: str, default: float | None = None) -> float:
         """A number above 0."""
         found = self._there(name, default)
-        if type(found) not in (int, float) or not 0 < found < math.inf:
-            raise FileError(f"{self.path} has {name} {found!r}, expected a positive number")
+        if type(found) not in (int, float) or not 0 < found <= sys.float_info.max:
+            raise FileError(f"{self.path} has {name} {shortened(repr(found))}, expected a positive number")
         return float(found)
 
     def flag(self, name: str, default: bool) -> bool:
