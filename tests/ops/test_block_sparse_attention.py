@@ -7,12 +7,12 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import gradcheck
-from tinyattn.ops import Blocks, Layout
+from tinyattn.ops import BlockLayout, Blocks
 from tinyattn.ops.attention.patterns import BigBird, Near, NearAndGlobal, NearOrResidues, Pattern, Residues
 from tinyattn.random import Stream, generator, keep_mask, pair_mask
 
 EMPTY = -1
-UNEVEN = Layout(5, 4, (  # query 3 stands nowhere; key 3 is read by nobody
+UNEVEN = BlockLayout(5, 4, (  # query 3 stands nowhere; key 3 is read by nobody
     Blocks(np.array([[4, 0], [2, EMPTY]]), np.array([[0, EMPTY, 2], [1, 0, 2]]),
            np.array([[[1, 1, 1], [0, 1, 1]], [[1, 0, 1], [1, 1, 1]]], bool)),
     Blocks(np.array([[1]]), np.array([[2, 1]])),
@@ -125,7 +125,7 @@ def test_a_key_that_many_blocks_have(rng):
     """More of them than are added one by one, beside keys of few blocks and of none."""
     for z in (16, 17, 40):
         keys = np.column_stack([np.zeros(z, int), 1 + np.arange(z) % 3, np.where(np.arange(z) < 5, 4, EMPTY)])
-        layout = Layout(z, 6, (Blocks(np.arange(z)[:, None], keys),))
+        layout = BlockLayout(z, 6, (Blocks(np.arange(z)[:, None], keys),))
         q, k, v, dout = drawn(rng, (2,), z, 6)
         _, weights = ops.block_sparse_attention(q, k, v, layout)
         _, exact = ops.attention(q, k, v, layout.mask)
@@ -225,13 +225,13 @@ def test_what_a_layout_refuses():
         ((Blocks(one, one, np.ones((1, 1, 1))),), "allowed is float64"),
     ):
         with pytest.raises(ValueError, match=says):
-            Layout(3, 2, groups)
-    assert Layout(3, 2, (Blocks(two, two), Blocks(np.array([[2]]), two))).pairs == 6
+            BlockLayout(3, 2, groups)
+    assert BlockLayout(3, 2, (Blocks(two, two), Blocks(np.array([[2]]), two))).pairs == 6
 
 
 @pytest.mark.parametrize(("n", "m"), [(0, 2), (2, 0), (0, 0)])
 def test_blocks_of_nothing(n, m, rng):
-    layout = Layout(n, m, (Blocks(np.full((1, 2), -1), np.full((1, 3), -1)),))
+    layout = BlockLayout(n, m, (Blocks(np.full((1, 2), -1), np.full((1, 3), -1)),))
     q, k, v, dout = drawn(rng, (2,), n, m)
     out, weights = ops.block_sparse_attention(q, k, v, layout, np.ones(m, bool))
     found = ops.block_sparse_attention_backward(dout, q, k, v, weights, layout)[:3]
@@ -242,7 +242,8 @@ def test_blocks_of_nothing(n, m, rng):
 def test_what_is_refused(rng):
     q, k, v, dout = drawn(rng, (), 5, 4)
     _, weights = ops.block_sparse_attention(q, k, v, UNEVEN)
-    for layout, given in ((Near(True, 1).layout(5), {}), (Layout(4, 4, ()), {}), (UNEVEN, {"bias": np.zeros((1, 1))})):
+    biased = {"bias": np.zeros((1, 1))}
+    for layout, given in ((Near(True, 1).layout(5), {}), (BlockLayout(4, 4, ()), {}), (UNEVEN, biased)):
         says = "needs a layout of one group, this has 2" if given else r"\(n, m\) is \(5, 4\), and the layout is for"
         with pytest.raises(ValueError, match=says):
             ops.block_sparse_attention(q, k, v, layout, **given)

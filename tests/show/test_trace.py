@@ -56,7 +56,9 @@ CALLS = {spec.function: ((), richest(spec)) for spec in SPECS.values() if spec.o
     "alibi": ((3, 4, 2, X), {}),
     "causal_mask": ((3, X), {}),
     "causal_sum": ((LONG, LONG, LONG[:, :2]), {}),
-    "dense_weights": (((R.random((2, 1, 2, 1)),), ops.Layout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))), {}),
+    "dense_weights": (
+        ((R.random((2, 1, 2, 1)),), ops.BlockLayout(2, 2, (ops.Blocks(PLACES[:, :2], PLACES[:, :1]),))), {}
+    ),
     "convolving_attention": ((R.standard_normal((2, 3, 2)), R.standard_normal((3, 3, 2, 1)), 2.0), {}),
     "distance_buckets": ((3, 4, X, 4, 9), {}),
     "keep_mask": ((np.random.default_rng(0), (2, 5), 0.5), {}),

@@ -20,7 +20,7 @@ from ..data import (
     read_names,
 )
 from ..files import FileError, is_same
-from ..models import PARTS, Estimator, Recommender, RunFolder
+from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_given
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
@@ -134,7 +134,7 @@ def refuse_unwritable(out: str, flag: str = "--out", read: Iterable[str | Path |
     for path in read:
         if path is not None and is_same(path, out):
             raise ValueError(f"{flag} {out} is the file {path}, which is read: expected another one to write to")
-    if Path(out).name in PARTS and (Path(out).absolute().parent / PARTS[0]).exists():
+    if Path(out).name in RunFolder.PARTS and (Path(out).absolute().parent / "config.json").exists():
         raise ValueError(f"{flag} {out} is a part of the run in that folder: expected another name")
     if Path(out).exists() and not Path(out).is_file():
         found = "a directory" if Path(out).is_dir() else "a device"

@@ -36,7 +36,7 @@ from .recommenders import (
     TimeSVDpp,
     TimeSVDppNetwork,
 )
-from .run import PARTS, RunFolder
+from .run import RunFolder
 from .sequence_model import SequenceModel
 from .session import Session
 from .trained import Trained
@@ -100,7 +100,6 @@ __all__ = [
     "MF",
     "MODELS",
     "NARM",
-    "PARTS",
     "PRESETS",
     "SASREC_LAYOUTS",
     "STOSA",

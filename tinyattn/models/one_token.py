@@ -21,7 +21,7 @@ from ..backend import Array, get_xp, is_numpy
 from ..layers import ACTIVATIONS, FeedForward, LayerNorm, MultiHead, Past, Position
 from ..layers.mechanisms import Full, Window
 from ..layers.mechanisms.mechanism import KeysValues
-from ..layers.mixers.multi_head import Heads
+from ..layers.mixers.multi_head import MultiHeadPast
 from ..layers.readable import is_readable
 
 
@@ -70,7 +70,7 @@ class OneToken:
             layers.append(kept)
         return self._normed(x) * self._norm["gamma"] + self._norm["beta"], Past(past.length + 1, layers)
 
-    def _mixed(self, weights: Folded, x_hat: np.ndarray, past: Heads) -> tuple[np.ndarray, Heads]:
+    def _mixed(self, weights: Folded, x_hat: np.ndarray, past: MultiHeadPast) -> tuple[np.ndarray, MultiHeadPast]:
         """What attention adds. Shapes: x_hat (D,) -> (D,)."""
         mixer, dim = self._block.mixer, len(x_hat)
         g, d, keeps = mixer.groups, dim // mixer.heads, mixer.mechanism.keeps
@@ -89,7 +89,7 @@ class OneToken:
         out /= np.add.reduce(s, axis=2, keepdims=True)
         y = out.reshape(dim).dot(weights.output)
         y += weights.output_b
-        return y, Heads(past.length + 1, KeysValues(keys.newest(keeps), values.newest(keeps)))
+        return y, MultiHeadPast(past.length + 1, KeysValues(keys.newest(keeps), values.newest(keeps)))
 
     def _normed(self, x: np.ndarray) -> np.ndarray:
         """LayerNorm without γ and β, of a centred token. Shapes: (D,) -> (D,)."""

@@ -15,7 +15,6 @@ from ..terminal import shortened
 from .estimator import Estimator
 from .recommender import Recommender
 
-PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
 _REMEDY = "choose another --out or remove it"
 
 
@@ -24,6 +23,8 @@ class RunFolder:
 
     A run has finished when both of these are there and no checkpoint is. Every file is written whole or not at all.
     """
+
+    PARTS = ("config.json", "model.npz", "metrics.json", "checkpoint.npz", "training.csv")
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)

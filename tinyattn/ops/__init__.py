@@ -4,8 +4,8 @@ from ..random import keep_mask
 from .activations import gelu, gelu_backward, relu, relu_backward
 from .attention import (
     AttentionCache,
+    BlockLayout,
     Blocks,
-    Layout,
     additive_attention,
     additive_attention_backward,
     additive_scores,
@@ -118,8 +118,8 @@ from .softmax import softmax, softmax_backward
 
 __all__ = [
     "AttentionCache",
+    "BlockLayout",
     "Blocks",
-    "Layout",
     "Mask",
     "additive_attention",
     "additive_attention_backward",

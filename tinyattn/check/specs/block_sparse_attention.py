@@ -23,7 +23,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     q = draw.array(*draw.lead, n, d)
     k, v = (draw.array(*draw.lead, m, width) for width in (d, draw.size_like(d)))
     groups = draw.choose((1, 2, 3))
-    layout = ops.Layout(n, m, tuple(_blocks(draw, part, m) for part in np.array_split(draw.rng.permutation(n), groups)))
+    layout = ops.BlockLayout(n, m, tuple(_blocks(draw, part, m) for part in np.array_split(draw.rng.permutation(n), groups)))
     keys = draw.mask(*draw.choose(((*draw.lead, m), (m,), (1,)))) if draw.flag() else None
     shape = layout.groups[0].looks.shape
     bias = draw.array(*draw.choose(((*draw.lead, *shape), shape, shape[1:]))) if groups == 1 and draw.flag() else None

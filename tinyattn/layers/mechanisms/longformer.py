@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...backend import Array, get_xp
 from ...ops import (
-    Layout,
+    BlockLayout,
     Mask,
     attention,
     attention_backward,
@@ -31,7 +31,7 @@ class Part(NamedTuple):
     q: Array
     k: Array
     v: Array
-    layout: Layout | None                # None in the readable form
+    layout: BlockLayout | None                # None in the readable form
     weights: Any                         # as `block_sparse_attention` gives them; readable: (..., h, n, m)
     keep: Any                            # dropout of the weights: a `PairMask`; readable: boolean, like weights
     rate: float
@@ -144,7 +144,7 @@ class Longformer(Patterned):
         return None if self.global_tokens else super().as_full(mask, heads, queries, m)
 
 
-def _in_blocks(q: Array, k: Array, v: Array, layout: Layout, real: Array | None, pairs: PairMask | None) -> Any:
+def _in_blocks(q: Array, k: Array, v: Array, layout: BlockLayout, real: Array | None, pairs: PairMask | None) -> Any:
     out, weights = block_sparse_attention(q, k, v, layout, real, keep=pairs)
     return out, Part(q, k, v, layout, weights, pairs, 0.0)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from ...backend import Array, get_xp
 from ...ops import (
     AttentionCache,
-    Layout,
+    BlockLayout,
     Mask,
     attention,
     block_sparse_attention,
@@ -27,14 +27,14 @@ class PatternedCache(NamedTuple):
     q: Array
     k: Array
     v: Array
-    layouts: list[Layout]                # one for all heads, or some that heads take in turn
+    layouts: list[BlockLayout]                # one for all heads, or some that heads take in turn
     blocks: list[tuple[Array, ...]]      # of each layout, as `block_sparse_attention` gives them
     keep: PairMask | None                # dropout of the weights
 
     @property
     def weights(self) -> Array:
         """(..., h, n, n), before dropout: 0 outside of the pattern."""
-        return in_turn([dense_weights(w, layout) for w, layout in zip(self.blocks, self.layouts, strict=True)])
+        return interleaved([dense_weights(w, layout) for w, layout in zip(self.blocks, self.layouts, strict=True)])
 
 
 class Patterned(Mechanism):
@@ -68,9 +68,9 @@ class Patterned(Mechanism):
         layouts, real = [pattern.layout(n) for pattern in self.patterns(mask.causal, heads)], mask.keys(n, like=q)
         found = []
         for r, layout in enumerate(layouts):
-            own_q, own_k, own_v = (turn(x, r, layouts) for x in (q, k, v))
-            found.append(block_sparse_attention(own_q, own_k, own_v, layout, real, keep=some(pairs, r, layouts)))
-        out = in_turn([out for out, _ in found])
+            own_q, own_k, own_v = (heads_of(x, r, layouts) for x in (q, k, v))
+            found.append(block_sparse_attention(own_q, own_k, own_v, layout, real, keep=dropped_of(pairs, r, layouts)))
+        out = interleaved([out for out, _ in found])
         return out, PatternedCache(q, k, v, layouts, [weights for _, weights in found], pairs)
 
     def backward(
@@ -81,10 +81,10 @@ class Patterned(Mechanism):
         q, k, v, layouts, blocks, pairs = cache
         found = []
         for r, (layout, weights) in enumerate(zip(layouts, blocks, strict=True)):
-            d_own, own_q, own_k, own_v = (turn(x, r, layouts) for x in (dout, q, k, v))
-            keep = some(pairs, r, layouts)
+            d_own, own_q, own_k, own_v = (heads_of(x, r, layouts) for x in (dout, q, k, v))
+            keep = dropped_of(pairs, r, layouts)
             found.append(block_sparse_attention_backward(d_own, own_q, own_k, own_v, weights, layout, keep=keep))
-        dq, dk, dv = (in_turn([grads[i] for grads in found]) for i in range(3))
+        dq, dk, dv = (interleaved([grads[i] for grads in found]) for i in range(3))
         return dq, dk, dv, {}, {}
 
     def as_full(self, mask: Mask, heads: int, queries: Array, m: int) -> Mask:
@@ -95,18 +95,18 @@ class Patterned(Mechanism):
         return replace(mask, allowed=seen[0])
 
 
-def turn(x: Array, r: int, layouts: list[Layout]) -> Array:
+def heads_of(x: Array, r: int, layouts: list[BlockLayout]) -> Array:
     """The heads that the r-th layout is for. Shapes: (..., h, n, d) -> (..., some of h, n, d)."""
     return x[..., r :: len(layouts), :, :]
 
 
-def some(pairs: PairMask | None, r: int, layouts: list[Layout]) -> PairMask | None:
+def dropped_of(pairs: PairMask | None, r: int, layouts: list[BlockLayout]) -> PairMask | None:
     """What these heads drop: the same as among all heads."""
     return None if pairs is None else pairs._replace(heads=(r, len(layouts)))
 
 
-def in_turn(parts: list[Array]) -> Array:
-    """The inverse of `turn`, of all layouts. Shapes: for each (..., some of h, n, d) -> (..., h, n, d)."""
+def interleaved(parts: list[Array]) -> Array:
+    """The inverse of `heads_of`, of all layouts. Shapes: for each (..., some of h, n, d) -> (..., h, n, d)."""
     if len(parts) == 1:
         return parts[0]
     *lead, _, n, d = parts[0].shape

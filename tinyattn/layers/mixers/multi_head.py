@@ -47,7 +47,7 @@ class Further(NamedTuple):
     placed: Any
 
 
-class Heads(NamedTuple):
+class MultiHeadPast(NamedTuple):
     """What is kept of past tokens."""
 
     length: int                 # how many there were
@@ -261,7 +261,7 @@ class MultiHead(Mixer):
         dx, dmemory, grads = multi_head_attention_backward(p, dy, cache)
         return (dx + dmemory, None, grads) if cache.own_memory else (dx, dmemory, grads)
 
-    def extend(self, p: Any, x: Array, memory: Array | None, past: Heads | None) -> tuple[Array, Heads]:
+    def extend(self, p: Any, x: Array, memory: Array | None, past: MultiHeadPast | None) -> tuple[Array, MultiHeadPast]:
         """Keys and values of past tokens are kept, or what the mechanism makes of them: none is computed again."""
         if not self.position.extends:
             raise ValueError(f"position {self.position.name} cannot go on from past tokens: it has no cache")
@@ -273,7 +273,7 @@ class MultiHead(Mixer):
         terms = partial(self.position.terms, placed)
         out, kept = self.mechanism.extend(q, k, v, None if past is None else past.kept, terms)
         y = merge(out)
-        return dense(p["output"], y)[0] if "output" in p else y, Heads(length + x.shape[-2], kept)
+        return dense(p["output"], y)[0] if "output" in p else y, MultiHeadPast(length + x.shape[-2], kept)
 
     def at(
         self,

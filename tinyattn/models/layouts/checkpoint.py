@@ -16,12 +16,13 @@ from ..recommenders import SASRec
 from ..transformers import Decoder, DecoderNetwork
 from .config import Config
 from .gpt2 import GPT2
-from .layout import HEAD, Entry, Layout
+from .layout import HEAD, Entry, TextLayout
 from .llama import Llama
 from .recommender_file import RecommenderFile
 from .weights import FORMATS, Weights
 
-TEXT_LAYOUTS: dict[str, Layout] = {layout.name: layout for layout in (GPT2(), Llama())}  # by config.json's model_type
+# by config.json's model_type
+TEXT_LAYOUTS: dict[str, TextLayout] = {layout.name: layout for layout in (GPT2(), Llama())}
 
 
 class Checkpoint:
@@ -63,7 +64,7 @@ class Checkpoint:
         prefix = self.layout.prefix
         return prefix if any(name.startswith(prefix) for name in self.weights.found) else ""
 
-    def _recognised(self) -> Layout:
+    def _recognised(self) -> TextLayout:
         kind = self.config.get("model_type")
         if kind is None:
             names = self.weights.found

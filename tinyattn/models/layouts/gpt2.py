@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from .config import Config
-from .layout import Entry, Layout
+from .layout import Entry, TextLayout
 
 ACTIVATIONS = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh", "gelu": "gelu", "relu": "relu"}
 
 
-class GPT2(Layout):
+class GPT2(TextLayout):
     """`wte.weight`, `h.0.attn.c_attn.weight`, ..., with or without `transformer.` before them."""
 
     name, prefix, embeddings = "gpt2", "transformer.", "wte.weight"

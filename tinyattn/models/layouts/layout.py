@@ -26,7 +26,7 @@ class Entry(NamedTuple):
         return zip(self.ours, np.split(self.turn(x), len(self.ours), axis=-1), strict=True)
 
 
-class Layout:
+class TextLayout:
     """Base of the layouts of language models: a new one is a file with a subclass, and a line in TEXT_LAYOUTS."""
 
     name: ClassVar[str]                  # config.json's model_type

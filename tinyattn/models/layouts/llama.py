@@ -16,10 +16,10 @@ import numpy as np
 
 from ...files import FileError
 from .config import Config
-from .layout import Entry, Layout
+from .layout import Entry, TextLayout
 
 
-class Llama(Layout):
+class Llama(TextLayout):
     """`model.embed_tokens.weight`, `model.layers.0.self_attn.q_proj.weight`, ..., with or without `model.`."""
 
     name, prefix, embeddings = "llama", "model.", "embed_tokens.weight"

@@ -19,7 +19,7 @@ import numpy as np
 from ...backend import Array
 from ...layers import FeedForward, LayerNorm, dense, dense_backward, dense_init, dropout_mask
 from ...layers.block import Block, BlockCache
-from ...layers.mechanisms.windows import Windows
+from ...layers.mechanisms.grid_windows import GridWindows
 from ...layers.mixers import MultiHead
 from ...ops import dropout, dropout_backward, patchify, patchify_backward
 from ...options import check_options, option, with_default
@@ -88,7 +88,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         rows, columns = self.grids[stage]
         window = min(self.window, rows, columns)
         shift = window // 2 if shifted and (rows, columns) != (window, window) else 0
-        heads = MultiHead(self.heads * 2**stage, Windows(rows, columns, window, shift))
+        heads = MultiHead(self.heads * 2**stage, GridWindows(rows, columns, window, shift))
         return Block(heads, "pre", self.norm, FeedForward(4 * self.dim * 2**stage, "gelu"), self.dropout)
 
     @cached_property

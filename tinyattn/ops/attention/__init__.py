@@ -4,7 +4,7 @@ from .additive_attention import additive_attention, additive_attention_backward
 from .additive_scores import additive_scores, additive_scores_backward
 from .attention import attention, attention_backward
 from .block_sparse_attention import block_sparse_attention, block_sparse_attention_backward
-from .blocks import Blocks, Layout, dense_weights
+from .blocks import BlockLayout, Blocks, dense_weights
 from .by_features import causal_sum
 from .convolving_attention import convolving_attention
 from .flash_attention import flash_attention, flash_attention_backward
@@ -24,8 +24,8 @@ from .window_attention import window_attention, window_attention_backward, windo
 
 __all__ = [
     "AttentionCache",
+    "BlockLayout",
     "Blocks",
-    "Layout",
     "additive_attention",
     "additive_attention_backward",
     "additive_scores",

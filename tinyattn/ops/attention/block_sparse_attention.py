@@ -21,11 +21,11 @@ from ...backend import Array, get_xp
 from ...random import PairMask
 from ..shapes import expect, expect_onto, transpose_last
 from .attention import attention, attention_backward
-from .blocks import Layout
+from .blocks import BlockLayout
 
 
 def block_sparse_attention(
-    q: Array, k: Array, v: Array, layout: Layout, keys: Array | None = None, bias: Array | None = None,
+    q: Array, k: Array, v: Array, layout: BlockLayout, keys: Array | None = None, bias: Array | None = None,
     keep: PairMask | None = None, scale: float | None = None,
 ) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
     """out_z = dropout(softmax(c q_z k_zᵀ + bias, looks_z)) v_z over blocks.
@@ -56,8 +56,8 @@ def block_sparse_attention(
 
 
 def block_sparse_attention_backward(
-    dout: Array, q: Array, k: Array, v: Array, weights: tuple[Array, ...], layout: Layout, bias: Array | None = None,
-    keep: PairMask | None = None, scale: float | None = None,
+    dout: Array, q: Array, k: Array, v: Array, weights: tuple[Array, ...], layout: BlockLayout,
+    bias: Array | None = None, keep: PairMask | None = None, scale: float | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
     """dq_z = c ds_z k_z, dk_j = Σ dk_zj over blocks with key j, and dv_j = Σ dv_zj over blocks with key j.
 
@@ -99,7 +99,7 @@ class _Plan(NamedTuple):
 
 
 @lru_cache(512)
-def _plan(layout: Layout, xp: Any) -> _Plan:
+def _plan(layout: BlockLayout, xp: Any) -> _Plan:
     groups = []
     for of in layout.groups:
         looks = None if of.looks.all() else xp.asarray(of.looks)
@@ -179,7 +179,7 @@ def _add_up(blocks: list[Array], plan: _Plan, like: Array) -> Array:
 _FEW = 16                       # copies that are added one by one: nothing larger than the sum has to be laid out
 
 
-def _expect_layout(layout: Layout, q: Array, k: Array, bias: Array | None) -> None:
+def _expect_layout(layout: BlockLayout, q: Array, k: Array, bias: Array | None) -> None:
     given, expected = (q.shape[-2], k.shape[-2]), (layout.n, layout.m)
     if given != expected:
         raise ValueError(f"block_sparse_attention: (n, m) is {given}, and the layout is for {expected}")

@@ -36,7 +36,7 @@ class Blocks:
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
+class BlockLayout:
     """Groups of blocks for n queries and m keys.
 
     A query stands in one block at most; one that stands in none looks at nothing. A block has no key twice, else it
@@ -53,21 +53,23 @@ class Layout:
         for of in self.groups:
             sizes = {"queries": of.queries.shape, "keys": of.keys.shape}
             if len(of.queries.shape) != 2 or len(of.keys.shape) != 2 or len(of.queries) != len(of.keys):
-                raise ValueError(f"Layout: queries and keys are (z, a) and (z, b), not {sizes}")
+                raise ValueError(f"BlockLayout: queries and keys are (z, a) and (z, b), not {sizes}")
             shape = (*of.queries.shape, of.keys.shape[1])
             if of.allowed is not None and (of.allowed.dtype != bool or of.allowed.shape != shape):
-                raise ValueError(f"Layout: allowed is {of.allowed.dtype} {of.allowed.shape}, expected bool {shape}")
+                was = f"{of.allowed.dtype} {of.allowed.shape}"
+                raise ValueError(f"BlockLayout: allowed is {was}, expected bool {shape}")
             for name, x, size in (("query", of.queries, self.n), ("key", of.keys, self.m)):
                 wrong = x[(x < -1) | (x >= size)]
                 if wrong.size:
-                    raise ValueError(f"Layout: {name} {wrong[0]} is beyond the {size} there are; an empty place is -1")
+                    said = f"{name} {wrong[0]} is beyond the {size} there are"
+                    raise ValueError(f"BlockLayout: {said}; an empty place is -1")
             ordered = np.sort(of.keys, axis=1)
             twice = ordered[:, 1:][(ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)]
             if twice.size:
-                raise ValueError(f"Layout: key {twice[0]} stands twice in a block, and would count twice")
+                raise ValueError(f"BlockLayout: key {twice[0]} stands twice in a block, and would count twice")
         count = np.bincount(_positions(self.groups), minlength=self.n)
         if np.any(count > 1):
-            raise ValueError(f"Layout: query {int(np.argmax(count > 1))} stands in more than one block")
+            raise ValueError(f"BlockLayout: query {int(np.argmax(count > 1))} stands in more than one block")
 
     @property
     def pairs(self) -> int:
@@ -93,7 +95,7 @@ class Layout:
         return found
 
 
-def dense_weights(weights: tuple[Array, ...], layout: Layout) -> Array:
+def dense_weights(weights: tuple[Array, ...], layout: BlockLayout) -> Array:
     """The weights of `block_sparse_attention` as those of `attention`, to look at: 0 for pairs of no block.
 
     Shapes: weights, for each group (..., z, a, b) -> (..., n, m).

@@ -15,7 +15,7 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...random import Stream, generator
-from .blocks import Blocks, Layout
+from .blocks import BlockLayout, Blocks
 
 CHUNK = 16      # at least so many queries a block: products of smaller matrices spend their time on being called
 
@@ -44,7 +44,7 @@ class Pattern:
         """`sees`, but for the order of tokens."""
         raise NotImplementedError
 
-    def layout(self, n: int) -> Layout:
+    def layout(self, n: int) -> BlockLayout:
         """Blocks for n tokens."""
         return _made(self, n)
 
@@ -61,8 +61,8 @@ class Pattern:
 
 
 @lru_cache(1024)
-def _made(pattern: Pattern, n: int) -> Layout:
-    return Layout(n, n, tuple(pattern.blocks(n)))
+def _made(pattern: Pattern, n: int) -> BlockLayout:
+    return BlockLayout(n, n, tuple(pattern.blocks(n)))
 
 
 @dataclass(frozen=True)
@@ -147,17 +147,17 @@ class NearAndGlobal(Near):
         shared = np.broadcast_to(np.arange(self.tokens), (len(near.keys), self.tokens))
         return [self.group(near.queries, np.concatenate([shared, near.keys], axis=1), n)]
 
-    def of_globals(self, n: int) -> Layout:
+    def of_globals(self, n: int) -> BlockLayout:
         """The first G queries of n tokens and what they look at: one block, for G queries and as many keys or n."""
         return _of_globals(self, n)
 
 
 @lru_cache(1024)
-def _of_globals(pattern: NearAndGlobal, n: int) -> Layout:
+def _of_globals(pattern: NearAndGlobal, n: int) -> BlockLayout:
     first = min(pattern.tokens, n)
     m = first if pattern.causal else n
     block = pattern.group(np.arange(first)[None], np.arange(m)[None], n)
-    return Layout(first, m, (block,))
+    return BlockLayout(first, m, (block,))
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ come together from opposite borders is kept apart by a mask. Rolling is a gather
 import numpy as np
 
 from ...backend import Array, get_xp
-from .blocks import Blocks, Layout
+from .blocks import BlockLayout, Blocks
 
 
-def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> Layout:
+def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> BlockLayout:
     """mask_ij = [⌊(y_i - s) / w⌋ = ⌊(y_j - s) / w⌋ and ⌊(x_i - s) / w⌋ = ⌊(x_j - s) / w⌋], with i = y_i W + x_i.
 
     A layout of H W / w² blocks in one group, for `block_sparse_attention`. Its bias is that of a window's pairs, the
@@ -31,7 +31,7 @@ def shifted_windows(height: int, width: int, window: int, shift: int = 0) -> Lay
     windows = cut.reshape(height // window * (width // window), window * window)         # (H W / w², w²)
     cell = ((windows // width - shift) // window, (windows % width - shift) // window)
     together = [c[:, :, None] == c[:, None, :] for c in cell]
-    return Layout(height * width, height * width, (Blocks(windows, windows, together[0] & together[1]),))
+    return BlockLayout(height * width, height * width, (Blocks(windows, windows, together[0] & together[1]),))
 
 
 def relative_index(window: int, like: Array) -> Array:

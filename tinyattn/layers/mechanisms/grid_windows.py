@@ -13,7 +13,7 @@ import numpy as np
 
 from ...backend import Array, get_xp
 from ...ops import (
-    Layout,
+    BlockLayout,
     Mask,
     attention,
     block_sparse_attention,
@@ -28,13 +28,13 @@ from ..readable import is_readable
 from .mechanism import Mechanism
 
 
-class WindowsCache(NamedTuple):
+class GridWindowsCache(NamedTuple):
     q: Array
     k: Array
     v: Array
     blocks: tuple[Array, ...]
     bias: Array                      # (h, 1, w², w²), the same for all windows
-    layout: Layout
+    layout: BlockLayout
 
     @property
     def weights(self) -> Array:
@@ -43,7 +43,7 @@ class WindowsCache(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Windows(Mechanism):
+class GridWindows(Mechanism):
     """score_ij = q_i · k_j / √d + T[place of i - place of j, head], where i and j share a window; else nothing.
 
     Full attention under a mask and a bias is the definition, and what `readable()` computes; windows alone are faster.
@@ -63,7 +63,7 @@ class Windows(Mechanism):
         self.layout  # noqa: B018 - making it checks the sizes
 
     @cached_property
-    def layout(self) -> Layout:
+    def layout(self) -> BlockLayout:
         """Which places share a window."""
         return _layout(self.height, self.width, self.window, self.shift)
 
@@ -72,17 +72,17 @@ class Windows(Mechanism):
 
     def forward(
         self, p: Any, q: Array, k: Array, v: Array, mask: Mask, terms: dict[str, Array], rate: float, rng: Any
-    ) -> tuple[Array, WindowsCache]:
+    ) -> tuple[Array, GridWindowsCache]:
         bias = bucket_bias(p["table"], relative_index(self.window, like=q))[:, None]
         if is_readable():
             allowed, dense = self.dense(bias)
             out, weights = attention(q, k, v, allowed, dense)
-            return out, WindowsCache(q, k, v, self._cut(weights), bias, self.layout)
+            return out, GridWindowsCache(q, k, v, self._cut(weights), bias, self.layout)
         out, blocks = block_sparse_attention(q, k, v, self.layout, bias=bias)
-        return out, WindowsCache(q, k, v, blocks, bias, self.layout)
+        return out, GridWindowsCache(q, k, v, blocks, bias, self.layout)
 
     def backward(
-        self, p: Any, dout: Array, cache: WindowsCache
+        self, p: Any, dout: Array, cache: GridWindowsCache
     ) -> tuple[Array, Array, Array, dict[str, Array], dict[str, Any]]:
         q, k, v, blocks, bias, layout = cache
         dq, dk, dv, dbias = block_sparse_attention_backward(dout, q, k, v, blocks, layout, bias)
@@ -104,5 +104,5 @@ class Windows(Mechanism):
 
 
 @lru_cache(64)
-def _layout(height: int, width: int, window: int, shift: int) -> Layout:
+def _layout(height: int, width: int, window: int, shift: int) -> BlockLayout:
     return shifted_windows(height, width, window, shift)
