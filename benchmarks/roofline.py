@@ -59,6 +59,7 @@ GROUPS = {  # the file of a function, or the function: where its time is counted
     "ops.dropout": "dropout: products",
     "ops.embedding": "embeddings, sums of their gradients",
     "ops.losses": "objective",
+    "ops.sigmoid": "objective",
     "models.objectives": "objective",
     "ops.masks": "causal masks",
     "ops.shapes": "checks of shapes",
