@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError(f"--seed is {options.seed}, expected at least 0")
     models, source, data, split = open_runs(options.run_folders, options.device)
     measure = OF_INTERACTIONS[models[0].table]
-    measure.settle(options, models[0].name)
+    measure.fill_options(options, models[0].name)
     names = names_of(options, models[0])
     history, best = _recommended(options, models, data)            # refuses what cannot be, before all are measured
     prepared = measure.prepare(split, options)

@@ -101,7 +101,7 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
     cls: Any = MODELS[options.model]
     given = {o.name: getattr(options, o.name) for o in options_of(cls) if hasattr(options, o.name)}
     model, measure = cls(**preset_options(options.preset, options.model) | given), MEASURES[cls.table]
-    measure.settle(options, options.model)
+    measure.fill_options(options, options.model)
     return model, measure
 
 
@@ -128,7 +128,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
         "model": options.model,
         "parameters": model.identity(),
         "data": source.describe() | {"fingerprint": data.fingerprint(), **data.sizes},
-        "evaluation": measure.said(options),
+        "evaluation": measure.settings(options),
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on

@@ -33,6 +33,7 @@ from .positions import POSITIONS, Position
 from .refinements import REFINEMENTS, Refinement
 from .rms_norm import RMSNorm
 from .rows import gather_rows
+from .stack import Stack
 from .swiglu import SwiGLU
 
 __all__ = [
@@ -68,6 +69,7 @@ __all__ = [
     "PositionWise",
     "RMSNorm",
     "Refinement",
+    "Stack",
     "SwiGLU",
     "dense",
     "dense_backward",

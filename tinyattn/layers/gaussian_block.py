@@ -39,6 +39,7 @@ from .refinements import NoRefinement, Refinement, pairs_allowed
 from .rows import gather_rows
 
 NORM = LayerNorm()
+Both = tuple[Array, Array]          # means and standard deviations, (..., n, D) each
 
 
 class AfterCache(NamedTuple):
@@ -71,8 +72,8 @@ class GaussianBlock:
 
         block = GaussianBlock(heads=4)
         p = block.init(rng, 64)
-        mean, dev, cache = block.forward(p, mean, dev, mask=Mask(causal=True))
-        dmean, ddev, grads = block.backward(p, dmean, ddev, cache)
+        (mean, dev), cache = block.forward(p, (mean, dev), mask=Mask(causal=True))
+        (dmean, ddev), grads = block.backward(p, (dmean, ddev), cache)
 
     `rate` is that of dropout, for as long as `forward` is given an `rng`. With `root` scores are distances, else their
     squares. With `mean_passthrough` the mean comes out as it went in, whatever attention made of it: a defect of the
@@ -96,12 +97,16 @@ class GaussianBlock:
         return multi_head_init(rng, dim) | parts
 
     def forward(
-        self, p: Any, mean: Array, dev: Array, *, mask: Mask, rng: Any = None, at: Array | None = None
-    ) -> tuple[Array, Array, GaussianCache]:
-        """-> mean, dev (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D)."""
+        self, p: Any, x: Both, *, mask: Mask, rng: Any = None, at: Array | None = None
+    ) -> tuple[Both, GaussianCache]:
+        """-> (mean, dev) of (..., n, D) each, as x is, and the cache.
+
+        With `at` (B,), for inference: row `at` of each sequence, (B, 1, D).
+        """
         if at is not None and not self.refinement.identity:                      # one row of scores is made of all
-            mean, dev, cache = self.forward(p, mean, dev, mask=mask, rng=rng)
-            return gather_rows(mean, at), gather_rows(dev, at), cache
+            (mean, dev), cache = self.forward(p, x, mask=mask, rng=rng)
+            return (gather_rows(mean, at), gather_rows(dev, at)), cache
+        mean, dev = x
         m, cov = mean.shape[-2], dev * dev
         (q_mean, k_mean, v_mean), of_means = _project(p["mean"], mean, self.heads, at)
         z, of_covs = _project(p["cov"], cov, self.heads, at)
@@ -117,15 +122,14 @@ class GaussianBlock:
         y, new = (mean if self.mean_passthrough else y), root_elu(z_out)
         q, k, v = (q_mean, q_dev), (k_mean, k_dev), (v_mean, v_dev)
         after = after_mean, after_cov
-        return y, new, GaussianCache(dev, (of_means, of_covs), q, k, v, s, refined, weights, after, new)
+        return (y, new), GaussianCache(dev, (of_means, of_covs), q, k, v, s, refined, weights, after, new)
 
-    def backward(
-        self, p: Any, dmean: Array, ddev: Array, cache: GaussianCache
-    ) -> tuple[Array, Array, dict[str, Any]]:
-        """-> dmean, ddev (..., n, D), grads shaped like p."""
+    def backward(self, p: Any, dy: Both, cache: GaussianCache) -> tuple[Both, dict[str, Any]]:
+        """-> (dmean, ddev), of (..., n, D) each, and grads shaped like p."""
+        dmean, ddev = dy
         xp, grads, (v_mean, v_dev) = get_xp(dmean), {}, cache.v
-        dy = xp.zeros_like(dmean) if self.mean_passthrough else dmean
-        dx_mean, dmean_out, mean_grads = self._after_backward(p["mean"], dy, cache.after[0])
+        dnew = xp.zeros_like(dmean) if self.mean_passthrough else dmean
+        dx_mean, dmean_out, mean_grads = self._after_backward(p["mean"], dnew, cache.after[0])
         if self.mean_passthrough:
             dx_mean = dmean
         dz = root_elu_backward(ddev, cache.out)
@@ -145,7 +149,7 @@ class GaussianBlock:
         grads["cov"] = cov_grads | made
         dcovs += dx_cov
         dcovs *= 2 * cache.dev                                                   # cov = dev²
-        return dmeans + dx_mean, dcovs, grads
+        return (dmeans + dx_mean, dcovs), grads
 
     def _after(self, p: Any, x: Array, a: Array, rng: Any) -> tuple[Array, AfterCache]:
         """u = LN(x + dropout(a W)), y = LN(u + dropout(ffn(u))). Shapes: x, a (..., n, D) -> y (..., n, D), cache."""

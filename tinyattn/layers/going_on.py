@@ -53,16 +53,6 @@ class Past(NamedTuple):
     layers: list[Any]                # of each block
 
 
-def extend_blocks(block: Any, weights: list[Any], x: Array, past: Past | None) -> tuple[Array, Past]:
-    """`block.extend` with the weights of each block in turn: -> y, what is kept of all tokens. Shapes: x, y (B, n, D).
-    """
-    layers = []
-    for i, p in enumerate(weights):
-        x, kept = block.extend(p, x, None if past is None else past.layers[i])
-        layers.append(kept)
-    return x, Past((0 if past is None else past.length) + x.shape[1], layers)
-
-
 def nbytes(kept: Any) -> int:
     """The memory that is kept: of all arrays in nested tuples and lists."""
     if isinstance(kept, tuple | list) and not hasattr(kept, "nbytes"):

@@ -6,7 +6,7 @@ Of one token NumPy's calls take longer than their arithmetic, so here are few ca
     x_hat = x / √(mean(x²) + eps) where x is centred. To centre a sum is to centre its terms: the token is centred once,
     what blocks add comes out of centred weights, and what differs by a constant is the same to every norm
 
-The newest token looks at all that is kept, so no mask is needed. The definition is `extend_blocks`.
+The newest token looks at all that is kept, so no mask is needed. The definition is `Stack.extend`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Folded(NamedTuple):
 
 
 class OneToken:
-    """`extend_blocks` and the norm after it, of one token of one sequence, for a block that it `suits`."""
+    """`Stack.extend` and the norm after it, of one token of one sequence, for a block that it `suits`."""
 
     @staticmethod
     def suits(block: Any) -> bool:

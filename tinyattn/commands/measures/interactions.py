@@ -74,7 +74,7 @@ class Ranking(OfInteractions):
         text += "the moment by which 90 percent of all interactions had happened (default: leave-one-out)"
         add_evaluation(command).add_argument("--split", choices=SPLITS, default="leave-one-out", help=text)
 
-    def settle(self, options: argparse.Namespace, model: str) -> None:
+    def fill_options(self, options: argparse.Namespace, model: str) -> None:
         """Raises ValueError for candidates that no protocol asks for, and for a file in the place of their folder."""
         for name, value in RANKING.items():
             setattr(options, name, getattr(options, name, value))
@@ -85,7 +85,7 @@ class Ranking(OfInteractions):
         if folder is not None and Path(folder).exists() and not Path(folder).is_dir():
             raise ValueError(f"--negatives {folder} is a file, expected a folder")
 
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {
             "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
             "split": options.split,
@@ -140,10 +140,10 @@ class Ratings(OfInteractions):
         group = command.add_argument_group("evaluation")
         group.add_argument("--split", choices=RATING_SPLITS, default="user", help=f"{text} (default: user)")
 
-    def settle(self, options: argparse.Namespace, model: str) -> None:
+    def fill_options(self, options: argparse.Namespace, model: str) -> None:
         refuse_ranking(options, model, self)
 
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": options.split}
 
     def prepare(self, split: RatingSplit, options: argparse.Namespace) -> None:

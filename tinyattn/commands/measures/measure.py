@@ -29,7 +29,7 @@ class Measure(Protocol):
     def add(self, command: Any) -> None:
         """The flags of its evaluation."""
 
-    def settle(self, options: argparse.Namespace, model: str) -> None:
+    def fill_options(self, options: argparse.Namespace, model: str) -> None:
         """Set what was not given of the evaluation. Raises ValueError for what was given and is not of this kind."""
 
     def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
@@ -48,7 +48,7 @@ class Measure(Protocol):
     def split_again(self, data: Any, model: Any, name: str, is_its_own: bool) -> Any:
         """Data, the run's own or others, for a trained model to be measured on, split by the one of `splits`."""
 
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         """What config.json keeps of the evaluation."""
 
     def prepare(self, split: Any, options: argparse.Namespace) -> Any:
@@ -80,7 +80,7 @@ class InTenths(Measure):
     def add(self, command: Any) -> None:
         return None
 
-    def settle(self, options: argparse.Namespace, model: str) -> None:
+    def fill_options(self, options: argparse.Namespace, model: str) -> None:
         refuse_ranking(options, model, self)
 
     def named(self, options: argparse.Namespace) -> Any:
@@ -99,7 +99,7 @@ class InTenths(Measure):
         parts: Parts = self.splits[name](data) if is_its_own else Parts(None, test=data)
         return parts
 
-    def said(self, options: argparse.Namespace) -> dict[str, Any]:
+    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
         return {"split": "tenths"}
 
     def prepare(self, split: Parts, options: argparse.Namespace) -> None:

@@ -30,6 +30,7 @@ from ...layers import (
     FeedForward,
     LayerNorm,
     MultiHead,
+    Stack,
     dense,
     dense_backward,
     dense_init,
@@ -88,6 +89,10 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         """Every block has the same parts, and parameters of its own."""
         return Block(MultiHead(self.heads), "post", NORM, FeedForward(4 * self.dim, "gelu"), self.dropout)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.blocks)
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: glorot-uniform weights and embeddings, zero biases; items row 0 is 0."""
         return {
@@ -95,7 +100,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
             "mask": self.init_items(rng, self.dim)[1],
             "positions": LEARNED.init(rng, self.maxlen, self.dim),
             "norm": NORM.init(self.dim),
-            "blocks": [self.block.init(rng, self.dim) for _ in range(self.blocks)],
+            "blocks": self.stack.init(rng, self.dim),
             "head": {"dense": dense_init(rng, self.dim, self.dim), "norm": NORM.init(self.dim)},
         }
 
@@ -107,10 +112,8 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         """h (B, L, D + 1), or (B, M, D + 1) of the positions that the batch asks for; and the cache."""
         x, norm = NORM.forward(p["norm"], self._read(p, batch))
         keep = dropout_mask(x, x.shape, self.dropout, rng)
-        x, caches, mask = dropout(x, keep, self.dropout), [], _real(batch)
-        for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, mask=mask, rng=rng)
-            caches.append(cache)
+        x = dropout(x, keep, self.dropout)
+        x, caches = self.stack.forward(p["blocks"], x, mask=_real(batch), rng=rng)
         if batch.asked is not None:
             x = get_xp(x).take_along_axis(x, batch.asked[..., None], axis=1)
         h, head = _head(p["head"], x)
@@ -129,10 +132,8 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         if asked is not None:
             d, dx = dx, xp.zeros((B, L, self.dim), dtype=dh.dtype)
             dx[xp.arange(B)[:, None], asked] = d                         # no position is asked twice
-        grads: dict[str, Any] = {"head": head, "blocks": []}
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dx, g = self.block.backward(weights, dx, remembered)
-            grads["blocks"].insert(0, g)
+        grads: dict[str, Any] = {"head": head}
+        dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         dx, grads["norm"] = NORM.backward(p["norm"], dx, cache.norm)
         grads["positions"] = LEARNED.add_backward(p["positions"], dx, cache.batch.slots)
@@ -143,10 +144,8 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D + 1): what `forward` gives for the [MASK] after each history, and nothing else."""
         batch = self.asking(batch)
-        x, mask = NORM.forward(p["norm"], self._read(p, batch))[0], _real(batch)
-        for weights in p["blocks"][:-1]:
-            x, _ = self.block.forward(weights, x, mask=mask)
-        x, _ = self.block.forward(p["blocks"][-1], x, mask=mask, at=last_position(batch))
+        x, _ = NORM.forward(p["norm"], self._read(p, batch))
+        x = self.stack.at(p["blocks"], x, last_position(batch), mask=_real(batch))
         return _head(p["head"], x)[0][:, 0]
 
     def asking(self, batch: Batch) -> Batch:

@@ -7,8 +7,10 @@ item's embedding, and the next item should score highest.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
+from operator import mul
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,10 +30,9 @@ from ...layers import (
     Norm,
     Past,
     Position,
+    Stack,
     dropout_mask,
-    gather_rows,
 )
-from ...layers.going_on import extend_blocks
 from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
@@ -161,6 +162,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.blocks)
+
     @property
     def causal(self) -> bool:  # type: ignore[override]
         """No, where a refinement reads all rows of scores."""
@@ -180,7 +185,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
             p["positions"] = positions
         if not self.tied:
             p["output"] = self.init_items(rng, self.dim)
-        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.blocks)]
+        p["blocks"] = self.stack.init(rng, self.dim)
         if self.last_norm:
             p["norm"] = self.block.norm.init(self.dim)
         if self.user_embedding:
@@ -193,14 +198,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         Padding stands on the right, where the causal mask keeps every real position from seeing it.
         """
         filled = self._filled(p, batch)
-        x = self._read(p, filled)
+        x, context = self._read(p, filled), self._context(batch, filled)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
-        caches = []
-        for weights in p["blocks"]:
-            x = self._blank(x, filled)
-            x, cache = self.block.forward(weights, x, mask=self._mask(batch), slots=filled.batch.slots, rng=rng)
-            caches.append(cache)
+        x, caches = self.stack.forward(p["blocks"], x, rng=rng, **context)
         x, last = filled.unfill(x), None
         if self.last_norm:
             x, last = self.norm_after.forward(p["norm"], x)
@@ -220,9 +221,13 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         real = real[..., None].astype(p["items"].dtype)
         return Filled(batch._replace(ids=ids, slots=slots), real, there, batch.slots)
 
-    def _blank(self, x: Array, filled: Filled) -> Array:
-        """What goes into a block, and, once more, the gradient that comes out of it."""
-        return x * filled.real if self.padding == "blank" else x
+    def _before(self, filled: Filled) -> Callable[[Array], Array] | None:
+        """What is done before each block."""
+        return partial(mul, filled.real) if self.padding == "blank" else None
+
+    def _context(self, batch: Batch, filled: Filled) -> dict[str, Any]:
+        """What all blocks get."""
+        return {"mask": self._mask(batch), "slots": filled.batch.slots, "before": self._before(filled)}
 
     @cached_property
     def norm_after(self) -> Norm:
@@ -257,12 +262,9 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
             grads["users"] = sum_rows(cache.batch.users, get_xp(dh).sum(dh, axis=1), p["users"])
         if self.last_norm:
             dh, grads["norm"] = self.norm_after.backward(p["norm"], dh, cache.norm)
-        grads["blocks"], filled = [], cache.filled
+        filled = cache.filled
         dh = filled.fill(dh)
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dh, g = self.block.backward(weights, dh, remembered)
-            dh = self._blank(dh, filled)
-            grads["blocks"].insert(0, g)
+        dh, grads["blocks"] = self.stack.backward(p["blocks"], dh, cache.blocks, before=self._before(filled))
         dx = dropout_backward(dh, cache.keep, self.dropout)
         if filled.real is not None:
             dx = dx * filled.real                             # what padding is made of does not learn
@@ -279,14 +281,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history, and nothing else."""
         filled = self._filled(p, batch)
-        x, context = self._read(p, filled), {"mask": self._mask(batch), "slots": filled.batch.slots}
-        for weights in p["blocks"][:-1]:
-            x, _ = self.block.forward(weights, self._blank(x, filled), **context)
         at = last_position(batch)                                       # only this position is asked for
         if filled.there is not None:
             at = at + batch.slots[:, 0]
-        last = p["blocks"][-1:]
-        h = self.block.forward(last[0], self._blank(x, filled), at=at, **context)[0] if last else gather_rows(x, at)
+        h = self.stack.at(p["blocks"], self._read(p, filled), at, **self._context(batch, filled))
         if self.last_norm:
             h, _ = self.norm_after.forward(p["norm"], h)
         if self.user_embedding:
@@ -304,7 +302,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return stays and self.block.mixer.extends and not self.user_embedding
 
     def extend(self, p: Any, ids: Array, past: Past | None = None) -> tuple[Array, Past]:
-        x, kept = extend_blocks(self.block, p["blocks"], self._items(p, ids), past)
+        x, kept = self.stack.extend(p["blocks"], self._items(p, ids), past)
         return self.norm_after.forward(p["norm"], x)[0] if self.last_norm else x, kept
 
     def extending(self, p: Any) -> Extend:

@@ -26,7 +26,7 @@ import numpy as np
 from ... import backend
 from ...backend import Array, get_xp
 from ...data import Batch
-from ...layers import POSITIONS, REFINEMENTS, LayerNorm, dropout_mask
+from ...layers import POSITIONS, REFINEMENTS, LayerNorm, Stack, dropout_mask
 from ...layers.gaussian_block import GaussianBlock, GaussianCache
 from ...ops import (
     Mask,
@@ -148,6 +148,10 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         (refinement,) = make_parts(self, refine=REFINEMENTS)
         return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough, refinement, self.maxlen)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.blocks)
+
     @property
     def causal(self) -> bool:  # type: ignore[override]
         """No, where a refinement reads all rows of scores."""
@@ -163,33 +167,29 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
             "items": self.init_items(rng, 2 * self.dim),
             "positions": LEARNED.init(rng, self.maxlen, 2 * self.dim),
             "norms": {"mean": NORM.init(self.dim), "cov": NORM.init(self.dim)},
-            "blocks": [self.block.init(rng, self.dim) for _ in range(self.blocks)],
+            "blocks": self.stack.init(rng, self.dim),
         }
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, STOSACache]:
         """h (B, L, 2 D), points, and the cache. Padding stands on the right, where no real position sees it."""
-        mean, dev, cache = self._read(p, batch, rng)
-        for weights in p["blocks"]:
-            mean, dev, remembered = self.block.forward(weights, mean, dev, mask=self._mask(batch), rng=rng)
-            cache.blocks.append(remembered)
-        return get_xp(mean).concatenate([mean, dev], axis=-1), cache
+        x, cache = self._read(p, batch, rng)
+        (mean, dev), blocks = self.stack.forward(p["blocks"], x, mask=self._mask(batch), rng=rng)
+        return get_xp(mean).concatenate([mean, dev], axis=-1), cache._replace(blocks=blocks)
 
-    def _read(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, Array, STOSACache]:
+    def _read(self, p: Any, batch: Batch, rng: Any = None) -> tuple[tuple[Array, Array], STOSACache]:
         """ELU(dropout(LN(m + position))), and √(ELU(dropout(LN(z + position))) + 1): (B, L, D) each, and the cache."""
         x = LEARNED.add(p["positions"], embedding(batch.ids, p["items"]), batch.slots)
         u, of_means = NORM.forward(p["norms"]["mean"], x[..., : self.dim])
         z, of_covs = NORM.forward(p["norms"]["cov"], x[..., self.dim :])
         keep_u, keep_z = (dropout_mask(y, y.shape, self.dropout, rng) for y in (u, z))
         u, dev = dropout(u, keep_u, self.dropout), root_elu(dropout(z, keep_z, self.dropout))
-        return elu(u), dev, STOSACache(batch, (of_means, of_covs), (keep_u, keep_z), u, dev, [])
+        return (elu(u), dev), STOSACache(batch, (of_means, of_covs), (keep_u, keep_z), u, dev, [])
 
     def backward(self, p: Any, dh: Array, cache: STOSACache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `forward`: -> dx (B, L, 2 D) and grads, which lack "items"."""
-        dmean, ddev = dh[..., : self.dim], dh[..., self.dim :]
-        grads: dict[str, Any] = {"blocks": []}
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dmean, ddev, g = self.block.backward(weights, dmean, ddev, remembered)
-            grads["blocks"].insert(0, g)
+        grads: dict[str, Any] = {}
+        dy = dh[..., : self.dim], dh[..., self.dim :]
+        (dmean, ddev), grads["blocks"] = self.stack.backward(p["blocks"], dy, cache.blocks)
         du = dropout_backward(elu_backward(dmean, cache.u), cache.keeps[0], self.dropout)
         dz = dropout_backward(root_elu_backward(ddev, cache.dev), cache.keeps[1], self.dropout)
         du, of_means = NORM.backward(p["norms"]["mean"], du, cache.norms[0])
@@ -201,10 +201,8 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, 2 D): what `forward` gives for the last position of each history, and nothing else."""
-        mean, dev, _ = self._read(p, batch)
-        for weights in p["blocks"][:-1]:
-            mean, dev, _ = self.block.forward(weights, mean, dev, mask=self._mask(batch))
-        mean, dev, _ = self.block.forward(p["blocks"][-1], mean, dev, mask=self._mask(batch), at=last_position(batch))
+        x, _ = self._read(p, batch)
+        mean, dev = self.stack.at(p["blocks"], x, last_position(batch), mask=self._mask(batch))
         return get_xp(mean).concatenate([mean, dev], axis=-1)[:, 0]
 
     def item_vectors(self, p: Any) -> Array:

@@ -31,9 +31,9 @@ from ...layers import (
     Block,
     BlockCache,
     Past,
+    Stack,
     dropout_mask,
 )
-from ...layers.going_on import extend_blocks
 from ...ops import (
     Mask,
     dropout,
@@ -132,6 +132,10 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.layers)
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V."""
         p: dict[str, Any] = {"tokens": SMALL * rng.standard_normal((self.n_tokens, self.dim))}
@@ -140,7 +144,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         positions = self._parts[1].init(rng, self.context, self.dim)
         if positions is not None:
             p["positions"] = positions
-        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.layers)]
+        p["blocks"] = self.stack.init(rng, self.dim)
         p["norm"] = self.block.norm.init(self.dim)
         return p
 
@@ -151,21 +155,16 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         slots = xp.broadcast_to(xp.arange(ids.shape[1]), ids.shape)
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
-        caches = []
-        for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, mask=Mask(causal=True), slots=slots, rng=rng)
-            caches.append(cache)
+        x, caches = self.stack.forward(p["blocks"], x, mask=Mask(causal=True), slots=slots, rng=rng)
         h, norm = self.block.norm.forward(p["norm"], x)
         return linear(h, p[self.scored].T), DecoderCache(ids, slots, keep, caches, norm, h)
 
     def backward(self, p: Any, dscores: Array, cache: DecoderCache) -> dict[str, Any]:
         """The mirror of `forward`: -> grads shaped like p. A table that is read twice has the sum of both."""
-        grads: dict[str, Any] = {"blocks": []}
+        grads: dict[str, Any] = {}
         dh, dW, _ = linear_backward(dscores, cache.h, p[self.scored].T)
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dh, cache.norm)
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dx, g = self.block.backward(weights, dx, remembered)
-            grads["blocks"].insert(0, g)
+        dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         if "positions" in p:
             grads["positions"] = self._parts[1].add_backward(p["positions"], dx, cache.slots)
@@ -181,7 +180,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         `context` tokens. Raises ValueError for a mixer, mechanism or position scheme that cannot go on.
         """
         x = self._read(p, ids, 0 if past is None else past.length)
-        x, kept = extend_blocks(self.block, p["blocks"], x, past)
+        x, kept = self.stack.extend(p["blocks"], x, past)
         h, _ = self.block.norm.forward(p["norm"], x)
         return linear(h, p[self.scored].T), kept
 

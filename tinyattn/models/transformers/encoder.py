@@ -22,7 +22,7 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
-from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, dropout_mask
+from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
 from ...ops import (
     dropout,
     dropout_backward,
@@ -106,6 +106,10 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         heads = MultiHead(self.heads, position=self._position)
         return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.layers)
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Embeddings are small, so that the first loss is near ln V.
 
@@ -116,7 +120,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         if positions is not None:
             p["positions"] = SMALL * rng.standard_normal(positions.shape)
         p["norm"] = self.block.norm.init(self.dim)
-        p["blocks"] = [self.block.init(rng, self.dim) for _ in range(self.layers)]
+        p["blocks"] = self.stack.init(rng, self.dim)
         if self.last_norm:
             p["last_norm"] = self.block.norm.init(self.dim)
         p["bias"] = np.zeros(self.n_tokens)
@@ -141,14 +145,12 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
     def backward(self, p: Any, dscores: Array, cache: EncoderCache) -> dict[str, Any]:
         """The mirror of `forward`: -> grads shaped like p. The table is read twice, and has the sum of both."""
-        grads: dict[str, Any] = {"blocks": []}
+        grads: dict[str, Any] = {}
         norm = self.block.norm
         dx, dW, grads["bias"] = linear_backward(dscores, cache.h, p["tokens"][:-1].T)
         if self.last_norm:
             dx, grads["last_norm"] = norm.backward(p["last_norm"], dx, cache.last_norm)
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dx, g = self.block.backward(weights, dx, remembered)
-            grads["blocks"].insert(0, g)
+        dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         dx, grads["norm"] = norm.backward(p["norm"], dx, cache.norm)
         if "positions" in p:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import Array
-from ...layers import FeedForward, LayerNorm, dense, dense_backward, dense_init, dropout_mask
+from ...layers import FeedForward, LayerNorm, Stack, dense, dense_backward, dense_init, dropout_mask
 from ...layers.block import Block, BlockCache
 from ...layers.mechanisms.grid_windows import GridWindows
 from ...layers.mixers import MultiHead
@@ -100,7 +100,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         p: dict[str, Any] = {"patches": dense_init(rng, self.patch**2 * self.channels, self.dim), "stages": []}
         for stage, blocks in enumerate(self.blocks):
             dim = self.dim * 2**stage
-            made: dict[str, Any] = {"blocks": [block.init(rng, dim) for block in blocks]}
+            made: dict[str, Any] = {"blocks": Stack(blocks).init(rng, dim)}
             if stage:
                 made["merge"] = {"norm": self.norm.init(2 * dim), "dense": dense_init(rng, 2 * dim, dim, bias=False)}
             p["stages"].append(made)
@@ -115,10 +115,7 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         stages = []
         for stage, q in enumerate(p["stages"]):
             x, merged = self._merge(q["merge"], x, stage) if stage else (x, None)
-            caches = []
-            for block, weights in zip(self.blocks[stage], q["blocks"], strict=True):
-                x, cache = block.forward(weights, x, rng=rng)
-                caches.append(cache)
+            x, caches = Stack(self.blocks[stage]).forward(q["blocks"], x, rng=rng)
             stages.append((caches, merged))
         x, norm = self.norm.forward(p["norm"], x)
         return x, SwinCache(images, patches, keep, stages, norm)
@@ -129,10 +126,8 @@ class SwinNetwork(SwinOptions, ImageNetwork):
         dx, grads["norm"] = self.norm.backward(p["norm"], dx, cache.norm)
         for stage in reversed(range(self.stages)):
             q, (caches, merged) = p["stages"][stage], cache.stages[stage]
-            g: dict[str, Any] = {"blocks": []}
-            for i in reversed(range(self.layers)):
-                dx, of_block = self.blocks[stage][i].backward(q["blocks"][i], dx, caches[i])
-                g["blocks"].insert(0, of_block)
+            g: dict[str, Any] = {}
+            dx, g["blocks"] = Stack(self.blocks[stage]).backward(q["blocks"], dx, caches)
             if stage:
                 dx, g["merge"] = self._merge_backward(q["merge"], dx, merged)
             grads["stages"].insert(0, g)

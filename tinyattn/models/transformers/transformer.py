@@ -31,6 +31,7 @@ from ...layers import (
     DecoderBlock,
     DecoderBlockCache,
     MultiHead,
+    Stack,
     dropout_mask,
 )
 from ...ops import (
@@ -144,6 +145,14 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         return DecoderBlock(heads, MultiHead(self.heads), self.block_form, norm, feed_forward, self.dropout)
 
     @cached_property
+    def encoder(self) -> Stack:
+        return Stack([self.encoder_block] * self.layers)
+
+    @cached_property
+    def decoder(self) -> Stack:
+        return Stack([self.decoder_block] * self.layers)
+
+    @cached_property
     def _position(self) -> Any:
         return make_parts(self, **PARTS)[0]
 
@@ -156,13 +165,13 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         p: dict[str, Any] = {n: rng.standard_normal((V, self.dim)) / math.sqrt(self.dim) for n, V in sizes.items()}
         if self.tables.output not in p:
             p[self.tables.output] = rng.standard_normal((1 + self.n_targets, self.dim)) / self.dim
-        for half, block in (("encoder", self.encoder_block), ("decoder", self.decoder_block)):
-            p[half] = {"blocks": [block.init(rng, self.dim) for _ in range(self.layers)]}
+        for half, stack in (("encoder", self.encoder), ("decoder", self.decoder)):
+            p[half] = {"blocks": stack.init(rng, self.dim)}
             positions = self._position.init(rng, self.maxlen, self.dim)
             if positions is not None:
                 p[half]["positions"] = positions
             if self.last_norm:
-                p[half]["norm"] = block.norm.init(self.dim)
+                p[half]["norm"] = self.decoder_block.norm.init(self.dim)
         return p
 
     def forward(self, p: Any, batch: PairBatch, rng: Any = None) -> tuple[Array, TransformerCache]:
@@ -185,22 +194,17 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         """The memory (B, m, D): tokens of the source that have looked at each other, but at no padding."""
         half, block, mask = p["encoder"], self.encoder_block, Mask(lengths=lengths)
         x, slots, keep = self._read(half, p[self.tables.source], source, rng)
-        caches = []
-        for weights in half["blocks"]:
-            x, cache = block.forward(weights, x, mask=mask, slots=slots, rng=rng)
-            caches.append(cache)
+        x, caches = self.encoder.forward(half["blocks"], x, mask=mask, slots=slots, rng=rng)
         x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
         return x, StackCache(source, slots, keep, caches, norm)
 
     def encode_backward(self, p: Any, dmemory: Array, cache: StackCache) -> tuple[Array, dict[str, Any]]:
         """-> the gradient of the source's table, and of all else in the encoder."""
         half, block, dx = p["encoder"], self.encoder_block, dmemory
-        grads: dict[str, Any] = {"blocks": []}
+        grads: dict[str, Any] = {}
         if self.last_norm:
             dx, grads["norm"] = block.norm.backward(half["norm"], dx, cache.norm)
-        for weights, remembered in zip(reversed(half["blocks"]), reversed(cache.blocks), strict=True):
-            dx, g = block.backward(weights, dx, remembered)
-            grads["blocks"].insert(0, g)
+        dx, grads["blocks"] = self.encoder.backward(half["blocks"], dx, cache.blocks)
         return self._read_backward(half, p[self.tables.source], dx, cache, grads), grads
 
     def decode(
@@ -208,12 +212,9 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
     ) -> tuple[Array, StackCache]:
         """h (B, n, D): what each position knows of the next character, from those before it and the memory."""
         half, block = p["decoder"], self.decoder_block
-        masks = {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
+        masks: dict[str, Any] = {"mask": Mask(causal=True), "memory_mask": Mask(lengths=lengths)}
         x, slots, keep = self._read(half, p[self.tables.target], written, rng)
-        caches = []
-        for weights in half["blocks"]:
-            x, cache = block.forward(weights, x, memory, **masks, slots=slots, rng=rng)
-            caches.append(cache)
+        x, caches = self.decoder.forward(half["blocks"], x, memory=memory, **masks, slots=slots, rng=rng)
         x, norm = block.norm.forward(half["norm"], x) if self.last_norm else (x, None)
         return x, StackCache(written, slots, keep, caches, norm)
 

@@ -26,6 +26,7 @@ from ...layers import (
     Block,
     BlockCache,
     MultiHead,
+    Stack,
     dense,
     dense_backward,
     dense_init,
@@ -97,6 +98,10 @@ class ViTNetwork(ViTOptions, ImageNetwork):
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         return Block(MultiHead(self.heads), "pre", NORMS[self.norm](self.eps), feed_forward, self.dropout)
 
+    @cached_property
+    def stack(self) -> Stack:
+        return Stack([self.block] * self.layers)
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Positions and tokens are drawn with deviation 0.02, as the paper's are."""
         rows, columns = self.grid
@@ -104,7 +109,7 @@ class ViTNetwork(ViTOptions, ImageNetwork):
             "patches": dense_init(rng, self.patch**2 * self.channels, self.dim),
             "tokens": 0.02 * rng.standard_normal((self.read, self.dim)),
             "positions": 0.02 * rng.standard_normal((self.read + rows * columns, self.dim)),
-            "blocks": [self.block.init(rng, self.dim) for _ in range(self.layers)],
+            "blocks": self.stack.init(rng, self.dim),
             "norm": self.block.norm.init(self.dim),
             "heads": self.init_heads(self.dim),
         }
@@ -118,20 +123,15 @@ class ViTNetwork(ViTOptions, ImageNetwork):
         x = x + p["positions"]
         keep = dropout_mask(x, x.shape, self.dropout, rng)
         x = dropout(x, keep, self.dropout)
-        blocks = []
-        for weights in p["blocks"]:
-            x, cache = self.block.forward(weights, x, rng=rng)
-            blocks.append(cache)
+        x, blocks = self.stack.forward(p["blocks"], x, rng=rng)
         x, norm = self.block.norm.forward(p["norm"], x)
         return x, ViTCache(images, patches, keep, blocks, norm)
 
     def encode_backward(self, p: Any, dx: Array, cache: ViTCache) -> tuple[Array, dict[str, Any]]:
         """The mirror of `encode`: -> dimages, grads of all but the heads."""
-        grads: dict[str, Any] = {"blocks": []}
+        grads: dict[str, Any] = {}
         dx, grads["norm"] = self.block.norm.backward(p["norm"], dx, cache.norm)
-        for weights, remembered in zip(reversed(p["blocks"]), reversed(cache.blocks), strict=True):
-            dx, g = self.block.backward(weights, dx, remembered)
-            grads["blocks"].insert(0, g)
+        dx, grads["blocks"] = self.stack.backward(p["blocks"], dx, cache.blocks)
         dx = dropout_backward(dx, cache.keep, self.dropout)
         grads["positions"] = get_xp(dx).sum(dx, axis=0)                                    # added to every image
         grads["tokens"] = grads["positions"][: self.read].copy()                   # the same of every image, too
