@@ -1,12 +1,13 @@
 """The grid of the replication of AWRSR: rows, settings, and what the paper has found (Liu et al. 2024).
 
 Written down before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
-dropout of each host by the rows `tune`, on its plain form alone, before any refinement is run. **Budget**: refinements
-have what their host has: the same settings, epochs and patience. **What it can show**: seeds alone make NDCG@5 differ
-by about 3 % of itself (standard deviation, measured on SASRec before), so that between two means of three seeds a
-difference of 7 % can be told from chance (t with 4 degrees of freedom, 95 %), of five seeds one of 4.4 %; differences
-in pairs of users tell more about users, and nothing about seeds. The paper's gains are 0 to 9 %, from one run each.
-**Left out** for the budget of eight hours: M_value and M_stoc at depth, 3 layers of STOSA, lags on STOSA.
+learning rate and dropout of each host by the rows `tune`, on its plain form alone, before any refinement is run.
+**Budget**: refinements have what their host has: the same settings, epochs and patience. **What it can show**: seeds
+alone make NDCG@5 differ by about 3 % of itself (standard deviation, measured on SASRec before), so that between two
+means of three seeds a difference of 7 % can be told from chance (t with 4 degrees of freedom, 95 %), of five seeds one
+of 4.4 %; differences in pairs of users tell more about users, and nothing about seeds. The paper's gains are 0 to 9 %,
+from one run each. **Left out** for the budget of eight hours: M_value and M_stoc at depth, 3 layers of STOSA, lags on
+STOSA.
 """
 
 from __future__ import annotations
@@ -28,9 +29,12 @@ HOSTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "sasrec": ("SASRec", "sasrec", TRAINED | {"block_form": "sasrec"}),
     "stosa": ("STOSA", "stosa", TRAINED | {"heads": 4}),
 }
-# by data and host, chosen by validation among the rows `tune`
-DROPOUT = {("ml-1m", "sasrec"): 0.2, ("ml-1m", "stosa"): 0.2, ("beauty", "sasrec"): 0.5, ("beauty", "stosa"): 0.5}
-TRIED = (0.2, 0.5)
+# learning rate and dropout by data and host, chosen by validation among the rows `tune`, which try all of TRIED
+SETTINGS = {
+    ("ml-1m", "sasrec"): (1e-3, 0.2), ("ml-1m", "stosa"): (1e-3, 0.2),
+    ("beauty", "sasrec"): (1e-3, 0.5), ("beauty", "stosa"): (1e-3, 0.5),
+}  # fmt: skip
+TRIED = [(lr, dropout) for lr in (1e-3, 5e-4) for dropout in (0.2, 0.5)]
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("", {}),
     "simp": (" + M_simp", {"refine": "simp"}),
@@ -74,10 +78,10 @@ def rows_of_grid() -> dict[str, Row]:
         for title, key in (("popularity", "popularity"), ("Markov", "markov")):
             rows[f"{data}-{key}"] = Row(title, data, key, seeds=1)
         for host, (title, model, options) in HOSTS.items():
-            for rate in TRIED:
-                said = f"{title} on {DATASETS[data].title}, dropout {rate}"
-                tried = options | {"dropout": rate}
-                rows[f"{data}-tune-{host}-{rate}"] = Row(said, data, model, tried, minutes=MINUTES[host], seeds=1)
+            for lr, dropout in TRIED:
+                said = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}"
+                key, tried = f"{data}-tune-{host}-{lr:g}-{dropout}", options | {"lr": lr, "dropout": dropout}
+                rows[key] = Row(said, data, model, tried, minutes=MINUTES[host], seeds=1)
             for form in OF_HOST[host]:
                 theirs = dict(zip(PRINTED, PUBLISHED[data, host].get(form, ()), strict=False))
                 seeds = 2 * SEEDS if form == "none" else SEEDS        # the second half: nothing but other seeds
@@ -95,5 +99,6 @@ def rows_of_grid() -> dict[str, Row]:
 def _row(data: str, host: str, form: tuple[str, dict[str, Any]], depth: int = 1) -> Row:
     """The host in a form, (what is said of it, options), with the host's settings."""
     title, model, options = HOSTS[host]
-    settled = options | {"dropout": DROPOUT[data, host], "blocks": depth} | form[1]
+    lr, dropout = SETTINGS[data, host]
+    settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | form[1]
     return Row(title + form[0], data, model, settled, source=SOURCE, minutes=MINUTES[host] * depth)
