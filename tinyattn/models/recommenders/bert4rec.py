@@ -89,7 +89,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         """Every block has the same parts, and parameters of its own."""
         return Block(MultiHead(self.heads), "post", NORM, FeedForward(4 * self.dim, "gelu"), self.dropout)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.blocks)
 

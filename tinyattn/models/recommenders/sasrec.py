@@ -162,7 +162,7 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         norm, feed_forward = NORMS[self.norm](self.eps), FEED_FORWARDS[self.feed_forward](hidden)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.blocks)
 

@@ -148,7 +148,7 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         (refinement,) = make_parts(self, refine=REFINEMENTS)
         return GaussianBlock(self.heads, self.dropout, self.root, self.mean_passthrough, refinement, self.maxlen)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.blocks)
 

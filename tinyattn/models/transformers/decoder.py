@@ -132,7 +132,7 @@ class DecoderNetwork(DecoderOptions, TextNetwork):
         feed_forward = FEED_FORWARDS[self.feed_forward](self.inner)
         return Block(mixer, self.block_form, norm, feed_forward, self.dropout)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.layers)
 

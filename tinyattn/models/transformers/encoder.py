@@ -106,7 +106,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
         heads = MultiHead(self.heads, position=self._position)
         return Block(heads, self.block_form, NORMS[self.norm](self.eps), feed_forward, self.dropout)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.layers)
 

@@ -144,11 +144,11 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
         heads = MultiHead(self.heads, position=self._position)
         return DecoderBlock(heads, MultiHead(self.heads), self.block_form, norm, feed_forward, self.dropout)
 
-    @cached_property
+    @property
     def encoder(self) -> Stack:
         return Stack([self.encoder_block] * self.layers)
 
-    @cached_property
+    @property
     def decoder(self) -> Stack:
         return Stack([self.decoder_block] * self.layers)
 

@@ -98,7 +98,7 @@ class ViTNetwork(ViTOptions, ImageNetwork):
         feed_forward = FEED_FORWARDS[self.feed_forward](self.feed_forward_width * self.dim)
         return Block(MultiHead(self.heads), "pre", NORMS[self.norm](self.eps), feed_forward, self.dropout)
 
-    @cached_property
+    @property
     def stack(self) -> Stack:
         return Stack([self.block] * self.layers)
 
