@@ -52,6 +52,7 @@ DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 LEFT_OUT = {("beauty", "gbce-as-published")}
 CLOSE = {("ml-1m", key) for key in ("gbce", "ce", "sampled-softmax", "esasrec")}
+CLOSE |= {("beauty", key) for key in ("bce", "bert4rec")}
 CLOSE_SEEDS = 4                                     # of rows that two seeds leave within two standard deviations
 
 
