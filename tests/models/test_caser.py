@@ -3,22 +3,24 @@
 import numpy as np
 import pytest
 
-from tinyattn.data import pad
+from tinyattn.check import gradcheck_model
+from tinyattn.data import Interactions, pad
 from tinyattn.models import Caser
+from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten
+from tinyattn.tree import flatten, leaves
 
 
 @pytest.mark.host
-@pytest.mark.parametrize("window", [1, 3, 9])  # the last is longer than any history
+@pytest.mark.parametrize("window", [1, 3, 9])  # the last is longer than any history here
 def test_each_state_is_made_of_the_window_that_ends_there_and_of_the_user(window):
-    network = Caser(window=window, dim=4, nh=3, nv=2, maxlen=6).make_network(9, 2)
+    network = Caser(window=window, dim=4, nh=3, nv=2, maxlen=9).make_network(9, 2)
     p, rng = flatten(network.init(generator(0, Stream.INIT)), np.float64)[1], np.random.default_rng(1)
     p["users"][1:] = rng.standard_normal((2, 4))
     for weights in p["horizontal"]:
         weights["b"][...] = rng.standard_normal(3)
     histories = [np.array([4, 1, 9, 2, 4]), np.array([3])]
-    batch = pad(histories, 6, np.array([2, 0]))
+    batch = pad(histories, 9, np.array([2, 0]))
     h, _ = network.forward(p, batch)
     for row, history in enumerate(histories):
         for t in range(len(history)):
@@ -46,7 +48,32 @@ def test_users_make_a_difference_and_biases_are_learned():
     assert scores[0] != scores[1]
 
 
+@pytest.mark.parametrize("loss", ["bce", "ce"])
+def test_each_position_is_trained_on_the_items_that_follow_it(loss):
+    """Against the loss of each position and each of its targets alone; and the gradients."""
+    data = Interactions.from_sequences([[1, 2, 3, 4, 5, 6, 2], [3, 4, 7], [5, 1, 2, 3]])
+    model = Caser(window=2, targets=3, dim=4, nh=2, nv=1, maxlen=6, batch_size=3, loss=loss, dropout=0.0)
+    network, batch = model.make_network(data.n_items, data.n_users), model.sampler(data).batch(0)
+    p, rng = flatten(network.init(generator(0, Stream.INIT)), np.float64)[1], np.random.default_rng(1)
+    for _, leaf in leaves(p):
+        leaf += 0.3 * rng.standard_normal(leaf.shape)
+    h, _ = network.forward(p, batch)
+    total = 0.0
+    for row, t in np.argwhere(batch.targets != 0):
+        following = [target for target in batch.targets[row, t : t + 3] if target]
+        negatives = None if batch.negatives is None else batch.negatives[row : row + 1, t : t + 1]
+        for target in following:
+            alone = batch._replace(targets=np.full((1, 1), target), negatives=negatives, weight=np.ones((1, 1)))
+            value, _ = OBJECTIVES[loss].forward(h[row : row + 1, t : t + 1], p["outputs"], alone)
+            total += float(value) / len(following)
+    np.testing.assert_allclose(network.loss(p, batch)[0], total / batch.total, rtol=1e-12)
+    report = gradcheck_model(network, p, batch, entries=2)
+    assert report, f"\n{report}"
+
+
 @pytest.mark.parametrize(("options", "says"), [({"window": 0}, "window is 0, expected 1 to 1"),
+                                               ({"window": 51}, "window is 51, expected at most maxlen 50"),
+                                               ({"targets": 0}, "targets is 0, expected 1 to 1000"),
                                                ({"nh": 0}, "nh is 0"), ({"nv": 2.5}, "nv is 2.5, expected a whole")])
 def test_what_is_refused(options, says):
     with pytest.raises(ValueError, match=says):

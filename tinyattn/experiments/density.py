@@ -15,9 +15,11 @@ TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 10
 COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "popularity": ("popularity", "popularity", {}, 0.1),
     "markov": ("Markov", "markov", {}, 0.1),
-    "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED, 16),
+    "gru4rec": ("GRU4Rec, cross-entropy", "gru4rec", TRAINED | {"epochs": 300}, 30),
     "sasrec": ("SASRec, cross-entropy", "sasrec", TRAINED, 20),
 }
+CLOSE = {(5, "sasrec"): 4}                        # two seeds leave it within two standard deviations of the chain
+
 
 REMARKS = """
 So it is: of the newest five items SASRec makes what the chain makes, and GRU4Rec less; from twenty on both are ahead
@@ -53,7 +55,7 @@ lead on the right.
     },
     rows={
         f"{_name(kept)}-{key}": Row(title, _name(kept), model, options, minutes=minutes,
-                                    seeds=None if options else 1)
+                                    seeds=CLOSE.get((kept, key), None if options else 1))
         for kept in KEPT
         for key, (title, model, options, minutes) in COMPARED.items()
     },

@@ -9,8 +9,8 @@
 
 These are the paper's sections 3.2 and 3.3. Windows that end at neighbouring positions share most of their rows, so
 each filter is applied to the whole history once, and the maximum is over a window of its results. Every position is
-trained on the item that follows it: the paper's number of targets T is 1 here. A user of whom nothing is known is the
-zero vector.
+trained on the T items that follow it, where there are so many; its loss is the mean of theirs. The paper has T 3, the
+default is 1: what is asked of a trained model is the next item. A user of whom nothing is known is the zero vector.
 """
 
 from __future__ import annotations
@@ -43,11 +43,19 @@ from ..next_item import NextItemNetwork, SequenceOptions, last_position
 
 @dataclass(kw_only=True)
 class CaserOptions(SequenceOptions):
-    """The paper's L is `window`; the names of the numbers of filters are its code's."""
+    """The paper's L is `window`, its T `targets`; the names of the numbers of filters are its code's."""
 
     window: int = option(5, "L of the paper: last items that a state is made of", at_least=1, at_most=100_000)
     nh: int = option(16, "horizontal filters of each height", at_least=1, at_most=100_000)
     nv: int = option(4, "vertical filters", at_least=1, at_most=100_000)
+    targets: int = option(
+        1, "T of the paper: next items that each position is trained on (the paper: 3)", at_least=1, at_most=1000
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.window > self.maxlen:
+            raise ValueError(f"window is {self.window}, expected at most maxlen {self.maxlen}: no history is longer")
 
 
 class HorizontalCache(NamedTuple):
@@ -104,6 +112,25 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         h = xp.concatenate([relu(u), users, xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
         return h, CaserCache(batch, x, caches, keep, fc, u)
 
+    def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
+        """The mean over positions of the mean loss of the `targets` items that follow each, in nats; and the rest."""
+        if self.targets == 1:
+            return super().loss(p, batch, rng)
+        h, cache = self.forward(p, batch, rng)
+        h, asked = get_xp(h).concatenate([h] * self.targets, axis=1), _of_each_target(batch, self.targets)
+        value, saved = self.objectives[self.objective].forward(h, p[self.scored], asked, **self.loss_options)
+        return value, (asked, h, saved, cache)
+
+    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
+        """Gradients shaped like p. A state that was held against several targets has the sum of their gradients."""
+        if self.targets == 1:
+            return super().loss_backward(p, dloss, cache)
+        asked, h, saved, remembered = cache
+        dh, scored = self.objectives[self.objective].backward(dloss, h, p[self.scored], asked, saved)
+        xp, (B, n) = get_xp(dh), remembered.batch.ids.shape
+        dx, grads = self.backward(p, xp.sum(dh.reshape(B, self.targets, n, dh.shape[-1]), axis=1), remembered)
+        return grads | {self.scored: scored.alone(), "items": sum_rows(remembered.batch.ids, dx, p["items"])}
+
     def _vertical(self, W: Array, x: Array) -> Array:
         """Σ_j x_{t + j} W_j, each feature alone: (B, window - 1 + L, d) -> (B, L, d, nv)."""
         return conv1d(x.swapaxes(1, 2)[..., None], W, padding="valid").swapaxes(1, 2)
@@ -138,6 +165,18 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         at = last_position(batch)[:, None] + xp.arange(1 - self.window, 1)   # (B, window), below 0 before the first
         ids = xp.where(at < 0, 0, xp.take_along_axis(batch.ids, xp.maximum(at, 0), axis=1))
         return self.forward(p, batch._replace(ids=ids))[0][:, -1]
+
+
+def _of_each_target(batch: Batch, T: int) -> Batch:
+    """Each position's first target, then each one's second, to the T-th: (B, T L). A position's weight is shared out.
+    """
+    xp, (B, n) = get_xp(batch.targets), batch.targets.shape
+    after = xp.concatenate([batch.targets, xp.zeros((B, T - 1), dtype=batch.targets.dtype)], axis=1)
+    targets = xp.concatenate([after[:, j : j + n] for j in range(T)], axis=1)
+    there = (targets != 0).reshape(B, T, n)
+    weight = batch.weight[:, None] * there / xp.maximum(xp.sum(there, axis=1, keepdims=True), 1)
+    negatives = None if batch.negatives is None else xp.concatenate([batch.negatives] * T, axis=1)
+    return batch._replace(targets=targets, negatives=negatives, weight=weight.reshape(B, T * n))
 
 
 def _filters(rng: np.random.Generator, height: int, width: int, number: int) -> dict[str, Any]:
