@@ -127,7 +127,7 @@ def test_the_mean_gain_that_is_published():
 @pytest.mark.parametrize("rows", [[], ["beauty-sasrec-none"], ["ml-1m-sasrec-none", "ml-1m-sasrec-simp"], None])
 def test_page_and_pictures_of_none_few_and_all_runs(rows, tmp_path):
     results = made_up(lambda key: 0.05, rows=AWRSR.rows if rows is None else rows)
-    page, shown = AWRSR.page(AWRSR, results), pictures(results)
+    page, shown = AWRSR.page(AWRSR, results), AWRSR.shown(results)
     expected = {"ndcg", "validation", "gradients"} if rows != [] else set()
     assert set(shown) == expected | ({"attention"} if rows is None or len(rows) == 2 else set())
     for name, picture in shown.items():
@@ -150,7 +150,7 @@ def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, caps
 
 def test_the_curve_of_ndcg_is_that_of_the_ranks():
     results = made_up(lambda key: 0.0)
-    n, values = pictures(results)["ndcg"].panels["STOSA on MovieLens 1M"]["M_stoc"]
+    n, values = pictures(AWRSR, results)["ndcg"].panels["STOSA on MovieLens 1M"]["M_stoc"]
     assert list(n) == list(range(1, 21))
     assert values[4] == pytest.approx(float(np.mean(ndcg(ranks_of("ACT." * 5), 5))))
 

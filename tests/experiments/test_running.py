@@ -17,8 +17,9 @@ from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import page, table
+from tinyattn.experiments.tables import figures, page, remarks, table
 from tinyattn.files import FileError, alone_in
+from tinyattn.show import draw_picture, save
 from tinyattn.training import WorkerKilledError
 
 COLUMNS = [("full", "ndcg@10"), ("uni100", "hr@10")]
@@ -90,7 +91,7 @@ def test_every_run_leaves_a_file_and_nothing_else(finished):
     assert set(found["metrics"]) == {"full", "uni100"}
     assert found["named"] == "sasrec"
     assert found["data"]["fingerprint"] == TINY.generate().fingerprint()
-    assert any("left out: absent, as there is no absent.txt.gz in None" in line for line in said)
+    assert any("left out: absent, as there is no absent.txt.gz without --data DIR" in line for line in said)
 
 
 def test_what_has_finished_is_not_repeated(finished, monkeypatch):
@@ -271,7 +272,33 @@ def test_every_experiment_makes_its_page_before_any_run_and_knows_its_models(nam
         for key, row in each.rows.items():
             running_module.make_model(row, 0)
             assert "/" not in key
-        assert each.title in each.page(each, results_of(each, Path("nowhere")))
+        nothing = results_of(each, Path("nowhere"))
+        assert each.title in each.page(each, nothing)
+        assert not each.shown(nothing)
+
+
+RUN = {"metrics": {p: {"ndcg@10": 0.4, "hr@10": 0.6, "accuracy": 0.9} for p in
+                   ("full", "uni100", "trained", "twice", "longest")}, "epoch_seconds": 2.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name, e in EXPERIMENTS.items() if e.pictures and name != "awrsr"])
+def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch, tmp_path):
+    monkeypatch.setattr(planted, "optimum", lambda world: 0.5)
+    experiment = EXPERIMENTS[name]
+    for those in (list(experiment.rows), list(experiment.rows)[::2]):
+        results = {key: [RUN, RUN] * (key in those) for key in experiment.rows}
+        for file, picture in experiment.shown(results).items():
+            save(draw_picture(picture), tmp_path / f"{file}.png")
+            assert f"]({file}.png)" in "".join(figures(experiment, results))
+            assert all(line for rows in picture.panels.values() for line in rows.values())
+
+
+def test_a_row_without_runs_takes_the_remarks_off_the_page():
+    density, told = EXPERIMENTS["density"], "So it is"
+    whole = {key: [RUN, RUN] for key in density.rows}
+    assert remarks(density, whole, told) == [told]
+    assert not remarks(density, whole | {"all-markov": []}, told)
+    assert not remarks(density.quick(), whole, told)
 
 
 def test_rows_on_data_that_an_experiment_lacks_are_refused():
@@ -286,6 +313,8 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
         (["planted", "--seeds", "1000000000"], "--seeds is 1000000000, expected 1 to 1000"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
+        (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
+        (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: there is none in tests"),
     ],
 )
 def test_what_the_command_refuses(arguments, says, capsys):

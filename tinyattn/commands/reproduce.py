@@ -56,9 +56,9 @@ def run(options: argparse.Namespace) -> None:
     page = experiment.page(experiment, results)
     write_atomically(out / "README.md", page.encode())
     with drawing(f"the pictures of {out / 'README.md'}"):
-        if experiment.pictures is not None:
+        if shown := experiment.shown(results):
             from ..show import draw_picture, save
 
-            for name, picture in experiment.pictures(results).items():
+            for name, picture in shown.items():
                 save(draw_picture(picture), out / f"{name}.png")
     print(page)

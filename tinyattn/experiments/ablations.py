@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
-from .tables import cell, heading, page, table
+from .pictures import Curves, Dots, Line, Picture
+from .tables import cell, dots, figures, heading, page, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -23,7 +25,8 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any], float]] = {
     "3-blocks": ("three blocks", {"blocks": 3}, 0.5931),
     "2-heads": ("two heads", {"heads": 2}, 0.5885),
 }
-LENGTHS = {10: 0.480, 50: 0.557, 100: 0.571, 200: 0.587}
+LENGTHS = (10, 20, 50, 100, 200)
+PUBLISHED_LENGTHS = {10: 0.480, 50: 0.557, 100: 0.571, 200: 0.587}
 
 
 def _length(n: int) -> str:
@@ -31,16 +34,30 @@ def _length(n: int) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lengths = heading(["seeds", "uni100 NDCG@10", "full NDCG@10", "seconds an epoch", "published"])
-    for n in (10, 20, 50, 100, 200):
+    lengths = heading(["seeds", "uni100 NDCG@10", "full NDCG@10", "published"])
+    for n in LENGTHS:
         runs = results[_length(n)]
-        found = [cell([run["metrics"][p][m] for run in runs]) for p, m in COLUMNS]
-        seconds = cell([run["epoch_seconds"] for run in runs], digits=1)
-        theirs = f"*{LENGTHS[n]:.3f}*" if n in LENGTHS else ""
-        lengths.append(f"| n {n} | {len(runs) or 'to come'} | {' | '.join(found)} | {seconds} | {theirs} |")
+        found = [cell(values(runs, column)) for column in COLUMNS]
+        theirs = f"*{PUBLISHED_LENGTHS[n]:.3f}*" if n in PUBLISHED_LENGTHS else ""
+        lengths.append(f"| n {n} | {len(runs) or 'to come'} | {' | '.join(found)} | {theirs} |")
+    seconds = "What a length costs, measured with nothing else running: [seconds an epoch](../speed/README.md)."
     return page(experiment, results, [
         ["## What each part is worth"], table(experiment, results, list(ABLATIONS), COLUMNS), ["## Length"], lengths,
+        [seconds], figures(experiment, results),
     ])  # fmt: skip
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    found = {n: values(results[_length(n)], NDCG) for n in LENGTHS}
+    ours = {n: statistics.mean(seeds) for n, seeds in found.items() if seeds}
+    lines: dict[str, Line] = {"ours": (list(ours), list(ours.values())),
+                              "published": (list(PUBLISHED_LENGTHS), list(PUBLISHED_LENGTHS.values()))}  # fmt: skip
+    return {
+        "parts": Dots("NDCG@10 with each part changed, and what is published", "uni100 NDCG@10",
+                      {"MovieLens 1M": dots(experiment, results, list(ABLATIONS), NDCG)}),
+        "lengths": Curves("NDCG@10 by n, and what is published", "n", "uni100 NDCG@10",
+                          {"MovieLens 1M": lines} if ours else {}),
+    }  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -49,7 +66,6 @@ EXPERIMENT = Experiment(
     question="""
 MovieLens 1M, the paper's form, n 50 unless the row says another, d 50, 60 epochs without early stopping, so that
 all rows have the same budget; the epoch that validates best is kept. The paper's own ablations are at n 200.
-Seconds are those of training, on one core, while another run had the other.
 """,
     datasets={"ml-1m": ML_1M},
     rows={
@@ -57,8 +73,9 @@ Seconds are those of training, on one core, while another run had the other.
         for key, (title, options, published) in ABLATIONS.items()
     } | {
         _length(n): Row(f"n {n}", "ml-1m", "sasrec", TRAINED | {"dropout": 0.2, "maxlen": n}, minutes=n / 15)
-        for n in (10, 20, 100, 200)
+        for n in LENGTHS if n != TRAINED["maxlen"]
     },
     page=_page,
+    pictures=_pictures,
     protocols=("full", "uni100"),
 )  # fmt: skip

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from typing import Any
 
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
-from .tables import cell, heading, page, values
+from .pictures import Curves, Line, Picture
+from .tables import cell, figures, heading, page, remarks, values
 
 NDCG = ("full", "ndcg@10")
+A_USER = 163                                      # training items of a user, on average
 KEPT = (5, 20, 50, 1_000_000)                     # of each user's training items; the last: all
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 100, "patience": 10, "loss": "ce"}
 COMPARED: dict[str, tuple[str, str, dict[str, Any], float]] = {
@@ -37,7 +40,20 @@ def _page(experiment: Experiment, results: Results) -> str:
     for key, (title, *_) in COMPARED.items():
         cells = [cell(values(results[f"{_name(kept)}-{key}"], NDCG)) for kept in KEPT]
         lines.append(f"| {title} | {' | '.join(cells)} |")
-    return page(experiment, results, [["NDCG@10 under full ranking:"], lines, [REMARKS.strip()]])
+    shown = figures(experiment, results), remarks(experiment, results, REMARKS)
+    return page(experiment, results, [["NDCG@10 under full ranking:"], lines, *shown])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    lines: dict[str, Line] = {}
+    for key, (title, *_) in COMPARED.items():
+        found = {kept: values(results[f"{_name(kept)}-{key}"], NDCG) for kept in KEPT}
+        means = {min(kept, A_USER): statistics.mean(seeds) for kept, seeds in found.items() if seeds}
+        if means:
+            lines[title] = list(means), list(means.values())
+    said = f"newest items kept of each user (all: {A_USER} on average)"
+    return {"density": Curves("NDCG@10 of each model by how many of a user's newest items are kept", said, "NDCG@10",
+                              {experiment.title: lines})}  # fmt: skip
 
 
 EXPERIMENT = Experiment(
@@ -60,4 +76,5 @@ lead on the right.
         for key, (title, model, options, minutes) in COMPARED.items()
     },
     page=_page,
+    pictures=_pictures,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..data import Interactions, SequenceTask, Truth, read
 from ..data.worlds import World
-from .pictures import Picture
+from .pictures import Picture, has_something
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
 QUICK_USERS, QUICK_EPOCHS, QUICK_SEQUENCES = 300, 2, 100
@@ -103,16 +103,22 @@ class Experiment:
     protocols: tuple[str, ...] = ("full",)
     ks: tuple[int, ...] = (5, 10)       # metrics are computed at these
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
-    pictures: Callable[[Results], dict[str, Picture]] | None = None         # beside the page, by the name of the file
+    pictures: Callable[[Experiment, Results], dict[str, Picture]] | None = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
     counts: tuple[str, ...] = ()        # whole numbers among that
     seeds: int = 2
     alone: bool = False                 # one run at a time, as where seconds are compared
+    is_quick: bool = False              # a quick look measures nothing
 
     def __post_init__(self) -> None:
         unknown = {row.data for row in self.rows.values()} - self.datasets.keys()
         if unknown:
             raise ValueError(f"experiment {self.name}: rows on {', '.join(sorted(unknown))}, which it does not have")
+
+    def shown(self, results: Results) -> dict[str, Picture]:
+        """The pictures of what has been run."""
+        found = self.pictures(self, results) if self.pictures else {}
+        return {name: picture for name, picture in found.items() if has_something(picture)}
 
     def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
         """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed."""
@@ -129,7 +135,7 @@ class Experiment:
             return replace(row, options=options, minutes=0.1, seeds=1)
 
         return replace(
-            self, title=f"{self.title}, a quick look", seeds=1,
+            self, title=f"{self.title}, a quick look", seeds=1, is_quick=True,
             datasets={key: data.quick() for key, data in self.datasets.items()},
             rows={key: shorter(row) for key, row in self.rows.items()},
         )  # fmt: skip

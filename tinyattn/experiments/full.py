@@ -6,7 +6,8 @@ from typing import Any
 
 from .datasets import BEAUTY, ML_1M
 from .experiment import Experiment, Results, Row
-from .tables import beyond, epochs, minutes, page, table
+from .pictures import Dots, Picture
+from .tables import beyond, dots, epochs, figures, minutes, page, remarks, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {"maxlen": 50, "epochs": 200}
@@ -78,13 +79,23 @@ DIAGNOSED = ["beauty-sampled-softmax", "beauty-esasrec", *(f"beauty-{key}" for k
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
-        keys = [f"{data}-{key}" for key in COMPARED if (data, key) not in LEFT_OUT]
+        keys = _keys(data)
         lines = _table(experiment, results, keys)
         titles = {key: experiment.rows[key].title for key in keys}
         more = beyond(results, keys, titles, f"{data}-popularity")
         parts += [[f"## {experiment.datasets[data].title}"], lines, ["Beyond accuracy:"], more]
-    parts += [["## Why eSASRec is behind on Beauty"], _table(experiment, results, DIAGNOSED), [REMARKS.strip()]]
+    parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
+    parts += [_table(experiment, results, DIAGNOSED), remarks(experiment, results, REMARKS)]
     return page(experiment, results, parts)
+
+
+def _keys(data: str) -> list[str]:
+    return [f"{data}-{key}" for key in COMPARED if (data, key) not in LEFT_OUT]
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    panels = {experiment.datasets[data].title: dots(experiment, results, _keys(data), COLUMNS[1]) for data in DATASETS}
+    return {"full": Dots("NDCG@10 of every model under full ranking, and what is published", "full NDCG@10", panels)}
 
 
 def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
@@ -115,4 +126,5 @@ divided by that of what users had; overlap the share of a list that popularity's
         for key, (title, options) in DIAGNOSTICS.items()
     },
     page=_page,
+    pictures=_pictures,
 )

@@ -11,6 +11,7 @@ says why.
 
 from __future__ import annotations
 
+import statistics
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from ..data.sequence_tasks import Balance, Count, Induction, Recall, SelectiveCo
 from ..layers import nbytes
 from ..tree import leaves
 from .experiment import TIMES, Experiment, Results, Row, TaskData
-from .tables import cell, heading, page, values
+from .pictures import Curves, Line, Picture
+from .tables import cell, figures, heading, page, values
 
 SOLVED = 0.99            # a run whose share of right answers is at least this has solved its task
 LENGTH = 32
@@ -130,7 +132,21 @@ def _page(experiment: Experiment, results: Results) -> str:
     for name in experiment.protocols[1:]:
         parts += [[f"The same models on sequences of {TIMES[name] * LENGTH} tokens:"], _answers(results, name)]
     parts += [["Steps of the runs that solved their task, on average:"], _steps(results)]
-    return page(experiment, results, [*parts, ["Sizes, in the first column:"], _sizes(results), [WHY.strip()]])
+    parts += [["Sizes, in the first column:"], _sizes(results), figures(experiment, results)]
+    return page(experiment, results, [*parts, [WHY.strip()]])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    """Right answers by length, a panel a task."""
+    lengths = [TIMES[name] * LENGTH for name in experiment.protocols]
+    panels: dict[str, dict[str, Line]] = {}
+    for data, (task, _) in TASKS.items():
+        for kind, (title, *_) in KINDS.items():
+            if runs := results[f"{data}-{kind}"]:
+                means = [statistics.mean(values(runs, (name, "accuracy"))) for name in experiment.protocols]
+                panels.setdefault(task, {})[title] = lengths, means
+    said = "Right answers of each kind by the length of the sequence, a panel a task"
+    return {"lengths": Curves(said, "tokens", "right answers", panels)}
 
 
 EXPERIMENT = Experiment(
@@ -153,6 +169,7 @@ where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
         for kind, (title, options, step, _) in KINDS.items()
     },
     page=_page,
+    pictures=_pictures,
     protocols=tuple(TIMES),
     also=sizes, counts=("parameters", "kept", "kept longest"),
     seeds=3,

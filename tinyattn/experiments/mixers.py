@@ -12,7 +12,8 @@ from ..tree import leaves
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
 from .paired import difference
-from .tables import cell, epochs, heading, page, table
+from .pictures import Dots, Picture
+from .tables import cell, dots, epochs, figures, heading, page, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {
@@ -50,7 +51,12 @@ def _page(experiment: Experiment, results: Results) -> str:
             cells = difference(results[f"n-{n}-{key}"], results[f"n-{n}-attention"], k=10)
             lines.append(f"| {PLACED[key][0]} | {cells} |")
         parts.append(lines)
-    return page(experiment, results, parts)
+    return page(experiment, results, [*parts, figures(experiment, results)])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    panels = {f"n {n}": dots(experiment, results, [f"n-{n}-{key}" for key in PLACED], COLUMNS[1]) for n in LENGTHS}
+    return {"mixers": Dots("NDCG@10 of SASRec with each mixer", "NDCG@10", panels)}
 
 
 EXPERIMENT = Experiment(
@@ -77,5 +83,6 @@ seeds; their intervals, of 95 %, are over users, and over the seeds, which are o
         for key, (title, options, minutes) in PLACED.items()
     },
     page=_page,
+    pictures=_pictures,
     per_user=True,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 Line = tuple[Sequence[float], Sequence[float]]          # x, y
 
@@ -18,6 +19,23 @@ class Curves:
     panels: dict[str, dict[str, Line]]
 
 
+class Dot(NamedTuple):
+    """What the seeds of a row have found, and what is published, or known to be the best."""
+
+    found: Sequence[float]
+    other: float | None = None
+
+
+@dataclass(frozen=True)
+class Dots:
+    """Panels of rows of points; `other` says what the other mark is, where there is one."""
+
+    alt: str
+    x: str
+    panels: dict[str, dict[str, Dot]]
+    other: str = "published"
+
+
 @dataclass(frozen=True)
 class Maps:
     """Rows of heat maps of attention weights under a causal mask: row i of a map has i + 1 numbers."""
@@ -26,4 +44,9 @@ class Maps:
     rows: dict[str, dict[str, list[list[float]]]]
 
 
-Picture = Curves | Maps
+Picture = Curves | Dots | Maps
+
+
+def has_something(picture: Picture) -> bool:
+    """Is there a run to show?"""
+    return any((picture.rows if isinstance(picture, Maps) else picture.panels).values())

@@ -10,7 +10,8 @@ from ..data import leave_one_out
 from ..data.worlds import ChainWorld, SeriesWorld, TasteWorld, World
 from ..evaluation import evaluate
 from .experiment import Dataset, Experiment, Results, Row
-from .tables import heading, page, values
+from .pictures import Dot, Dots, Picture
+from .tables import figures, heading, page, remarks, values
 
 NDCG = ("full", "ndcg@10")
 WORLDS: dict[str, tuple[str, World]] = {
@@ -84,7 +85,17 @@ def _page(experiment: Experiment, results: Results) -> str:
             share = f"{statistics.mean(found):.4f} ({statistics.mean(found) / best[name]:.0%})" if found else ""
             cells.append(f"**{share}**" if share and model in FITS[name] else share)
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
-    return page(experiment, results, [lines, [REMARKS.strip()]])
+    return page(experiment, results, [lines, figures(experiment, results), remarks(experiment, results, REMARKS)])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    panels = {}
+    for name, (world, _) in WORLDS.items():
+        best = optimum(_world(experiment, name))
+        runs = {title: results[f"{name.replace(' ', '-')}-{model}"] for model, (title, *_) in COMPARED.items()}
+        panels[world] = {title: Dot(values(found, NDCG), best) for title, found in runs.items() if found}
+    return {"planted": Dots("NDCG@10 of every model in every world, and the best there is", "NDCG@10", panels,
+                            "the best there is")}  # fmt: skip
 
 
 def _world(experiment: Experiment, name: str) -> World:
@@ -111,4 +122,5 @@ distribution, and whoever beats popularity there has seen the test items.
         for key, (title, model, options) in COMPARED.items()
     },
     page=_page,
+    pictures=_pictures,
 )  # fmt: skip

@@ -81,15 +81,20 @@ def carry_out(
 
     Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread. One that is
     interrupted goes on from its checkpoint, which stands beside the files until the run has finished.
-    Raises FileError before anything is run for files that `results_of` refuses, and where `out` cannot be written to
-    or another process is at work in it; WorkerKilledError where a run is killed. A run that raises is named, the
-    others go on, and what the first one raised is raised at the end.
+    Raises FileError before anything is run where there is no data for any row, for files that `results_of` refuses, and
+    where `out` cannot be written to or another process is at work in it; WorkerKilledError where a run is killed. A run
+    that raises is named, the others go on, and what the first one raised is raised at the end.
     """
     results = results_of(experiment, out, seeds)
     missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
     here = {key for key, file in missing.items() if file is None}
+    if not here:
+        files = ", ".join(sorted({str(file) for file in missing.values()}))
+        where = "give its folder with --data DIR" if folder is None else f"there is none in {folder}"
+        raise FileError(f"experiment {experiment.name} is on {files}: {where}")
     for key in experiment.datasets.keys() - here:
-        say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} in {folder}")
+        where = f"in {folder}" if folder else "without --data DIR"
+        say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} {where}")
     runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
     jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))

@@ -6,7 +6,8 @@ from typing import Any
 
 from .datasets import GAMES, ML_1M
 from .experiment import Experiment, Results, Row
-from .tables import epochs, minutes, page, table
+from .pictures import Dots, Picture
+from .tables import dots, epochs, figures, minutes, page, remarks, table
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -84,14 +85,26 @@ def _row(key: str, data: str, place: int) -> Row:
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
-        keys = [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
+        keys = _keys(experiment, data)
         parts += [[f"## {experiment.datasets[data].title}"], _table(experiment, results, keys)]
         parts += [misses(experiment, results, keys)]
-    parts += [["## Why rows lie outside the band"]]
+    parts += [figures(experiment, results), ["## Why rows lie outside the band"]]
     for data, rows in DIAGNOSES.items():
         beside = _table(experiment, results, [f"{data}-{key}" for key in rows])
         parts += [[f"{experiment.datasets[data].title}:"], beside]
-    return page(experiment, results, [*parts, [REMARKS.strip()]])
+    return page(experiment, results, [*parts, remarks(experiment, results, REMARKS)])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    uni100 = COLUMNS[1]
+    panels = {experiment.datasets[data].title: dots(experiment, results, _keys(experiment, data), uni100)
+              for data in DATASETS}  # fmt: skip
+    return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and what is published", "uni100 NDCG@10",
+                            panels)}  # fmt: skip
+
+
+def _keys(experiment: Experiment, data: str) -> list[str]:
+    return [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
 
 
 def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
@@ -130,5 +143,6 @@ table.
         for data, rows in DIAGNOSES.items() for key, (title, model, options, minutes) in rows.items()
     },
     page=_page,
+    pictures=_pictures,
     protocols=("full", "uni100"),
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
-from .tables import heading, page
+from .pictures import Curves, Line, Picture
+from .tables import figures, heading, page
 
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 50, "dropout": 0.2, "epochs": 3, "patience": 0}
 MODELS: dict[str, tuple[str, str]] = {
@@ -15,6 +16,7 @@ MODELS: dict[str, tuple[str, str]] = {
     "gru4rec": ("GRU4Rec, basic form", "gru4rec"),
     "caser": ("Caser", "caser"),
 }
+LENGTHS = (10, 20, 100, 200)
 
 
 def _page(experiment: Experiment, results: Results) -> str:
@@ -25,7 +27,27 @@ def _page(experiment: Experiment, results: Results) -> str:
         ratios = [a / b for a, b in zip(mine, base, strict=False)]
         cells = [f"{statistics.median(mine):.2f}", f"{statistics.median(ratios):.2f}"] if ratios else ["", ""]
         lines.append(f"| {title} | {' | '.join(cells)} | {len(mine) or 'to come'} |")
-    return page(experiment, results, [lines])
+    lengths = heading(["seconds an epoch", "beside n 50", "rounds"])
+    for n, (seconds, ratio, rounds) in _lengths(results).items():
+        lengths.append(f"| n {n} | {seconds:.2f} | {ratio:.2f} | {rounds} |")
+    parts = [lines, ["## SASRec by length"], lengths, figures(experiment, results)]
+    return page(experiment, results, parts)
+
+
+def _lengths(results: Results) -> dict[int, tuple[float, float, int]]:
+    """Of each n that has been run the median of the seconds, and of the ratios to n 50 within a round; and rounds."""
+    base, found = [run["epoch_seconds"] for run in results["sasrec"]], {}
+    for n in (*LENGTHS[:2], TRAINED["maxlen"], *LENGTHS[2:]):
+        mine = base if n == TRAINED["maxlen"] else [run["epoch_seconds"] for run in results[f"n-{n}"]]
+        if ratios := [a / b for a, b in zip(mine, base, strict=False)]:
+            found[n] = statistics.median(mine), statistics.median(ratios), len(mine)
+    return found
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    found = _lengths(results)
+    line: dict[str, Line] = {"SASRec": (list(found), [seconds for seconds, *_ in found.values()])} if found else {}
+    return {"lengths": Curves("Seconds an epoch of SASRec by n", "n", "seconds an epoch", {"SASRec": line})}
 
 
 EXPERIMENT = Experiment(
@@ -34,11 +56,13 @@ EXPERIMENT = Experiment(
     question="""
 Training steps of an epoch on MovieLens 1M, n 50 and d 50, BCE with one negative, one core. Rows take turns, one run
 at a time: a round is a seed, times are medians over rounds, and ratios medians of those within a round. The paper
-has SASRec an order of magnitude faster than Caser and GRU4Rec+, on a GPU.
+has SASRec an order of magnitude faster than Caser and GRU4Rec+, on a GPU. Below, SASRec alone with other n.
 """,
     datasets={"ml-1m": ML_1M},
-    rows={key: Row(title, "ml-1m", model, TRAINED, minutes=0.3) for key, (title, model) in MODELS.items()},
+    rows={key: Row(title, "ml-1m", model, TRAINED, minutes=0.3) for key, (title, model) in MODELS.items()}
+    | {f"n-{n}": Row(f"SASRec, n {n}", "ml-1m", "sasrec", TRAINED | {"maxlen": n}, minutes=0.3) for n in LENGTHS},
     page=_page,
+    pictures=_pictures,
     seeds=5,
     alone=True,
 )

@@ -7,7 +7,8 @@ from typing import Any
 
 from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import Experiment, Results, Row
-from .tables import cell, heading, page, values
+from .pictures import Dots, Picture
+from .tables import cell, dots, figures, heading, page, remarks, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -46,7 +47,17 @@ def _page(experiment: Experiment, results: Results) -> str:
             cells = [cell(values(found, column)) for found in runs for column in COLUMNS]
             lines.append(f"| {title} | {' | '.join(cells)} |")
         parts += [[f"## {dataset.title}"], lines]
-    return page(experiment, results, [*parts, [REMARKS.strip()]])
+    return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
+
+
+def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
+    ndcg = COLUMNS[1]
+    panels = {}
+    for data, dataset in DATASETS.items():
+        for split, by in SPLIT_BY.items():
+            keys = [f"{data}-{split}-{key}" for key in MODELS]
+            panels[f"{dataset.title.split(',')[0]}, {by}"] = dots(experiment, results, keys, ndcg)
+    return {"splits": Dots("NDCG@10 of every model by leave-one-out and by time", "NDCG@10", panels)}
 
 
 EXPERIMENT = Experiment(
@@ -72,4 +83,5 @@ the order of the models, and how far they stand apart.
         for key, (title, model, options, minutes) in MODELS.items()
     },
     page=_page,
+    pictures=_pictures,
 )  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..evaluation import overlap
 from .experiment import Experiment, Results
+from .pictures import Dot
 
 Column = tuple[str, str]                    # protocol, metric
 
@@ -57,6 +58,24 @@ def table(
 
 def _as_printed(value: float | None) -> str:
     return "" if value is None else f"*{value:.4f}*"
+
+
+def dots(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> dict[str, Dot]:
+    """A metric of every row that has been run, by its title, and what is published of it."""
+    rows = {key: experiment.rows[key] for key in keys}
+    return {row.title: Dot(values(results[key], column), row.published.get(column))
+            for key, row in rows.items() if results[key]}  # fmt: skip
+
+
+def figures(experiment: Experiment, results: Results) -> list[str]:
+    """The experiment's pictures, which stand beside its page."""
+    shown = experiment.shown(results).items()
+    return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.png)", "")][:-1]
+
+
+def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
+    """What the runs were found to show; nothing of a quick look, nor while a row has no run."""
+    return [text.strip()] if all(results.values()) and not experiment.is_quick else []
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:

@@ -6,18 +6,21 @@ from typing import Any
 
 import numpy as np
 
-from ..experiments.pictures import Curves, Maps, Picture
+from ..experiments.pictures import Curves, Dots, Maps, Picture
 from .style import BLUE, GREEN, GREY, HEAT, ORANGE, PURPLE, figure, in_style
 
 STYLES: tuple[tuple[str, Any], ...] = (
     (GREY, "-"), (BLUE, "--"), (ORANGE, "-."), (GREEN, ":"), (PURPLE, (0, (5, 1, 1, 1, 1, 1))), ("black", (0, (1, 3))),
+    (BLUE, "-"), (ORANGE, "-"), (GREEN, "-"), (PURPLE, "-"),
 )  # fmt: skip
 COLUMNS = 2                 # of panels
 
 
 def draw_picture(picture: Picture) -> Any:
     """-> matplotlib figure."""
-    return _curves(picture) if isinstance(picture, Curves) else _maps(picture)
+    if isinstance(picture, Curves):
+        return _curves(picture)
+    return _dots(picture) if isinstance(picture, Dots) else _maps(picture)
 
 
 @in_style
@@ -26,7 +29,8 @@ def _curves(picture: Curves) -> Any:
     names = list(dict.fromkeys(name for lines in picture.panels.values() for name in lines))
     columns = min(COLUMNS, len(picture.panels))
     rows = -(-len(picture.panels) // columns)
-    fig, axes = figure(rows, columns, size=(3.8 * columns + 0.4, 2.6 * rows + 0.5), squeeze=False)
+    size = (3.8 * columns + 0.4, 2.6 * rows + 0.5) if columns > 1 else (6.4, 3.4)
+    fig, axes = figure(rows, columns, size=size, squeeze=False)
     handles: dict[str, Any] = {}
     for ax, (title, lines) in zip(axes.flat, picture.panels.items(), strict=False):
         for name, (x, y) in lines.items():
@@ -36,7 +40,40 @@ def _curves(picture: Curves) -> Any:
     for ax in axes.flat[len(picture.panels) :]:
         ax.set_visible(False)
     shown = [name for name in names if name in handles]
-    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=3, fontsize=9)
+    beside = min(3, columns + 1)
+    fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=beside, fontsize=9)
+    return fig
+
+
+@in_style
+def _dots(picture: Dots) -> Any:
+    """Panels of rows: a point for each seed, a line at their mean, and the other mark where there is one."""
+    names = list(dict.fromkeys(name for rows in picture.panels.values() for name in rows))
+    columns = min(COLUMNS, len(picture.panels))
+    rows = -(-len(picture.panels) // columns)
+    size = (3.6 * columns + 1.6, (0.22 * len(names) + 0.7) * rows + 0.4)
+    fig, axes = figure(rows, columns, size=size, squeeze=False, sharey=True)
+    for ax, (title, found) in zip(axes.flat, picture.panels.items(), strict=False):
+        for place, name in enumerate(names):
+            if name not in found:
+                continue
+            seeds, other = found[name]
+            ax.plot(seeds, [place] * len(seeds), "o", color=BLUE, markersize=4, alpha=0.7)
+            ax.plot([np.mean(seeds)], [place], "|", color=BLUE, markersize=11)
+            if other is not None:
+                ax.plot([other], [place], "D", color=ORANGE, markersize=5, fillstyle="none")
+        ax.set(title=title, xlabel=picture.x, yticks=range(len(names)), yticklabels=names)
+        ax.set_ylim(len(names) - 0.4, -0.6)
+        ax.grid(axis="y", color="#e5e5e5", linewidth=0.6)
+        ax.set_axisbelow(True)
+    for ax in axes.flat[len(picture.panels) :]:
+        ax.set_visible(False)
+    marks = [axes[0, 0].plot([], [], "o", color=BLUE, markersize=4)[0]]
+    labels = ["a seed, and the mean"]
+    if any(dot.other is not None for found in picture.panels.values() for dot in found.values()):
+        marks.append(axes[0, 0].plot([], [], "D", color=ORANGE, markersize=5, fillstyle="none")[0])
+        labels.append(picture.other)
+    fig.legend(marks, labels, loc="outside lower center", ncols=2, fontsize=9)
     return fig
 
 

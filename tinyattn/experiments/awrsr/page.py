@@ -9,7 +9,6 @@ from ..paired import difference
 from ..tables import cell, epochs, heading, minutes, page, table, values
 from .claims import verdicts
 from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
-from .pictures import pictures
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
@@ -34,7 +33,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
     deeper = [f"beauty-{host}-{form}-{depth}" for host in DEPTHS for form in AT_DEPTH for depth in DEPTHS[host]]
     parts += [["## Depth", "", "NDCG@5 on Beauty (table 3); an empty cell has no run:"], _by_depth(results),
               table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes of training": minutes})]
-    for name, picture in pictures(results).items():
+    for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
     tuned = [key for key in experiment.rows if "-tune-" in key]
     tried = table(experiment, results, tuned, [NDCG5], {"best valid": _best})

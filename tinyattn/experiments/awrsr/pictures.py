@@ -14,7 +14,7 @@ from ...evaluation import ndcg
 from ...layers.refinements.refinement import MapsCache
 from ...models import NeuralRecommender, Recommender
 from ...ops import softmax
-from ..experiment import Results
+from ..experiment import Experiment, Results
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from .grid import DATASETS, FORMS, HOSTS, OF_HOST
@@ -59,9 +59,9 @@ def _last(weights: np.ndarray) -> list[list[float]]:
     return [[round(float(weight), 4) for weight in row[: i + 1]] for i, row in enumerate(mean)]
 
 
-def pictures(results: Results) -> dict[str, Picture]:
+def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     """What there is to show, by the name of its file."""
-    found: dict[str, Picture] = {
+    return {
         "ndcg": Curves("NDCG at N from 1 to 20, by host, data and refinement", "N", "NDCG@N", _panels(results, _at_n)),
         "validation": Curves("Validation NDCG@10 by epoch, mean over seeds", "epoch", "NDCG@10, validation",
                              _panels(results, lambda runs: _mean([run["valid"] for run in runs]))),
@@ -71,8 +71,6 @@ def pictures(results: Results) -> dict[str, Picture]:
             f"Attention weights of one user's last {POSITIONS} positions: the host's, those of the refined model's "
             "scores A, and of its B", _maps(results)),
     }  # fmt: skip
-    return {name: picture for name, picture in found.items()
-            if (picture.panels if isinstance(picture, Curves) else picture.rows)}
 
 
 def _panels(results: Results, line: Callable[[Sequence[dict[str, Any]]], Line]) -> dict[str, dict[str, Line]]:

@@ -53,7 +53,7 @@ class CaserOptions(SequenceOptions):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        super().__post_init__()  # type: ignore[misc]      # of what these are options of
         if self.window > self.maxlen:
             raise ValueError(f"window is {self.window}, expected at most maxlen {self.maxlen}: no history is longer")
 
