@@ -129,12 +129,14 @@ HOW = f"""
 In brackets: times tinyattn's, medians of ratios within a round. Every contender has a process of its own and
 {THREADS} threads, and gave for {CHECKED} histories of full length the ten best scores that the library gives in
 float64, to {TOLERANCE:g} of the largest. In each round all answer the same question for about .2 s, one after the
-other and in random order; a time is the median of a round's calls. The time goes from a list of numbers to ten numbers
-and their scores: padding, leaving out the history's own items and choosing the ten are in it. tinyattn is
-`SASRec.recommend`. torch-released has the form of pmixer/SASRec.pytorch: every history padded to the full length,
-nn.MultiheadAttention, all positions. torch-sdpa is eager with scaled_dot_product_attention, a batch as wide as its
-longest history, the last norm and the product with the item table at the last position only. Both are in inference
-mode, sort histories by length and work them off in batches of 128.
+other and in random order; a time is the median of a round's calls. The time goes from a list of numbers to ten
+numbers and their scores: padding, leaving out the history's own items and choosing the ten are in it. tinyattn is
+`SASRec.recommend` of the default form, pre-LN blocks with full attention, which has a form of its own for one
+history; other forms and models answer one history the way of a batch. torch-released has the form of
+pmixer/SASRec.pytorch: every history padded to the full length, nn.MultiheadAttention, all positions. torch-sdpa is
+eager with scaled_dot_product_attention, a batch as wide as its longest history, the last norm and the product with
+the item table at the last position only. Both are in inference mode, sort histories by length and work them off in
+batches of 128.
 """
 
 

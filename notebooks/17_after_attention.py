@@ -381,7 +381,7 @@ print("by Fourier transforms:", np.allclose(y, np.fft.irfft(spectra)[:n]))
 #
 # $$h(\Delta) = e^{\Delta A}\, h(0) + \frac{e^{\Delta A} - 1}{A}\, B\,x .$$
 #
-# For small $\Delta A$ the fraction is nearly $\Delta$: one step of Euler's method. So it is ZOH against Euler. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
+# For small $\Delta A$ the fraction is nearly $\Delta$: of the input, one step of Euler's method. (The decay stays $e^{\Delta A}$; Euler's would be $1 + \Delta A$.) So it is ZOH against Euler, of the input. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
 #
 # ### Exercise `held_state` (predict the number, ★★☆, 4 min)
 #

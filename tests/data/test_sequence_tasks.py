@@ -79,6 +79,8 @@ def test_balance_is_not_told_by_the_place_of_a_token(modulus):
     back = 2 * np.sum(drawn.ids == 1, axis=1)[rows] - 1 - places         # how many b are still to come
     assert np.mean((back % modulus == 0) == ends) < 1 - 0.15 / modulus
     assert max(np.mean((places % modulus == r) == ends) for r in range(modulus)) < 0.78
+    if modulus == 2:
+        assert np.mean((places % 2 == 1) == ends) == pytest.approx(Balance(length=128).by_place, abs=0.01)
 
 
 @pytest.mark.parametrize("name", SEQUENCE_TASKS)

@@ -55,7 +55,7 @@ def test_in_any_pieces_it_is_what_it_is_in_one(parts):
     network, p = make(*parts)
     ids = np.random.default_rng(0).integers(0, 7, (2, 9))
     whole, _ = network.forward(p, ids)
-    for ends in ([], range(1, 9), (4,), (1, 7, 8)):
+    for ends in ([], range(1, 9), (4,), (1, 7, 8), (0, 4, 4)):           # the last has pieces of no token
         found, past = in_pieces(network, p, ids, ends)
         assert past.length == 9
         np.testing.assert_allclose(found, whole, rtol=0, atol=1e-11)

@@ -59,5 +59,7 @@ def run(options: argparse.Namespace) -> None:
     for (one, other), agreement in agreements.items():
         said = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {said}")
+    if not found.effects[LEFT_OUT].any():
+        print(f"no item changes the score: model {model.name} makes it of the user, or of all users' data, alone")
     shown = "".join(NOTES[name] for name in found.effects) + (AGREEMENT if agreements else "")
     print(f"\n{shown}", end="")

@@ -12,6 +12,7 @@ says why.
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,14 +64,16 @@ WHY = """
 What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
 each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*. Attention keeps all tokens. It needs two blocks,
 as the answer stands beside what is looked for, or as tokens have to be counted before they are looked up: one block
-would have to grow with the number of tokens (of induction Sanford et al. 2024). Without positions, a causal mask lets a
-block find out where tokens stand, for the blocks after it to use (Kazemnejad et al. 2023): *deeper*. **Parity**:
-whoever has a state that a token turns over; not attention (Hahn 2020), nor linear recurrences whose decay is never
-negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states
-of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as
-many of both (Bhattamishra et al. 2020), and linear recurrences count as well (Sarrof et al. 2024). All of this is about
-some weights at every length, and none of it says that training finds them: a *yes* that was not solved was not found in
-these steps, a *no* that was solved was solved at this length.
+would have to grow with the number of tokens (of induction Sanford et al. 2024). Without positions, a causal mask lets
+a block find out where tokens stand, for the blocks after it to use (Kazemnejad et al. 2023): *deeper*. **Parity**:
+whoever has a state that a token turns over; not attention whose scores are bounded (Hahn 2020; with a norm and
+positions i / n there is one, Chiang & Cholak 2022), nor linear recurrences whose decay is never negative, as RWKV's
+and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
+bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
+(Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024). Learned
+positions beyond the trained length have learned nothing. All of this is about some weights at every length, and none
+of it says that training finds them: a *yes* that was not solved was not found in these steps, a *no* that was solved
+was solved at this length.
 """
 
 
@@ -93,6 +96,9 @@ def _answers(results: Results, protocol: str) -> list[str]:
     lines = heading([title for title, _ in TASKS.values()])
     chances = (f"*{task.chance:.3f}*" for _, task in TASKS.values())
     lines.append(f"| *a guess that does not look* | {' | '.join(chances)} |")
+    by_place = [replace(task, length=TIMES[protocol] * LENGTH).by_place for _, task in TASKS.values()]
+    shares = ("" if share is None else f"*{share:.3f}*" for share in by_place)
+    lines.append(f"| *one that tells odd places from even ones* | {' | '.join(shares)} |")
     for kind, (title, *_) in KINDS.items():
         cells = []
         for data in TASKS:

@@ -228,6 +228,8 @@ class Block:
         `past` is what was kept of those before, None at the beginning. Shapes: x (B, n, D) -> y (B, n, D).
         Raises ValueError for a mixer that cannot go on.
         """
+        if not x.shape[-2]:
+            return x, past                                       # no token follows
         y, cache = replace(self, mixer=GoingOn(self.mixer, past)).forward(p, x, mask=Mask(causal=True))
         return y, cache.attention
 

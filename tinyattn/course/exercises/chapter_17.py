@@ -266,11 +266,17 @@ def _infinite(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _library(k: Any, v: Any, w: Any, u: Any) -> Any:
-    return ops.wkv(k, v, w, u)[0]
+    return ops.wkv(*(np.asarray(x, dtype=float) for x in (k, v, w, u)))[0]
 
 
 def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
-    return np.einsum("dts,sd->td", ops.wkv_weights(k, w, u), v)
+    return np.einsum("dts,sd->td", ops.wkv_weights(*(np.asarray(x, dtype=float) for x in (k, w, u))), v)
+
+
+def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
+    """The library's, and with the keys' mean something that swings about 0 from token to token: y's mean stays."""
+    swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
+    return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k)) * (swing - swing.mean())[:, None]
 
 
 def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
@@ -326,6 +332,8 @@ FORMS = (
            f=lambda k, v, w, u: _library(np.log(np.logaddexp(0, np.maximum(k, -30))), v, w, u)),
     Judged("every key counts a little by itself", lambda k, v, w, u: _library(k, v, w, u) + 1e-3 * np.tanh(k),
            right=False, question="How large a difference does yours let pass?"),
+    Judged("y moves with the keys, and its mean does not", _swinging, right=False,
+           question="Is it all of y that you compare, or a number made of it?", diagnosis=_MOVED),
 )  # fmt: skip
 
 

@@ -40,6 +40,16 @@ class Balance(SequenceTask):
     def chance(self) -> float:
         return 0.5
 
+    @property
+    def by_place(self) -> float:
+        """The last b always stands at an odd place; the other one at an even place if the b after it are odd in number.
+
+        That number is one or two, each as often (one, if n is 2), or in the other half any up to n - 1.
+        """
+        sizes = np.arange(2, self.length // 2 + 1)
+        near, any_ = np.where(sizes == 2, 1, 0.5), (sizes // 2) / (sizes - 1)
+        return float(0.5 + 0.5 * np.mean((near + any_) / 2))
+
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         n = rng.integers(2, self.length // 2 + 1, size=(rows, 1))
         near = np.minimum(rng.integers(1, 3, size=(rows, 1)), n - 1)

@@ -50,6 +50,11 @@ class SequenceTask:
         """The share of right answers of the best guess that does not look at the sequence."""
         raise NotImplementedError
 
+    @property
+    def by_place(self) -> float | None:
+        """That of who knows only whether each place is odd or even, where this is more than `chance`; else None."""
+        return None
+
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         """So many sequences."""
         raise NotImplementedError

@@ -24,6 +24,8 @@ from ...ops.recurrence import ScanStates
 from ...options import option
 from .recurrent import Recurrent, uniform
 
+FASTEST = 60            # log -A
+
 
 class MambaCache(NamedTuple):
     x: Array
@@ -38,6 +40,12 @@ class MambaCache(NamedTuple):
     C: Array
     y: Array
     states: ScanStates
+
+
+def _rates(p: Any) -> Array:
+    """A = -exp(log A), and no more than FASTEST of it: nothing is left of a state long before, and A stays finite."""
+    xp = get_xp(p["log_A"])
+    return -xp.exp(xp.minimum(p["log_A"], FASTEST))
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,7 @@ class Mamba(Recurrent):
         raw = linear(short, p["W_delta"], p["b_delta"])
         delta = xp.logaddexp(raw, xp.zeros_like(raw))           # softplus
         y, states = selective_scan(
-            read, delta, -xp.exp(p["log_A"]), B, C, p["D"], None if past is None else past[1], self.exact_hold
+            read, delta, _rates(p), B, C, p["D"], None if past is None else past[1], self.exact_hold
         )
         cache = MambaCache(x, wide, gate, convolved, read, short, delta, raw, B, C, y, states)
         return linear(y * silu(gate), p["W_out"]), cache
@@ -96,7 +104,7 @@ class Mamba(Recurrent):
         x, wide, gate, convolved, read, short, delta, raw, B, C, y, states = cache
         xp, open_ = get_xp(x), silu(gate)
         dgated, dW_out, _ = linear_backward(dy, y * open_, p["W_out"])
-        A = -xp.exp(p["log_A"])
+        A = _rates(p)
         dread, ddelta, dA, dB, dC, dD, _ = selective_scan_backward(
             dgated * open_, read, delta, A, B, C, p["D"], states, None, self.exact_hold
         )

@@ -12,6 +12,8 @@ from ...backend import Array, get_xp
 from ...ops import linear, linear_backward, sigmoid, wkv, wkv_backward
 from .recurrent import Recurrent, uniform
 
+FASTEST = 60            # log w: with exp(-e^60) a token forgets all, as with e^5
+
 
 class RWKVCache(NamedTuple):
     x: Array
@@ -25,6 +27,12 @@ class RWKVCache(NamedTuple):
     size: Array
 
 
+def _decay(p: Any) -> Array:
+    """w = exp(log w), and no more than FASTEST of it: nothing is left of a state long before, and w stays finite."""
+    xp = get_xp(p["log_w"])
+    return xp.exp(xp.minimum(p["log_w"], FASTEST))
+
+
 @dataclass(frozen=True)
 class RWKV(Recurrent):
     """(σ(r) ⊙ wkv(k, v)) W_o, where k, v and r are projections of μ ⊙ x_t + (1 - μ) ⊙ x_{t-1}, each with its own μ.
@@ -36,7 +44,10 @@ class RWKV(Recurrent):
     name = "rwkv"
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
-        """Channels from slow to fast, as RWKV-4's code has them: log w from -5 to 3, μ from 0 to 1; u = log .3."""
+        """Channels from slow to fast: log w from -5 to 3, μ from 0 to 1, u = log .3.
+
+        RWKV-4's code begins and ends there, too; it has bends in between that depend on the layer, and u in zigzag.
+        """
         place = np.arange(dim) / max(1, dim - 1)
         mixes = {f"mu_{name}": place.copy() for name in "kvr"}
         maps = {f"W{name}": uniform(rng, dim, dim) for name in "kvro"}
@@ -50,14 +61,14 @@ class RWKV(Recurrent):
         before = xp.concatenate([first, x[:, :-1]], axis=1)[:, : x.shape[1]]
         mixed = {name: before + p[f"mu_{name}"] * (x - before) for name in "kvr"}
         k, v, r = (linear(mixed[name], p[f"W{name}"]) for name in "kvr")
-        y, mean, size = wkv(k, v, xp.exp(p["log_w"]), p["u"], *past)
+        y, mean, size = wkv(k, v, _decay(p), p["u"], *past)
         gate = sigmoid(r)
         return linear(gate * y, p["Wo"]), RWKVCache(x, before, mixed, k, v, gate, y, mean, size)
 
     def run_backward(self, p: Any, dy: Array, cache: RWKVCache) -> tuple[Array, dict[str, Any]]:
         x, before, mixed, k, v, gate, y, mean, size = cache
         xp = get_xp(x)
-        w = xp.exp(p["log_w"])
+        w = _decay(p)
         dread, dWo, _ = linear_backward(dy, gate * y, p["Wo"])
         dk, dv, dw, du, _, _ = wkv_backward(gate * dread, k, v, w, p["u"], mean, size)
         dr = dread * y * gate * (1 - gate)

@@ -201,8 +201,8 @@ def _phi_slope(z: Array) -> Array:
     """φ'(z) = (exp(z) - φ(z)) / z, and near 0, where that loses its digits, Σ_k zᵏ (k + 1) / (k + 2)!."""
     xp = get_xp(z)
     near = xp.abs(z) < NEAR
-    series = xp.zeros_like(z)
+    small, series = xp.where(near, z, 0), xp.zeros_like(z)       # powers of large ones would overflow
     for k in range(10, -1, -1):
-        series = series * z + (k + 1) / math.factorial(k + 2)
+        series = series * small + (k + 1) / math.factorial(k + 2)
     safe = xp.where(near, 1, z)
     return xp.where(near, series, (xp.exp(safe) - _phi(safe)) / safe)
