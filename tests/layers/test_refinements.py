@@ -174,6 +174,31 @@ def test_by_lags_a_sequence_may_begin_anywhere(name, rng):
         assert (moved < 1e-12) if lags else (moved > 1e-3)
 
 
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "value"])  # it counts columns from the first
+@pytest.mark.parametrize("space", ["scores", "weights"])
+def test_places_are_counted_from_the_newest_token_wherever_padding_stands(name, space, rng):
+    """Padding on the right, told by lengths, a batch of several lengths, and on the left: the same; and gradients."""
+    mixer, p = mixer_of(name, rng, {"refine_space": space}, longest=8, dim=4)
+    x, lengths, inside = rng.standard_normal((3, 6, 4)), np.array([6, 2, 4]), np.arange(8)
+    y, cache = mixer.forward(p, x, mask=Mask(causal=True, lengths=lengths))
+    dy, total = rng.standard_normal(y.shape), None
+    for row, n in enumerate(lengths):
+        dy[row, n:] = 0
+        left = np.ones((1, 8, 4))
+        left[0, 8 - n :] = x[row, :n]
+        real = inside >= 8 - n
+        other, kept = mixer.forward(p, left, mask=Mask(causal=True, allowed=real[:, None] & real))
+        np.testing.assert_allclose(y[row, :n], other[0, 8 - n :], rtol=0, atol=1e-12)
+        back = np.zeros((1, 8, 4))
+        back[0, 8 - n :] = dy[row, :n]
+        _, _, grads = mixer.backward(p, back, kept)
+        maps = grads["mechanism"]
+        total = maps if total is None else {key: total[key] + d for key, d in maps.items()}
+    _, _, grads = mixer.backward(p, dy, cache)
+    for key, d in grads["mechanism"].items():
+        np.testing.assert_allclose(d, total[key], rtol=0, atol=1e-12)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_fresh_map_is_nearly_the_identity(name, rng):
     maps = REFINEMENTS[name]().init(rng, 2, 9)

@@ -113,6 +113,17 @@ def test_with_the_released_codes_defect_the_mean_is_that_of_the_last_item_alone(
         assert np.any(g) != (stream == "mean" and part in dead), name
 
 
+@pytest.mark.host
+@pytest.mark.parametrize("name", REFINEMENTS)
+def test_a_fresh_model_attends_to_all_about_alike(name):
+    """Distances of fresh distributions are small: with wide ones a refinement would begin with one weight of 1."""
+    network = STOSANetwork(n_items=200, maxlen=20, dim=64, heads=4, dropout=0.0, refine=name)
+    p = flatten(network.init(generator(0, Stream.INIT)), np.float32)[1]
+    history = np.random.default_rng(0).integers(1, 201, 20)
+    weights = network.attention(network.forward(p, pad([history], 20))[1])[0][0]
+    assert weights[:, -1].max() < 3 / 20
+
+
 @pytest.mark.parametrize("name", [name for name, cls in REFINEMENTS.items() if not cls.identity])
 def test_refined_scores(name, device):
     """AWRSR's host: gradients, no look ahead, and one row that is as all rows have it."""
@@ -123,7 +134,7 @@ def test_refined_scores(name, device):
     h, _ = network.forward(p, pad([HISTORY, HISTORY[:2]], 6))
     np.testing.assert_allclose(network.last_state(p, pad([HISTORY], 6))[0], h[0, 4], rtol=0, atol=1e-12)
     np.testing.assert_allclose(network.last_state(p, pad([HISTORY[:2]], 6))[0], h[1, 1], rtol=0, atol=1e-12)
-    later = network.forward(p, pad([np.array([4, 1, 9, 2, 7])], 6))[0]
+    later = network.forward(p, pad([np.array([4, 1, 9, 2, 7]), HISTORY[:2]], 6))[0]
     assert np.any(later[0, :4] != h[0, :4]) == REFINEMENTS[name].reads_all
 
 

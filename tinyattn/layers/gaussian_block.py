@@ -114,7 +114,7 @@ class GaussianBlock:
         s = wasserstein_scores(q_mean, q_dev, k_mean, k_dev, self.root)          # A: from here on logits like any
         allowed = pairs_allowed(mask, m, like=s) if at is None else mask.row(at, m, like=s)
         d = v_mean.shape[-1]
-        B, refined = self.refinement.forward(p.get("refinement"), s, allowed, d)
+        B, refined = self.refinement.forward(p.get("refinement"), s, allowed, d, mask.lengths)
         out, weights = gaussian_attention(B, v_mean, v_dev * v_dev, allowed)
         mean, cov = gather_rows(mean, at), gather_rows(cov, at)
         y, after_mean = self._after(p["mean"], mean, merge(out[..., :d]), rng)

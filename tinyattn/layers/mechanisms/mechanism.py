@@ -41,9 +41,9 @@ class Mechanism:
                                                     position scheme may give (`Position.gives`)
 
     `has_scores`: are its weights those of full attention under the mask `as_full`, softmax(q kᵀ / √d + bias)? Then a
-    refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides, so
-    that padding has to be told by its lengths? `linear_memory`: does what a training step needs grow with n, and not
-    faster?
+    refinement may work on these scores (refined.py). `reads_all`: may a token be moved by one that its mask hides?
+    `needs_lengths`: has padding to be told by its lengths, though a causal mask hides it? `linear_memory`: does what a
+    training step needs grow with n, and not faster?
 
     What it does not take is refused by name. Shapes: q (..., h, n, d), k, v (..., h, m, d) -> out (..., h, n, d).
     """
@@ -52,6 +52,7 @@ class Mechanism:
     takes: ClassVar[frozenset[str]]
     has_scores: ClassVar[bool] = False
     reads_all: ClassVar[bool] = False
+    needs_lengths: ClassVar[bool] = False
     linear_memory: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -42,6 +42,8 @@ class Refined(Mechanism):
     refinement: Refinement
     longest: int
 
+    needs_lengths = True                 # maps count places from the newest token
+
     def __post_init__(self) -> None:
         if not self.of.has_scores:
             raise ValueError(f"refinement {self.refinement.name} refines scores, and mechanism {self.of.name} has none")
@@ -76,12 +78,13 @@ class Refined(Mechanism):
                 f"mechanism {self.name} has {q.shape[-2]} queries and {k.shape[-2]} keys, expected as many of each: "
                 "it compares the scores of queries, and of keys"
             )
-        allowed = self._allowed(mask, q)
+        hidden = self._as_full(mask, q)
+        allowed = pairs_allowed(hidden, q.shape[-2], like=q)
         s = (q * (1 / math.sqrt(q.shape[-1]))) @ transpose_last(k)                   # A, before it is masked
         bias, a = terms.get("bias"), terms.get("relative_values")
         if bias is not None:
             s += bias
-        B, refined = self.refinement.forward(p, s, allowed, q.shape[-1])
+        B, refined = self.refinement.forward(p, s, allowed, q.shape[-1], hidden.lengths)
         weights = softmax(B, allowed)
         keep = dropout_mask(q, weights.shape, rate, rng)
         out = weigh(weights, v, keep, rate, a)
@@ -99,11 +102,11 @@ class Refined(Mechanism):
         c = 1 / math.sqrt(q.shape[-1])
         return ds @ k * c, transpose_last(ds) @ q * c, dv, terms, own
 
-    def _allowed(self, mask: Mask, q: Array) -> Array | None:
+    def _as_full(self, mask: Mask, q: Array) -> Mask:
         n, xp = q.shape[-2], get_xp(q)
         as_full = self.of.as_full(mask, q.shape[-3], xp.arange(n)[None, :, None], n)
         assert as_full is not None, self.of.name
-        return pairs_allowed(as_full, n, like=q)
+        return as_full
 
 
 def refined(mechanism: Mechanism, refinement: Refinement, longest: int) -> Mechanism:

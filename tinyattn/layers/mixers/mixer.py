@@ -17,7 +17,8 @@ class Mixer:
     `takes_memory`: may it read keys and values from other tokens than its queries? `takes_dropout`: does it drop
     anything of its own at `rate`? The forms of the block refuse a mixer that does not take what they give.
     `has_weights`: does its cache say who looks at whom (`weights`)? `reads_all`: may a token be moved by one that its
-    mask hides? `keeps_tokens`: does what `extend` keeps grow with the tokens, or is it a state of fixed size?
+    mask hides? `needs_lengths`: has padding to be told by its lengths, though a causal mask hides it? `keeps_tokens`:
+    does what `extend` keeps grow with the tokens, or is it a state of fixed size?
     """
 
     name: ClassVar[str]
@@ -25,6 +26,7 @@ class Mixer:
     takes_dropout: bool = False
     has_weights: ClassVar[bool] = False
     reads_all: bool = False
+    needs_lengths: bool = False
     keeps_tokens: ClassVar[bool] = False
 
     @property

@@ -224,6 +224,10 @@ class MultiHead(Mixer):
         return self.mechanism.reads_all
 
     @property
+    def needs_lengths(self) -> bool:  # type: ignore[override]
+        return self.mechanism.needs_lengths
+
+    @property
     def extends(self) -> bool:
         return self.position.extends and self.mechanism.extends
 

@@ -16,7 +16,9 @@ class NoRefinement(Refinement):
     name = "none"
     identity = True
 
-    def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, None]:
+    def forward(
+        self, p: Any, s: Array, allowed: Array | None, width: int, lengths: Array | None = None
+    ) -> tuple[Array, None]:
         return s, None
 
     def backward(self, p: Any, dB: Array, cache: None) -> tuple[Array, dict[str, Any]]:

@@ -8,8 +8,9 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ...backend import Array, get_xp
+from ...backend import Array, get_xp, is_numpy
 from ...ops import Mask, softmax, softmax_backward
+from ...ops.shapes import unbroadcast
 from ...options import check_options, option
 from ..dense import glorot
 
@@ -38,10 +39,12 @@ class Refinement:
         """Parameters of one block, for sequences of at most `longest` tokens."""
         return {}
 
-    def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, Any]:
-        """-> B, cache, from the scores s of heads of this width.
+    def forward(
+        self, p: Any, s: Array, allowed: Array | None, width: int, lengths: Array | None = None
+    ) -> tuple[Array, Any]:
+        """-> B, cache, from the scores s of heads of this width, of sequences of these lengths (None: all have n).
 
-        Shapes: s (B, h, n, n), not masked yet, allowed onto it, True = may look -> B (B, h, n, n).
+        Shapes: s (B, h, n, n), not masked yet, allowed onto it, True = may look, lengths (B,) -> B (B, h, n, n).
         """
         raise NotImplementedError
 
@@ -53,6 +56,8 @@ class Refinement:
 class MapsCache(NamedTuple):
     allowed: Array | None
     weights: Array | None           # (B, h, n, n): A, where it is weights
+    turned: Array | None            # (B, n): the place of each token, of the n of W, where sequences differ in length
+    W: list[Array]                  # the maps as they meet the tokens
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
     saved: Any                      # what the op keeps for its backward
@@ -62,8 +67,9 @@ class MapsCache(NamedTuple):
 class Maps(Refinement):
     """What all refinements of the paper share: maps W of n x n numbers, with n = maxlen, and what A is made of.
 
-    Column j of A is the j-th item of the history that is looked at, the oldest first, so W speaks about places in it.
-    Of a shorter sequence A is the upper left corner of an n x n matrix of zeros, and W is cut to what meets it.
+    The last column of A is the newest item, as where padding stands on the left, so W speaks about places counted from
+    the end. Of a shorter sequence A is the lower right corner of an n x n matrix of zeros, and W is cut to what meets
+    it. In a batch, whose padding is on the right, each sequence has rows of W of its own.
 
     A masked score cannot be -∞ here: it would be multiplied. It is 0, or A is what softmax makes of the scores, with
     true zeros. A zero among scores says "as good as any other"; to M_stoc it is one row's likeness to another.
@@ -88,23 +94,30 @@ class Maps(Refinement):
             for name in self.maps
         }
 
-    def forward(self, p: Any, s: Array, allowed: Array | None, width: int) -> tuple[Array, MapsCache]:
+    def forward(
+        self, p: Any, s: Array, allowed: Array | None, width: int, lengths: Array | None = None
+    ) -> tuple[Array, MapsCache]:
         self._refuse_longer(s.shape[-1], min(p[name].shape[-1] for name in self.maps))
         weights = softmax(s, allowed) if self.refine_space == "weights" else None
         A = weights
         if A is None:
             A = s if allowed is None else get_xp(s).where(allowed, s, 0)
-        scale = self.scale(width)
-        B, *saved = self.refine(A, self._cut(p, s.shape[-1]), allowed, scale)
-        return B, MapsCache(allowed, weights, A, scale, saved)
+        n, scale = s.shape[-1], self.scale(width)
+        W = [p[name][self.met(p[name], name, n)] for name in self.maps]
+        turned = _places(lengths, n, W[0].shape[-2], get_xp(s))
+        W = [self._turned(name, map_, turned) for name, map_ in zip(self.maps, W, strict=True)]
+        B, *saved = self.refine(A, W, allowed, scale)
+        return B, MapsCache(allowed, weights, turned, W, A, scale, saved)
 
     def backward(self, p: Any, dB: Array, cache: MapsCache) -> tuple[Array, dict[str, Any]]:
         xp, n = get_xp(dB), dB.shape[-1]
-        dA, *dmaps = self.refine_backward(dB, cache.A, self._cut(p, n), cache.saved, cache.scale)
-        grads = {}
+        dA, *dmaps = self.refine_backward(dB, cache.A, cache.W, cache.saved, cache.scale)
+        back, grads = None if cache.turned is None else xp.argsort(cache.turned, axis=1), {}
         for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
-            grads[name][self.met(name, n)] = d                     # the rest of W has met nothing
+            d = self._turned(name, d, back)
+            met = self.met(p[name], name, n)                       # the rest of W has met nothing
+            grads[name][met] = d if back is None else unbroadcast(d, grads[name][met].shape)
         if cache.weights is not None:
             return softmax_backward(dA, cache.weights), grads
         return dA if cache.allowed is None else xp.where(cache.allowed, dA, 0), grads
@@ -121,9 +134,11 @@ class Maps(Refinement):
         """Its mirror. -> dA, and a gradient for each map."""
         raise NotImplementedError
 
-    def met(self, name: str, n: int) -> tuple[Any, ...]:
-        """Where this map meets n tokens: its first n rows, and where columns are tokens, too, n columns."""
-        return (Ellipsis, slice(n), slice(n if name in self.over_tokens else None))
+    def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
+        """Where this map meets n tokens: its last n rows, by lags the first; where columns are tokens, n columns."""
+        rows, columns = (slice(size - n, None) for size in W.shape[-2:])
+        rows = rows if self.rows_are_tokens() else slice(n)
+        return (Ellipsis, rows, columns if name in self.over_tokens else slice(None))
 
     def _refuse_longer(self, n: int, longest: int) -> None:
         if n > longest:
@@ -132,8 +147,21 @@ class Maps(Refinement):
                 f"{longest} x {longest} numbers, a row for each place, and knows no place beyond"
             )
 
-    def _cut(self, p: Any, n: int) -> list[Array]:
-        return [p[name][self.met(name, n)] for name in self.maps]
+    def rows_are_tokens(self) -> bool:
+        """Or are they lags?"""
+        return True
+
+    def _turned(self, name: str, W: Array, order: Array | None) -> Array:
+        """Its rows, and where columns are tokens, too, columns in this order, a sequence each."""
+        if order is None:
+            return W
+        xp = get_xp(W)
+        W = xp.broadcast_to(W, (len(order), *W.shape[-3:]))
+        if self.rows_are_tokens():
+            W = xp.take_along_axis(W, xp.broadcast_to(order[:, None, :, None], W.shape), axis=2)
+        if name in self.over_tokens:
+            W = xp.take_along_axis(W, xp.broadcast_to(order[:, None, None, :], W.shape), axis=3)
+        return xp.ascontiguousarray(W)
 
 
 @dataclass(frozen=True)
@@ -151,9 +179,22 @@ class Rows(Maps):
     def scale(self, width: int) -> float | None:
         return 1 / math.sqrt(width) if self.refine_scale == "d" else None
 
+    def rows_are_tokens(self) -> bool:
+        return not self.refine_lags
+
     def refuse(self, causal: bool) -> None:
         if self.refine_lags and not causal:
             raise ValueError(f"refinement {self.name} by lags needs a causal mask: a later token has no lag")
+
+
+def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
+    """(B, size): the row of W, of `size` rows, that each place has; None where that is its own in all sequences.
+
+    The last of n tokens meets the last row; of a sequence with less, its last token does, and padding what is left.
+    """
+    if lengths is None or (is_numpy(xp) and np.all(lengths == n)):
+        return None
+    return (xp.arange(size) + n - xp.asarray(lengths)[:, None]) % size
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:

@@ -21,22 +21,23 @@ class ValueLiteral(Maps):
     reads_all = True
     maps = over_tokens = ("query", "key", "value")
 
-    def met(self, name: str, n: int) -> tuple[Any, ...]:
+    def met(self, W: Array, name: str, n: int) -> tuple[Any, ...]:
         return (Ellipsis,)
 
     def refine(self, A: Array, W: Any, allowed: Array | None, scale: float | None) -> tuple[Any, ...]:
         n = A.shape[-1]
         B, *saved = refine_value_literal(_whole(A, W[0].shape[-1]), *W)
-        return B[..., :n, :n], *saved
+        first = W[0].shape[-1] - n
+        return B[..., first:, first:], *saved
 
     def refine_backward(self, dB: Array, A: Array, W: Any, saved: Any, scale: float | None) -> tuple[Array, ...]:
         n, longest = A.shape[-1], W[0].shape[-1]
         dA, *dmaps = refine_value_literal_backward(_whole(dB, longest), _whole(A, longest), *W, *saved)
-        return dA[..., :n, :n], *dmaps
+        return dA[..., longest - n :, longest - n :], *dmaps
 
 
 def _whole(A: Array, longest: int) -> Array:
-    """The upper left corner of a matrix of zeros. Shapes: (..., n, n) -> (..., longest, longest)."""
-    found = get_xp(A).zeros((*A.shape[:-2], longest, longest), dtype=A.dtype)
-    found[..., : A.shape[-2], : A.shape[-1]] = A
+    """The lower right corner of a matrix of zeros. Shapes: (..., n, n) -> (..., longest, longest)."""
+    found, first = get_xp(A).zeros((*A.shape[:-2], longest, longest), dtype=A.dtype), longest - A.shape[-1]
+    found[..., first:, first:] = A
     return found

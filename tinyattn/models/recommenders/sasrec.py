@@ -235,9 +235,9 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return NORMS[self.norm](self.last_eps or self.eps)
 
     def _mask(self, batch: Batch) -> Mask:
-        """Causal, which hides the padding after a history, too, unless all rows are read."""
-        alone = self.causal or self.padding != "hidden"
-        return Mask(causal=True, lengths=None if alone else last_position(batch) + 1)
+        """Causal, which hides the padding after a history, too; with its lengths where the mixer needs them."""
+        told = self.block.mixer.needs_lengths and self.padding == "hidden"
+        return Mask(causal=True, lengths=last_position(batch) + 1 if told else None)
 
     def _read(self, p: Any, filled: Filled) -> Array:
         """(B, L, D): what goes into the first block, before dropout. Padding is row 0 of the items, unplaced."""

@@ -10,9 +10,10 @@ distance between two points [mean, deviation].
 
 The released code has a defect: a misspelt name throws the mean away that a layer makes, and the mean of the last item's
 embedding is what the prediction reads; its published numbers are measured so. `mean_passthrough` does the same.
-Where else this differs from that code: each stream has LayerNorms of its own; weights begin glorot-uniform, with no
-shift of the mean; positions are counted from the end, and padding is on the right, as in all models here. Attention
-weights are not dropped, which is the setting that its authors give.
+Where else this differs from that code: each stream has LayerNorms of its own; positions are counted from the end, and
+padding is on the right, as in all models here. Attention weights are not dropped, which is the setting that its authors
+give. Weights and embeddings begin as there, normal around MEAN: nearly alike, so that distances are small and attention
+begins uniform. (Glorot's are further apart: a refinement of such distances begins with one weight of 1.)
 """
 
 from __future__ import annotations
@@ -42,12 +43,14 @@ from ...ops import (
 )
 from ...ops.shapes import row_sum, rows
 from ...options import make_parts, option, part_options, with_default
+from ...tree import leaves
 from ..neural import NeuralRecommender
 from ..next_item import NextItemNetwork, SequenceOptions, last_position
 from ..objectives import OBJECTIVES, Objective, ScoredRows
 from .sasrec import SASRecOptions
 
 LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
+MEAN, SPREAD = 0.01, 0.02          # of fresh weights, in the released code
 RefineOptions: Any = part_options(refine=REFINEMENTS)      # what a refinement declares
 
 
@@ -158,17 +161,23 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         return not self.block.refinement.reads_all
 
     def _mask(self, batch: Batch) -> Mask:
-        """Causal, which hides the padding after a history, too, unless all rows are read."""
-        return Mask(causal=True, lengths=None if self.causal else last_position(batch) + 1)
+        """Causal, which hides the padding after a history, too; with its lengths for a refinement."""
+        told = not self.block.refinement.identity
+        return Mask(causal=True, lengths=last_position(batch) + 1 if told else None)
 
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
-        """Fresh parameters in float64: glorot-uniform weights and embeddings, so that covariances begin near 1."""
-        return {
-            "items": self.init_items(rng, 2 * self.dim),
-            "positions": LEARNED.init(rng, self.maxlen, 2 * self.dim),
+        """Fresh parameters in float64: normal weights and embeddings, biases 0; covariances begin near 1."""
+        p: dict[str, Any] = {
+            "items": rng.normal(MEAN, SPREAD, (self.n_items + 1, 2 * self.dim)),
+            "positions": rng.normal(MEAN, SPREAD, (self.maxlen, 2 * self.dim)),
             "norms": {"mean": NORM.init(self.dim), "cov": NORM.init(self.dim)},
             "blocks": self.stack.init(rng, self.dim),
         }
+        for name, W in leaves(p["blocks"]):
+            if name.endswith(".W"):                                       # of a dense map, and not of a refinement
+                W[...] = rng.normal(MEAN, SPREAD, W.shape)
+        p["items"][0] = 0
+        return p
 
     def forward(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Array, STOSACache]:
         """h (B, L, 2 D), points, and the cache. Padding stands on the right, where no real position sees it."""
