@@ -39,7 +39,7 @@ def table(results: Results) -> list[str]:
         cells = [(_score(runs), "", f"*{PUBLISHED[data, host]['none'][2]:.4f}*") for data, runs in hosts.items()]
         lines.append(_line(f"**{title}**", cells))
         cells = [(_score(runs[SEEDS:]), _gain(runs[SEEDS:], runs[:SEEDS]), "") for runs in hosts.values()]
-        lines.append(_line(f"{title}, three other seeds", cells))
+        lines.append(_line(f"{title}, other seeds", cells))
         for form in OF_HOST[host][1:]:
             cells = []
             for data, plain in hosts.items():

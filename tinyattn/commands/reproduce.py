@@ -20,7 +20,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
         help="repeat an experiment, and make its page",
         description="Carry out every run of the experiment NAME, and write its page. What has finished is not "
         "repeated; started again, an interrupted experiment goes on.",
-        epilog="experiments:\n" + "".join(f"  {name:12}{e.title}\n" for name, e in EXPERIMENTS.items()),
+        epilog="experiments:\n" + "".join(f"  {name:16}{e.title}\n" for name, e in EXPERIMENTS.items()),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("name", metavar="NAME", help=f"one of {', '.join(EXPERIMENTS)}")

@@ -88,6 +88,7 @@ class Row:
     source: str = ""                    # of what is published
     minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
     seeds: int | None = None            # where not as many as the experiment has: 1 where nothing is random
+    times: int = 1                      # how many times as many seeds as other rows it has
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,7 @@ class Experiment:
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
     counts: tuple[str, ...] = ()        # whole numbers among that
     seeds: int = 2
+    first_seed: int = 0
     alone: bool = False                 # one run at a time, as where seconds are compared
     is_quick: bool = False              # a quick look measures nothing
 
@@ -122,8 +124,9 @@ class Experiment:
 
     def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
         """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed."""
-        wanted = {key: row.seeds or seeds or self.seeds for key, row in self.rows.items()}
-        return [(key, seed) for seed in range(max(wanted.values())) for key in self.rows if seed < wanted[key]]
+        wanted = {key: row.seeds or row.times * (seeds or self.seeds) for key, row in self.rows.items()}
+        turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]
+        return [(key, self.first_seed + turn) for key, turn in turns]
 
     def quick(self) -> Experiment:
         """The same in minutes: little data, two epochs, one seed. It shows that all works, and measures nothing."""

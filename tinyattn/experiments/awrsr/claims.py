@@ -23,7 +23,7 @@ from typing import Any
 from ..experiment import Results
 from ..paired import t_95
 from ..tables import heading
-from .grid import AT_DEPTH, DATASETS, DEPTHS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
+from .grid import AT_DEPTH, DATASETS, DEPTHS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS, TRAINED, rows_of_grid
 
 LEAST = 0.01        # a gain below this share of the host's NDCG@5 is none
 NEAR = 0.95         # of what its host reaches on validation at its best: a run that is there has converged
@@ -110,7 +110,7 @@ class Claims:
     """The runs, and a method for each claim."""
 
     def __init__(self, results: Results) -> None:
-        self.results = results
+        self.results, self.rows = results, rows_of_grid()
 
     def numbers(self, key: str, number: Number = ndcg5) -> list[float]:
         return [number(run) for run in self.results[key]]
@@ -120,10 +120,10 @@ class Claims:
 
     def missing(self, keys: Sequence[str]) -> Verdict | None:
         """What is said as long as not all is there."""
-        there = sum(len(self.results.get(key, ())) >= SEEDS for key in keys)
+        there = sum(len(self.results.get(key, ())) >= SEEDS * self.rows[key].times for key in keys)
         if there == len(keys):
             return None
-        return Verdict("to come", f"{there} of {len(keys)} rows have their {SEEDS} seeds")
+        return Verdict("to come", f"{there} of {len(keys)} rows have their seeds")
 
     def every_refinement_helps(self) -> Verdict:
         cells = [(f"{data}-{host}", form) for data in DATASETS for host in HOSTS for form in refined(host)]
@@ -168,28 +168,31 @@ class Claims:
         return _verdict(verdict, found, seeds_for(mean, LEAST))
 
     def convergence_is_faster(self) -> Verdict:
-        def epochs(host: list[Run]) -> Number:
-            target = NEAR * statistics.mean(max(scores(run)) for run in host)
+        def epochs(place: str) -> Number:
+            target = NEAR * statistics.mean(max(scores(run)) for run in self.results[f"{place}-none"])
             return lambda run: -math.log(first_at(scores(run), target))
 
         found = f"epochs to {NEAR:.0%} of the host's best on validation"
         return self._sooner([f"{data}-{host}" for data in DATASETS for host in HOSTS], epochs, found)
 
     def gradients_are_steady_sooner(self) -> Verdict:
-        def epochs(host: list[Run]) -> Number:
-            return lambda run: -math.log(steady_from(run["gradient_norm"]))
+        """In the epochs that all runs beside a host have: a run that goes on longer would be steady later by that."""
+        def epochs(place: str) -> Number:
+            forms = [self.results[f"{place}-{form}"] for form in ("none", *refined("sasrec"))]
+            shortest = min(len(run["gradient_norm"]) for runs in forms for run in runs)
+            return lambda run: -math.log(steady_from(run["gradient_norm"][:shortest]))
 
         found = f"epochs until the gradient's norm stays within {STEADY:.0%} of its last, SASRec"
         return self._sooner([f"{data}-sasrec" for data in DATASETS], epochs, found)
 
-    def _sooner(self, places: list[str], epochs: Callable[[list[Run]], Number], found: str) -> Verdict:
+    def _sooner(self, places: list[str], epochs: Callable[[str], Number], found: str) -> Verdict:
         """Of minus logs of epochs: are they fewer than the host's?"""
         forms = {place: refined(place.rsplit("-", 1)[1]) for place in places}
         if to_come := self.missing([f"{p}-{form}" for p in places for form in ("none", *forms[p])]):
             return to_come
         effects = []
         for place in places:
-            number = epochs(self.results[f"{place}-none"])
+            number = epochs(place)
             rows = [self.numbers(f"{place}-{form}", number) for form in forms[place]]
             effects.append(contrast(rows, self.numbers(f"{place}-none", number), share=False))
         mean = pooled(effects)
@@ -212,8 +215,8 @@ def scores(run: Run) -> list[float]:
 
 
 def first_at(curve: Sequence[float], target: float) -> int:
-    """The first epoch, from 1, in which the curve is there; one more than it has where it never is."""
-    return next((epoch for epoch, score in enumerate(curve, 1) if score >= target), len(curve) + 1)
+    """The first epoch, from 1, in which the curve is there; one more than any run may have where it never is."""
+    return next((epoch for epoch, score in enumerate(curve, 1) if score >= target), TRAINED["epochs"] + 1)
 
 
 def steady_from(norms: Sequence[float]) -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..experiment import Experiment, Results
 from ..paired import difference
 from ..tables import cell, epochs, heading, minutes, page, table, values
 from .claims import verdicts
-from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
+from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
@@ -35,9 +36,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
               table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes of training": minutes})]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
-    tuned = [key for key in experiment.rows if "-tune-" in key]
-    tried = table(experiment, results, tuned, [NDCG5], {"best valid": _best})
-    parts += [["## Settings tried on the plain hosts"], tried]
+    parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
     return page(experiment, results, parts)
 
 
@@ -45,15 +44,24 @@ def differences(experiment: Experiment, results: Results, data: str) -> list[str
     """Each refinement beside its host with the same seeds, and the host beside itself with three others."""
     lines = heading(["difference", "95 %, over users", "95 %, over seeds", "of the host's", "published"])
     for host in HOSTS:
-        plain = results[f"{data}-{host}-none"]
-        pairs = {f"{HOSTS[host][0]}, three other seeds": plain[SEEDS:]}
-        pairs |= {experiment.rows[f"{data}-{host}-{form}"].title: results[f"{data}-{host}-{form}"]
-                  for form in OF_HOST[host] if form != "none"}
-        theirs = PUBLISHED[data, host]
-        said = dict(zip(pairs, [None, *(theirs.get(form) for form in OF_HOST[host] if form != "none")], strict=True))
-        for title, runs in pairs.items():
-            lines.append(f"| {title} | {difference(runs, plain[:SEEDS])} | {_published(said[title], theirs['none'])} |")
+        plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]
+        seeds = sorted(run["row"]["seed"] for run in plain)
+        half = len(seeds) // 2
+        others = _with_seeds(plain, seeds[half:]), _with_seeds(plain, seeds[:half])
+        lines.append(f"| {HOSTS[host][0]}, other seeds | {difference(*others)} |  |")
+        for form in OF_HOST[host][1:]:
+            runs = results[f"{data}-{host}-{form}"]
+            same = sorted({run["row"]["seed"] for run in runs} & set(seeds))
+            cells = difference(_with_seeds(runs, same), _with_seeds(plain, same))
+            title = experiment.rows[f"{data}-{host}-{form}"].title
+            lines.append(f"| {title} | {cells} | {_published(theirs.get(form), theirs['none'])} |")
     return lines
+
+
+def _with_seeds(runs: Sequence[Any], seeds: Sequence[int]) -> list[Any]:
+    """In the order of the seeds, so that runs are paired by them."""
+    found = {run["row"]["seed"]: run for run in runs}
+    return [found[seed] for seed in seeds]
 
 
 def _published(found: tuple[float, ...] | None, host: tuple[float, ...]) -> str:
@@ -70,6 +78,3 @@ def _by_depth(results: Results) -> list[str]:
         lines.append(f"| *published* | {' | '.join(f'*{value:.4f}*' for value in theirs)} |")
     return lines
 
-
-def _best(runs: Any) -> str:
-    return f"{max(runs[0]['valid']):.4f}"
