@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY
+from tinyattn.data import pad
 from tinyattn.models import MODELS, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
 from tinyattn.models.explanation import gradient_times_input, left_out, rank_correlation
 from tinyattn.tree import flatten
@@ -101,6 +102,17 @@ def test_an_item_that_makes_room_for_the_mask_has_no_gradient():
     found = explain(fitted(BERT4Rec, maxlen=4), HISTORY, "s4e1").effects
     assert found["gradient"][0] == found["left out"][0] == 0
     assert np.all(found["gradient"][1:] != 0)
+
+
+def test_bert4rec_asks_at_its_mask_and_what_that_gives_to_itself_is_no_items():
+    model = fitted(BERT4Rec, blocks=2, heads=2)
+    network, p = model.network, model.parameters
+    asked = network.asking(pad([model.fitted().numbers(HISTORY)], model.maxlen))
+    _, cache = network.forward(p, asked)
+    mean = np.mean([head[4] for block in cache.blocks for head in block.attention.weights[0]], axis=0)
+    found = explain(model, HISTORY, "s4e1").effects["attention"]
+    np.testing.assert_allclose(found, mean[:4])
+    assert 0 < np.sum(found) == pytest.approx(1 - mean[4])
 
 
 def test_agreement_is_spearmans():

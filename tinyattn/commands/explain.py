@@ -21,8 +21,8 @@ gradient: the derivative of the score by the item's embedding, times the embeddi
 network's own backward pass.
 """,
     ATTENTION: """\
-attention: how much the last position looks at the item, the mean over blocks and heads. Attention is no explanation by
-itself: weights may be high where nothing depends on them (Jain & Wallace 2019).
+attention: how much the position that asks looks at the item, the mean over blocks and heads. Attention is no
+explanation by itself: weights may be high where nothing depends on them (Jain & Wallace 2019).
 """,
 }
 AGREEMENT = "agreement: Spearman's rank correlation, 1 for the same order, -1 for the opposite one.\n"

@@ -39,7 +39,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: of neural models that read one
-        attention   the last position's weights, mean over blocks and heads: of models that attend
+        attention   the weights of the position that asks, mean over blocks and heads: of SASRec, STOSA and BERT4Rec
 
     The first holds for every model. The second is the first-order estimate of what the score loses when the embedding
     becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone); its derivatives are
@@ -63,10 +63,9 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
         gradient = gradient_times_input(model, history, number, owner)
         if gradient is not None:
             effects[GRADIENT] = gradient
-    if model.attends:
-        assert isinstance(model, NeuralRecommender)
-        weights = model.attention(ids)[1]                            # (blocks, heads, n, n)
-        effects[ATTENTION] = np.asarray(np.mean(weights[:, :, -1], axis=(0, 1)), dtype=np.float64)
+        weights = attention_of_the_last(model, history, owner)
+        if weights is not None:
+            effects[ATTENTION] = weights
     return Explanation(vocabulary.decode(np.array([number]))[0], ids, effects)
 
 
@@ -75,6 +74,20 @@ def left_out(model: Recommender, history: np.ndarray, item: int, owner: np.ndarr
     without = [np.delete(history, j) for j in range(len(history))]
     scores = np.asarray(model.score([history, *without], np.repeat(owner, len(history) + 1))[:, item], dtype=np.float64)
     return scores[0] - scores[1:]
+
+
+def attention_of_the_last(model: NeuralRecommender, history: np.ndarray, owner: np.ndarray) -> np.ndarray | None:
+    """How much the position that asks looks at each item. Shapes: history (n,), owner (1,) -> (n,).
+
+    Where that position is a [MASK] of its own, what it gives to itself is left out. None without attention.
+    """
+    network, p = model.network, model.parameters
+    batch = network.asking(pad([history], model.maxlen, owner, network.n_items).to(backend.get_xp(p[network.scored])))
+    found = [backend.to_numpy(weights)[0] for weights in network.weights(network.forward(p, batch)[1])]
+    if not found:
+        return None
+    mean = np.mean(np.array(found)[:, :, last_position(batch)[0]], axis=(0, 1)).astype(np.float64)
+    return _of_items(mean, backend.to_numpy(batch.ids[0]), network.n_items, len(history))
 
 
 def gradient_times_input(
@@ -95,10 +108,17 @@ def gradient_times_input(
     dx, _ = network.backward(p, dh, cache)
     if dx is None:
         return None
-    ids = batch.ids[0]
-    read = (ids >= 1) & (ids <= network.n_items)                     # what asks is no item, and padding none
-    found = backend.to_numpy(xp.sum(dx[0][read] * p["items"][ids[read]], axis=-1)).astype(np.float64)
-    return np.concatenate([np.zeros(len(history) - len(found)), found])          # the newest are read
+    each = backend.to_numpy(xp.sum(dx[0] * p["items"][network.item_rows(batch)[0]], axis=-1)).astype(np.float64)
+    return _of_items(each, backend.to_numpy(batch.ids[0]), network.n_items, len(history))
+
+
+def _of_items(values: np.ndarray, ids: np.ndarray, n_items: int, n: int) -> np.ndarray:
+    """Of a history of n items those that were read, its newest, and 0 for the others; [MASK] and padding are no items.
+
+    Shapes: values, ids (L,) -> (n,).
+    """
+    found = values[(ids >= 1) & (ids <= n_items)]
+    return np.concatenate([np.zeros(n - len(found)), found])
 
 
 def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:

@@ -107,6 +107,10 @@ class NextItemNetwork(LossOptions):
         """`extend` with these parameters, which nobody may change meanwhile."""
         return partial(self.extend, p)
 
+    def weights(self, cache: Any) -> list[Array]:
+        """Attention weights of each block, (B, h, L, L), of a batch in the form of `asking`; none without attention."""
+        return self.attention(cache) if self.attends else []
+
     def asking(self, batch: Batch) -> Batch:
         """The histories in the form in which their last position says what comes next."""
         return batch

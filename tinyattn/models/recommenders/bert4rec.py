@@ -148,6 +148,9 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
         x = self.stack.at(p["blocks"], x, last_position(batch), mask=_real(batch))
         return _head(p["head"], x)[0][:, 0]
 
+    def weights(self, cache: BERT4RecCache) -> list[Array]:
+        return [block.attention.weights for block in cache.blocks]
+
     def asking(self, batch: Batch) -> Batch:
         """Each history's newest maxlen - 1 items, and [MASK] after them."""
         xp, L = get_xp(batch.ids), batch.ids.shape[1]
