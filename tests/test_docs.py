@@ -61,6 +61,14 @@ def test_readme_prints_what_its_gradcheck_prints():
     assert printed.getvalue() == shown
 
 
+def test_the_classroom_prints_what_it_shows():
+    code, shown = re.findall(r"```(?:python|text)\n(.*?)```", (ROOT / "docs/classroom.md").read_text(), re.S)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(code, {})
+    assert printed.getvalue() == shown
+
+
 @pytest.mark.slow
 def test_readme_prints_what_its_check_prints(tmp_path, monkeypatch, capsys):
     code = next(c for c in re.findall(r"```python\n(.*?)```", README, re.S) if "def attention(Q" in c)
