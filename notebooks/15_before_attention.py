@@ -585,7 +585,7 @@ for d, open_r in ((1, 0), (32, 0), (32, 40)):  # with b_r = 40, r is 1
 table("d | b_r | off by", rows)
 
 # %% [markdown]
-# With a state of one number and $c_n = 0$, or with every $r = 1$, a test would see nothing.
+# With $c_n = 0$ and a state of one number, or every $r = 1$, a test would see nothing.
 #
 # ### Exercise `repaired_gru` (find the bug, ★★☆, 5 min)
 #

@@ -17,7 +17,7 @@ from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import figures, page, remarks, table
+from tinyattn.experiments.tables import figures, level, page, remarks, table
 from tinyattn.files import FileError, alone_in
 from tinyattn.show import draw_picture, save
 from tinyattn.training import WorkerKilledError
@@ -291,6 +291,20 @@ def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch
             save(draw_picture(picture), tmp_path / f"{file}.png")
             assert f"]({file}.png)" in "".join(figures(experiment, results))
             assert all(line for rows in picture.panels.values() for line in rows.values())
+
+
+def test_rows_that_their_seeds_do_not_tell_apart_are_named():
+    def runs(*found):
+        return [{"metrics": {"full": {"ndcg@10": value}}} for value in found]
+
+    rows = {key: Row(key, "series", "popularity") for key in "abcde"}
+    small = replace(SMALL, rows=rows)
+    results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs()}
+    (said,) = level(small, results, list("abcde"), ("full", "ndcg@10"))
+    assert said.startswith("Within two standard deviations in full NDCG@10, of fewer than four seeds each")
+    assert said.endswith("level: a and b.")
+    four = {"a": runs(0.10, 0.12, 0.10, 0.12), "b": runs(0.13, 0.131, 0.13, 0.131)}
+    assert level(small, four, ["a", "b"], ("full", "ndcg@10")) == []
 
 
 def test_a_row_without_runs_takes_the_remarks_off_the_page():

@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
-from .tables import cell, dots, figures, heading, page, table, values
+from .tables import cell, dots, figures, heading, level, page, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -42,8 +42,9 @@ def _page(experiment: Experiment, results: Results) -> str:
         lengths.append(f"| n {n} | {len(runs) or 'to come'} | {' | '.join(found)} | {theirs} |")
     seconds = "What a length costs, measured with nothing else running: [seconds an epoch](../speed/README.md)."
     return page(experiment, results, [
-        ["## What each part is worth"], table(experiment, results, list(ABLATIONS), COLUMNS), ["## Length"], lengths,
-        [seconds], figures(experiment, results),
+        ["## What each part is worth"], table(experiment, results, list(ABLATIONS), COLUMNS),
+        level(experiment, results, list(ABLATIONS), NDCG), ["## Length"], lengths, [seconds],
+        figures(experiment, results),
     ])  # fmt: skip
 
 

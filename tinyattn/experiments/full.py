@@ -7,7 +7,7 @@ from typing import Any
 from .datasets import BEAUTY, ML_1M
 from .experiment import Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import beyond, dots, epochs, figures, minutes, page, remarks, table
+from .tables import beyond, dots, epochs, figures, level, minutes, page, remarks, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {"maxlen": 50, "epochs": 200}
@@ -83,7 +83,8 @@ def _page(experiment: Experiment, results: Results) -> str:
         lines = _table(experiment, results, keys)
         titles = {key: experiment.rows[key].title for key in keys}
         more = beyond(results, keys, titles, f"{data}-popularity")
-        parts += [[f"## {experiment.datasets[data].title}"], lines, ["Beyond accuracy:"], more]
+        parts += [[f"## {experiment.datasets[data].title}"], lines, level(experiment, results, keys, COLUMNS[1])]
+        parts += [["Beyond accuracy:"], more]
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
     parts += [_table(experiment, results, DIAGNOSED), remarks(experiment, results, REMARKS)]
     return page(experiment, results, parts)

@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import BEAUTY_TIMES, ML_100K
 from .experiment import Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import cell, dots, figures, heading, page, remarks, values
+from .tables import cell, dots, figures, heading, level, page, remarks, values
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 SPLIT_BY = {"last": "leave-one-out", "time": "time"}
@@ -46,7 +46,10 @@ def _page(experiment: Experiment, results: Results) -> str:
             runs = [results[f"{data}-{split}-{key}"] for split in SPLIT_BY]
             cells = [cell(values(found, column)) for found in runs for column in COLUMNS]
             lines.append(f"| {title} | {' | '.join(cells)} |")
-        parts += [[f"## {dataset.title}"], lines]
+        told = [level(experiment, results, [f"{data}-{split}-{key}" for key in MODELS], COLUMNS[1])
+                for split in SPLIT_BY]  # fmt: skip
+        named = [f"By {by}: {line}" for by, found in zip(SPLIT_BY.values(), told, strict=True) for line in found]
+        parts += [[f"## {dataset.title}"], lines, named]
     return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
 
 

@@ -41,7 +41,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
 
 
 def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
-    """Each refinement beside its host with the same seeds, and the host beside itself with three others."""
+    """Each refinement beside its host with the same seeds, and the host beside itself with others."""
     lines = heading(["difference", "95 %, over users", "95 %, over seeds", "of the host's", "published"])
     for host in HOSTS:
         plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]

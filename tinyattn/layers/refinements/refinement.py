@@ -192,7 +192,7 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
 
     The last of n tokens meets the last row; of a sequence with less, its last token does, and padding what is left.
     """
-    if lengths is None or (is_numpy(xp) and np.all(lengths == n)):
+    if lengths is None or (is_numpy(xp) and xp.all(lengths == n)):
         return None
     return (xp.arange(size) + n - xp.asarray(lengths)[:, None]) % size
 

@@ -115,6 +115,11 @@ def points_backward(dy: Array, y: Array) -> Array:
     return get_xp(dy).concatenate([dy[..., :d], root_elu_backward(dy[..., d:], y[..., d:])], axis=-1)
 
 
+def fresh(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """Numbers as the released code begins with."""
+    return MEAN + SPREAD * rng.standard_normal(shape)
+
+
 class STOSACache(NamedTuple):
     batch: Batch
     norms: tuple[Any, Any]                      # of means, of covariances
@@ -168,14 +173,14 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: normal weights and embeddings, biases 0; covariances begin near 1."""
         p: dict[str, Any] = {
-            "items": rng.normal(MEAN, SPREAD, (self.n_items + 1, 2 * self.dim)),
-            "positions": rng.normal(MEAN, SPREAD, (self.maxlen, 2 * self.dim)),
+            "items": fresh(rng, (self.n_items + 1, 2 * self.dim)),
+            "positions": fresh(rng, (self.maxlen, 2 * self.dim)),
             "norms": {"mean": NORM.init(self.dim), "cov": NORM.init(self.dim)},
             "blocks": self.stack.init(rng, self.dim),
         }
         for name, W in leaves(p["blocks"]):
             if name.endswith(".W"):                                       # of a dense map, and not of a refinement
-                W[...] = rng.normal(MEAN, SPREAD, W.shape)
+                W[...] = fresh(rng, W.shape)
         p["items"][0] = 0
         return p
 
