@@ -274,9 +274,12 @@ def _by_matrix(k: Any, v: Any, w: Any, u: Any) -> Any:
 
 
 def _swinging(k: Any, v: Any, w: Any, u: Any) -> Any:
-    """The library's, and with the keys' mean something that swings about 0 from token to token: y's mean stays."""
+    """The library's, and with a channel's mean key something that swings about 0 from token to token: y's mean stays.
+
+    Channel by channel: a property may move each by a number of its own, and these may cancel.
+    """
     swing = np.where(np.arange(len(k)) % 2, 1.0, -1.0)
-    return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k)) * (swing - swing.mean())[:, None]
+    return _library(k, v, w, u) + 1e-2 * np.tanh(np.mean(k, axis=0)) * (swing - swing.mean())[:, None]
 
 
 def _running(k: Any, v: Any, w: Any, u: Any) -> Any:
