@@ -68,6 +68,8 @@ ON_GAMES: dict[str, tuple[str, str, dict[str, Any], float]] = {
     "gru4rec-short": ("GRU4Rec, basic form, stopped after 20 epochs", "gru4rec", {"epochs": 20}, 3),
     "gru4rec-uniform": ("GRU4Rec, BPR-max on 256 items of the catalogue", "gru4rec", {"loss": "bpr-max"}, 25),
     "caser-targets": ("Caser, three targets a position (T 3)", "caser", {"targets": 3}, 20),
+    "sasrec-longer": ("SASRec, released code's form, never stopped", "sasrec",
+                      {"block_form": "sasrec", "patience": 0}, 9),
 }  # fmt: skip
 DIAGNOSES = {"ml-1m": DIAGNOSTICS, "games": ON_GAMES}
 
