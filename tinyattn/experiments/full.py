@@ -54,6 +54,7 @@ DIAGNOSTICS: dict[str, tuple[str, dict[str, Any]]] = {
     "esasrec-narrow": ("eSASRec, SASRec's feed-forward network", {"feed_forward": "relu", "feed_forward_width": 1}),
 }
 LEFT_OUT = {("beauty", "gbce-as-published"), ("ml-1m", "bert4rec-rho")}
+DIAGNOSES = {"gbce-as-published", "bert4rec-rho"}  # they say something of the row above them, and have one seed
 CLOSE = {("ml-1m", key) for key in ("gbce", "ce", "sampled-softmax", "esasrec")}
 CLOSE |= {("beauty", key) for key in ("bce", "bert4rec")}
 CLOSE_SEEDS = 4                                     # of rows that two seeds leave within two standard deviations
@@ -63,7 +64,7 @@ def _row(key: str, data: str, place: int) -> Row:
     title, model, options, published, source, minutes = COMPARED[key]
     trained = "epochs" in options
     theirs = dict(zip(COLUMNS, published, strict=False)) if data == "ml-1m" else {}
-    one = not trained or key == "gbce-as-published"                # a diagnosis has one seed, as those below
+    one = not trained or key in DIAGNOSES                          # as those of DIAGNOSTICS
     seeds = 1 if one else CLOSE_SEEDS if (data, key) in CLOSE else None
     return Row(title, data, model, (OF_DATA[data] if trained else {}) | options, theirs, source, minutes[place], seeds)
 
