@@ -19,7 +19,7 @@ if __package__ is None:
 from benchmarks import refinements
 from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.awrsr.claims import Verdict, contrast, ndcg5, verdicts
+from tinyattn.experiments.awrsr.claims import Verdict, gain, ndcg5, verdicts
 from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED, SEEDS
 from tinyattn.experiments.tables import cell, heading, made
 
@@ -38,14 +38,14 @@ def table(results: Results) -> list[str]:
         hosts = {data: results[f"{data}-{host}-none"] for data in DATASETS}
         cells = [(_score(runs), "", f"*{PUBLISHED[data, host]['none'][2]:.4f}*") for data, runs in hosts.items()]
         lines.append(_line(f"**{title}**", cells))
-        cells = [(_score(runs[SEEDS:]), _gain(runs[SEEDS:], runs[:SEEDS]), "") for runs in hosts.values()]
+        cells = [(_score(runs[SEEDS:]), gain(runs[SEEDS:], runs[:SEEDS]), "") for runs in hosts.values()]
         lines.append(_line(f"{title}, other seeds", cells))
         for form in OF_HOST[host][1:]:
             cells = []
             for data, plain in hosts.items():
                 runs, theirs = results[f"{data}-{host}-{form}"], PUBLISHED[data, host]
                 said = f"*{theirs[form][2] / theirs['none'][2] - 1:+.1%}*" if form in theirs else ""
-                cells.append((_score(runs), _gain(runs, plain), said))
+                cells.append((_score(runs), gain(runs, plain), said))
             lines.append(_line(AWRSR.rows[f"ml-1m-{host}-{form}"].title, cells))
     return lines
 
@@ -56,12 +56,6 @@ def _line(title: str, cells: list[tuple[str, ...]]) -> str:
 
 def _score(runs: list[dict[str, Any]]) -> str:
     return cell([ndcg5(run) for run in runs]) or "to come"
-
-
-def _gain(runs: list[dict[str, Any]], host: list[dict[str, Any]]) -> str:
-    """With its interval over seeds, as soon as any of them can say how far seeds differ."""
-    mine, theirs = ([ndcg5(run) for run in found] for found in (runs, host))
-    return str(contrast([mine], theirs)) if len(mine) > 1 and len(theirs) > 1 else ""
 
 
 def block(results: Results, costs: dict[str, Any] | None) -> str:

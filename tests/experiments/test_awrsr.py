@@ -5,16 +5,17 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.machine import RESULTS
 from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.commands import reproduce
 from tinyattn.data import SPLITS, SeriesWorld
 from tinyattn.evaluation import ndcg
-from tinyattn.experiments import EXPERIMENTS
-from tinyattn.experiments.awrsr import claims
+from tinyattn.experiments import EXPERIMENTS, results_of
+from tinyattn.experiments.awrsr import claims, settings
 from tinyattn.experiments.awrsr.claims import Claims, contrast, first_at, judge, pooled, steady_from, verdicts
-from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS
+from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS, SETTINGS
 from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps
 from tinyattn.experiments.paired import ranks_of, t_95
 from tinyattn.models import MODELS
@@ -90,15 +91,44 @@ def test_where_seeds_differ_by_more_than_the_gain_it_is_undecided_and_said_what_
     results = made_up(lambda key: 0.03, spread=0.1)
     found = Claims(results).every_refinement_helps()
     assert found.verdict == "undecided at this power"
-    assert f"±{claims.published_gain():.1%}" in found.decides
+    assert f"±{claims.published_gain() / 2:.1%}" in found.decides
     assert int(found.decides.split()[1]) > SEEDS
 
 
-def test_one_row_on_the_wrong_side_is_chance_and_two_are_not():
-    few = made_up(lambda key: -0.05 if key == "beauty-stosa-stoc" else 0.05)
-    assert words(few)["every refinement helps"] == "undecided at this power"
-    more = made_up(lambda key: -0.05 if "stoc" in key else 0.05)
-    assert words(more)["every refinement helps"] == "not replicated"
+def test_every_refinement_is_judged_by_its_mean_and_stoc_decides_nothing():
+    few = made_up(lambda key: -0.05 if "stoc" in key or key == "beauty-stosa-add" else 0.05)
+    found = Claims(few).every_refinement_helps()
+    assert found.verdict == "replicated"
+    assert found.found.endswith("of 14 rows 11 intervals lie above 0, 3 below")
+    one = made_up(lambda key: 0.0 if "add" in key else 0.05)
+    assert words(one)["every refinement helps"] == "not replicated"
+
+
+def test_simp_is_worse_where_two_of_its_rows_are():
+    few = made_up(lambda key: -0.05 if key == "beauty-stosa-simp" else 0.02)
+    assert words(few)["M_simp is always at least as good"] == "replicated"
+    more = made_up(lambda key: -0.05 if "stosa-simp" in key else 0.02)
+    assert words(more)["M_simp is always at least as good"] == "not replicated"
+
+
+def test_the_grid_has_the_settings_that_validated_best():
+    """As soon as they have been found: the runs of settings.py are committed before the first one of the grid."""
+    found = results_of(settings.EXPERIMENT, RESULTS / "reproduce" / settings.EXPERIMENT.name)
+    for place, chosen in SETTINGS.items():
+        assert settings.best(found, *place) in (None, chosen)
+
+
+def test_deep_rows_are_run_last_and_those_of_stosa_have_a_page_of_their_own():
+    order = [key for key, _ in AWRSR.runs()]
+    first = order.index("beauty-sasrec-none-2")
+    assert {key.count("-") for key in order[first:]} == {3}
+    assert not any(key[-2:] in ("-2", "-3", "-4") for key in order[:first])
+    deep = EXPERIMENTS["awrsr-depth"]
+    runs = {key: made_up(lambda key: 0.05)["beauty-sasrec-none"] for key in deep.rows}
+    page = deep.page(deep, runs)
+    assert "| STOSA + M_add, 4 layers | +0.0% (" in page
+    assert page.count("to come") == 0
+    assert deep.page(deep, {key: [] for key in deep.rows}).count("to come") == len(deep.rows) + 1
 
 
 def test_no_verdict_before_all_seeds_are_there():

@@ -1,13 +1,13 @@
 """Experiments that anybody can repeat: `tinyattn reproduce NAME`. A new one is a file, and a line in EXPERIMENTS."""
 
 from . import ablations, awrsr, density, full, kinds, mixers, planted, sampled, speed, splits
-from .awrsr import settings
+from .awrsr import depth, settings
 from .experiment import Dataset, Experiment, Results, Row, TaskData
 from .running import carry_out, results_of
 
 EXPERIMENTS: dict[str, Experiment] = {
     module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (planted, sampled, full, ablations, density, splits, mixers, speed, settings, awrsr, kinds)
+    for module in (planted, sampled, full, ablations, density, splits, mixers, speed, settings, awrsr, depth, kinds)
 }
 
 __all__ = ["EXPERIMENTS", "Dataset", "Experiment", "Results", "Row", "TaskData", "carry_out", "results_of"]

@@ -89,6 +89,7 @@ class Row:
     minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
     seeds: int | None = None            # where not as many as the experiment has: 1 where nothing is random
     times: int = 1                      # how many times as many seeds as other rows it has
+    late: bool = False                  # run after all seeds of the other rows, as what can wait
 
 
 @dataclass(frozen=True)
@@ -123,9 +124,13 @@ class Experiment:
         return {name: picture for name, picture in found.items() if has_something(picture)}
 
     def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
-        """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed."""
+        """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed.
+
+        Rows that are `late` follow, by themselves, in the same order.
+        """
         wanted = {key: row.seeds or row.times * (seeds or self.seeds) for key, row in self.rows.items()}
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]
+        turns.sort(key=lambda run: self.rows[run[0]].late)
         return [(key, self.first_seed + turn) for key, turn in turns]
 
     def quick(self) -> Experiment:

@@ -18,18 +18,34 @@ T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two
 def difference(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], k: int = K) -> str:
     """Cells of a table: mean difference of NDCG@k, its interval over users and over seeds, and its share of the other.
 
-    Runs are paired by their place. **Over users**: each user's NDCG is averaged over the seeds first, and users are
-    drawn with replacement; it says what other users might show, of these seeds. **Over seeds**: the interval of
-    Student's t for the mean of the differences of pairs; it says what other seeds might show, of these users.
+    Runs are paired by their place. **Over seeds**: the interval of Student's t for the mean of the differences of
+    pairs; it says what other seeds might show, of these users.
     """
     n = min(len(runs), len(others))
     if n == 0:
         return " | | | "
-    mine, theirs = (np.array([ndcg(ranks_of(run["ranks"]), k) for run in found[:n]]) for found in (runs, others))
-    by_user = paired_difference(mine.mean(axis=0), theirs.mean(axis=0))
+    mine, theirs = (_by_user(found[:n], k) for found in (runs, others))
     by_seed = mine.mean(axis=1) - theirs.mean(axis=1)
-    cells = [f"{by_user.mean:+.4f}", f"{by_user.low:+.4f} to {by_user.high:+.4f}", _over_seeds(by_seed)]
-    return " | ".join([*cells, f"{by_user.mean / theirs.mean():+.1%}" if np.any(theirs) else ""])
+    share = f"{np.mean(by_seed) / theirs.mean():+.1%}" if np.any(theirs) else ""
+    return " | ".join([over_users(runs[:n], others[:n], k), _over_seeds(by_seed), share])
+
+
+def over_users(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], k: int = K) -> str:
+    """Two cells: the mean difference of NDCG@k, and its interval over users.
+
+    Each user's NDCG is averaged over the runs first, and users are drawn with replacement; it says what other users
+    might show, of these seeds.
+    """
+    if not runs or not others:
+        return " | "
+    mine, theirs = (_by_user(found, k).mean(axis=0) for found in (runs, others))
+    found = paired_difference(mine, theirs)
+    return f"{found.mean:+.4f} | {found.low:+.4f} to {found.high:+.4f}"
+
+
+def _by_user(runs: Sequence[dict[str, Any]], k: int) -> np.ndarray:
+    """NDCG@k, shape (runs, users)."""
+    return np.array([ndcg(ranks_of(run["ranks"]), k) for run in runs])
 
 
 def t_95(freedom: int) -> float:

@@ -3,11 +3,11 @@
 Written down before the first run, with the rules of the verdicts in claims.py. **Selection**: the epoch by validation;
 learning rate and dropout of each host by settings.py, on its plain form alone, before any refinement is run.
 **Budget**: refinements have what their host has: the same settings, epochs and patience. **What it can show**: seeds
-alone make NDCG@5 differ by about 3 % of itself (standard deviation, measured on SASRec before), so that between two
-means of three seeds a difference of 7 % can be told from chance (t with 4 degrees of freedom, 95 %), of five seeds one
-of 4.4 %; differences in pairs of users tell more about users, and nothing about seeds. The paper's gains are 0 to 9 %,
-from one run each. **Left out** for the budget of eight hours: M_value and M_stoc at depth, 3 layers of STOSA, lags on
-STOSA.
+alone make NDCG@5 differ by about 3 % of itself (standard deviation, measured on SASRec before), so that between the
+three seeds of a row and the six of its host a difference of 5 % can be told from chance (95 %), and of 2.5 % between
+the twelve runs of a refinement in its four places and their hosts'; differences in pairs of users tell more about
+users, and nothing about seeds. The paper's gains are 0 to 9 %, from one run each. **Left out** for the budget: M_value
+and M_stoc at depth, lags on STOSA; several layers of STOSA are an experiment of their own (depth.py).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "lags": (" + M_simp by lags, ours", {"refine": "simp", "refine_lags": True}),
 }
 OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
-DEPTHS = {"sasrec": (2, 3, 4), "stosa": (2, 4)}
+DEPTHS = (2, 3, 4)                              # of SASRec; of STOSA in depth.py
 SEEDS = 3
 # PRINTED (table 2)
 PUBLISHED: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
@@ -68,7 +68,9 @@ BY_DEPTH = {
     ("stosa", "stoc"): (0.0276, 0.0273, 0.0261, 0.0270),
 }  # fmt: skip
 AT_DEPTH = ("none", "simp", "add")                                   # the forms that are run with more layers
+# about what a run of the plain host takes, and how many times as long the others take
 MINUTES = {"sasrec": 4, "stosa": 12}
+TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25}
 
 
 def rows_of_grid() -> dict[str, Row]:
@@ -81,15 +83,14 @@ def rows_of_grid() -> dict[str, Row]:
             for form in OF_HOST[host]:
                 theirs = dict(zip(PRINTED, PUBLISHED[data, host].get(form, ()), strict=False))
                 times = 2 if form == "none" else 1                    # the second half: nothing but other seeds
-                rows[f"{data}-{host}-{form}"] = replace(_row(data, host, FORMS[form]), published=theirs, times=times)
-        rows[f"{data}-stosa-released"] = _row(data, "stosa", (" as released", {"mean_passthrough": True}))
-        rows[f"{data}-sasrec-ce"] = _row(data, "sasrec", (", cross-entropy", {"loss": "ce"}))
-    for host, depths in DEPTHS.items():
-        for form in AT_DEPTH:
-            said, more = FORMS[form]
-            for depth in depths:
-                rows[f"beauty-{host}-{form}-{depth}"] = _row("beauty", host, (f"{said}, {depth} layers", more), depth)
-    return rows
+                rows[f"{data}-{host}-{form}"] = replace(row_of(data, host, form), published=theirs, times=times)
+        released = row_of(data, "stosa", more=(" as released", {"mean_passthrough": True}))
+        entropy = row_of(data, "sasrec", more=(", cross-entropy", {"loss": "ce"}))
+        rows[f"{data}-stosa-released"] = released
+        rows[f"{data}-sasrec-ce"] = replace(entropy, minutes=15, seeds=1)
+    deep = {f"beauty-sasrec-{form}-{depth}": row_of("beauty", "sasrec", form, depth)
+            for form in AT_DEPTH for depth in DEPTHS}  # fmt: skip
+    return rows | {key: replace(row, late=True) for key, row in deep.items()}
 
 
 def tried_rows() -> dict[str, Row]:
@@ -104,9 +105,13 @@ def tried_rows() -> dict[str, Row]:
     return rows
 
 
-def _row(data: str, host: str, form: tuple[str, dict[str, Any]], depth: int = 1) -> Row:
-    """The host in a form, (what is said of it, options), with the host's settings."""
+def row_of(
+    data: str, host: str, form: str = "none", depth: int = 1, more: tuple[str, dict[str, Any]] = ("", {})
+) -> Row:
+    """A host with a refinement and the host's settings; `more` is said after its title, with its options."""
     title, model, options = HOSTS[host]
     lr, dropout = SETTINGS[data, host]
-    settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | form[1]
-    return Row(title + form[0], data, model, settled, source=SOURCE, minutes=MINUTES[host] * depth)
+    settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | FORMS[form][1] | more[1]
+    said = title + FORMS[form][0] + more[0] + (f", {depth} layers" if depth > 1 else "")
+    minutes = MINUTES[host] * depth * TIMES_AS_LONG[form]
+    return Row(said, data, model, settled, source=SOURCE, minutes=round(minutes, 1))

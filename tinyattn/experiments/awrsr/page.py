@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..experiment import Experiment, Results
-from ..paired import difference
+from ..paired import over_users
 from ..tables import cell, epochs, heading, minutes, page, table, values
-from .claims import verdicts
-from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED
+from .claims import gain, verdicts
+from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
@@ -31,8 +31,9 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
         parts += [[f"## {experiment.datasets[data].title}"],
                   table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes}),
                   ["NDCG@5 less the host's:"], differences(experiment, results, data)]
-    deeper = [f"beauty-{host}-{form}-{depth}" for host in DEPTHS for form in AT_DEPTH for depth in DEPTHS[host]]
+    deeper = [f"beauty-sasrec-{form}-{depth}" for form in AT_DEPTH for depth in DEPTHS]
     parts += [["## Depth", "", "NDCG@5 on Beauty (table 3); an empty cell has no run:"], _by_depth(results),
+              ["NDCG@5 less the host's, as a share of that, with 95 % over seeds:"], _gains_by_depth(results),
               table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes of training": minutes})]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
@@ -41,27 +42,20 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
 
 
 def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
-    """Each refinement beside its host with the same seeds, and the host beside itself with others."""
-    lines = heading(["difference", "95 %, over users", "95 %, over seeds", "of the host's", "published"])
+    """Each refinement beside all seeds of its host, and the second half of the host's seeds beside the first."""
+    lines = heading(["difference", "95 %, over users", "of the host's, 95 % over seeds", "published"])
     for host in HOSTS:
         plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]
-        seeds = sorted(run["row"]["seed"] for run in plain)
-        half = len(seeds) // 2
-        others = _with_seeds(plain, seeds[half:]), _with_seeds(plain, seeds[:half])
-        lines.append(f"| {HOSTS[host][0]}, other seeds | {difference(*others)} |  |")
+        lines.append(f"| {HOSTS[host][0]}, other seeds | {_difference(plain[SEEDS:], plain[:SEEDS])} |  |")
         for form in OF_HOST[host][1:]:
-            runs = results[f"{data}-{host}-{form}"]
-            same = sorted({run["row"]["seed"] for run in runs} & set(seeds))
-            cells = difference(_with_seeds(runs, same), _with_seeds(plain, same))
-            title = experiment.rows[f"{data}-{host}-{form}"].title
-            lines.append(f"| {title} | {cells} | {_published(theirs.get(form), theirs['none'])} |")
+            key = f"{data}-{host}-{form}"
+            cells = _difference(results[key], plain)
+            lines.append(f"| {experiment.rows[key].title} | {cells} | {_published(theirs.get(form), theirs['none'])} |")
     return lines
 
 
-def _with_seeds(runs: Sequence[Any], seeds: Sequence[int]) -> list[Any]:
-    """In the order of the seeds, so that runs are paired by them."""
-    found = {run["row"]["seed"]: run for run in runs}
-    return [found[seed] for seed in seeds]
+def _difference(runs: Sequence[Any], host: Sequence[Any]) -> str:
+    return f"{over_users(runs, host)} | {gain(runs, host)}"
 
 
 def _published(found: tuple[float, ...] | None, host: tuple[float, ...]) -> str:
@@ -78,3 +72,14 @@ def _by_depth(results: Results) -> list[str]:
         lines.append(f"| *published* | {' | '.join(f'*{value:.4f}*' for value in theirs)} |")
     return lines
 
+
+
+def _gains_by_depth(results: Results) -> list[str]:
+    lines = heading(["1 layer", "2 layers", "3 layers", "4 layers"])
+    for form in AT_DEPTH[1:]:
+        layers = ["", *(f"-{depth}" for depth in DEPTHS)]
+        cells = [gain(results[f"beauty-sasrec-{form}{n}"], results[f"beauty-sasrec-none{n}"]) for n in layers]
+        lines.append(f"| {HOSTS['sasrec'][0]}{FORMS[form][0]} | {' | '.join(cells)} |")
+        theirs = zip(BY_DEPTH["sasrec", form], BY_DEPTH["sasrec", "none"], strict=True)
+        lines.append(f"| *published* | {' | '.join(f'*{mine / host - 1:+.1%}*' for mine, host in theirs)} |")
+    return lines
