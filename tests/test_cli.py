@@ -234,7 +234,7 @@ def test_refusals_before_anything_is_written(data, tmp_path, capsys):
         (["--mechanism", "windows"], "mechanism is 'windows'", "did you mean window?"),
         (["--mechanism", "window", "--window", "0"], "window is 0, expected 1 to 1"),
         (["--mechanism", "window", "--window", "500"], "window is 500, expected at most maxlen 50"),
-        (["--mechanism", "longformer", "--window", "8"], "window is 8, expected at most 7: the longest history that is"),
+        (["--mechanism", "longformer", "--window", "8"], "window is 8, expected at most 7: the longest history"),
         (["--heads", "2", "--kv-heads", "3"], "kv_heads is 3, expected a divisor of heads, which is 2"),
         (["--norm", "rsm"], "norm is 'rsm'", "did you mean rms?"),
         (["--feed-forward", "gleu"], "feed_forward is 'gleu'", "one of relu, gelu, gelu-tanh, elu, silu, swiglu"),
