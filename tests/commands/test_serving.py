@@ -197,6 +197,16 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     refuses(capsys, ["explain", runs["markov"]], "required")
 
 
+def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", str(data), "--model", "narm", "--dim", "4", "--epochs", "1", "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(run), "--user", "5"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split() == ["left", "out", "gradient", "attention"]
+    assert "In model narm the weights are no shares: no softmax makes them" in out
+
+
 def test_the_readmes_commands_are_real():
     readme = (Path(__file__).parent.parent.parent / "README.md").read_text()
     found = [shlex.split(line, comments=True) for line in re.findall(r"^    tinyattn (.*)", readme, re.M)]
