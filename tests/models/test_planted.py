@@ -35,6 +35,7 @@ WORLDS = {
 METRIC = {"tastes": "hr@1", "chain": "hr@1", "series": "hr@3"}  # up to three series are open: three answers are right
 HOW = {"maxlen": 16, "batch_size": 32, "workers": 1}
 LINEAR = HOW | {"epochs": 15, "lr": 0.02}
+LONG = pytest.mark.slow(seconds=20)
 DEEP = HOW | {"dim": 24, "dropout": 0.1, "epochs": 12, "lr": 0.005}
 
 
@@ -67,9 +68,9 @@ def share(name, model):
         ("series", SASRec(**DEEP), 0.88),
         ("series", GRU4Rec(loss="ce", **DEEP), 0.85),
         ("series", NARM(loss="ce", **DEEP), 0.88),
-        pytest.param("series", STOSA(**DEEP | {"epochs": 20}), 0.85, marks=pytest.mark.slow(seconds=8)),
-        pytest.param("series", Caser(window=9, nh=4, **DEEP | {"epochs": 20}), 0.85, marks=pytest.mark.slow(seconds=10)),
-        pytest.param("series", BERT4Rec(mask_last=0.5, **DEEP | {"epochs": 80}), 0.82, marks=pytest.mark.slow(seconds=36)),
+        pytest.param("series", STOSA(**DEEP | {"epochs": 20}), 0.85, marks=LONG),
+        pytest.param("series", Caser(window=9, nh=4, **DEEP | {"epochs": 20}), 0.85, marks=LONG),
+        pytest.param("series", BERT4Rec(mask_last=0.5, **DEEP | {"epochs": 80}), 0.82, marks=LONG),
     ],
     ids=lambda x: getattr(x, "name", ""),
 )  # fmt: skip
