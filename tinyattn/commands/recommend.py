@@ -52,8 +52,8 @@ def run(options: argparse.Namespace) -> None:
         return
     history, user, model = history_of(options)
     if model.by_user and user is None:
-        alone = f"model {model.name} recommends by the user alone and reads no history"
-        raise ValueError(f"{alone}: expected --user U, of the data that it was trained on")
+        said = "recommends by the user alone: this is its ranking for whoever is not in the data that it was trained on"
+        print(f"note: model {model.name} reads no history, and {said}", file=sys.stderr)
     names = names_of(options, model)
     ids, scores = model.recommend([history], options.k, only=only_of(options, model), users=user)
     print_history(history, names)
@@ -102,7 +102,8 @@ def _write_many(options: argparse.Namespace) -> None:
     write_atomically(Path(options.out), text.getvalue().encode())
     _note_short_lists(most, options.k)
     at_most = "at most " if most.min() < options.k else ""
-    print(f"{len(rows):,} users, {at_most}{options.k} items each: {options.out}")
+    items = "item" if options.k == 1 else "items"
+    print(f"{len(rows):,} users, {at_most}{options.k} {items} each: {options.out}")
 
 
 def _note_strangers(model: Any, known: np.ndarray) -> None:
@@ -127,5 +128,6 @@ def _note_short_lists(most: np.ndarray, k: int) -> None:
     fewer, none = int(np.sum(most < k)), int(np.sum(most == 0))
     if fewer:
         of_them = f", {none:,} of them none" if none else ""
-        said = f"{fewer:,} of {len(most):,} users get fewer than {k} items{of_them}"
+        less = "no item" if k == 1 else f"fewer than {k} items{of_them}"
+        said = f"{fewer:,} of {len(most):,} users get {less}"
         print(f"note: {said}: no more are left when seen ones are taken out", file=sys.stderr)
