@@ -22,7 +22,7 @@ from itertools import pairwise
 import numpy as np
 
 from tinyattn.course import check, road, show_arrays, show_figure, table, yours
-from tinyattn.data import Sampler, SeriesWorld, leave_one_out, pad
+from tinyattn.data import Sampler, SeriesWorld, leave_one_out, pad, read
 from tinyattn.models import SASRec
 from tinyattn.ops import Mask, sigmoid, softmax
 from tinyattn.show import figure, style
@@ -36,15 +36,27 @@ road(10)
 #
 # All that goes in is pairs of a person and an item, each person's oldest first. Ours are generated: six series of five episodes, and 1,500
 # people, who each follow up to three series at a time. So the true probability of every next episode is known, and we shall need it.
+#
+# With a file of your own, MovieLens' `ratings.dat` say, put its path into `FILE`: every number below is then of it, and its second user's
+# newest items stand in the place of Eve's. What needs the truth is nan there, answers in words stay those of our people, and no exercise
+# depends on the data.
 
 # %%
+FILE = None  # or "ratings.dat"
 world = SeriesWorld(users=1500, series=6, episodes=5, most_open=3, shortest=6, longest=16)
-data = world.generate()
+data = world.generate() if FILE is None else read(FILE)
 names = data.items.decode(np.arange(1, data.n_items + 1))
 for item in data.sequence(1)[:3]:
-    print("2", names[item - 1])  # a line of the file: user 2, whose index is 1, and the item
+    print(data.users.ids[1], names[item - 1])  # a line of the file: user 2, of index 1, and item
 print("and so on:", f"{len(data):,} lines, {data.n_users:,} people, {data.n_items} items")
 print("user 2 as item numbers:", data.sequence(1))
+
+
+def true_next(histories):
+    """P(next item | history), (histories, items + 1); nan where nobody knows it."""
+    shape = len(histories), data.n_items + 1
+    return world.next_item(histories) if FILE is None else np.full(shape, np.nan)
+
 
 # %% [markdown]
 # Ids become numbers from 1 on; 0 is kept for padding. Leave-one-out takes two items off each history: the last is for the test, the one
@@ -267,8 +279,9 @@ models = {
 # be asked for it; 300 people are enough.
 
 # %%
-prefixes = [s[:t] for s in map(split.train.sequence, range(300)) for t in range(1, len(s))]
-truth = world.next_item(prefixes)  # (positions, items + 1)
+some = [split.train.sequence(user) for user in range(min(300, data.n_users))]
+prefixes = [s[:t] for s in some for t in range(1, len(s))]
+truth = true_next(prefixes)  # (positions, items + 1)
 floor = -(truth * np.log(np.where(truth > 0, truth, 1))).sum(axis=1).mean()
 print(f"CE: {np.log(data.n_items):.2f} with equal scores, {floor:.2f} if the truth is known")
 
@@ -306,10 +319,12 @@ show_figure(
 
 # %% tags=["hide-output"]
 eve = ["s5e1", "s5e2", "s5e3", "s5e4", "s5e5", "s1e1", "s3e1", "s1e2", "s1e3"]
+if FILE is not None:
+    eve = names[split.train.sequence(1)[-9:] - 1].tolist()
 model = models["bce", 1]
 numbers = data.items.numbers(eve)
 offered, scores = model.recommend(eve, k=3)
-chance = world.next_item([numbers])[0]
+chance = true_next([numbers])[0]
 rows = [
     [name, sigmoid(np.float64(score)), chance[data.items.numbers([name])[0]]]
     for name, score in zip(offered, scores, strict=True)
@@ -359,7 +374,7 @@ check("repaired_scores", repaired_scores)
 
 # %% tags=["hide-output"]
 histories = split.histories(split.evaluated, "test")
-truth = world.next_item(histories)  # (people, items + 1)
+truth = true_next(histories)  # (people, items + 1)
 
 
 def expected_hits(scores, k=3):
@@ -390,20 +405,20 @@ table("scores | expected HR@3", rows)
 
 # %% tags=["hide-cell"]
 _, weights = model.attention(eve)  # (blocks, heads, looking, looked at)
-asked = data.items.numbers(["s3e2"])[0]
+asked = data.items.numbers(offered[1:2])[0]
 without = model.score([np.delete(numbers, i) for i in range(len(numbers))])[:, asked]
 bars = (*weights[:, 0, -1], model.score([numbers])[0, asked] - without)
-titles = ("block 1: weight", "block 2: weight", "score of s3e2: lost without the episode")
+titles = ("block 1: weight", "block 2: weight", f"score of {offered[1]}: lost without the episode")
 with style():
     fig, axes = figure(3, 1, size=(6.6, 5.6), sharex=True)
     limits = ((0, 0.4), (0, 0.4), (-4, 8))
     for ax, heights, title, ylim in zip(axes, bars, titles, limits, strict=True):
         for i, height in enumerate(heights):
-            ours = eve[i].startswith("s3")
+            ours = str(eve[i]).startswith("s3")
             ax.bar(i, height, color=ORANGE if ours else BLUE, hatch="//" if ours else "")
         ax.axhline(0, color=GREY, lw=0.8)
         ax.set(title=title, ylim=ylim)
-    axes[2].set_xticks(range(9), eve)
+    axes[2].set_xticks(range(len(eve)), eve)
 show_figure(
     fig,
     "eve",
@@ -446,7 +461,7 @@ for (loss, seed), z in raw.items():
             f"{(softmax(z) * seen).sum(axis=1).mean():.2f}",
         ]
     )
-rows.append(["optimum", "-", f"{expected_hits(world.best_ranking(histories)):.2f}", "0.00"])
+rows.append(["optimum", "-", f"{expected_hits(truth):.2f}", "0.00"])
 table("loss | seed | expected HR@3 | share of softmax(z) on seen items", rows)
 
 # %% [markdown]

@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main, parser
-from tinyattn.models import Recommender, explain
+from tinyattn.models import MODELS, Recommender, explain
 
 
 def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
@@ -88,14 +88,64 @@ def test_many_users_get_what_each_gets_alone(who, runs, data, names, tmp_path, c
     assert [float(row["score"]) for row in mine] == pytest.approx(scores.tolist(), abs=1e-4)
 
 
+def test_who_has_too_few_items_left_gets_those_and_keeps_nobodys_list_back(data, runs, tmp_path, capsys):
+    out, few = tmp_path / "best.csv", tmp_path / "few"
+    few.write_text("s1e1\ns2e1\n")
+    seen = {str(u): set() for u in range(1, 61)}
+    for line in data.read_text().splitlines():
+        user, item = line.split()
+        seen[user] |= {item} & {"s1e1", "s2e1"}
+    ask = ["recommend", str(runs["sasrec"]), "--only", str(few)]
+    assert main([*ask, "-k", "2", "--users", "all", "--out", str(out)]) == 0
+    said, err = capsys.readouterr()
+    assert said == f"60 users, at most 2 items each: {out}\n"
+    fewer, none = (sum(len(items) >= n for items in seen.values()) for n in (1, 2))
+    assert 0 < none < fewer < 60
+    assert err.startswith(f"note: {fewer} of 60 users get fewer than 2 items, {none} of them none: ")
+    rows = list(csv.DictReader(out.read_text().splitlines()))
+    assert [row["user"] for row in rows] == [user for user in seen for _ in range(2 - len(seen[user]))]
+    assert all(row["item"] in {"s1e1", "s2e1"} - seen[row["user"]] for row in rows)
+    assert [row["rank"] for row in rows] == [str(rank + 1) for user in seen for rank in range(2 - len(seen[user]))]
+    nothing = next(user for user, items in seen.items() if len(items) == 2)
+    refuses(capsys, [*ask, "-k", "1", "--user", nothing], "k is 1, but only 0 items are left")  # asked by name
+
+
+def test_a_model_that_reads_no_history_says_so(data, tmp_path, capsys):
+    run, out, other = tmp_path / "run", tmp_path / "best.csv", tmp_path / "other.txt"
+    assert main(["train", str(data), "--model", "mf", "--dim", "4", "--epochs", "1", "--out", str(run)]) == 0
+    other.write_text("5 s1e1\n777 s1e1\n")
+    for asked, by_the_user in (
+        (["--items", "s1e1,s1e2"], False),
+        (["--user", "5"], True),
+        ([str(other), "--user", "777"], False),
+        ([str(other), "--user", "5"], True),
+    ):
+        capsys.readouterr()
+        assert main(["recommend", str(run), *asked, "-k", "3"]) == 0
+        err = capsys.readouterr().err
+        assert (err == "") == by_the_user
+        assert err.startswith("note: model mf reads no history, and recommends by the user alone: " * (not by_the_user))
+    assert main(["recommend", str(run), str(other), "--users", "all", "--out", str(out), "-k", "3"]) == 0
+    said = "note: model mf reads no history, and gives one ranking to 1 of 2 users, who"
+    assert capsys.readouterr().err.startswith(said)
+    for name in ("fpmc", "fossil"):  # which have a vector for a user as well, and read the last items
+        assert not MODELS[name].by_user
+
+
 def test_what_many_users_refuse_leaves_no_file(data, runs, tmp_path, capsys):
     out, some = tmp_path / "best.csv", tmp_path / "some"
     some.write_text("3\n99\n")
     ask = ["recommend", runs["markov"], "--out", out]
     refuses(capsys, [*ask, "--users", some], f"{some}: unknown user id 99")
     refuses(capsys, [*ask, "--users", tmp_path / "none"], "none: no such file")
-    refuses(capsys, [*ask, "--users", "all", "-k", "14"], "k is 14, but only", "items are left for user")
+    refuses(capsys, [*ask, "--users", "all", "-k", "17"], "k is 17, expected 1 to 16, the number of items")
     refuses(capsys, [*ask, "--users", "all", "-k", "0"], "k is 0")
+    user, item = data.read_text().split()[:2]
+    some.write_text(item)
+    one = tmp_path / "one"
+    one.write_text(user)
+    refuses(capsys, [*ask, "--users", one, "--only", some], "no items are left for any user")
+    some.write_text("3\n")
     refuses(capsys, [*ask, "--items", "s1e1"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all"], "--users and --out go together")
     refuses(capsys, ["recommend", runs["markov"], "--users", "all", "--out", tmp_path], "is a directory")
@@ -152,6 +202,16 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")
+
+
+def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):
+    run = tmp_path / "run"
+    assert main(["train", str(data), "--model", "narm", "--dim", "4", "--epochs", "1", "--out", str(run)]) == 0
+    capsys.readouterr()
+    assert main(["explain", str(run), "--user", "5"]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].split() == ["left", "out", "gradient", "attention"]
+    assert "In model narm the weights are no shares: no softmax makes them" in out
 
 
 def test_the_readmes_commands_are_real():

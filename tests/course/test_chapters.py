@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.models.worlds import write_tiny
 from tinyattn.cli import main
 from tinyattn.course import check
 from tinyattn.course.chapters import BrokenChapterError, Chapter, chapters, folder, problems, solution_of
@@ -46,6 +47,15 @@ def test_a_chapter_says_what_its_exercises_are(chapter):
         assert f'check("{exercise.name}", {exercise.name})' in chapter.source
     assert len(headings) >= 3
     assert len({e.sort for e in chapter.exercises}) >= 3
+
+
+def test_chapter_10_runs_on_a_file_of_the_readers(tmp_path):
+    (chapter,) = (c for c in CHAPTERS if c.number == 10)
+    source = chapter.unsolved()
+    assert source.count("FILE = None") == 1
+    mine = write_tiny(tmp_path / "mine.txt")
+    source = source.replace("FILE = None", f"FILE = {str(mine)!r}")
+    chapter.run(f"{source}\nassert (data.n_users, data.n_items, np.isnan(truth).all()) == (60, 16, True)\n")
 
 
 @each

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from tests.models.worlds import uneven
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Interactions, pad
-from tinyattn.models import Caser
+from tinyattn.models import Caser, SASRec
 from tinyattn.models.objectives import OBJECTIVES
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, leaves
@@ -78,3 +79,22 @@ def test_each_position_is_trained_on_the_items_that_follow_it(loss):
 def test_what_is_refused(options, says):
     with pytest.raises(ValueError, match=says):
         Caser(**options)
+
+
+@pytest.mark.host
+def test_a_window_that_no_history_fills_is_refused_and_of_the_default_it_is_said(capsys, tmp_path):
+    """When it learns: a model of such a window scores as it should, and its file opens."""
+    data, how = uneven(longest=4), {"dim": 4, "epochs": 1, "workers": 1, "loss": "ce"}
+    for model in (Caser(window=6, nh=1, nv=1, **how), SASRec(mechanism="window", window=6, **how)):
+        with pytest.raises(ValueError, match="window is 6, expected at most 4: the longest history that is learned"):
+            model.check_data(data)
+        with pytest.raises(ValueError, match="window is 6, expected at most 4"):
+            model.fit(data)
+    with pytest.raises(ValueError, match="window is 6, expected at most maxlen 3: no history is longer"):
+        SASRec(mechanism="longformer", window=6, maxlen=3, **how).fit(data)
+    SASRec(mechanism="window", window=4, **how).fit(data, progress=False)
+    assert capsys.readouterr().err == ""
+    model = SASRec(mechanism="window", **how).fit(data)
+    assert capsys.readouterr().err.startswith("note: window is 16, of which at most 4 are used: the longest history")
+    model.save(tmp_path / "model.npz")
+    assert SASRec.load(tmp_path / "model.npz").window == 16

@@ -5,8 +5,9 @@ import pytest
 
 from tests.models.worlds import TINY
 from tinyattn.data import pad
-from tinyattn.models import MODELS, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
+from tinyattn.models import MODELS, NARM, BERT4Rec, Explanation, Markov, NeuralRecommender, Popularity, SASRec, explain
 from tinyattn.models.explanation import gradient_times_input, left_out, rank_correlation
+from tinyattn.ops import gru, sigmoid
 from tinyattn.tree import flatten
 
 SMALL = {"dim": 8, "epochs": 1, "workers": 1}
@@ -113,6 +114,15 @@ def test_bert4rec_asks_at_its_mask_and_what_that_gives_to_itself_is_no_items():
     found = explain(model, HISTORY, "s4e1").effects["attention"]
     np.testing.assert_allclose(found, mean[:4])
     assert 0 < np.sum(found) == pytest.approx(1 - mean[4])
+
+
+def test_narms_attention_is_that_of_the_last_state_over_all_states():
+    model = fitted(NARM, epochs=20, lr=0.05)
+    p, found = model.parameters, explain(model, HISTORY, "s4e1").effects
+    h = gru(p["items"][model.items.numbers(HISTORY)], *(p["encoder"][name] for name in "WUbc"))[0]
+    expected = [p["v"] @ sigmoid(h[3] @ p["A1"]["W"] + h[j] @ p["A2"]["W"]) for j in range(4)]
+    np.testing.assert_allclose(found["attention"], expected, rtol=1e-10)
+    assert not model.attends  # no shares: there is no map of them to draw
 
 
 def test_agreement_is_spearmans():

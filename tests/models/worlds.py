@@ -16,15 +16,6 @@ def uneven(seed=0, users=7, items=11, longest=9):
     return Interactions.from_sequences([rng.permutation(items)[:n] + 1 for n in lengths])
 
 
-def low_rank(users=300, items=40, rank=3, length=12):
-    """Users and items have tastes in a few dimensions: everyone takes what suits, each item once, in no order."""
-    rng = np.random.default_rng(0)
-    suits = 2.0 * rng.standard_normal((users, rank)) @ rng.standard_normal((rank, items))
-    noisy = suits + rng.gumbel(size=suits.shape)
-    best = np.argsort(-noisy, axis=1)[:, :length]
-    return Interactions.from_sequences(rng.permuted(best, axis=1) + 1)
-
-
 def chain(order, users=300, items=20, length=12, noise=0.1):
     """What comes next is a fixed function of the last `order` items together; of fewer, nothing can be told."""
     rng = np.random.default_rng(0)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from ..models import explain
+from ..models import NeuralRecommender, explain
 from ..models.explanation import ATTENTION, GRADIENT, LEFT_OUT
 from .arguments import add_data, add_history, add_names, add_run
 from .runs import history_of, names_of
@@ -61,5 +62,12 @@ def run(options: argparse.Namespace) -> None:
         print(f"agreement of {one} and {other}: {said}")
     if not found.effects[LEFT_OUT].any():
         print(f"no item changes the score: model {model.name} makes it of the user, or of all users' data, alone")
-    shown = "".join(NOTES[name] for name in found.effects) + (AGREEMENT if agreements else "")
+    notes = NOTES | {ATTENTION: NOTES[ATTENTION] + _of_its_weights(model)}
+    shown = "".join(notes[name] for name in found.effects) + (AGREEMENT if agreements else "")
     print(f"\n{shown}", end="")
+
+
+def _of_its_weights(model: Any) -> str:
+    """A sentence, where this model's weights are no shares of items."""
+    said = model.network.weights_are if isinstance(model, NeuralRecommender) else ""
+    return textwrap.fill(f"In model {model.name} the weights are {said}.", 118) + "\n" if said else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import csv
 import io
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from tqdm import tqdm
 
 from ..data import Interactions
 from ..files import write_atomically
+from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
 from .runs import history_of, known_ids, names_of, only_of, open_run, refuse_unwritable
@@ -49,6 +51,9 @@ def run(options: argparse.Namespace) -> None:
         _write_many(options)
         return
     history, user, model = history_of(options)
+    if model.by_user and user is None:
+        said = "recommends by the user alone: this is its ranking for whoever is not in the data that it was trained on"
+        print(f"note: model {model.name} reads no history, and {said}", file=sys.stderr)
     names = names_of(options, model)
     ids, scores = model.recommend([history], options.k, only=only_of(options, model), users=user)
     print_history(history, names)
@@ -56,7 +61,10 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _write_many(options: argparse.Namespace) -> None:
-    """The file, whole or not at all; what would be refused of any user is refused before the first is worked on."""
+    """The file, whole or not at all; what would be refused of any user is refused before the first is worked on.
+
+    Who has fewer than k items left gets those: one such user is no reason to keep the others' lists back.
+    """
     refuse_unwritable(options.out, read=[options.data, options.users, options.names, options.only])
     model, source, data, _ = open_run(options)
     refuse_unwritable(options.out, read=[source.path])                       # the run's own data
@@ -64,36 +72,62 @@ def _write_many(options: argparse.Namespace) -> None:
     names, only = names_of(options, model), only_of(options, model)
     everyone = options.users == "all"
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users)) - 1
-    _refuse_too_few(model, data, rows, options.k, only)
+    refuse_k(options.k, len(model.items))
+    most = np.minimum(_left(model, data, rows, only), options.k)             # items of each user's list
+    if not most.any():
+        raise ValueError("no items are left for any user when seen ones are taken out")
     known = model.users.numbers_or_zero(data.users.ids[rows]) > 0
+    _note_strangers(model, known)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["user", "rank", "item", "score", *(["name"] if options.names else [])])
     at_once = max(1, SCORES_AT_ONCE // (data.n_items + 1))
     with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
         for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
-            ids = data.users.ids[rows[places]].tolist()
-            histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[places].tolist()]
-            users = [user if is_known else None for user, is_known in zip(ids, known[places].tolist(), strict=True)]
-            for user, *best in zip(ids, *model.recommend(histories, options.k, only=only, users=users), strict=True):
-                for rank, (item, score) in enumerate(zip(*(b.tolist() for b in best), strict=True), start=1):
+            lists = dict[int, Any]()
+            for k in np.unique(most[places][most[places] > 0]).tolist():
+                some = places[most[places] == k]
+                users = data.users.ids[rows[some]].tolist()
+                users = [user if is_known else None for user, is_known in zip(users, known[some].tolist(), strict=True)]
+                histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
+                found = model.recommend(histories, k, only=only, users=users)
+                lists |= zip(some.tolist(), zip(*found, strict=True), strict=True)
+            for place in places.tolist():
+                user = data.users.ids[rows[place]]
+                best = zip(*(b.tolist() for b in lists.get(place, ())), strict=True)
+                for rank, (item, score) in enumerate(best, start=1):
                     row = [user, rank, item, f"{score:.6g}", *([names.of(item)] if options.names else [])]
                     writer.writerow(row)
             bar.update(len(places))
     write_atomically(Path(options.out), text.getvalue().encode())
-    print(f"{len(rows):,} users, {options.k} items each: {options.out}")
+    _note_short_lists(most, options.k)
+    at_most = "at most " if most.min() < options.k else ""
+    items = "item" if options.k == 1 else "items"
+    print(f"{len(rows):,} users, {at_most}{options.k} {items} each: {options.out}")
 
 
-def _refuse_too_few(model: Any, data: Interactions, rows: np.ndarray, k: int, only: list[str] | None) -> None:
-    """Raise ValueError naming the first user for whom fewer than k items are left."""
-    if k < 1:
-        raise ValueError(f"k is {k}, expected at least 1")
+def _note_strangers(model: Any, known: np.ndarray) -> None:
+    """Say how many users a model that reads no history has not learned: they cannot have lists of their own."""
+    if model.by_user and not known.all():
+        said = f"{np.sum(~known):,} of {len(known):,} users, who are not in the data that it was trained on"
+        print(f"note: model {model.name} reads no history, and gives one ranking to {said}", file=sys.stderr)
+
+
+def _left(model: Any, data: Interactions, rows: np.ndarray, only: list[str] | None) -> np.ndarray:
+    """How many items may be given to each of these users: (len(rows),)."""
     may = np.full(data.n_items + 1, only is None)
     if only is not None:
         may[model.items.numbers(only)] = True
     may[0] = False
-    for row in rows.tolist():
-        left = np.sum(may) - np.sum(may[np.unique(data.sequence(row))])
-        if left < k:
-            user = data.users.ids[row]
-            raise ValueError(f"k is {k}, but only {left} items are left for user {user}, whose seen ones are taken out")
+    seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
+    return np.sum(may) - np.array(seen, dtype=np.int64)
+
+
+def _note_short_lists(most: np.ndarray, k: int) -> None:
+    """Say how many users have fewer than k items, of the numbers that each has."""
+    fewer, none = int(np.sum(most < k)), int(np.sum(most == 0))
+    if fewer:
+        of_them = f", {none:,} of them none" if none else ""
+        less = "no item" if k == 1 else f"fewer than {k} items{of_them}"
+        said = f"{fewer:,} of {len(most):,} users get {less}"
+        print(f"note: {said}: no more are left when seen ones are taken out", file=sys.stderr)

@@ -39,7 +39,8 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
 
         left out    s(history) - s(history without the j-th item)
         gradient    x_j · ∂s/∂x_j, with x_j the embedding of the j-th item: of neural models that read one
-        attention   the weights of the position that asks, mean over blocks and heads: of SASRec, STOSA and BERT4Rec
+        attention   the weights of the position that asks, mean over blocks and heads: of SASRec, STOSA, BERT4Rec
+                    and NARM, whose weights are of states, and no shares
 
     The first holds for every model. The second is the first-order estimate of what the score loses when the embedding
     becomes 0 (gradient times input; Simonyan, Vedaldi & Zisserman 2013 have the gradient alone); its derivatives are

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -15,7 +16,8 @@ from .. import backend
 from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..layers.readable import is_readable
-from ..options import make_parts, option
+from ..options import make_parts, option, options_of
+from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
@@ -67,6 +69,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
+        idle = self._idle_window(data)
+        if idle and how.get("progress", True) and ranks().number == 0:
+            print(f"note: {idle}", file=sys.stderr)
 
         def validate(p: Any) -> float:
             assert chosen is not None
@@ -86,9 +91,30 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         return Sampler(*self.sampling(data))
 
     def sampling(self, data: Interactions) -> tuple[Any, ...]:
-        """What a `Sampler` of this model's batches is given. An option of another loss is None."""
+        """What a `Sampler` of this model's batches is given. An option of another loss is None.
+
+        Raises ValueError for a window that no history fills.
+        """
+        self._idle_window(data)
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
+
+    def _idle_window(self, data: Interactions) -> str | None:
+        """What is to be said of a `window` that no history fills: a model with a smaller one learns the same.
+
+        Raises ValueError where it is not the default, which is meant for longer histories. That is when it learns, and
+        not when the object is made: scores of such a model are right, and files of it open.
+        """
+        window, longest = getattr(self, "window", None), int(np.max(data.lengths, initial=0))
+        if window is None or window <= min(self.maxlen, longest):
+            return None
+        at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
+        if window > self.maxlen:
+            at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"
+        (default,) = (o.default for o in options_of(self) if o.name == "window")
+        if self.get_params()["window"] != default:
+            raise ValueError(f"window is {window}, expected {at_most}: {why}")
+        return f"window is {window}, of which {at_most} are used: {why}"
 
     def check_data(self, data: Interactions) -> None:
         self.sampler(data)

@@ -47,6 +47,7 @@ class NextItemNetwork(LossOptions):
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only what is not after it?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
+    weights_are: ClassVar[str] = ""                     # what `weights` are, where they are no shares of items
 
     def __post_init__(self) -> None:
         if self.n_items < 1:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -26,6 +26,7 @@ class Recommender(Estimator):
     table = "ranking"
     criterion = "ndcg@10"
     vocabularies = ("items", "users")
+    by_user: ClassVar[bool] = False       # does the user alone say what is recommended, whatever the history?
     items: Vocabulary | None = None       # set by fit and load
     users: Vocabulary | None = None
     _learn: Callable[..., None]           # (train, split or None, what else fit was given)

@@ -10,7 +10,8 @@ Session-parallel mini-batches are the papers' way to lay out histories on a devi
 item by item, a lane whose history ends takes the next one with its state reset, and what the other lanes have next is
 negative. Here a step reads B histories from their beginning, as far back as `maxlen`, and shorter ones wait for nobody,
 as slices are cut by length. That is the same objective: a state starts at 0 with its history; each position's target is
-held against targets of other users, which come as often as they are popular. Three things differ. Gradients reach
+held against targets of other users, which come as often as they are popular. With cross-entropy over all items the sum
+of losses is the same number either way (tests/models/test_gru4rec.py). Three things differ. Gradients reach
 `maxlen` items back, where the released code's stop at one: a lane's state goes from step to step without its gradient.
 The batch of a step depends on the step alone, so that a run can be resumed and split among workers. And negatives are
 drawn from the next items of the other users at all places, for all of a user's positions at once, not at the same place

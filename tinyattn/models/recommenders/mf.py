@@ -42,4 +42,5 @@ class MF(SequenceOptions, FactorRecommender):
     """
 
     name = "mf"
+    by_user = True
     Network = MFNetwork

@@ -50,6 +50,11 @@ class NARMCache(NamedTuple):
 class NARMNetwork(SequenceOptions, NextItemNetwork):
     """The pure network: embedding, dropout, GRU, [state; attention over states], dropout, the bilinear decoder."""
 
+    weights_are = (
+        "no shares: no softmax makes them, so they may be below 0 and need not sum to 1. Each is that of the state "
+        "after the item, which has read all items before it, too"
+    )
+
     def init(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64: the paper's A_1, A_2, v and B, as maps of rows."""
         return {
@@ -88,6 +93,10 @@ class NARMNetwork(SequenceOptions, NextItemNetwork):
         dx, _, encoder = GRU().backward(p["encoder"], dstate, cache.encoder)
         grads = {"encoder": encoder, "A1": dA1, "A2": dA2, "v": dv, "B": dB}
         return dropout_backward(dx, cache.keep, self.dropout), grads
+
+    def weights(self, cache: NARMCache) -> list[Array]:
+        """The a_tj: of the states after each item, below 0 where v is, and with any sum."""
+        return [cache.weights[:, None]]
 
     def last_state(self, p: Any, batch: Batch) -> Array:
         """(B, D): what `forward` gives for the last position of each history. One query each: no L × L weights."""
