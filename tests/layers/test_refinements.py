@@ -15,7 +15,7 @@ from tinyattn.check import gradcheck_layer
 from tinyattn.data import Interactions, Sampler
 from tinyattn.layers import MECHANISMS, POSITIONS, REFINEMENTS, MultiHead
 from tinyattn.layers.mechanisms import refined
-from tinyattn.models import SASRecNetwork
+from tinyattn.models import STOSA, SASRec, SASRecNetwork
 from tinyattn.ops import Mask
 from tinyattn.options import options_of
 from tinyattn.training import Settings, train
@@ -165,6 +165,17 @@ def test_of_iid_items_only_a_leak_learns_and_the_last_position_does_not_show_it(
     assert (loss < 1.5) if REFINEMENTS[name].reads_all else (loss > math.log(8) - 0.01), loss
     hits = np.argmax(network.score(p, batch), axis=1) == batch.targets[:, -1]
     assert abs(np.mean(hits) - 1 / 8) < 0.07
+
+
+@pytest.mark.host
+@pytest.mark.parametrize("model", [SASRec, STOSA])
+@pytest.mark.parametrize("name", ["simp", "value", "value-rows", "value-literal"])
+def test_a_fit_says_that_it_sees_its_targets(name, model, capsys):
+    data, options = Interactions.from_sequences([[1, 2, 3], [4]] * 4), {"dim": 4, "heads": 1, "maxlen": 3, "workers": 1}
+    for progress in (True, False):
+        model(**options, blocks=1, epochs=1, refine=name).fit(data, progress=progress)
+        said = capsys.readouterr().err
+        assert ("note: with refine value-literal a position sees the items" in said) == (progress and REFINEMENTS[name].reads_all)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from ..data import Interactions, Sampler, Split, Vocabulary, cut, pad
 from ..evaluation import LazyScores, NaNScoreError, WholeRows, full_ranking
 from ..layers.readable import is_readable
 from ..options import make_parts, option
+from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
@@ -66,6 +68,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
+        if network.sees_targets and how.get("progress", True) and not ranks().number:
+            told = f"with refine {network.refine} a position sees the items that it is to predict"
+            print(f"note: {told}: the loss does not say how well it does", file=sys.stderr)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
 
         def validate(p: Any) -> float:
