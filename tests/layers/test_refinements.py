@@ -174,8 +174,8 @@ def test_a_fit_says_that_it_sees_its_targets(name, model, capsys):
     data, options = Interactions.from_sequences([[1, 2, 3], [4]] * 4), {"dim": 4, "heads": 1, "maxlen": 3, "workers": 1}
     for progress in (True, False):
         model(**options, blocks=1, epochs=1, refine=name).fit(data, progress=progress)
-        said = capsys.readouterr().err
-        assert ("note: with refine value-literal a position sees the items" in said) == (progress and REFINEMENTS[name].reads_all)
+        said = "note: with refine value-literal a position sees the items" in capsys.readouterr().err
+        assert said == (progress and REFINEMENTS[name].reads_all)
 
 
 @pytest.mark.parametrize("name", NAMES)
