@@ -41,14 +41,17 @@ def timed(times):
     [(1.05, 1.05, "replicated"), (1.05, 1.3, "replicated where n is far below d"), (1.3, 1.3, "not replicated")],
 )
 def test_the_verdict_on_the_cost(first, second, word):
-    cases = [timed({"none": 1, "simp": k, "add": 1.01, "literal": 1.02, "layer": 1.7}) for k in (first, second)]
+    times = {"none": 1, "add": 1.01, "literal": 1.02, "layer": 1.7, "value": 2.6}  # value: in its causal form, ours
+    cases = [timed(times | {"simp": k}) for k in (first, second)]
     found = refinements.verdict({"cases": cases})
     assert found.verdict == word
-    assert f"SASRec, n 50, d 64, 1 head: +1% to {second - 1:+.0%} (a second block +70%)" in found.found
+    one = f"SASRec, n 50, d 64, 1 head: +1% to {second - 1:+.0%}, M_value's causal form +160% (a second block +70%)"
+    assert one in found.found
+    assert found.found.endswith(f"up to {second - 1:+.0%}, the causal form +160%")
 
 
 def test_the_pages_say_what_the_results_say():
-    case = timed({"none": 1, "simp": 1.5, "layer": 2})
+    case = timed({"none": 1, "simp": 1.5, "value": 2.5, "layer": 2})
     result = {"rounds": 2, "cases": [case], "machine": MACHINE}
     page = refinements.page(result)
     assert "| SASRec + M_simp, n 50, d 64, 1 head | 2250.0 | 1.50 | 1.5 | 1.50 | 0 | 1.00 | + 0.33 |" in page

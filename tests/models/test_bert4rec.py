@@ -7,7 +7,7 @@ from tests.models.worlds import uneven
 from tinyattn.data import ClozeSampler, Interactions, pad
 from tinyattn.models import BERT4Rec
 from tinyattn.random import Stream, generator
-from tinyattn.tree import flatten
+from tinyattn.tree import flatten, leaves
 
 SMALL = {"maxlen": 6, "dim": 8, "workers": 1, "patience": 0}
 
@@ -29,6 +29,18 @@ def test_of_items_drawn_independently_it_learns_their_frequency_and_nothing_more
     loss = model.network.loss(model.parameters, batch)[0]
     assert entropy - 0.03 < loss < entropy + 0.06 < np.log(6)
     assert model.history[-1]["loss"] > entropy - 0.1  # in training, neither
+
+
+@pytest.mark.host
+def test_it_begins_with_weights_that_are_drawn_and_a_vector_for_each_item():
+    """No weights of BERT's could take their place: it is words that have vectors there."""
+    network, p = make(uneven(items=12))
+    other = flatten(network.init(generator(1, Stream.INIT)), np.float64)[1]
+    assert len(p["items"]) == 13  # and padding
+    pairs = zip(leaves(p), leaves(other), strict=True)
+    maps = [(one, another) for (_, one), (_, another) in pairs if one.ndim > 1]
+    assert len(maps) > 10
+    assert all(np.mean(one != another) > 0.8 for one, another in maps)
 
 
 def test_a_hidden_item_is_no_input(device):

@@ -197,15 +197,21 @@ def test_a_spread_below_0_is_refused():
     ones = np.ones((2, 4))
     for name in ("q_dev", "k_dev"):
         given = {"q_mean": ones, "q_dev": ones, "k_mean": ones, "k_dev": ones} | {name: -0.5 * ones}
-        with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected none"):
+        with pytest.raises(ValueError, match=rf"wasserstein_scores: {name} has an entry of -0\.5, expected at least 0"):
             ops.wasserstein_scores(**given)
-    for least, says in ((-2.0, "gaussian_attention: v_cov has an entry of -2, expected none below 0"), (0.0, None)):
-        v_cov = np.array([[1.0], [0], [least], [least / 2]])
-        if says is None:
-            assert np.all(np.isfinite(ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)[0]))  # a point's is 0
-            continue
-        with pytest.raises(ValueError, match=says):
-            ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)
+    v_cov = np.array([[1.0], [0], [-2], [-1]])
+    with pytest.raises(ValueError, match="attention: v_cov has an entry of -2, expected at least 0, a point's"):
+        ops.gaussian_attention(normal(3, 4), normal(4, 2), v_cov)
+
+
+def test_a_spread_of_0_is_that_of_a_point():
+    """Distances are then those of the means, and an average of points is a point."""
+    q, k, zeros = normal(3, 4), normal(5, 4), np.zeros((5, 4))
+    apart = np.sum((q[:, None] - k) ** 2, axis=-1)
+    found = ops.wasserstein_scores(q, zeros[:3], k, zeros)
+    np.testing.assert_allclose(found, -apart / 2, rtol=0, atol=1e-12)  # the root of 4
+    out, weights = ops.gaussian_attention(found, k, zeros)
+    np.testing.assert_allclose(out, np.hstack([weights @ k, zeros[:3]]), rtol=0, atol=1e-12)
 
 
 OF_OPS = [name for name, spec in SPECS.items() if spec.ours() is ops]

@@ -68,6 +68,9 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
+        if network.sees_targets and how.get("progress", True) and not ranks().number:
+            told = f"with refine {network.refine} a position sees the items that it is to predict"
+            print(f"note: {told}: the loss does not say how well it does", file=sys.stderr)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
         idle = self._idle_window(data)
         if idle and how.get("progress", True) and ranks().number == 0:

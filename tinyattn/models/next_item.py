@@ -46,6 +46,7 @@ class NextItemNetwork(LossOptions):
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only what is not after it?
+    sees_targets: ClassVar[bool] = False                # may a position see, in training, the item it is asked for?
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # what `weights` are, where they are no shares of items
 

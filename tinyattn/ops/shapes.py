@@ -100,12 +100,12 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
 def expect_not_negative(**arrays: Array) -> None:
     """Raise ValueError, naming the argument and its smallest entry, if one is below 0: it should be a spread.
 
-    0 is the limit of a point. On a device nobody looks: to know would mean waiting for it.
+    0 is taken: it is that of a point. On a device nobody looks: to know would mean waiting for it.
     """
     for name, x in arrays.items():
         xp = get_xp(x)
         if is_numpy(xp) and xp.any(x < 0):
-            raise ValueError(f"{_caller()}: {name} has an entry of {xp.min(x):.6g}, expected none below 0")
+            raise ValueError(f"{_caller()}: {name} has an entry of {xp.min(x):.6g}, expected at least 0, a point's")
 
 
 def transpose_last(x: Array) -> Array:

@@ -172,6 +172,10 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return not self.block.mixer.reads_all
 
     @property
+    def sees_targets(self) -> bool:  # type: ignore[override]
+        return not self.causal
+
+    @property
     def scheme(self) -> Position:
         """The position scheme."""
         scheme: Position = self._parts[1]

@@ -165,6 +165,10 @@ class STOSANetwork(STOSAOptions, NextItemNetwork):
         """No, where a refinement reads all rows of scores."""
         return not self.block.refinement.reads_all
 
+    @property
+    def sees_targets(self) -> bool:  # type: ignore[override]
+        return not self.causal
+
     def _mask(self, batch: Batch) -> Mask:
         """Causal, which hides the padding after a history, too; with its lengths for a refinement."""
         told = not self.block.refinement.identity

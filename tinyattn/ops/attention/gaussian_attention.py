@@ -16,7 +16,8 @@ def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None
 
     Shapes: s (..., n, m), v_mean (..., m, e), v_cov (..., m, f), mask boolean, True = may look, onto (..., n, m) ->
     out (..., n, e + f), means first, and the weights (..., n, m). A query that may look at nothing gets zeros.
-    Raises ValueError for shapes that do not fit, and, on the host, for a negative variance; TypeError for dtypes.
+    A variance of 0 is that of a point. Raises ValueError for shapes that do not fit, and, on the host, for a negative
+    variance; TypeError for dtypes.
     """
     expect("...nm ...me ...mf", s=s, v_mean=v_mean, v_cov=v_cov)
     expect_onto(s.shape, bool, like=s, mask=mask)

@@ -20,7 +20,8 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
     what rounding leaves above 0 is 0.
 
     Shapes: q_mean, q_dev (..., n, d), k_mean, k_dev (..., m, d), with m of at least 1 -> s (..., n, m), at most 0.
-    Raises ValueError for shapes that do not fit, and, on the host, for a negative deviation; TypeError for dtypes.
+    A deviation of 0 is that of a point. Raises ValueError for shapes that do not fit, and, on the host, for a negative
+    deviation; TypeError for dtypes.
     """
     expect("...nd ...nd ...md ...md", q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev)
     expect_not_negative(q_dev=q_dev, k_dev=k_dev)
