@@ -68,13 +68,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def _learn(self, data: Interactions, split: Split | None, **how: Any) -> None:
         """`how` is as in `tinyattn.training.train`; validation is by NDCG@10."""
         network = self.make_network(data.n_items, data.n_users)
-        if network.sees_targets and how.get("progress", True) and not ranks().number:
-            told = f"with refine {network.refine} a position sees the items that it is to predict"
-            print(f"note: {told}: the loss does not say how well it does", file=sys.stderr)
         chosen = split.sample(self.valid_users, self.seed) if split and self.valid_users else split
-        idle = self._idle_window(data)
-        if idle and how.get("progress", True) and ranks().number == 0:
-            print(f"note: {idle}", file=sys.stderr)
+        for told in (network.sees_targets, self._idle_window(data)):
+            if told and how.get("progress", True) and ranks().number == 0:
+                print(f"note: {told}", file=sys.stderr)
 
         def validate(p: Any) -> float:
             assert chosen is not None
@@ -102,15 +99,15 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         drawn = (self.n_negatives or 0, self.in_batch or 0.0, self.popularity_power or 0.0)
         return data, self.maxlen, self.batch_size, self.seed, OBJECTIVES[self.loss].negatives, *drawn
 
-    def _idle_window(self, data: Interactions) -> str | None:
-        """What is to be said of a `window` that no history fills: a model with a smaller one learns the same.
+    def _idle_window(self, data: Interactions) -> str:
+        """What is to be said of a `window` that no history fills: a model with a smaller one learns the same. Or "".
 
         Raises ValueError where it is not the default, which is meant for longer histories. That is when it learns, and
         not when the object is made: scores of such a model are right, and files of it open.
         """
         window, longest = getattr(self, "window", None), int(np.max(data.lengths, initial=0))
         if window is None or window <= min(self.maxlen, longest):
-            return None
+            return ""
         at_most, why = f"at most {longest}", "the longest history that is learned from has so many items"
         if window > self.maxlen:
             at_most, why = f"at most maxlen {self.maxlen}", "no history is longer"

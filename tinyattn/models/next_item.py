@@ -17,6 +17,10 @@ from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions, Objective
 from .one_history import OneHistory
 from .one_token import Extend
 
+SEES_TARGETS = (
+    "with refine {refine} a position sees the items that it is to predict: the loss does not say how well it does"
+)
+
 
 @dataclass(kw_only=True)
 class SequenceOptions:
@@ -46,7 +50,7 @@ class NextItemNetwork(LossOptions):
     scored: ClassVar[str] = "items"                     # the name of the table (n_items + 1, D) that makes the scores
     biased: ClassVar[bool] = False                      # is the last number of the rows of that table a bias?
     causal: ClassVar[bool] = True                       # does each position see only what is not after it?
-    sees_targets: ClassVar[bool] = False                # may a position see, in training, the item it is asked for?
+    sees_targets: ClassVar[str] = ""                    # what is said where a position sees the item it is asked for
     attends: ClassVar[bool] = False                     # does it have `attention(cache)`, (B, h, L, L) a layer?
     weights_are: ClassVar[str] = ""                     # what `weights` are, where they are no shares of items
 

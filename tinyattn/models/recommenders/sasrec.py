@@ -38,7 +38,7 @@ from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options
 from ..mixing import with_parts
 from ..neural import NeuralRecommender
-from ..next_item import NextItemNetwork, SequenceOptions, last_position
+from ..next_item import SEES_TARGETS, NextItemNetwork, SequenceOptions, last_position
 from ..one_history import OneHistory
 from ..one_token import Extend, with_one_token
 
@@ -172,8 +172,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
         return not self.block.mixer.reads_all
 
     @property
-    def sees_targets(self) -> bool:  # type: ignore[override]
-        return not self.causal
+    def sees_targets(self) -> str:  # type: ignore[override]
+        return "" if self.causal else SEES_TARGETS.format(refine=self.refine)
 
     @property
     def scheme(self) -> Position:
