@@ -35,7 +35,7 @@ def chunks(request, monkeypatch):
 
 
 @pytest.mark.parametrize("lead", [(), (2,), (0,)], ids=str)
-@pytest.mark.parametrize("n", [0, 1, 8, 19])
+@pytest.mark.parametrize("n", [0, 1, 8, 19, 40])
 def test_chunks_side_by_side_are_one_sequence(n, lead, chunks, rng):
     for op, oracle, given in ((ops.wkv, oracles.wkv, keyed(rng, lead, n)),
                               (ops.selective_scan, oracles.selective_scan, scanned(rng, lead, n))):  # fmt: skip
