@@ -196,7 +196,8 @@ def test_what_is_not_said_of_the_input_is_said_alike(rng):
     """The matrix and the scan have the same default."""
     x, delta, A, B, C, D, _ = scanned(rng, (), 7)
     product = ops.scan_matrix(delta, A, B, C, D) @ x.swapaxes(-1, -2)[..., None]
-    np.testing.assert_allclose(product[..., 0].swapaxes(-1, -2), ops.selective_scan(x, delta, A, B, C, D)[0], atol=1e-12)
+    y, _ = ops.selective_scan(x, delta, A, B, C, D)
+    np.testing.assert_allclose(product[..., 0].swapaxes(-1, -2), y, rtol=0, atol=1e-12)
 
 
 def test_weights_know_differences_of_keys_alone(rng):
@@ -283,7 +284,7 @@ def test_refused(rng):
             op(x, W[:, :0], U[:0, :0], *[b[:0]] * biases)
     for N, d in ((0, 3), (2, 0)):
         given = (x[..., :d], x[..., :d], U[:N, :d], x[..., :N], x[..., :N], b[:d])
-        with pytest.raises(ValueError, match=rf"selective_scan: A has shape \({N}, {d}\), expected \(N, d\), N and d >= 1"):
+        with pytest.raises(ValueError, match=rf"selective_scan: A has shape \({N}, {d}\), .*, N and d >= 1"):
             ops.selective_scan(*given)
     with pytest.raises(ValueError, match="form is 'sideways', expected one of sequential, chunked, doubling, tree"):
         ops.associative_scan(x, x, None, "sideways")

@@ -11,7 +11,8 @@ def depthwise_conv1d(x: Array, W: Array) -> Array:
 
     The kernel stays within: K - 1 tokens fewer come out. K - 1 tokens of zeros before a sequence make it causal.
     Shapes: x (..., n, d), W (K, d) -> y (..., n - K + 1, d).
-    Raises ValueError for shapes that do not fit, a kernel of no token, and fewer tokens than K - 1, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit, a kernel of no token, and fewer tokens than K - 1, TypeError for
+    dtypes.
     """
     expect("...nd kd", x=x, W=W)
     n = _outputs("depthwise_conv1d", x, W)
