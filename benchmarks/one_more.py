@@ -14,7 +14,7 @@ from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.growing import ADDED, write
 from benchmarks.ranking import shaken
-from tinyattn.layers import nbytes
+from tinyattn.layers import MIXERS, nbytes
 from tinyattn.models import DecoderNetwork, SASRecNetwork
 
 SEED = 0
@@ -22,6 +22,7 @@ CONTENDERS = {"tinyattn": "numpy", "torch": "torch", "tinyattn-again": "numpy", 
 TEXT = {"n_tokens": 96, "dim": 128, "layers": 4, "heads": 4}
 HISTORY = {"n_items": 3_416, "maxlen": 200, "dim": 50, "blocks": 2, "heads": 1, "position": "rope"}
 WINDOW = 32
+RECURRENT = [name for name, mixer in MIXERS.items() if not mixer.keeps_tokens]
 CASES: dict[str, tuple[Any, int]] = {
     **{f"token {n:,} of a text": (DecoderNetwork(context=n, **TEXT), n) for n in (64, 256, 1024)},
     **{
@@ -32,10 +33,15 @@ CASES: dict[str, tuple[Any, int]] = {
     },
     **{
         f"token {n:,} of a text, mixer {mixer}": (DecoderNetwork(context=n, mixer=mixer, **TEXT), n)
-        for mixer in ("gru", "lstm", "rwkv", "mamba")
+        for mixer in RECURRENT
         for n in (64, 1024)
     },
     **{f"item {n} of a history": (SASRecNetwork(**HISTORY), n) for n in (50, 200)},
+    **{
+        f"item {n} of a history, mixer {mixer}": (SASRecNetwork(**HISTORY | {"mixer": mixer, "position": "none"}), n)
+        for mixer in RECURRENT
+        for n in (50, 200)
+    },
 }
 GOAL = {"must": 2, "moonshot": 4}  # of one more item: times as fast as PyTorch with its cache
 
@@ -98,8 +104,9 @@ def summary(found: dict[str, Any]) -> str:
                 continue
             cell = f"{1e3 * float(np.median(row[name]['seconds'])):.3g}"
             cells.append(cell if name == "tinyattn" else f"{cell} ({float(np.median(times(row, name))):.2f})")
-        bytes_kept = row["tinyattn"].get("kept")
-        lines.append(f"| {case} | {' | '.join(cells)} | {'' if bytes_kept is None else f'{bytes_kept / 1000:,.0f}'} |")
+        kilobytes = row["tinyattn"].get("kept", 0) / 1000
+        shown = f"{kilobytes:,.0f}" if kilobytes >= 10 else f"{kilobytes:.1f}" if kilobytes else ""
+        lines.append(f"| {case} | {' | '.join(cells)} | {shown} |")
     return "\n".join([*lines, "", verdict(found)])
 
 
@@ -127,12 +134,12 @@ In brackets: times tinyattn's with its cache, medians of ratios within a round. 
 form, {TEXT["n_tokens"]} tokens, d {TEXT["dim"]}, {TEXT["layers"]} layers, {TEXT["heads"]} heads, with as much context
 as the case names; a step ends with the scores of all tokens. With a window a token costs the same however many there
 were, and with a recurrent mixer both time and what is kept stay as they are (PyTorch is not measured there). What is
-kept are keys and values, or states, of all layers, in float32. The history's is SASRec with rotary positions,
-{HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is `session.add(item).best(10)`,
-and ends with the ten best items that are not in the history. (With learned positions, which count from the newest
-item, nothing can be kept: there a session reads all again, which takes as long as the table above says.) The last
-{ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with scaled_dot_product_attention,
-and keys and values in buffers made once; "all again" reads all tokens for each, and scores the last (tinyattn scores
-all tokens of a text). {THREADS} threads each. Before that, each gave after the last token what the library gives in
-float64, to {TOLERANCE:g} of the largest; off by {{off:.0e}} at most.
+kept are keys and values, or states, of all layers, in float32. The history's is SASRec with rotary positions, or none
+with a recurrent mixer, {HISTORY["n_items"]:,} items, d {HISTORY["dim"]}, {HISTORY["blocks"]} blocks; a step is
+`session.add(item).best(10)`, and ends with the ten best items that are not in the history. (With learned positions,
+which count from the newest item, nothing can be kept: there a session reads all again, which takes as long as the table
+above says.) The last {ADDED[True]} tokens are timed, one by one. PyTorch is eager, in inference mode, with
+scaled_dot_product_attention, and keys and values in buffers made once; "all again" reads all tokens for each, and
+scores the last (tinyattn scores all tokens of a text). {THREADS} threads each. Before that, each gave after the last
+token what the library gives in float64, to {TOLERANCE:g} of the largest; off by {{off:.0e}} at most.
 """

@@ -463,11 +463,13 @@ fig = attention_map(np.stack(list(maps.values())).reshape(3, 2, size, size), wor
 fig.set_size_inches(8.2, 11.0)
 for ax in fig.axes:
     ax.tick_params(labelsize=9)
+for ax in fig.axes[: len(maps)]:  # the others are scales
+    ax.set(xlabel="token j", ylabel="output t")
 show_figure(
     fig,
     "matrices",
-    "Six lower triangular maps of twelve words. Softmax attention has a few bright entries a row, linear attention's rows are nearly "
-    "even. RWKV's slow channel has bright columns that last to the end, its fast channel and the scan of equal tokens fade away from the "
+    "Six lower triangular maps of twelve words, outputs by tokens. Softmax attention has a few bright entries a row, linear attention's "
+    "rows are nearly even. RWKV's slow channel has bright columns that last to the end, its fast channel and the scan of equal tokens fade away from the "
     "diagonal. In the scan whose tokens choose, the columns of the articles are dark, and nothing before a full stop is seen after it",
 )
 

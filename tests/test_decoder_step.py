@@ -48,6 +48,27 @@ def test_contenders_say_what_follows_as_the_library_does(name, network, tmp_path
     assert not asked.check()["agrees"]
 
 
+@pytest.mark.parametrize("mixer", one_more.RECURRENT)
+@pytest.mark.parametrize("kind", [DecoderNetwork, SASRecNetwork], ids=["text", "history"])
+def test_recurrent_contenders_do_so_too(kind, mixer, tmp_path):
+    sizes = {DecoderNetwork: {"n_tokens": 11, "context": 12, "layers": 2},
+             SASRecNetwork: {"n_items": 50, "maxlen": 12, "blocks": 2, "position": "none"}}  # fmt: skip
+    network = kind(mixer=mixer, dim=8, **sizes[kind])
+    growing.write(tmp_path, network, ranking.shaken(network), one_more.numbers_of(network, 12))
+    for name in ("tinyattn", "tinyattn-again"):
+        assert growing.Grower(growing.load(name), tmp_path).check()["agrees"]
+
+
+def test_what_is_kept_grows_where_the_mixer_keeps_tokens_and_nowhere_else():
+    """A case for every recurrent mixer, of texts and of histories."""
+    kept = {case: one_more.kept(network, n) for case, (network, n) in one_more.CASES.items()}
+    for mixer in one_more.RECURRENT:
+        assert kept[f"token 64 of a text, mixer {mixer}"] == kept[f"token 1,024 of a text, mixer {mixer}"]
+        assert kept[f"item 50 of a history, mixer {mixer}"] == kept[f"item 200 of a history, mixer {mixer}"]
+    assert kept["token 1,024 of a text"] == 16 * kept["token 64 of a text"]
+    assert kept["item 200 of a history"] == 4 * kept["item 50 of a history"]
+
+
 def found(seconds, **more):
     about = {"about": {"torch": "2", "threads": 2}, "check": {"off": 1e-6, "worst": "a", "agrees": True}}
     return about | {"seconds": seconds, "peak": 100.0, "pools": []} | more
@@ -58,6 +79,9 @@ def test_the_part_on_one_more_says_what_was_found():
     part = one_more.part({"cases": {"item 50": row}, "machine": MACHINE, "rounds": 2})
     assert "| item 50 | 1.5 | 4 (2.75) |  |  |  |" in part
     assert "Reached: 2.75 (item 50), must." in part
+    for size, shown in ((400, "0.4"), (9_949, "9.9"), (12_345_678, "12,346")):
+        row["tinyattn"]["kept"] = size
+        assert f"| 1.5 | 4 (2.75) |  |  | {shown} |" in one_more.summary({"cases": {"item 50": row}})
     assert "2 rounds. 2 cores of abacus" in part
     assert one_more.verdict({"cases": {"item 50": {"tinyattn": row["tinyattn"]}}}).endswith("Not measured.")
 

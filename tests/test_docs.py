@@ -43,6 +43,17 @@ def test_the_gpu_page_tells_what_a_step_asks_for():
     assert f"makes {STEPS['pre', 'bce']} calls, one transfer, and no synchronisation" in told
 
 
+def test_the_timeline_leads_to_files_of_those_whom_it_names():
+    """Each Python file that a row links to is, by its first words, of one of the row's authors."""
+    rows = [line.split(" | ") for line in (ROOT / "docs/timeline.md").read_text().splitlines() if line.startswith("| ")]
+    for _, what, _, here in rows[1:]:
+        authors = re.findall(r"[A-Z]\w+(?= et al\.| & )|(?<=\()[A-Z]\w+(?=\))", what)
+        assert authors
+        for path in re.findall(r"\((\.\./[^)]+\.py)\)", here):
+            said = ast.get_docstring(ast.parse((ROOT / "docs" / path).read_text()))
+            assert any(author in said for author in authors), (path, authors)
+
+
 def test_the_page_of_the_course_is_of_these_chapters():
     """Measured after the last change of a chapter's length."""
     result = json.loads(course.RESULT.read_text())

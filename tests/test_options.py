@@ -5,6 +5,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from tinyattn.layers.mechanisms import MECHANISMS
+from tinyattn.layers.mixers import MIXERS
+from tinyattn.layers.positions import POSITIONS
+from tinyattn.layers.refinements import REFINEMENTS
 from tinyattn.models import MODELS
 from tinyattn.options import check_options, make_parts, option, options_of, part_options, with_default
 
@@ -90,6 +94,17 @@ def test_parts_get_their_options_and_no_others():
     model = Model()
     make_parts(model, kind=TABLE)
     assert model.width is None
+
+
+@pytest.mark.parametrize("table", [MIXERS, MECHANISMS, POSITIONS, REFINEMENTS])
+def test_parts_refuse_by_themselves(table):
+    """Made without a model as well: no option is of another type, or one below the least that it may be."""
+    for part in table.values():
+        for declared in options_of(part):
+            least = declared.option.at_least
+            for wrong in ("no", *([] if least is None else [least - 1])):
+                with pytest.raises(ValueError, match=f"^{declared.name} is '?{wrong}'?, expected"):
+                    part(**{declared.name: wrong})
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -63,7 +63,8 @@ class History:
 
     def __init__(self, network: SASRecNetwork, weights: Any) -> None:
         self.model = SASRec(maxlen=network.maxlen, dim=network.dim, blocks=network.blocks, heads=network.heads,
-                            position=network.position, dropout=network.dropout, workers=THREADS)  # fmt: skip
+                            mixer=network.mixer, position=network.position, dropout=network.dropout,
+                            workers=THREADS)  # fmt: skip
         self.model.network, self.model.parameters = network, weights
         self.model.items, self.model.users = (Vocabulary(np.arange(1, n + 1)) for n in (network.n_items, 1))
         self.about: dict[str, Any] = {"threads at most": THREADS}

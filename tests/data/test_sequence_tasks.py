@@ -1,5 +1,8 @@
 """Tasks of sequences: every answer is what plain reading of the rule says, and batches are drawn anew."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -89,6 +92,38 @@ def test_chance_is_how_often_the_best_constant_guess_is_right(name):
     drawn = task.generate().held_out()
     counts = np.bincount(drawn.targets[drawn.asked])
     assert counts.max() / counts.sum() == pytest.approx(task.chance, rel=0.15)
+
+
+def pairs_to_remember(ids, task):
+    return frozenset(zip(ids[0 : 2 * task.pairs : 2], ids[1 : 2 * task.pairs : 2], strict=True))
+
+
+def followers_to_remember(ids, task):
+    followers = dict(pairwise(ids))
+    return (*sorted(followers.items()), ids[-1]) if len(followers) == task.tokens else None
+
+
+REMEMBERED = {
+    "recall": (Recall(pairs=2, keys=4, values=2, length=6, held_out=4000), pairs_to_remember),
+    "induction": (Induction(tokens=3, held_out=4000), followers_to_remember),
+    "selective-copy": (SelectiveCopy(copied=3, tokens=3, length=9, held_out=4000),
+                       lambda ids, task: tuple(token for token in ids if token > 1)),
+    "count": (Count(modulus=5, held_out=4000), lambda ids, task: sum(ids) % task.modulus),
+    "balance": (Balance(length=15, held_out=4000), lambda ids, task: ids.count(1)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEQUENCE_TASKS)
+def test_bits_count_what_there_may_be_to_remember(name):
+    """All of it comes up among many small sequences, and nothing else."""
+    task, remembered = REMEMBERED[name]
+    found = {remembered(ids, task) for ids in task.generate().held_out().ids.tolist()} - {None}
+    assert len(found) == round(2**task.bits)
+
+
+def test_a_longer_sequence_asks_for_no_more_memory_but_to_balance():
+    for name, task in SMALL.items():
+        assert (replace(task, length=800).bits == task.bits) == (name != "balance")
 
 
 @pytest.mark.parametrize("name", SEQUENCE_TASKS)

@@ -3,11 +3,14 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
+from benchmarks.machine import RESULTS
 from tests.experiments.test_running import run_here
 from tinyattn.experiments import TaskData, carry_out, results_of
-from tinyattn.experiments.kinds import EXPERIMENT, KINDS, TASKS, TRAINED, in_theory
+from tinyattn.experiments.kinds import EXPERIMENT, KINDS, SOLVED, TASKS, TRAINED, in_theory
+from tinyattn.experiments.tables import values
 from tinyattn.files import FileError
 from tinyattn.layers import MIXERS
 from tinyattn.models import Tagger
@@ -84,6 +87,29 @@ def test_the_page_says_who_solved_what_beside_what_theory_says():
     assert cells[5] == "**0.995 ± 0.000 (3 of 3)**, *yes*"
     assert "| GRU |  |  |  |  | 600 |  |" in found                             # steps: 3 epochs of 200
     assert "| *a guess that does not look* | *0.062* |" in found
+    assert found.count("| *bits that there are to remember* | *15* | *46* | *64* | *24* | *1* | *") == 3
+    assert "more than 64 bits, and the smallest state, 64 numbers in float32, has 2,048: what\nthese" in found
+
+
+def test_the_remarks_hold_of_the_committed_runs():
+    results = results_of(EXPERIMENT, RESULTS / "reproduce" / "kinds")
+
+    def mean(data, kind, protocol):
+        return np.mean(values(results[f"{data}-{kind}"], (protocol, "accuracy")))
+
+    assert "Longer sequences turn the order round" in EXPERIMENT.page(EXPERIMENT, results)
+    placed, attention = ("learned", "rope"), ("learned", "rope", "none", "one-block")
+    assert min(mean(data, kind, "trained") for data in ("induction", "copy") for kind in placed) >= SOLVED
+    assert max(mean("induction", kind, "trained") for kind in ("lstm", "gru")) < SOLVED
+    assert min(mean("copy", kind, "trained") for kind in ("lstm", "gru")) > 0.9
+    for data, ahead in (("induction", ("rwkv", "mamba", "lstm", "gru")), ("copy", ("lstm", "gru", "mamba"))):
+        best = max(mean(data, kind, "longest") for kind in attention)
+        assert all(mean(data, kind, "longest") > best for kind in ahead), data
+    for data in ("recall-2", "recall-8"):
+        assert max(KINDS, key=lambda kind: mean(data, kind, "longest")) in attention
+    assert mean("balance", "lstm", "longest") <= mean("balance", "rnn", "longest")
+    assert mean("recall-2", "rnn", "trained") < 0.5
+    assert mean("recall-2", "none", "trained") >= SOLVED
 
 
 def test_theory_speaks_of_every_cell_of_the_grid():

@@ -48,6 +48,19 @@ def test_the_jacobian_of_a_grid_is_the_kernel():
         np.testing.assert_array_equal(dx[..., 0], expected)
 
 
+def test_no_token_of_a_depthwise_convolution_comes_out_of_fewer_than_its_kernel(rng):
+    """K - 1 tokens are enough, and one fewer is refused."""
+    W = rng.standard_normal((3, 2))
+    assert ops.depthwise_conv1d(X[:2], W).shape == (0, 2)
+    dx, dW = ops.depthwise_conv1d_backward(X[:0], X[:2], W)
+    assert not dx.any()
+    assert not dW.any()
+    with pytest.raises(ValueError, match="depthwise_conv1d: x has 1 tokens, expected at least 2, for a kernel of 3"):
+        ops.depthwise_conv1d(X[:1], W)
+    with pytest.raises(ValueError, match="depthwise_conv1d_backward: x has 1 tokens, expected at least 2"):
+        ops.depthwise_conv1d_backward(X[:0], X[:1], W)
+
+
 @pytest.mark.host
 @pytest.mark.parametrize(
     ("call", "says"),
@@ -61,6 +74,7 @@ def test_the_jacobian_of_a_grid_is_the_kernel():
         (lambda: ops.conv2d(np.ones((5, 5, 2)), np.ones((3, 3, 2, 1)), padding="causal"), "'causal', .* valid, same"),
         (lambda: ops.conv2d_backward(X[None, :, :1], X[None], np.ones((3, 3, 2, 1)), 0), "conv2d_backward: dil"),
         (lambda: ops.conv1d_backward(X[:, :1], X, np.ones((3, 2, 1)), 0), "conv1d_backward: dilation"),
+        (lambda: ops.depthwise_conv1d(X, np.ones((0, 2))), r"depthwise_conv1d: W has shape \(0, 2\), .* K >= 1"),
         (lambda: ops.quadratic_bias(2, 2, [], 1.0, np.zeros(1)), "there are no shifts, expected one for each head"),
         (lambda: ops.quadratic_bias(2, 2, [(0, 0)], -1.0, np.zeros(1)), "alpha is -1.0, expected a finite number"),
         (lambda: ops.quadratic_bias(2, 2, [(0, 0)], np.inf, np.zeros(1)), "alpha is inf, expected a finite number"),

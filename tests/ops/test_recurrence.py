@@ -35,7 +35,7 @@ def chunks(request, monkeypatch):
 
 
 @pytest.mark.parametrize("lead", [(), (2,), (0,)], ids=str)
-@pytest.mark.parametrize("n", [0, 1, 8, 19])
+@pytest.mark.parametrize("n", [0, 1, 8, 19, 40])
 def test_chunks_side_by_side_are_one_sequence(n, lead, chunks, rng):
     for op, oracle, given in ((ops.wkv, oracles.wkv, keyed(rng, lead, n)),
                               (ops.selective_scan, oracles.selective_scan, scanned(rng, lead, n))):  # fmt: skip
@@ -110,6 +110,7 @@ def test_brackets_of_a_scan_may_be_set_in_any_way(n, form, rng):
     found = ops.associative_scan_backward(dh, a, h, h0, form)
     for mine, other in zip(found, ops.associative_scan_backward(dh, a, h, h0, "sequential"), strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-9)
+    assert ops.associative_scan_backward(dh, a, h, None, form)[2] is None       # there was no h0
     if n:
         assert gradcheck(ops.associative_scan, ops.associative_scan_backward, a, b, h0, form)
 
@@ -191,6 +192,14 @@ def test_a_recurrence_is_its_matrix_times_the_values(n, lead, rng):
             np.testing.assert_allclose(product, y, rtol=0, atol=atol)
 
 
+def test_what_is_not_said_of_the_input_is_said_alike(rng):
+    """The matrix and the scan have the same default."""
+    x, delta, A, B, C, D, _ = scanned(rng, (), 7)
+    product = ops.scan_matrix(delta, A, B, C, D) @ x.swapaxes(-1, -2)[..., None]
+    y, _ = ops.selective_scan(x, delta, A, B, C, D)
+    np.testing.assert_allclose(product[..., 0].swapaxes(-1, -2), y, rtol=0, atol=1e-12)
+
+
 def test_weights_know_differences_of_keys_alone(rng):
     """Steep keys as well: of what came by with a far larger one, all weight is there."""
     k, v, w, u, *_ = keyed(rng, (2,), 12)
@@ -268,8 +277,15 @@ def test_refused(rng):
     h, *saved = ops.lstm(x, W, U, b)
     with pytest.raises(ValueError, match="lstm_backward: dc has shape"):
         ops.lstm_backward(h, x, W, U, h, *saved, dc=h[:, 1:])
-    with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\), expected \(H, H\)"):
+    with pytest.raises(ValueError, match=r"rnn: U has shape \(4, 16\), expected \(H, H\), H >= 1"):
         ops.rnn(x, W, U, b)
+    for op, biases in ((ops.lstm, 1), (ops.gru, 2), (ops.rnn, 1)):
+        with pytest.raises(ValueError, match=rf"{op.__name__}: U has shape \(0, 0\), expected \(H, .*H >= 1"):
+            op(x, W[:, :0], U[:0, :0], *[b[:0]] * biases)
+    for N, d in ((0, 3), (2, 0)):
+        given = (x[..., :d], x[..., :d], U[:N, :d], x[..., :N], x[..., :N], b[:d])
+        with pytest.raises(ValueError, match=rf"selective_scan: A has shape \({N}, {d}\), .*, N and d >= 1"):
+            ops.selective_scan(*given)
     with pytest.raises(ValueError, match="form is 'sideways', expected one of sequential, chunked, doubling, tree"):
         ops.associative_scan(x, x, None, "sideways")
     with pytest.raises(ValueError, match="associative_scan: h0 has shape"):

@@ -22,7 +22,7 @@ from ..layers import nbytes
 from ..tree import leaves
 from .experiment import TIMES, Experiment, Results, Row, TaskData
 from .pictures import Curves, Line, Picture
-from .tables import cell, figures, heading, page, values
+from .tables import cell, figures, heading, page, remarks, values
 
 SOLVED = 0.99            # a run whose share of right answers is at least this has solved its task
 LENGTH = 32
@@ -62,18 +62,34 @@ RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in
 
 WHY = """
 What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
-each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*. Attention keeps all tokens. It needs two blocks,
-as the answer stands beside what is looked for, or as tokens have to be counted before they are looked up: one block
-would have to grow with the number of tokens (of induction Sanford et al. 2024). Without positions, a causal mask lets
-a block find out where tokens stand, for the blocks after it to use (Kazemnejad et al. 2023): *deeper*. **Parity**:
-whoever has a state that a token turns over; not attention whose scores are bounded (Hahn 2020; with a norm and
-positions i / n there is one, Chiang & Cholak 2022), nor linear recurrences whose decay is never negative, as RWKV's
-and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states of RNN and GRU are
-bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as many of both
-(Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024). Learned
-positions beyond the trained length have learned nothing. All of this is about some weights at every length, and none
-of it says that training finds them: a *yes* that was not solved was not found in these steps, a *no* that was solved
-was solved at this length.
+each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, which says what cannot be where there is much to
+remember. {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside what is looked for, or as
+tokens have to be counted before they are looked up: one block would have to grow with the number of tokens (of
+induction Sanford et al. 2024). Without positions, a causal mask lets a block find out where tokens stand, for the
+blocks after it to use (Kazemnejad et al. 2023): *deeper*, by a block before the two, unless one of the two does its
+work as well. **Parity**: whoever has a state that a token turns over; not attention whose scores are bounded (Hahn
+2020; with a norm and positions i / n there is one, Chiang & Cholak 2022), nor linear recurrences whose decay is never
+negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states
+of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as
+many of both (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024);
+here decays come near 1 and never reach it. Learned positions beyond the trained length have learned nothing. All of
+this is about some weights at every length, and none of it says that training finds them: a *yes* that was not solved
+was not found in these steps, a *no* that was solved was solved at this length.
+"""
+ROOM = """
+Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
+these states do not solve, they have not learned.
+"""
+
+REMARKS = """
+What a reader may not have expected. **Longer sequences turn the order round.** At the length that they are trained on,
+attention of two blocks with positions solves induction and copying; LSTM and GRU do not solve induction, and copy
+nearly. At eight times that length RWKV, Mamba, LSTM and GRU are ahead of all attention in induction, and LSTM, GRU and
+Mamba in copying: attention still has all tokens, and does not find them. In recall, where an answer stands beside its
+key, some attention stays first. **A *yes* is no promise.** An LSTM counts without bound; in balance, at eight times the
+length, it is not ahead of the RNN, whose state is bounded. **A *size* or *deeper* is not what was in the way.** The RNN
+does not recall two pairs, for which it has room many times over; attention of two blocks recalls them without
+positions.
 """
 
 
@@ -99,6 +115,8 @@ def _answers(results: Results, protocol: str) -> list[str]:
     by_place = [replace(task, length=TIMES[protocol] * LENGTH).by_place for _, task in TASKS.values()]
     shares = ("" if share is None else f"*{share:.3f}*" for share in by_place)
     lines.append(f"| *one that tells odd places from even ones* | {' | '.join(shares)} |")
+    bits = (f"*{replace(task, length=TIMES[protocol] * LENGTH).bits:.0f}*" for _, task in TASKS.values())
+    lines.append(f"| *bits that there are to remember* | {' | '.join(bits)} |")
     for kind, (title, *_) in KINDS.items():
         cells = []
         for data in TASKS:
@@ -132,6 +150,14 @@ def _steps(results: Results) -> list[str]:
     return lines
 
 
+def _why(results: Results) -> str:
+    """What theory says, and whether the states here are large enough."""
+    kept = [run["kept"] for runs in results.values() for run in runs]
+    most = max(task.bits for _, task in TASKS.values())
+    room = ROOM.lstrip().format(most=most, kept=min(kept), bits=32 * min(kept)) if kept else ""
+    return WHY.strip().replace("{room}", room)
+
+
 def _page(experiment: Experiment, results: Results) -> str:
     first = f"Right answers on unseen sequences of {LENGTH} tokens, how many of the runs solved the task, and what "
     parts = [[first + "theory says; in bold where all runs solved it:"], _answers(results, "trained")]
@@ -139,7 +165,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         parts += [[f"The same models on sequences of {TIMES[name] * LENGTH} tokens:"], _answers(results, name)]
     parts += [["Steps of the runs that solved their task, on average:"], _steps(results)]
     parts += [["Sizes, in the first column:"], _sizes(results), figures(experiment, results)]
-    return page(experiment, results, [*parts, [WHY.strip()]])
+    return page(experiment, results, [*parts, remarks(experiment, results, REMARKS), [_why(results)]])
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

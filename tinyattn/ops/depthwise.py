@@ -11,7 +11,8 @@ def depthwise_conv1d(x: Array, W: Array) -> Array:
 
     The kernel stays within: K - 1 tokens fewer come out. K - 1 tokens of zeros before a sequence make it causal.
     Shapes: x (..., n, d), W (K, d) -> y (..., n - K + 1, d).
-    Raises ValueError for shapes that do not fit, and fewer tokens than K - 1, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit, a kernel of no token, and fewer tokens than K - 1, TypeError for
+    dtypes.
     """
     expect("...nd kd", x=x, W=W)
     n = _outputs("depthwise_conv1d", x, W)
@@ -39,6 +40,8 @@ def depthwise_conv1d_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Arr
 
 def _outputs(op: str, x: Array, W: Array) -> int:
     """How many tokens come out."""
+    if not len(W):
+        raise ValueError(f"{op}: W has shape {W.shape}, expected (K, d), K >= 1")
     n = x.shape[-2] - len(W) + 1
     if n < 0:
         raise ValueError(f"{op}: x has {x.shape[-2]} tokens, expected at least {len(W) - 1}, for a kernel of {len(W)}")

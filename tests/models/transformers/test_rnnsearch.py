@@ -8,8 +8,8 @@ import pytest
 from tests.devices import On
 from tests.models.transformers.test_transformer import batch_of, count
 from tinyattn.check import gradcheck_model
-from tinyattn.data import pair_batch
-from tinyattn.models import RNNsearchNetwork
+from tinyattn.data import TASKS, pair_batch
+from tinyattn.models import RNNsearch, RNNsearchNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, tree_map
 
@@ -116,3 +116,22 @@ def test_the_first_loss_is_the_logarithm_of_the_number_of_symbols():
     batch = pair_batch(*([np.random.default_rng(0).integers(1, 51, (64, 12))] * 2), np.arange(64))
     network = RNNsearchNetwork(n_sources=50, n_targets=50)
     assert network.loss(network.init(generator(0, Stream.INIT)), batch)[0] == pytest.approx(math.log(51), abs=0.02)
+
+
+@pytest.mark.slow(seconds=20)
+@pytest.mark.parametrize("name", ["copy", "reverse"])
+def test_the_largest_weight_of_the_alignment_stands_at_the_letter_that_is_copied(name):
+    """Of words of random letters, in which no letter says which one comes next.
+
+    The memory is read both ways, and says of each letter what stands beside it as well. Where that is told by the
+    letter, looking there does: digits of a date's year are often copied from one place further.
+    """
+    parts = TASKS[name]().generate().split()
+    model = RNNsearch(dim=32, epochs=4, workers=1).fit(parts.train, progress=False)
+    off = []
+    for source, target in zip(parts.test.sources[:200], parts.test.targets[:200], strict=True):
+        places = np.arange(len(source))[:: -1 if name == "reverse" else 1]
+        off.extend(model.alignment(source, target)[0, 0, :-1].argmax(axis=-1) - places)      # without the end
+    assert len(off) > 1000
+    assert np.mean(np.equal(off, 0)) >= 0.95
+    assert np.mean(np.abs(off) < 2) >= 0.99

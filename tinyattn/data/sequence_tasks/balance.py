@@ -7,6 +7,7 @@ stands at an odd place, so whoever tells odd from even would be right at every l
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +40,11 @@ class Balance(SequenceTask):
     @property
     def chance(self) -> float:
         return 0.5
+
+    @property
+    def bits(self) -> float:
+        """How many a came. It grows with the length, as its logarithm."""
+        return math.log2(self.length // 2 - 1)
 
     @property
     def by_place(self) -> float:

@@ -6,6 +6,7 @@ The distance between a token and its copy is random, so that nothing of fixed we
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,6 +42,11 @@ class SelectiveCopy(SequenceTask):
     @property
     def chance(self) -> float:
         return 1 / self.tokens
+
+    @property
+    def bits(self) -> float:
+        """The tokens that are to be given."""
+        return self.copied * math.log2(self.tokens)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         ids, targets = (np.full((rows, self.length), BLANK) for _ in range(2))

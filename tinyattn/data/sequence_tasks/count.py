@@ -7,6 +7,7 @@ Nor can linear recurrences whose decay is never negative (Sarrof et al. 2024).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,6 +32,11 @@ class Count(SequenceTask):
     @property
     def chance(self) -> float:
         return 1 / self.modulus
+
+    @property
+    def bits(self) -> float:
+        """The count."""
+        return math.log2(self.modulus)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         ids = rng.integers(2, size=(rows, self.length))

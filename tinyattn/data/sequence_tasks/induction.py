@@ -6,6 +6,7 @@ two blocks. One block needs heads or widths that grow with the number of tokens 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +34,16 @@ class Induction(SequenceTask):
     @property
     def chance(self) -> float:
         return 1 / self.tokens
+
+    @property
+    def bits(self) -> float:
+        """What followed each token, and which is the last one, where all have come: tokens^tokens cases.
+
+        Whoever goes from a token to what followed it, and on, comes to the last token. So what followed is a tree with
+        the last token as its root, of which there are tokens^(tokens - 1) (Cayley 1889); and what followed the root the
+        time before is any token.
+        """
+        return self.tokens * math.log2(self.tokens)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         ids = rng.integers(self.tokens, size=(rows, self.length))

@@ -7,6 +7,7 @@ the tokens that it has read.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,6 +45,11 @@ class Recall(SequenceTask):
     @property
     def chance(self) -> float:
         return 1 / self.values
+
+    @property
+    def bits(self) -> float:
+        """Which of the keys there are, and a value of each."""
+        return math.log2(math.comb(self.keys, self.pairs)) + self.pairs * math.log2(self.values)
 
     def draw(self, rng: np.random.Generator, rows: int) -> Drawn:
         head = 2 * self.pairs

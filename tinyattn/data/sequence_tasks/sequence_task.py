@@ -23,7 +23,8 @@ class Drawn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class SequenceTask:
-    """What a model may be asked of a sequence. A subclass has a `name`, a `title`, `n_tokens`, `chance` and `draw`.
+    """What a model may be asked of a sequence. A subclass has a `name`, a `title`, `n_tokens`, `chance`, `bits`
+    and `draw`.
 
     Training sequences are drawn anew at every step, so that none can be learned by heart; `sequences` of them are
     called an epoch. Those for validation and for testing are drawn once, by `seed`.
@@ -48,6 +49,11 @@ class SequenceTask:
     @property
     def chance(self) -> float:
         """The share of right answers of the best guess that does not look at the sequence."""
+        raise NotImplementedError
+
+    @property
+    def bits(self) -> float:
+        """Of a memory that is large enough: log2 of how many different things there may be to remember at one token."""
         raise NotImplementedError
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...backend import Array
 from ...ops import Mask
+from ...options import check_options
 from ..rows import gather_rows
 
 
@@ -28,6 +29,9 @@ class Mixer:
     reads_all: bool = False
     needs_lengths: bool = False
     keeps_tokens: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_options(self)
 
     @property
     def extends(self) -> bool:

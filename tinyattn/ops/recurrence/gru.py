@@ -24,8 +24,8 @@ def gru(
     """
     expect("...ni io ho o o ...h", x=x, W=W, U=U, b=b, c=c, h0=h0)
     xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
-    if W.shape[1] != 3 * H:
-        raise ValueError(f"gru: U has shape {U.shape}, expected (H, 3 H)")
+    if not H or W.shape[1] != 3 * H:
+        raise ValueError(f"gru: U has shape {U.shape}, expected (H, 3 H), H >= 1")
     gates = time_first(x) @ W                                  # (n, N, 3 H), with N sequences
     gates += b
     gates[..., : 2 * H] += c[: 2 * H]

@@ -27,8 +27,8 @@ def lstm(
     """
     expect("...ni io ho o ...h ...h", x=x, W=W, U=U, b=b, h0=h0, c0=c0)
     xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
-    if W.shape[1] not in (3 * H, 4 * H):
-        raise ValueError(f"lstm: U has shape {U.shape}, expected (H, 4 H), or (H, 3 H) without forget gate")
+    if not H or W.shape[1] not in (3 * H, 4 * H):
+        raise ValueError(f"lstm: U has shape {U.shape}, expected (H, 4 H), or (H, 3 H) without forget gate, H >= 1")
     gates = time_first(x) @ W                                   # (n, N, 4 H), with N sequences
     gates += b
     N, squashed = gates.shape[1], W.shape[1] - H

@@ -15,8 +15,8 @@ def rnn(x: Array, W: Array, U: Array, b: Array, h0: Array | None = None) -> Arra
     """
     expect("...ni ih kh h ...h", x=x, W=W, U=U, b=b, h0=h0)
     xp, (*lead, n, _), H = get_xp(x), x.shape, U.shape[0]
-    if U.shape[1] != H:
-        raise ValueError(f"rnn: U has shape {U.shape}, expected (H, H)")
+    if not H or U.shape[1] != H:
+        raise ValueError(f"rnn: U has shape {U.shape}, expected (H, H), H >= 1")
     h = time_first(x) @ W                                       # (n, N, H), with N sequences
     h += b
     state = xp.zeros(h.shape[1:], dtype=x.dtype) if h0 is None else h0.reshape(-1, H)

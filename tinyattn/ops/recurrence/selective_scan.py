@@ -52,6 +52,8 @@ def selective_scan(
     """
     expect("...nd ...nd md ...nm ...nm d ...md", x=x, delta=delta, A=A, B=B, C=C, D=D, h0=h0)
     xp, lead, (n, d), N = get_xp(x), x.shape[:-2], x.shape[-2:], len(A)
+    if not (N and d):
+        raise ValueError(f"selective_scan: A has shape {A.shape}, expected (N, d), N and d >= 1")
     M = math.prod(lead)
     y = (D * x).reshape(M, n, d)
     states: list[Array] = []
