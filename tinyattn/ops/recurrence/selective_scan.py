@@ -10,21 +10,21 @@ from ...backend import Array, get_xp, is_numpy
 from ..shapes import column_sum, expect
 from .time import spans, steps_first, steps_last
 
-ON_HOST = (1 << 14, 1 << 18)       # numbers a step, and a piece: what is gone over several times stays in cache
+ON_HOST = (1 << 14, 1 << 19)       # numbers a step, and a piece: what is gone over several times stays in cache
 ON_DEVICE = (1 << 17, 1 << 30)     # where every call is a launch, and nothing stays
 NEAR = 0.1              # below it, φ' by its series, of eleven terms: exact to rounding in float64
 
 
 class ScanStates(NamedTuple):
-    """All states of a scan, and exp(Δ A): of each span (pieces, tokens a chunk, chunks, sequences, N, d)."""
+    """All states of a scan, and exp(Δ A): of each piece (tokens a chunk, chunks, sequences, N, d)."""
 
-    spans: list[Array]
+    pieces: list[Array]
     decays: list[Array]
     last: Array                        # (..., N, d): where a scan of what follows begins
 
     def by_token(self) -> Array:
         """(..., n, N, d)."""
-        xp, parts = get_xp(self.last), [steps_last(span) for span in self.spans]
+        xp, parts = get_xp(self.last), [steps_last(piece[None]) for piece in self.pieces]
         if not parts:
             return xp.zeros((*self.last.shape[:-2], 0, *self.last.shape[-2:]), dtype=self.last.dtype)
         states = xp.concatenate(parts, axis=1)
@@ -58,38 +58,33 @@ def selective_scan(
     y = (D * x).reshape(M, n, d)
     states: list[Array] = []
     decays: list[Array] = []
-    h = xp.zeros((M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(M, N, d)
-    room = xp.empty((2, M * n, N, d), dtype=x.dtype)            # at once: what is made in between reuses memory
+    last = xp.zeros((M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(M, N, d)
     for span, count, chunks, length in _spans(xp, n, M * N * d):
         cut = _cut((delta, delta * x, B, C), M, n, span, count, chunks)
-        rows = slice(M * span.start, M * span.stop)
-        found, decays_ = (room[i, rows].reshape(count, length, chunks, M, N, d) for i in range(2))
+        left = _left(A, cut[0]) if chunks > 1 else None
         read = xp.empty_like(cut[0])
         for p in range(count):
             delta_, written, B_, C_ = (a[p] for a in cut)
-            z, made, states_ = _outer(A, delta_), _products(B_, written), found[p]
-            decay = xp.exp(z, out=decays_[p])
+            z, h = _outer(A, delta_), _products(B_, written)    # h: what each token writes, so far
             if exact:
-                made *= _phi(z)
+                h *= _phi(z)
+            decay = xp.exp(z, out=z)
             begun = xp.empty((chunks, M, N, d), dtype=x.dtype)
-            begun[0] = h
-            if chunks > 1:
-                last = made[0, :-1].copy()                      # of each chunk but the last, from zeros
+            begun[0] = last
+            if left is not None:
+                ended = h[0, :-1].copy()                        # each chunk but the last, from zeros
                 for t in range(1, length):
-                    last *= decay[t, :-1]
-                    last += made[t, :-1]
-                _chain(begun, _over(A, delta_[:, :-1]), last)
-            h_t = begun
-            for t in range(length):
-                h_t = xp.multiply(decay[t], h_t, out=states_[t])
-                h_t += made[t]
-            xp.matmul(C_[..., None, :], states_, out=read[p][..., None, :])
-            h = h_t[-1]
-            del z, made                                         # the next take their memory, which is in cache
+                    ended *= decay[t, :-1]
+                    ended += h[t, :-1]
+                _chain(begun, left[p, :-1], ended)
+            for t in range(length):                             # into memory that is in cache, and from there
+                h[t] += xp.multiply(decay[t], h[t - 1] if t else begun, out=begun)
+            xp.matmul(C_[..., None, :], h, out=read[p][..., None, :])
+            last = h[-1, -1]
+            states.append(h)
+            decays.append(decay)
         y[:, span] += steps_last(read)
-        states.append(found)
-        decays.append(decays_)
-    return y.reshape(x.shape), ScanStates(states, decays, h.reshape(*lead, N, d))
+    return y.reshape(x.shape), ScanStates(states, decays, last.reshape(*lead, N, d))
 
 
 def selective_scan_backward(
@@ -112,22 +107,24 @@ def selective_scan_backward(
     dA = xp.zeros_like(A)
     first = xp.zeros((1, M, N, d), dtype=x.dtype) if h0 is None else h0.reshape(1, M, N, d)
     back = xp.zeros((M, N, d), dtype=x.dtype)                   # exp(Δ_{t+1} A) ⊙ G_{t+1}: what comes back to h_t
-    for place, (span, count, chunks, length) in reversed(list(enumerate(_spans(xp, n, M * N * d)))):
+    place = len(states.pieces)
+    for span, count, chunks, length in reversed(list(_spans(xp, n, M * N * d))):
         cut = _cut((dy, delta, delta * x, B, C), M, n, span, count, chunks)
-        before = states.spans[place - 1][-1, -1, -1:] if place else first
+        left = _left(A, cut[1]) if chunks > 1 else None
         dB_, dC_, BG_, ddelta_ = (xp.empty_like(cut[i]) for i in (3, 4, 1, 1))
         for p in range(count - 1, -1, -1):
+            place -= 1
             dy_, delta_, written, B_, C_ = (a[p] for a in cut)
-            h, decay = states.spans[place][p], states.decays[place][p]
-            begun = xp.concatenate([states.spans[place][p - 1, -1, -1:] if p else before, h[-1, :-1]])
+            h, decay = states.pieces[place], states.decays[place]
+            begun = xp.concatenate([states.pieces[place - 1][-1, -1:] if place else first, h[-1, :-1]])
             G, carried, coming = _products(C_, dy_), xp.empty_like(h), xp.empty_like(begun)     # G: C_tᵀ dy_t so far
             coming[-1] = back
-            if chunks > 1:
-                last = G[-1, 1:] * decay[-1, 1:]                # of each chunk but the first, from zeros
+            if left is not None:
+                ended = G[-1, 1:] * decay[-1, 1:]               # each chunk but the first, from zeros
                 for t in range(length - 2, -1, -1):
-                    last += G[t, 1:]
-                    last *= decay[t, 1:]
-                _chain(coming[::-1], _over(A, delta_[:, 1:])[::-1], last[::-1])
+                    ended += G[t, 1:]
+                    ended *= decay[t, 1:]
+                _chain(coming[::-1], left[p, :0:-1], ended[::-1])
             for t in range(length - 1, -1, -1):
                 G[t] += coming
                 coming = xp.multiply(G[t], decay[t], out=carried[t])
@@ -137,9 +134,9 @@ def selective_scan_backward(
                 z = _outer(A, delta_)
                 into = G * _phi(z)
                 slope = G * _products(B_, written) * _phi_slope(z)
-            xp.matmul(h, dy_[..., None], out=dC_[p][..., None])
             xp.matmul(into, written[..., None], out=dB_[p][..., None])
             xp.matmul(B_[..., None, :], into, out=BG_[p][..., None, :])
+            xp.matmul(h, dy_[..., None], out=dC_[p][..., None])  # h is far away, and now comes into cache
             dz[1:] *= h[:-1]
             dz[0] *= begun
             if exact:
@@ -179,17 +176,18 @@ def _products(keys: Array, values: Array) -> Array:
     return flat.reshape(*keys.shape, d)
 
 
-def _over(A: Array, delta: Array) -> Array:
-    """What a chunk leaves of the state before it: Δ of (tokens a chunk, chunks, M, d) -> (chunks, M, N, d)."""
+def _left(A: Array, delta: Array) -> Array:
+    """What chunks leave of the states before them: Δ of (pieces, tokens a chunk, chunks, M, d) -> (.., M, N, d)."""
     xp = get_xp(A)
-    return xp.exp(_outer(A, xp.sum(delta, axis=0)))
+    return xp.exp(_outer(A, xp.sum(delta, axis=1)))
 
 
-def _chain(begun: Array, left: Array, last: Array) -> None:
+def _chain(begun: Array, left: Array, ended: Array) -> None:
     """Fill in the states that chunks begin with, from that of the first."""
-    for c in range(len(last)):
-        get_xp(begun).multiply(left[c], begun[c], out=begun[c + 1])
-        begun[c + 1] += last[c]
+    xp = get_xp(begun)
+    for c in range(len(ended)):
+        xp.multiply(left[c], begun[c], out=begun[c + 1])
+        begun[c + 1] += ended[c]
 
 
 def _phi(z: Array) -> Array:
