@@ -36,13 +36,11 @@ N, D, STATE = 4096, 64, 16
 FORMS = ("chunked", "doubling", "tree")                  # of `associative_scan`
 GOAL = 5                                                 # times as fast as NumPy's loop
 TRIED = """
-What was tried to make `selective_scan` faster, and did not make forward and backward together a tenth faster: chunks
-and pieces of other sizes; what chunks leave of the states before them, computed for all pieces at once; states that
-are written where the tokens' inputs stood, without an array of their own; a piece of the states read once, by all that
-the backward reads it for; axes in another order (N before chunks), by which exp(Δ A) and the sums of the backward cost
-less and the outer products more; products that broadcast, or that BLAS makes one by one, in place of `einsum`. What is
-left is going over n N d numbers: eight times in the forward, with the exponential, and eleven times in the backward. To
-compute exp(Δ A) once more in the backward, in place of keeping it, costs more than it saves.
+What was tried besides to make `selective_scan` faster, and did not: chunks and pieces of other sizes; axes in another
+order (N before chunks), by which exp(Δ A) and the sums of the backward cost less and the outer products more; products
+that broadcast, or that BLAS makes one by one, in place of `einsum`; exp(Δ A) computed once more in the backward, in
+place of keeping it. What is left is going over n N d numbers: eight times in the forward, with the exponential, and
+eleven times in the backward.
 """
 Arrays = dict[str, np.ndarray]
 

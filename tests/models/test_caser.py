@@ -73,7 +73,6 @@ def test_each_position_is_trained_on_the_items_that_follow_it(loss):
 
 
 @pytest.mark.parametrize(("options", "says"), [({"window": 0}, "window is 0, expected 1 to 1"),
-                                               ({"window": 51}, "window is 51, expected at most maxlen 50"),
                                                ({"targets": 0}, "targets is 0, expected 1 to 1000"),
                                                ({"nh": 0}, "nh is 0"), ({"nv": 2.5}, "nv is 2.5, expected a whole")])
 def test_what_is_refused(options, says):

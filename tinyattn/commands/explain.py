@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         said = f"{agreement:+.2f}" if agreement == agreement else "none: one of them finds no difference"
         print(f"agreement of {one} and {other}: {said}")
     if not found.effects[LEFT_OUT].any():
-        print(f"no item changes the score: model {model.name} makes it of the user, or of all users' data, alone")
+        print("no item changes the score: without any of them it is the same")
     notes = NOTES | {ATTENTION: NOTES[ATTENTION] + _of_its_weights(model)}
     shown = "".join(notes[name] for name in found.effects) + (AGREEMENT if agreements else "")
     print(f"\n{shown}", end="")

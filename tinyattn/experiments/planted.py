@@ -83,20 +83,21 @@ TRIED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
 REMARKS = """
 **Tastes.** MF has to find a vector for each person from that person's items alone: the more items, the nearer it comes.
 EASE gains with them, too. FISM stays at nine tenths of the best: it adds up what the items say one by one, and what
-several of them together say of a person's taste is no sum. SASRec, which reads them one beside the other, is at 98 %
-with few items and with many. **The last two items.** A Markov chain of order 2 sees each of some 3,500 pairs about a
-dozen times; with four times as many people it comes to 96 % of the best, and so nearly to the networks, which learn the
-groups and share what they learn. Factorised models add what each of the two items says, and cannot say what both
-together mean. **The last item.** FPMC comes a percent nearer with four times as many people. **Series.** Items that
-were seen are not ranked. The episodes that are left of the series under way are then nearly all that order could point
-to, so that models which ignore order are nearest to the best: EASE and FISM.
+several of them together say of a person's taste is no sum. SASRec with BCE, which reads them one beside the other, is
+at 98 % with few items and with many. **The last two items.** A Markov chain of order 2 sees each of some 3,500 pairs
+about a dozen times; with four times as many people it comes to 96 % of the best, a percent behind Caser, a network that
+learns the groups and shares what it learns. Factorised models add what each of the two items says, and cannot say what
+both together mean. **The last item.** FPMC comes a percent nearer with four times as many people; Fossil was not looked
+into. **Series.** Items that were seen are not ranked. The episodes that are left of the series under way are then
+nearly all that order could point to, so that models which ignore order are nearest to the best: EASE and FISM.
 
-**Losses.** Cross-entropy over all items is behind one negative (BCE) for SASRec in five of six worlds, and for GRU4Rec
-where tastes drift: it has to learn besides that what was seen does not come again, which ranking rules out anyway. That
-this is why was tried: sampled softmax is a cross-entropy whose negatives are never items that the user has had, and
-with it SASRec is where it is with BCE, or ahead. NARM and BERT4Rec have cross-entropy over all items here; what else
-keeps them back is not known, but for BERT4Rec it is not too few epochs: three times as many bring it no nearer. On real
-data, with thousands of items, cross-entropy over all of them is ahead ([full ranking](../full/README.md)).
+**Losses.** SASRec is ahead with one negative (BCE) of itself with cross-entropy over all items, by more than seeds make
+in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy has to
+learn besides that what was seen does not come again, which ranking rules out anyway. That this is why was tried:
+sampled softmax is a cross-entropy whose negatives are never items that the user has had, and with it SASRec is where it
+is with BCE, or ahead. NARM and BERT4Rec have cross-entropy over all items here; what else keeps them back is not known,
+but for BERT4Rec it is not too few epochs: three times as many bring it hardly nearer. On real data, with thousands of
+items, cross-entropy over all of them is ahead ([full ranking](../full/README.md)).
 
 Popularity may stand a few ten-thousandths above the best ranking in the first world: items that tie at the tenth place
 have the mean rank 10.5, and both count as being among ten.

@@ -48,8 +48,8 @@ def _page(experiment: Experiment, results: Results) -> str:
             lines.append(f"| {title} | {' | '.join(cells)} |")
         told = [level(experiment, results, [f"{data}-{split}-{key}" for key in MODELS], COLUMNS[1])
                 for split in SPLIT_BY]  # fmt: skip
-        named = [f"By {by}: {line}" for by, found in zip(SPLIT_BY.values(), told, strict=True) for line in found]
-        parts += [[f"## {dataset.title}"], lines, named]
+        named = [[f"By {by}: {line}"] for by, found in zip(SPLIT_BY.values(), told, strict=True) for line in found]
+        parts += [[f"## {dataset.title}"], lines, *named]
     return page(experiment, results, [*parts, figures(experiment, results), remarks(experiment, results, REMARKS)])
 
 

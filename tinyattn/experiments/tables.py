@@ -73,29 +73,26 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
     return [line for name, picture in shown for line in (f"![{picture.alt}]({name}.png)", "")][:-1]
 
 
-SEEDS_TO_TELL = 4        # of each of two rows that two seeds leave within two standard deviations
-
-
 def level(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
     """Names the pairs of rows that their seeds do not tell apart: within twice the larger standard deviation.
 
-    Rows of one seed are left out: nothing says how far theirs differ. So are pairs of which both have four.
+    Rows of one seed are left out: nothing says how far theirs differ.
     """
     found = {key: values(results[key], column) for key in keys if len(results[key]) > 1}
     pairs = []
     for i, (one, mine) in enumerate(found.items()):
         for other, theirs in list(found.items())[i + 1 :]:
             apart = abs(statistics.mean(mine) - statistics.mean(theirs))
-            if min(len(mine), len(theirs)) < SEEDS_TO_TELL and apart <= 2 * max(map(statistics.stdev, (mine, theirs))):
+            if apart <= 2 * max(map(statistics.stdev, (mine, theirs))):
                 pairs.append(f"{experiment.rows[one].title} and {experiment.rows[other].title}")
     where = " ".join(column).replace("ndcg", "NDCG")
-    said = f"Within two standard deviations in {where}, of fewer than four seeds each, and so to be taken as level"
+    said = f"Within two standard deviations in {where}, and so to be taken as level"
     return [f"{said}: {'; '.join(pairs)}."] if pairs else []
 
 
 def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
-    """What the runs were found to show; nothing of a quick look, nor while a row has no run."""
-    return [text.strip()] if all(results.values()) and not experiment.is_quick else []
+    """What the runs were found to show; nothing of a quick look, nor while runs are to come."""
+    return [text.strip()] if not to_come(experiment, results) and not experiment.is_quick else []
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:

@@ -14,8 +14,8 @@ replicated where all three gain, and not replicated where one of them does not. 
 nothing: the paper itself prints that it loses on Beauty. A row alone has three seeds beside six, which cannot tell a
 gain such as the paper's from none.
 
-Where pairs are counted one by one, two on the wrong side are more than chance: of four or more that nothing moves, two
-are there in less than 3 of 100 cases.
+Where pairs are counted one by one, two on the wrong side are more than chance: of seven that nothing moves, two are
+there in about 1 of 100 cases.
 """
 
 from __future__ import annotations

@@ -67,9 +67,10 @@ class MapsCache(NamedTuple):
 class Maps(Refinement):
     """What all refinements of the paper share: maps W of n x n numbers, with n = maxlen, and what A is made of.
 
-    The last column of A is the newest item, as where padding stands on the left, so W speaks about places counted from
-    the end. Of a shorter sequence A is the lower right corner of an n x n matrix of zeros, and W is cut to what meets
-    it. In a batch, whose padding is on the right, each sequence has rows of W of its own.
+    The last column of A is the newest item, as where padding stands on the left (there M_value's softmax would count
+    padding, too), so W speaks about places counted from the end. Of a shorter sequence A is the lower right corner of
+    an n x n matrix of zeros, and W is cut to what meets it. In a batch, whose padding is on the right, each sequence
+    has rows of W of its own.
 
     A masked score cannot be -∞ here: it would be multiplied. It is 0, or A is what softmax makes of the scores, with
     true zeros. A zero among scores says "as good as any other"; to M_stoc it is one row's likeness to another.
@@ -173,7 +174,7 @@ class Rows(Maps):
         choices=("d", "n"),
     )  # fmt: skip
     refine_lags: bool = option(
-        False, "row k of a map is about the item k steps back, and not about the k-th of the history"
+        False, "row k of a map is about the item k steps back, and not about the k-th place"
     )
 
     def scale(self, width: int) -> float | None:

@@ -52,11 +52,6 @@ class CaserOptions(SequenceOptions):
         1, "T of the paper: next items that each position is trained on (the paper: 3)", at_least=1, at_most=1000
     )
 
-    def __post_init__(self) -> None:
-        super().__post_init__()  # type: ignore[misc]      # of what these are options of
-        if self.window > self.maxlen:
-            raise ValueError(f"window is {self.window}, expected at most maxlen {self.maxlen}: no history is longer")
-
 
 class HorizontalCache(NamedTuple):
     """What the filters of one height remember."""
