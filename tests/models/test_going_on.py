@@ -133,6 +133,23 @@ def test_a_token_copies_nothing_of_what_is_kept():
     assert all(layer.kept.k.buffer is buffer for layer, buffer in zip(past.layers, buffers, strict=True))
 
 
+@pytest.mark.parametrize("mixer", [name for name, kind in MIXERS.items() if not kind.keeps_tokens])
+def test_a_state_that_is_kept_is_no_view_of_all_tokens(mixer):
+    """A view would hold the memory of the whole text for as long as a session lasts."""
+    network, p = make(mixer=mixer)
+    arrays = list(arrays_of(network.extend(p, np.zeros((1, 20), dtype=int))[1].layers))
+    assert arrays
+    assert all(array.base is None for array in arrays)
+
+
+def arrays_of(kept):
+    if isinstance(kept, np.ndarray):
+        yield kept
+    else:
+        for part in kept:
+            yield from arrays_of(part)
+
+
 def kept(n, *parts, **more):
     network, p = make(*parts, **more)
     return nbytes(network.extend(p, np.zeros((1, n), dtype=int))[1])

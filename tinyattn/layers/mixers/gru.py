@@ -42,4 +42,4 @@ class GRU(Recurrent):
     def extend(self, p: Any, x: Array, memory: Array | None, past: Array | None) -> tuple[Array, Array]:
         """What is kept is the state, (B, D), however many tokens there were."""
         h, _, _ = gru(x, p["W"], p["U"], p["b"], p["c"], past)
-        return h, h[..., -1, :]
+        return h, h[..., -1, :].copy()

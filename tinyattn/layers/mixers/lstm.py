@@ -50,4 +50,4 @@ class LSTM(Recurrent):
     ) -> tuple[Array, tuple[Array, Array]]:
         """What is kept is the state and the cell, (B, D) each."""
         h, c, _ = lstm(x, p["W"], p["U"], p["b"], *(past or ()))
-        return h, (h[..., -1, :], c[..., -1, :])
+        return h, (h[..., -1, :].copy(), c[..., -1, :].copy())

@@ -126,4 +126,5 @@ class Mamba(Recurrent):
     ) -> tuple[Array, tuple[Array, Array]]:
         """What is kept: what the convolution still sees, (B, kernel - 1, expand D), and the state, (B, N, expand D)."""
         y, cache = self._run(p, x, past)
-        return y, (cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :], cache.states.last)
+        seen = cache.wide[:, cache.wide.shape[1] - self.kernel + 1 :]
+        return y, (seen.copy(), cache.states.last.copy())

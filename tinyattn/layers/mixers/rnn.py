@@ -38,4 +38,4 @@ class RNN(Recurrent):
     def extend(self, p: Any, x: Array, memory: Array | None, past: Array | None) -> tuple[Array, Array]:
         """What is kept is the state, (B, D)."""
         h = rnn(x, p["W"], p["U"], p["b"], past)
-        return h, h[..., -1, :]
+        return h, h[..., -1, :].copy()

@@ -88,4 +88,5 @@ class RWKV(Recurrent):
         """What is kept is the last token, and the mean and its size, (B, D) each."""
         first, *state = past or (get_xp(x).zeros_like(x[:, 0]),)
         y, cache = self._run(p, x, first[:, None], tuple(state))
-        return y, (x[:, -1], cache.mean[:, -1], cache.size[:, -1])
+        last = x[:, -1], cache.mean[:, -1], cache.size[:, -1]
+        return y, (last[0].copy(), last[1].copy(), last[2].copy())

@@ -105,7 +105,8 @@ class Maps(Refinement):
             A = s if allowed is None else get_xp(s).where(allowed, s, 0)
         n, scale = s.shape[-1], self.scale(width)
         W = [p[name][self.met(p[name], name, n)] for name in self.maps]
-        turned = _places(lengths, n, W[0].shape[-2], get_xp(s))
+        by_place = self.rows_are_tokens() or self.over_tokens      # by lags, W is the same wherever a sequence ends
+        turned = _places(lengths, n, W[0].shape[-2], get_xp(s)) if by_place else None
         W = [self._turned(name, map_, turned) for name, map_ in zip(self.maps, W, strict=True)]
         B, *saved = self.refine(A, W, allowed, scale)
         return B, MapsCache(allowed, weights, turned, W, A, scale, saved)
