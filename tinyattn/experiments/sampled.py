@@ -41,13 +41,14 @@ COMPARED: dict[str, tuple[str, str, dict[str, Any], tuple[float, ...], tuple[flo
                (0.7934, 0.5570, 0.7410, 0.5360), (5, 14)),
 }  # fmt: skip
 REMARKS = """
-MF comes nearer to its published rows when it is stopped after a few epochs: they look like rows that were not trained to
-the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, more patience does not help,
-and what would is not known. Where GRU4Rec's basic form is far above its row, nothing here was tuned for it: the published
-one was trained by code of its own, with other losses and lengths; stopped early it comes near on MovieLens, and on Games
-not. GRU4Rec with BPR-max is behind its row with negatives from the batch alone, which are popular items, and ahead of it
-with negatives from the whole catalogue, which is what the protocol asks for: it draws its 100 items uniformly. Caser
-comes nearer on MovieLens with wider windows and more dropout, or with three targets a position, but not within the band.
+MF comes nearer to its published rows when it is stopped after a few epochs: they look like rows that were not trained
+to the end. FPMC comes within the band on MovieLens with more dropout; on Games it stays behind, more patience does not
+help, and what would is not known. Where GRU4Rec's basic form is far above its row, nothing here was tuned for it: the
+published one was trained by code of its own, with other losses and lengths; stopped early it comes near on MovieLens,
+and on Games not. GRU4Rec with BPR-max is behind its row with negatives from the batch alone, which are popular items,
+and ahead of it with negatives from the whole catalogue, which is what the protocol asks for: it draws its 100 items
+uniformly. Caser comes nearer on MovieLens with wider windows and more dropout, or with three targets a position, but
+not within the band.
 
 SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the sampled metric has grown to what is
 published; [without early stopping](../../games-kang205.md) it is within the band.
