@@ -48,7 +48,7 @@ published one was trained by code of its own, with other losses and lengths; sto
 and on Games not. GRU4Rec with BPR-max is behind its row with negatives from the batch alone, which are popular items,
 and ahead of it with negatives from the whole catalogue, which is what the protocol asks for: it draws its 100 items
 uniformly. Caser comes nearer on MovieLens with wider windows and more dropout, or with three targets a position, but
-not within the band.
+not within the band; on Games, where its row is within the band, three targets bring it far above.
 
 SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the sampled metric has grown to what is
 published; [without early stopping](../../games-kang205.md) it is within the band.
