@@ -51,7 +51,7 @@ uniformly. Caser comes nearer on MovieLens with wider windows and more dropout, 
 not within the band; on Games, where its row is within the band, three targets bring it far above.
 
 SASRec on Games: stopped by full NDCG@10, as all rows here, it ends before the sampled metric has grown to what is
-published; [without early stopping](../../games-kang205.md) it is within the band.
+published; never stopped it is within the band, as it was [before](../../games-kang205.md).
 """
 
 # Beside rows that lie outside the band: what would bring them nearer? key: title, model, options, minutes
