@@ -53,7 +53,7 @@ FITS = {
 }  # whose assumption holds: these should win there, or tie
 TIE = 0.03                                        # of the winner's NDCG@10: who is that near ties with it
 
-# What was tried where one of them does not, one seed each. key: title, world, model, options
+# For what was tried where one of them does not
 MORE_WORLDS: dict[str, tuple[str, World]] = {
     "short tastes": ("tastes, 8 to 14 items a person", TasteWorld(shortest=8, longest=14)),
     "long tastes": ("tastes, 30 to 50 items a person", TasteWorld(shortest=30, longest=50)),
@@ -61,6 +61,7 @@ MORE_WORLDS: dict[str, tuple[str, World]] = {
     "order 2, many": ("the last two items, 12,000 people", ChainWorld(users=12000, order=2, groups=5)),
 }
 LONGEST = TRAINED | {"epochs": 600, "patience": 40}
+# key: title, world, model, options; one seed each
 TRIED: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     **{
         f"{world.replace(' ', '-')}-{key}": (COMPARED[key][0], world, COMPARED[key][1], COMPARED[key][2] | more)
@@ -128,7 +129,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         said = _share(results[key], best[name]) or "to come"
         tried.append(f"| {title} | {(WORLDS | MORE_WORLDS)[name][0]} | {said} | *{best[name]:.4f}* |")
     return page(experiment, results, [
-        lines, [_behind(results)], figures(experiment, results), ["## Why they do not win"], tried,
+        lines, _behind(results), figures(experiment, results), ["## Why they do not win"], tried,
         remarks(experiment, results, REMARKS),
     ])  # fmt: skip
 
@@ -146,17 +147,19 @@ def _share(runs: Sequence[dict[str, Any]], best: float) -> str:
     return f"{statistics.mean(found):.4f} ({statistics.mean(found) / best:.1%}{spread})"
 
 
-def _behind(results: Results) -> str:
-    """Names the models that should win or tie in a world, and do not."""
+def _behind(results: Results) -> list[str]:
+    """Names the models that should win or tie in a world, and do not; nothing before all have been run."""
+    if not all(results[_key(name, model)] for name in WORLDS for model in COMPARED):
+        return []
     said = []
     for name, fits in FITS.items():
         found = {model: values(results[_key(name, model)], NDCG) for model in COMPARED}
-        means = {model: statistics.mean(seeds) for model, seeds in found.items() if seeds}
-        behind = {m: 1 - means[m] / max(means.values()) for m in fits if m in means}
+        means = {model: statistics.mean(seeds) for model, seeds in found.items()}
+        behind = {m: 1 - means[m] / max(means.values()) for m in fits}
         far = [f"{COMPARED[m][0]} ({share:.0%})" for m, share in behind.items() if share > TIE]
         said += [f"in {WORLDS[name][0]} {', '.join(far)}"] if far else []
     told = f"In bold, and more than {TIE:.0%} behind the model that is best in their world: "
-    return told + ("; ".join(said) or "none") + "."
+    return [told + ("; ".join(said) or "none") + "."]
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
