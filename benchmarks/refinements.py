@@ -3,8 +3,8 @@
     python benchmarks/refinements.py [--rounds 11]
 
 Beside time and memory stands what is counted, and the formulas of AWRSR's cost: the paper (Liu et al. 2024, section
-3.5) has n² numbers and n³ multiply-adds more, and calls that negligible. All histories are full, so that n is the
-length of every one. Writes benchmarks/results/refinements.json and .md.
+3.5) has n² numbers and n³ multiply-adds more, and calls that negligible. Histories are full, so that n is the length of
+every one, or as long as Beauty's and MovieLens' are. Writes benchmarks/results/refinements.json and .md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.children import tell
 from benchmarks.counting import counted, counting
 from benchmarks.machine import RESULTS, describe, write_pages
 from benchmarks.peers.ours import TinyAttn
-from benchmarks.training_step import SEED, Configuration, given
+from benchmarks.training_step import BEAUTY, ML_1M, SEED, Configuration, given
 from tinyattn.data import Batch
 from tinyattn.experiments.awrsr.claims import Verdict
 from tinyattn.experiments.awrsr.grid import FORMS, HOSTS, OF_HOST
@@ -37,17 +37,20 @@ from tinyattn.models import MODELS
 from tinyattn.training import SLICE_TOKENS
 
 RESULT, PAGE = RESULTS / "refinements.json", RESULTS / "refinements.md"
-ITEMS, BATCH = 3_416, 32
+ITEMS, BATCH, FULL_BATCH = 3_416, 128, 32
 SHAPES = {  # n, d, heads
     "sasrec": ((20, 128, 1), (50, 64, 1), (100, 64, 1), (200, 64, 1), (100, 64, 4)),
     "stosa": ((50, 64, 4), (100, 64, 4)),
 }
+OURS = {"sasrec": (50, 64, 1), "stosa": (50, 64, 4)}  # the experiment's, with histories as long as those of its data
+LENGTHS = {"full": None, "MovieLens 1M": ML_1M, "Beauty": BEAUTY}
+CASES = [(host, "full", shape) for host, shapes in SHAPES.items() for shape in shapes]
+CASES += [(host, lengths, OURS[host]) for host in OURS for lengths in ("MovieLens 1M", "Beauty")]
 PRINTED = {"simp": 3, "lags": 3, "add": 3, "value": 5, "literal": 5, "stoc": 4}  # products of n x n matrices a head
 MEASURED = FORMS | {
     "literal": (" + M_value, as printed", {"refine": "value-literal"}),
     "layer": (" of two blocks", {"blocks": 2}),
 }
-OURS = 50  # n of the experiment; what is longer is told by its largest
 NEGLIGIBLE = 0.1  # of a step's time: what is less is called so
 
 
@@ -87,12 +90,15 @@ def peak(trainer: TinyAttn) -> int:
     return found
 
 
-def measure(host: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
+def measure(host: str, lengths: str, shape: tuple[int, int, int], rounds: int) -> dict[str, Any]:
     """Of each form: seconds of every round, in which forms take turns, peak, multiply-adds, parameters."""
     trainers: dict[str, TinyAttn] = {}
+    batch = BATCH if LENGTHS[lengths] else FULL_BATCH
     found: dict[str, Any] = {}
     for form in (*OF_HOST[host], "literal", "layer"):
-        network, weights, batches = given(Configuration("", None, BATCH, network_of(host, form, shape)), None)
+        network, weights, batches = given(
+            Configuration("", LENGTHS[lengths], batch, network_of(host, form, shape)), None
+        )
         trainers[form] = TinyAttn(network, weights, batches, workers=1)
         found[form] = {
             "seconds": [], "peak": 0, "products": products(network, weights, batches[0]),
@@ -117,15 +123,21 @@ def slower(forms: dict[str, Any], form: str) -> float:
     return statistics.median(a / b for a, b in pairs)
 
 
+def named(case: dict[str, Any], form: str = "") -> str:
+    n, d, heads = case["shape"]
+    lengths = "" if case["lengths"] == "full" else f", lengths of {case['lengths']}"
+    return f"{HOSTS[case['host']][0]}{form}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}{lengths}"
+
+
 def table(result: dict[str, Any]) -> list[str]:
     columns = ["ms a step", "of the host's", "MB at most", "of the host's", "parameters more", "multiply-adds",
                "formula: of the attention's"]  # fmt: skip
     lines = heading(columns)
     for case in result["cases"]:
-        forms, (n, d, heads) = case["forms"], case["shape"]
+        forms, full = case["forms"], case["lengths"] == "full"
         plain = forms["none"]
         for form, one in forms.items():
-            title = f"{HOSTS[case['host']][0]}{MEASURED[form][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}"
+            title = named(case, MEASURED[form][0])
             cells = [f"{1e3 * statistics.median(one['seconds']):.1f}"]
             if form == "none":
                 cells += ["", f"{one['peak'] / 1e6:.1f}", "", "", "", ""]
@@ -134,7 +146,7 @@ def table(result: dict[str, Any]) -> list[str]:
                 cells += [
                     f"{slower(forms, form):.2f}", f"{one['peak'] / 1e6:.1f}", f"{one['peak'] / plain['peak']:.2f}",
                     f"{one['parameters'] - plain['parameters']:,}", f"{one['products'] / plain['products']:.2f}",
-                    f"+ {formula(case['host'], form, (n, d, heads)):.2f}" if form in PRINTED else "",
+                    f"+ {formula(case['host'], form, case['shape']):.2f}" if form in PRINTED and full else "",
                 ]  # fmt: skip
             lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
@@ -145,20 +157,25 @@ def verdict(result: dict[str, Any]) -> Verdict:
 
     M_value's causal form, which the tables have, is ours and stands beside.
     """
-    small, said, most, ours = [], [], 0.0, 0.0
+    groups: dict[str, dict[str, list[float]]] = {}
     for case in result["cases"]:
-        forms, (n, d, heads) = case["forms"], case["shape"]
-        printed = {form: slower(forms, form) - 1 for form in forms.keys() & {"simp", "add", "literal", "stoc"}}
-        small.append(max(printed.values()) < NEGLIGIBLE)
-        low, high, layer = min(printed.values()), max(printed.values()), slower(forms, "layer") - 1
-        value = slower(forms, "value") - 1
-        most, ours = max(most, high), max(ours, value)
-        if n <= OURS:
-            said.append(f"{HOSTS[case['host']][0]}, n {n}, d {d}, {heads} head{'s' * (heads > 1)}: {low:+.0%} to "
-                        f"{high:+.0%}, M_value's causal form {value:+.0%} (a second block {layer:+.0%})")  # fmt: skip
+        (n, d, _), forms = case["shape"], case["forms"]
+        group = f"n {n}, d {d}" if n <= max(shape[0] for shape in OURS.values()) else "longer histories"
+        found = groups.setdefault(group, {})
+        for form in forms.keys() - {"none", "lags"}:
+            kind = form if form in ("value", "layer") else "as printed"
+            found.setdefault(kind, []).append(slower(forms, form) - 1)
+    said = "; ".join(
+        f"{group}: {_span(found['as printed'])}, M_value's causal form {_span(found['value'])}, a second block "
+        f"{_span(found['layer'])}" for group, found in groups.items()
+    )  # fmt: skip
+    small = [max(found["as printed"]) < NEGLIGIBLE for found in groups.values()]
     word = "replicated" if all(small) else "replicated where n is far below d" if small[0] else "not replicated"
-    longer = f"for longer histories up to {most:+.0%}, the causal form {ours:+.0%}"
-    return Verdict(word, f"time of a step as printed, {'; '.join(said)}; {longer}")
+    return Verdict(word, f"time of a step as printed, {said}")
+
+
+def _span(found: list[float]) -> str:
+    return f"{min(found):+.0%} to {max(found):+.0%}" if len(found) > 1 else f"{found[0]:+.0%}"
 
 
 def page(result: dict[str, Any]) -> str:
@@ -168,13 +185,14 @@ def page(result: dict[str, Any]) -> str:
         "",
         *table(result),
         "",
-        f"A training step of {BATCH} full histories, {ITEMS:,} items, one block, dropout .2, one worker; medians of "
-        f"{result['rounds']} rounds, in which all forms of a host take turns. MB: the most that a step holds beside "
-        "parameters, gradients and moments. Multiply-adds are those of the whole step, counted, as a multiple of the "
-        "host's; the formula is the refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines "
-        "(twice that for STOSA's two streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as "
-        "printed, which sees later tokens; the causal form makes a softmax for every token. The host's attention forms "
-        "no n x n matrix where it can do without; a refined one has to.",
+        f"A training step of {FULL_BATCH} full histories, or of {BATCH} with lengths drawn like those of a data set, "
+        f"{ITEMS:,} items, one block, dropout .2, one worker; medians of {result['rounds']} rounds, in which all forms "
+        "of a host take turns. MB: the most that a step holds beside parameters, gradients and moments. Multiply-adds "
+        "are those of the whole step, counted, as a multiple of the host's; the formula, for full histories, is the "
+        "refinement's own c h n³ over the 4 n d² + 2 n² d of the attention that it refines (twice that for STOSA's two "
+        "streams), with c = 3 for M_simp and M_add, 4 for M_stoc and 5 for M_value as printed, which sees later tokens "
+        "and takes a history, however short, as an n x n matrix; the causal form makes a softmax for every token. The "
+        "host's attention forms no n x n matrix where it can do without; a refined one has to.",
         "",
         f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
         f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/refinements.py`.",
@@ -193,10 +211,10 @@ def main(words: Sequence[str] | None = None) -> None:
     if asked.rounds < 1:
         parser.error(f"{asked.rounds} rounds: expected at least 1")
     cases = []
-    for host, shapes in SHAPES.items():
-        for shape in shapes:
-            tell(f"{host}, n {shape[0]}, d {shape[1]}, {shape[2]} heads")
-            cases.append({"host": host, "shape": shape, "forms": measure(host, shape, asked.rounds)})
+    for host, lengths, shape in CASES:
+        case: dict[str, Any] = {"host": host, "lengths": lengths, "shape": shape}
+        tell(named(case))
+        cases.append(case | {"forms": measure(host, lengths, shape, asked.rounds)})
     result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
     RESULT.write_text(json.dumps(result, indent=1) + "\n")
     write_pages(__file__, pages())

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backend import Array, get_xp, is_numpy
 from ...ops import Mask, softmax, softmax_backward
-from ...ops.shapes import unbroadcast
+from ...ops.shapes import transpose_last, unbroadcast
 from ...options import check_options, option
 from ..dense import glorot
 
@@ -157,13 +157,11 @@ class Maps(Refinement):
         """Its rows, and where columns are tokens, too, columns in this order, a sequence each."""
         if order is None:
             return W
-        xp = get_xp(W)
-        W = xp.broadcast_to(W, (len(order), *W.shape[-3:]))
         if self.rows_are_tokens():
-            W = xp.take_along_axis(W, xp.broadcast_to(order[:, None, :, None], W.shape), axis=2)
+            W = _rows(W, order)
         if name in self.over_tokens:
-            W = xp.take_along_axis(W, xp.broadcast_to(order[:, None, None, :], W.shape), axis=3)
-        return xp.ascontiguousarray(W)
+            W = transpose_last(_rows(transpose_last(W), order))
+        return W
 
 
 @dataclass(frozen=True)
@@ -197,6 +195,13 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
     if lengths is None or (is_numpy(xp) and xp.all(lengths == n)):
         return None
     return (xp.arange(size) + n - xp.asarray(lengths)[:, None]) % size
+
+
+def _rows(W: Array, order: Array) -> Array:
+    """Rows of W in this order, of each sequence its own. Shapes: (h, m, r) or (B, h, m, r), (B, m) -> (B, h, m, r)."""
+    if W.ndim == 3:
+        return W.take(order, axis=1).swapaxes(0, 1)
+    return W[get_xp(W).arange(len(W))[:, None], :, order].swapaxes(1, 2)
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
