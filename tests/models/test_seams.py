@@ -39,6 +39,7 @@ from tinyattn.tree import add_to, flatten, leaves, tree_map
 DATA = uneven(users=9, items=12, longest=9)
 SMALL = {"n_items": DATA.n_items, "n_users": DATA.n_users, "maxlen": 6, "dim": 8, "heads": 2, "eps": 1e-3, "blocks": 2}
 FEW = SMALL | {"layers": 2, "nh": 2, "nv": 2}    # a recommender is given those that it has, and is faster; others work
+OPTIONS = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine", "mixer")  # of a case
 PLACES = list(POSITIONS) + list(SCHEMES)
 OWN = {
     "window": {"window": 3},
@@ -46,6 +47,11 @@ OWN = {
     "bigbird": {"block_size": 2, "window_blocks": 1},
     "strided": {"stride": 2},
 }  # where it needs other options than by default to differ from full attention on histories of six
+
+
+def given_by(case):
+    """Option -> value, of a case of SASRec; a case of one entry names another model."""
+    return dict(zip(OPTIONS, case, strict=False)) if len(case) > 1 else {}
 
 
 def suits(mechanism, position, form):
@@ -84,7 +90,7 @@ NETWORKS = {name: cls.Network for name, cls in MODELS.items() if issubclass(cls,
 TABLES = {"items", "users"} | {cls.scored for cls in NETWORKS.values()}
 CASES += [pytest.param((name,), id=name) for name in NETWORKS if name != "sasrec"]
 ORDERED = [case for case in CASES if (NETWORKS[case.id].causal if len(case.values[0]) == 1
-           else not REFINEMENTS[case.values[0][6]].reads_all)]  # fmt: skip
+           else not REFINEMENTS[given_by(case.values[0])["refine"]].reads_all)]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -107,8 +113,7 @@ def make(case, dropout=0.3, dtype=np.float64, **more):
     if len(case) == 1:
         network = estimator(case, dropout=dropout, **more).make_network(DATA.n_items, DATA.n_users)
     else:
-        names = ("mechanism", "position", "block_form", "norm", "feed_forward", "kv_heads", "refine", "mixer")
-        parts = dict(zip(names, case, strict=False)) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
+        parts = given_by(case) | OWN.get(case[0], {}) | ({"heads": 1} if case in MIXED else {})
         network = SASRecNetwork(**SMALL | parts, dropout=dropout)
     p, rng = network.init(generator(0, Stream.INIT)), np.random.default_rng(5)
     p = tree_map(lambda a: a + 0.2 * rng.standard_normal(a.shape), p)
@@ -177,7 +182,7 @@ def test_what_padding_holds_moves_nothing(case):
     network, p = make(case, dropout=0.0)
     rng, found = np.random.default_rng(1), []
     given = batch(case)
-    by_lengths = not network.causal or (len(case) > 1 and case[6] != "none")      # ids say where padding begins
+    by_lengths = not network.causal or given_by(case).get("refine", "none") != "none"  # ids say where padding begins
     noise = {name: np.where(x == 0, rng.integers(1, DATA.n_items, x.shape), x)
              for name in ("ids", "targets", "negatives")[by_lengths:]
              if (x := getattr(given, name)) is not None}  # fmt: skip
@@ -394,6 +399,9 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
         MIXERS["gru"]().forward({}, x, x, mask=Mask(causal=True))
     with pytest.raises(ValueError, match="the only mask that it takes is causal"):
         MIXERS["gru"]().forward({}, x)
+    for name in MIXERS.keys() - {"attention"}:
+        with pytest.raises(ValueError, match="tokens of width 0, expected a width of at least 1"):
+            MIXERS[name]().init(np.random.default_rng(0), 0)
 
 
 @pytest.mark.host

@@ -199,9 +199,10 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
 
 def _rows(W: Array, order: Array) -> Array:
     """Rows of W in this order, of each sequence its own. Shapes: (h, m, r) or (B, h, m, r), (B, m) -> (B, h, m, r)."""
+    xp = get_xp(W)
     if W.ndim == 3:
-        return W.take(order, axis=1).swapaxes(0, 1)
-    return W[get_xp(W).arange(len(W))[:, None], :, order].swapaxes(1, 2)
+        return xp.take(W, order, axis=1).swapaxes(0, 1)
+    return W[xp.arange(len(W))[:, None], :, order].swapaxes(1, 2)
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:

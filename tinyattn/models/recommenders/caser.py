@@ -107,24 +107,14 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
         h = xp.concatenate([relu(u), users, xp.ones((B, n, 1), dtype=x.dtype)], axis=-1)
         return h, CaserCache(batch, x, caches, keep, fc, u)
 
-    def loss(self, p: Any, batch: Batch, rng: Any = None) -> tuple[Any, Any]:
-        """The mean over positions of the mean loss of the `targets` items that follow each, in nats; and the rest."""
-        if self.targets == 1:
-            return super().loss(p, batch, rng)
-        h, cache = self.forward(p, batch, rng)
-        h, asked = get_xp(h).concatenate([h] * self.targets, axis=1), _of_each_target(batch, self.targets)
-        value, saved = self.objectives[self.objective].forward(h, p[self.scored], asked, **self.loss_options)
-        return value, (asked, h, saved, cache)
+    def asked(self, h: Array, batch: Batch) -> tuple[Array, Batch]:
+        """Each state is held against the `targets` items that follow it: (B, T L, ..)."""
+        return get_xp(h).concatenate([h] * self.targets, axis=1), _of_each_target(batch, self.targets)
 
-    def loss_backward(self, p: Any, dloss: float, cache: Any) -> dict[str, Any]:
-        """Gradients shaped like p. A state that was held against several targets has the sum of their gradients."""
-        if self.targets == 1:
-            return super().loss_backward(p, dloss, cache)
-        asked, h, saved, remembered = cache
-        dh, scored = self.objectives[self.objective].backward(dloss, h, p[self.scored], asked, saved)
-        xp, (B, n) = get_xp(dh), remembered.batch.ids.shape
-        dx, grads = self.backward(p, xp.sum(dh.reshape(B, self.targets, n, dh.shape[-1]), axis=1), remembered)
-        return grads | {self.scored: scored.alone(), "items": sum_rows(remembered.batch.ids, dx, p["items"])}
+    def asked_backward(self, dh: Array) -> Array:
+        """A state that was held against several targets has the sum of their gradients."""
+        B, n, width = dh.shape
+        return get_xp(dh).sum(dh.reshape(B, self.targets, n // self.targets, width), axis=1)
 
     def _vertical(self, W: Array, x: Array) -> Array:
         """Σ_j x_{t + j} W_j, each feature alone: (B, window - 1 + L, d) -> (B, L, d, nv)."""
@@ -164,6 +154,8 @@ class CaserNetwork(CaserOptions, NextItemNetwork):
 
 def _of_each_target(batch: Batch, T: int) -> Batch:
     """Each position's first target, then each one's second, to the T-th: (B, T L). A position's weight is shared out.
+
+    Where the objective has negatives, all targets of a position are held against the same ones.
     """
     xp, (B, n) = get_xp(batch.targets), batch.targets.shape
     after = xp.concatenate([batch.targets, xp.zeros((B, T - 1), dtype=batch.targets.dtype)], axis=1)
