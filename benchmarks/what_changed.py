@@ -44,6 +44,7 @@ from tinyattn.layers.mixers import GRU, LSTM, RNN, RWKV, Mamba
 from tinyattn.layers.readable import readable
 from tinyattn.models import DecoderNetwork
 from tinyattn.ops import Mask
+from tinyattn.options import options_of
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
 from tinyattn.tree import leaves, tree_map
 
@@ -327,7 +328,6 @@ def paths(sizes: Sizes) -> dict[str, Any]:
 BATCHES, ROUNDS, LAYERS, TOKENS = 2, 7, 2, 96
 THREADS = (1, 2)
 BESIDE = ("attention", "rnn", "lstm", "gru")  # what PyTorch has as well
-TIMED = ("rnn", "lstm", "gru", "attention", "rwkv", "mamba")
 
 
 def network_of(name: str, n: int, dim: int = D) -> DecoderNetwork:
@@ -336,9 +336,11 @@ def network_of(name: str, n: int, dim: int = D) -> DecoderNetwork:
     Attention's is four times as wide as a token. A unit more is 2 dim + 1 parameters.
     """
     room = 8 * dim * dim + 4 * dim + parameters(KINDS["attention"].mixer, dim)
-    inner = max(dim, round((room - parameters(KINDS[name].mixer, dim)) / (2 * dim + 1)))
-    return DecoderNetwork(n_tokens=TOKENS, context=n, dim=dim, layers=LAYERS, heads=HEADS, mixer=name,
-                          feed_forward_width=inner / dim)  # fmt: skip
+    mixer = KINDS[name].mixer
+    inner = max(dim, round((room - parameters(mixer, dim)) / (2 * dim + 1)))
+    options = {} if name == "attention" else {o.name: getattr(mixer, o.name) for o in options_of(mixer)}
+    return DecoderNetwork(n_tokens=TOKENS, context=n, dim=dim, layers=LAYERS, heads=HEADS, mixer=mixer.name,
+                          feed_forward_width=inner / dim, **options)  # fmt: skip
 
 
 def size(network: DecoderNetwork) -> int:
@@ -361,7 +363,7 @@ def given(name: str, n: int, dim: int, tokens: int, folder: Path) -> Any:
 
 def refuse_others(threads: int) -> None:
     """End where a contender computes something else than the library, at a small size."""
-    for name in TIMED:
+    for name in KINDS:
         with tempfile.TemporaryDirectory() as folder:
             network, weights, batches = given(name, QUICK.timed[0], QUICK.dim, QUICK.a_step, Path(folder))
             write(Path(folder), network, weights, batches, reference(network, weights, batches[0]))
@@ -370,23 +372,23 @@ def refuse_others(threads: int) -> None:
 
 def steps(sizes: Sizes, rounds: int, threads: Sequence[int] = THREADS) -> dict[str, Any]:
     """{n: {mixer: {contender: seconds a step of every round}}}; all of one n take turns."""
-    asked = {name: contenders(name, threads) for name in TIMED}
+    asked = {name: contenders(name, threads) for name in KINDS}
     found: dict[str, Any] = {}
     for n in sizes.timed:
         tell(f"n {n}")
         with ExitStack() as stack:
             start = {}
-            for name in TIMED:
+            for name in KINDS:
                 folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 given(name, n, sizes.dim, sizes.a_step, folder)
                 start |= {f"{name} {who}": partial(Child, who, folder, "mixers") for who in asked[name]}
             rows = side_by_side(start, rounds, seed=0)
-        found[str(n)] = {name: {who: rows[f"{name} {who}"]["seconds"] for who in asked[name]} for name in TIMED}
-    made = {name: network_of(name, sizes.timed[0], sizes.dim) for name in TIMED}
+        found[str(n)] = {name: {who: rows[f"{name} {who}"]["seconds"] for who in asked[name]} for name in KINDS}
+    made = {name: network_of(name, sizes.timed[0], sizes.dim) for name in KINDS}
     pools = [pool for row in rows.values() for pool in row["pools"] if pool["internal_api"] == "openblas"]
     return {
         "seconds": found,
-        "mixer": {name: parameters(KINDS[name].mixer, sizes.dim) for name in TIMED},
+        "mixer": {name: parameters(KINDS[name].mixer, sizes.dim) for name in KINDS},
         "network": {name: size(network) for name, network in made.items()},
         "inner": {name: network.inner for name, network in made.items()},
         "torch": next((row["about"]["torch"] for row in rows.values() if "torch" in row["about"]), None),
@@ -546,7 +548,7 @@ def _steps(found: dict[str, Any]) -> list[str]:
     lines = heading(["mixer's parameters", f"decoder's, n {int(sizes[0]):,}", "feed-forward width",
                      *(f"n {int(n):,}, {t} thread{'s' * (t > 1)}" for n in sizes for t in threads)])  # fmt: skip
     for library in ("tinyattn", "torch"):
-        for name in TIMED:
+        for name in KINDS:
             if f"{library}-{threads[0]}" in found["seconds"][sizes[0]][name]:
                 times = [speed(found, n, name, f"{library}-{t}") for n in sizes for t in threads]
                 cells = [f"{a:.1f} ({b:.2f})" for a, b in times]
@@ -658,9 +660,8 @@ def summary(result: dict[str, Any]) -> str:
         cells += [_number(float(np.median(relative(parts["gradients"][name])[:, 0])))]
         cells += [f"{np.median(parts['fields'][name][n]['holds']):.0f}"]
         for found in timed.values():
-            at = found["seconds"] if name in TIMED else {}
             who = f"tinyattn-{found['threads'][0]}"
-            cells.append(", ".join(f"{speed(found, n, name, who)[1]:.2f} (n {int(n):,})" for n in at))
+            cells.append(", ".join(f"{speed(found, n, name, who)[1]:.2f} (n {int(n):,})" for n in found["seconds"]))
         lines.append(f"| {kind.title} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -10,7 +10,7 @@ from benchmarks.children import check
 from benchmarks.distances import beginning, distances, source
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
-from benchmarks.what_changed import BEGUN, KINDS, NEAR, QUICK, TIMED, Doubling, path, ways
+from benchmarks.what_changed import BEGUN, KINDS, NEAR, QUICK, Doubling, path, ways
 from tests.test_decoder_step import spoiled
 from tinyattn.ops import selective_scan
 from tinyattn.show import save
@@ -86,7 +86,7 @@ def test_beginnings_change_what_they_say():
 
 
 def test_decoders_of_all_mixers_are_nearly_as_large():
-    sizes = [what_changed.size(what_changed.network_of(name, 64)) for name in TIMED]
+    sizes = [what_changed.size(what_changed.network_of(name, 64)) for name in KINDS]
     assert max(sizes) - min(sizes) <= what_changed.LAYERS * (2 * what_changed.D + 1)
 
 

@@ -121,5 +121,5 @@ def test_what_is_refused(finished, tmp_path, capsys):
     refuses(capsys, [*train, "--images", str(other)], "has no array labels")
     refuses(capsys, [*train, "--images", "x.npz", "--image-set", "shapes"], "expected one of them")
     refuses(capsys, [*train, "--image-set", "shape"], "--image-set is 'shape', expected")
-    refuses(capsys, [*train, "x.npz"], f"x.npz: model {finished.name} takes no DATA, but --image-set, --images, --te")
+    refuses(capsys, [*train, "x.npz"], f"x.npz: model {finished.name} takes no DATA, but --image-set, --images, --st")
     assert not (tmp_path / "run").exists()

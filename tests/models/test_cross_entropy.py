@@ -51,4 +51,4 @@ def test_every_model_hands_the_option_to_its_network(name):
 
 
 def test_which_models_choose_among_classes():
-    assert OF_CLASSES == ["transformer", "rnnsearch", "decoder", "encoder", "tagger", "vit", "swin"]
+    assert OF_CLASSES == ["transformer", "rnnsearch", "decoder", "encoder", "tagger", "vit", "swin", "beit"]

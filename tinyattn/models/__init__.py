@@ -41,12 +41,15 @@ from .sequence_model import SequenceModel
 from .session import Session
 from .trained import Trained
 from .transformers import (
+    BEiT,
+    BEiTNetwork,
     Decoder,
     DecoderNetwork,
     Encoder,
     EncoderNetwork,
     ImageModel,
     ImageNetwork,
+    ImageReader,
     PairModel,
     PairNetwork,
     RNNsearch,
@@ -90,6 +93,7 @@ MODELS: dict[str, type[Estimator]] = {
     "tagger": Tagger,
     "vit": ViT,
     "swin": Swin,
+    "beit": BEiT,
 }
 
 __all__ = [
@@ -106,6 +110,8 @@ __all__ = [
     "TEXT_LAYOUTS",
     "BERT4Rec",
     "BERT4RecNetwork",
+    "BEiT",
+    "BEiTNetwork",
     "Caser",
     "CaserNetwork",
     "Checkpoint",
@@ -123,6 +129,7 @@ __all__ = [
     "GRU4RecNetwork",
     "ImageModel",
     "ImageNetwork",
+    "ImageReader",
     "ItemCosine",
     "MFNetwork",
     "Markov",

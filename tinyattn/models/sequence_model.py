@@ -69,11 +69,16 @@ class SequenceModel(Trained):
             found = self._measures(network, p, others[0])[self.criterion.removeprefix("-")]
             return -found if self.criterion.startswith("-") else found
 
-        fingerprint = parts.train.fingerprint()
-        self._train(network, self.sampler(train), validate if parts.valid else None, fingerprint, **how)
+        validated = validate if parts.valid else None
+        self._train(network, self.sampler(train), validated, self.fingerprint(parts), **how)
         for what, vocabulary in known.items():
             setattr(self, what, vocabulary)
         return self
+
+    def fingerprint(self, parts: Any) -> str:
+        """Of what is learned from: a checkpoint of other data is refused."""
+        found: str = parts.train.fingerprint()
+        return found
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """What it is measured by, on whatever `Data.of` takes."""

@@ -9,15 +9,15 @@ from .array_map import array_map
 from .attention import alignment_map, attention_map
 from .curves import metric_bars, sweep_dots, training_curves
 from .experiments import draw_picture
-from .images import LOOKS, distance_plot, field_map, rollout_map
+from .images import LOOKS, distance_plot, field_map, hidden_map, rollout_map
 from .run_figures import draw_run
 from .style import figure, save, style
 
 _LAZY = {"Trace": "tracing", "trace": "tracing"}
 
 __all__ = ["LOOKS", "Trace", "alignment_map", "animate", "array_map", "attention_map", "distance_plot", "draw_picture",
-           "draw_run", "field_map", "figure", "looking_picture", "metric_bars", "rollout_map", "save", "style",
-           "sweep_dots", "trace", "training_curves"]  # fmt: skip
+           "draw_run", "field_map", "figure", "hidden_map", "looking_picture", "metric_bars", "rollout_map", "save",
+           "style", "sweep_dots", "trace", "training_curves"]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..data import Images
 from ..models import (
+    BEiT,
     ImageModel,
     attention_distance,
     convolution_field,
@@ -65,6 +66,26 @@ def field_map(fields: dict[str, np.ndarray], title: str = "") -> Any:
     for ax, (name, field) in zip(axes[0], fields.items(), strict=True):
         ax.imshow(np.ma.masked_equal(field / field.max(), 0), cmap=HEAT, vmin=0, vmax=1, interpolation="nearest")
         ax.set(title=name, xticks=[], yticks=[])
+    fig.suptitle(title, x=0.01, ha="left", fontsize=11)
+    return fig
+
+
+@in_style
+def hidden_map(model: BEiT, images: Images, title: str = "") -> Any:
+    """Images, what is left of them where patches are hidden, and these with the likeliest word in each. -> figure."""
+    asked = model.asked(images)
+    shown = {
+        "image": asked.images,
+        "hidden": model.painted(images, asked.hidden, None),
+        "its words": model.painted(images, asked.hidden, asked.words),
+        "guessed": model.painted(images, asked.hidden, model.guessed(images, asked.hidden)),
+    }
+    fig, axes = figure(len(shown), len(images), size=(1.3 * len(images) + 0.4, 5.6), squeeze=False)
+    for row, (name, pixels) in zip(axes, shown.items(), strict=True):
+        for ax, image, whole in zip(row, pixels, asked.images, strict=True):
+            ax.imshow(image.mean(axis=-1), cmap="gray", interpolation="nearest", vmin=whole.min(), vmax=whole.max())
+            ax.set(xticks=[], yticks=[])
+        row[0].set_ylabel(name)
     fig.suptitle(title, x=0.01, ha="left", fontsize=11)
     return fig
 

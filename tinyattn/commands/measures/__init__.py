@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ...models import Estimator, RunFolder
-from .images import OfImages
+from .images import OfHiddenPatches, OfImages
 from .interactions import OfInteractions, Ranking, Ratings, in_the_models_ids
 from .measure import Measure
 from .pairs import OfPairs
@@ -18,7 +18,7 @@ __all__ = ["MEASURES", "OF_INTERACTIONS", "Measure", "in_the_models_ids", "open_
 OF_INTERACTIONS: dict[str, OfInteractions] = {"ranking": Ranking(), "ratings": Ratings()}      # of recommenders
 MEASURES: dict[str, Measure] = {
     **OF_INTERACTIONS, "pairs": OfPairs(), "text": OfText(), "masked text": OfMaskedText(),
-    "images": OfImages(), "sequence tasks": OfSequenceTasks(),
+    "images": OfImages(), "hidden patches": OfHiddenPatches(), "sequence tasks": OfSequenceTasks(),
 }  # fmt: skip
 
 

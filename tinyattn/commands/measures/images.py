@@ -1,13 +1,16 @@
-"""Models that say what is on an image."""
+"""Models that say what is on an image, and models that say what is hidden of one."""
 
 from __future__ import annotations
 
 import argparse
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...data import IMAGE_SETS, Images, ImageSource, Parts, Truth
-from ...models import ImageModel, RunFolder, distances_by_head
+from ...models import BEiT, ImageModel, RunFolder, ViT, distances_by_head
 from ..tables import print_distances, print_means
 from .measure import InTenths
 
@@ -20,20 +23,30 @@ class OfImages(InTenths):
     does, asked_by, sources = "classifies images", "classify", ImageSource
 
     def add_data(self, command: Any) -> None:
-        group = command.add_argument_group("data")
-        text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
-        group.add_argument("--image-set", metavar="NAME", help=text)
-        text = "a NumPy .npz file with the arrays images (N, height, width[, channels]) and labels (N,)"
-        group.add_argument("--images", metavar="FILE", help=text)
+        group = add_images(command, "both are needed")
         text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
         group.add_argument("--teacher", metavar="RUN", help=text)
+        text = "the run of a beit, with whose encoder training begins (model vit)"
+        group.add_argument("--start", metavar="RUN", help=text)
 
     def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, Truth | None]:
-        """Raises ValueError for a teacher whose answers are not asked for."""
+        """Raises ValueError for a teacher whose answers are not asked for, and a model that starts from no other."""
         source = replace(ImageSource.of(options.images, options.image_set), teacher=options.teacher)
         if options.teacher is not None and not getattr(options, "distil", False):
             raise ValueError(f"--teacher is {options.teacher}, and only a model with --distil learns its answers")
+        if options.start is not None and options.model != ViT.name:
+            raise ValueError(f"--start is {options.start}, and only model vit starts from another's encoder")
         return source, *self.load(source)
+
+    def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
+        """The model that it starts from, where one is named."""
+        from . import open_kind  # it knows all kinds, this one among them
+
+        return {} if options.start is None else {"start": open_kind(options.start, BEiT)[0]}
+
+    def settings(self, options: argparse.Namespace) -> dict[str, Any]:
+        start = {} if options.start is None else {"start": str(Path(options.start).resolve())}
+        return super().settings(options) | start
 
     def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
         """With the answers of the source's teacher, where it has one."""
@@ -65,3 +78,50 @@ class OfImages(InTenths):
         super().draw(folder, model, split, rows, options, title)
         for name in ("distances", "field"):
             save(LOOKS[name](model, split.test, title), folder.figures / f"{name}.png")
+
+
+class OfHiddenPatches(InTenths):
+    """How many hidden patches of images a model calls by their word."""
+
+    does, asked_by, sources = "names hidden patches of images", "train --model vit --start", ImageSource
+
+    def add_data(self, command: Any) -> None:
+        add_images(command, "no labels are needed")
+
+    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
+        source = ImageSource.of(options.images, options.image_set)
+        return source, self.load(source)[0], None
+
+    def load(self, source: ImageSource) -> tuple[Images, None]:
+        return source.load(labelled=False), None
+
+    def rows(
+        self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
+    ) -> dict[str, Any]:
+        """Beside the model, who knows how often each word comes, and looks at nothing."""
+        asked = model.asked(split.test)
+        counts = np.bincount(asked.words[asked.hidden], minlength=model.words)
+        share = counts[counts > 0] / np.sum(counts)
+        blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
+        return {"model": {"test": model.evaluate(split.test)}, "blind": {"test": blind}}
+
+    def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
+        print_means("hidden patches of tested images, called by their word", metrics, "test", model)
+
+    def draw(
+        self, folder: RunFolder, model: Any, split: Parts, rows: Any, options: argparse.Namespace, title: str
+    ) -> None:
+        from ...show import hidden_map, save
+
+        super().draw(folder, model, split, rows, options, title)
+        save(hidden_map(model, split.test[:8], f"{title}: hidden patches"), folder.figures / "hidden.png")
+
+
+def add_images(command: Any, labels: str) -> Any:
+    """The flags that say which images. -> their group."""
+    group = command.add_argument_group("data")
+    text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
+    group.add_argument("--image-set", metavar="NAME", help=text)
+    text = f"a NumPy .npz file with the arrays images (N, height, width[, channels]) and labels (N,); {labels}"
+    group.add_argument("--images", metavar="FILE", help=text)
+    return group

@@ -36,6 +36,10 @@ class Measure(Protocol):
         """-> the source, which has a `name`, a `title` and `describe`; its data, which have `sizes` and a
         `fingerprint`; and their truth, where it is known."""
 
+    def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
+        """Further arguments of `fit`, by name."""
+        return {}
+
     def named(self, options: argparse.Namespace) -> Any:
         """The source that DATA of `evaluate` names. Raises ValueError for flags that cannot go with it."""
 

@@ -1,8 +1,11 @@
 """Images with labels. A new set is a file with a dataclass that has a `name`, a `title` and `generate`, and a line in
 IMAGE_SETS."""
 
+from .hidden import HiddenBatch, HiddenSampler, Hiding, WordedImages
 from .images import ImageBatch, Images, ImageSampler, NumberedImages, read_images, standardised
 from .source import IMAGE_SETS, ImageSource
+from .words import learn_words, nearest_words
 
-__all__ = ["IMAGE_SETS", "ImageBatch", "ImageSampler", "ImageSource", "Images", "NumberedImages", "read_images",
+__all__ = ["IMAGE_SETS", "HiddenBatch", "HiddenSampler", "Hiding", "ImageBatch", "ImageSampler", "ImageSource",
+           "Images", "NumberedImages", "WordedImages", "learn_words", "nearest_words", "read_images",
            "standardised"]  # fmt: skip

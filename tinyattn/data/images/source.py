@@ -61,5 +61,6 @@ class ImageSource:
             return {"path": str(self.path.resolve())} | taught
         return {"image_set": {"name": self.made.name, **asdict(self.made)}} | taught
 
-    def load(self) -> Images:
-        return read_images(self.path) if self.path is not None else self.made.generate()
+    def load(self, labelled: bool = True) -> Images:
+        """Without `labelled` a file may lack labels."""
+        return read_images(self.path, labelled) if self.path is not None else self.made.generate()

@@ -1,8 +1,9 @@
 """Models that are no recommenders: a network and its options, a file each."""
 
+from .beit import BEiT, BEiTNetwork
 from .decoder import Decoder, DecoderNetwork
 from .encoder import Encoder, EncoderNetwork
-from .image_model import ImageModel, ImageNetwork
+from .image_model import ImageModel, ImageNetwork, ImageReader
 from .looking import (
     attention_distance,
     convolution_field,
@@ -19,12 +20,15 @@ from .transformer import Transformer, TransformerNetwork
 from .vit import ViT, ViTNetwork
 
 __all__ = [
+    "BEiT",
+    "BEiTNetwork",
     "Decoder",
     "DecoderNetwork",
     "Encoder",
     "EncoderNetwork",
     "ImageModel",
     "ImageNetwork",
+    "ImageReader",
     "PairModel",
     "PairNetwork",
     "RNNsearch",

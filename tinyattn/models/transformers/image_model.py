@@ -108,8 +108,8 @@ class ImageNetwork(ClassNetwork):
 
 
 @dataclass(eq=False, kw_only=True)
-class ImageModel(Smoothed, SequenceModel):
-    """Base of the estimators. What a new one adds is its options and its `Network`.
+class ImageReader(Smoothed, SequenceModel):
+    """Base of the estimators that read images of one shape. What a new one adds is its options and its `Network`.
 
     `shape`, set by fit and load, is that of the images it has learned from: height, width and channels.
     """
@@ -122,68 +122,32 @@ class ImageModel(Smoothed, SequenceModel):
     warmup: int = with_default(100, Settings, "warmup")
     shape: tuple[int, int, int] = field(init=False, repr=False)
 
-    table = "images"
     criterion = "accuracy"
-    vocabularies = ("classes",)
-    classes: ClassVar[Vocabulary]    # set by fit and load
     attends = True
     Data = Images
-
-    def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
-        """The classes of all parts, and the shape of the images. Raises ValueError where labels are of two kinds."""
-        kinds = {part.labels.dtype.kind for part in parts}
-        if len(kinds) > 1:
-            raise ValueError("some parts have labels that are integers, others strings: expected one kind")
-        classes = Vocabulary(np.unique(np.concatenate([part.labels for part in parts])), "class")
-        return {"classes": classes, "shape": parts[0].shape}
-
-    def make_network(self, known: dict[str, Any]) -> Any:
-        height, width, channels = known.get("shape", self.smallest_shape())
-        sizes = {"n_classes": len(known["classes"]), "height": height, "width": width, "channels": channels}
-        return self.Network(**sizes, **self.options_for(self.Network))
 
     def smallest_shape(self) -> tuple[int, int, int]:
         """Of images that every choice of options can read: before fit, none are known."""
         return self.patch, self.patch, 1
 
-    def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
-        """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
-        images = self._readable(data, known["shape"])
-        labels = known["classes"].numbers(data.labels.tolist()) - 1
-        return NumberedImages(images, labels, labels)
-
-    def sampler(self, numbered: NumberedImages) -> ImageSampler:
-        height, width = numbered.images.shape[1:3]
-        return ImageSampler(numbered, max(1, height * width // self.patch**2), self.batch_size, self.seed)
+    def sizes(self, known: dict[str, Any]) -> dict[str, int]:
+        """What a network has to know of the images."""
+        return dict(zip(("height", "width", "channels"), known.get("shape", self.smallest_shape()), strict=True))
 
     def known(self) -> dict[str, Any]:
         return super().known() | {"shape": self.shape}
 
-    def probabilities(self, images: Any) -> np.ndarray:
-        """(N, classes): how sure the model is of each class. `images` are `Images`, or an array as these take it.
-
-        Raises ValueError for images of another size than those it has learned from.
-        """
-        network, given = self.fitted(), self.standardised(images)
-        xp = self._module(self.parameters)
-        parts = [given[i : i + 256] for i in range(0, len(given), 256)]
-        return np.concatenate([
-            backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
-        ])  # fmt: skip
-
-    def classify(self, images: Any) -> np.ndarray:
-        """(N,): the likeliest class of each image. Raises ValueError as `probabilities`."""
-        found = self.probabilities(images)
-        return self.classes.ids[np.argmax(found, axis=1)]
-
     def attention(self, images: Any) -> list[np.ndarray]:
-        """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `probabilities`."""
+        """Of each block, who looks at whom in each image: (N, heads, n, n). Raises ValueError as `standardised`."""
         network, given = self.fitted(), self.standardised(images)
         _, cache = network.forward(self.parameters, self._module(self.parameters).asarray(given))
         return [backend.to_numpy(weights) for weights in network.attention(cache)]
 
     def standardised(self, images: Any) -> np.ndarray:
-        """(N, height, width, channels): images as the network reads them. Raises ValueError as `probabilities`."""
+        """(N, height, width, channels): images as the network reads them; `Images`, or an array as these take it.
+
+        Raises ValueError for images of another size than those it has learned from.
+        """
         self.fitted()
         data = images if isinstance(images, Images) else Images(images, np.zeros(len(images), int))
         return self._readable(data, self.shape)
@@ -203,5 +167,52 @@ class ImageModel(Smoothed, SequenceModel):
             raise ValueError(f"shape is {shape.tolist()}, expected height, width and channels")
         height, width, channels = shape.tolist()
         self.shape = (height, width, channels)
+        super()._restore(arrays)
+
+
+@dataclass(eq=False, kw_only=True)
+class ImageModel(ImageReader):
+    """Base of the estimators that say what is on an image."""
+
+    table = "images"
+    vocabularies = ("classes",)
+    classes: ClassVar[Vocabulary]    # set by fit and load
+
+    def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
+        """The classes of all parts, and the shape of the images. Raises ValueError where labels are of two kinds."""
+        kinds = {part.labels.dtype.kind for part in parts}
+        if len(kinds) > 1:
+            raise ValueError("some parts have labels that are integers, others strings: expected one kind")
+        classes = Vocabulary(np.unique(np.concatenate([part.labels for part in parts])), "class")
+        return {"classes": classes, "shape": parts[0].shape}
+
+    def make_network(self, known: dict[str, Any]) -> Any:
+        return self.Network(n_classes=len(known["classes"]), **self.sizes(known), **self.options_for(self.Network))
+
+    def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
+        """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
+        images = self._readable(data, known["shape"])
+        labels = known["classes"].numbers(data.labels.tolist()) - 1
+        return NumberedImages(images, labels, labels)
+
+    def sampler(self, numbered: NumberedImages) -> ImageSampler:
+        height, width = numbered.images.shape[1:3]
+        return ImageSampler(numbered, max(1, height * width // self.patch**2), self.batch_size, self.seed)
+
+    def probabilities(self, images: Any) -> np.ndarray:
+        """(N, classes): how sure the model is of each class. Raises ValueError as `standardised`."""
+        network, given = self.fitted(), self.standardised(images)
+        xp = self._module(self.parameters)
+        parts = [given[i : i + 256] for i in range(0, len(given), 256)]
+        return np.concatenate([
+            backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
+        ])  # fmt: skip
+
+    def classify(self, images: Any) -> np.ndarray:
+        """(N,): the likeliest class of each image. Raises ValueError as `standardised`."""
+        found = self.probabilities(images)
+        return self.classes.ids[np.argmax(found, axis=1)]
+
+    def _restore(self, arrays: Arrays) -> None:
         setattr(self, "classes", Vocabulary(self.classes.ids, "class"))  # noqa: B010
         super()._restore(arrays)

@@ -1,0 +1,67 @@
+"""train --model beit, and a vit that starts from it, as people type them."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.helpers import refuses
+from tinyattn.cli import main
+
+SMALL = ["--dim", "8", "--heads", "2", "--layers", "1", "--epochs", "2", "--workers", "1", "--patch", "2"]
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """Without labels, and with them."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    pixels = rng.random((60, 8, 8)) + np.eye(8)[rng.integers(8, size=60)][:, None, :]
+    np.savez(folder / "plain.npz", images=pixels)
+    np.savez(folder / "labelled.npz", images=pixels, labels=np.arange(60) % 2)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(images, tmp_path_factory):
+    out = tmp_path_factory.mktemp("runs") / "beit"
+    train = ["train", "--model", "beit", *SMALL, "--words", "8", "--images", str(images / "plain.npz")]
+    assert main([*train, "--out", str(out)]) == 0
+    return out
+
+
+def test_train_writes_a_whole_run_and_evaluate_measures_it_again(finished, images, capsys):
+    assert sorted(p.name for p in (finished / "figures").iterdir()) == ["hidden.png", "training.png"]
+    table = json.loads((finished / "metrics.json").read_text())
+    assert table.keys() == {"model", "blind"}
+    assert 0 < table["blind"]["test"]["loss"] <= np.log(8)
+    assert main(["evaluate", str(finished)]) == 0
+    said = capsys.readouterr().out
+    assert "6 images are tested" in said
+    for row in table.values():
+        assert f"{row['test']['accuracy']:10.4f}{row['test']['loss']:10.4f}" in said
+    assert main(["evaluate", str(finished), str(images / "plain.npz")]) == 0
+    assert "60 images are tested" in capsys.readouterr().out
+
+
+def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
+    out, data = tmp_path / "vit", ["--images", str(images / "labelled.npz")]
+    train = ["train", "--model", "vit", *SMALL, *data, "--out", str(out)]
+    refuses(capsys, [*train, "--start", str(tmp_path)], "config.json")
+    refuses(capsys, [*train, "--start", str(finished), "--dim", "4"], "dim is 4, expected 8, as of the model that this")
+    refuses(capsys, ["train", "--model", "swin", *data, "--start", str(finished)], "only model vit starts from another")
+    assert not out.exists()
+    assert main([*train, "--start", str(finished)]) == 0
+    assert json.loads((out / "config.json").read_text())["evaluation"]["start"] == str(finished.resolve())
+    refuses(capsys, train, f"was made with --start {finished.resolve()}, not None")
+    assert main(["evaluate", str(out)]) == 0
+    refuses(capsys, [*train, "--start", str(out)], "is of model vit, which classifies images")
+
+
+def test_what_is_refused(finished, images, tmp_path, capsys):
+    says = "is of model beit, which names hidden patches of images: `tinyattn train --model vit --start` asks it"
+    refuses(capsys, ["classify", str(finished)], says)
+    train = ["train", "--model", "beit", "--out", str(tmp_path / "run"), "--images", str(images / "plain.npz")]
+    refuses(capsys, [*train, "--teacher", "x"], "--teacher")
+    refuses(capsys, [*train, "--patch", "3"], "patch is 3, expected a divisor of the height of the images, which is 8")
+    refuses(capsys, [*train, "--words", "100000"], "words is 100000, and the images have 192 different patches")
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,43 @@
+"""Visual words: patches of images in so many kinds, found by k-means (Lloyd 1982; Sivic & Zisserman 2003)."""
+
+from __future__ import annotations
+
+import numpy as np
+
+MOST = 20_000            # patches that words are learned from
+ROUNDS = 50
+AT_ONCE = 1 << 16        # patches whose distances are computed together
+
+
+def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> np.ndarray:
+    """(n_words, F): centres, each the mean of the patches that are nearest to it. Shapes: patches (M, F).
+
+    The first centres are patches, each drawn in proportion to the square of its distance to those drawn before it
+    (k-means++; Arthur & Vassilvitskii 2007). A centre that has become nobody's stays where it is.
+    Raises ValueError where there are fewer different patches than words.
+    """
+    some = patches[rng.permutation(len(patches))[:MOST]].astype(np.float64)
+    centres = [some[rng.integers(len(some))]]
+    far = np.sum((some - centres[0]) ** 2, axis=1)
+    while len(centres) < n_words:
+        if not far.any():
+            raise ValueError(f"words is {n_words}, and the images have {len(centres)} different patches: expected more")
+        centres.append(some[rng.choice(len(some), p=far / np.sum(far))])
+        far = np.minimum(far, np.sum((some - centres[-1]) ** 2, axis=1))
+    words, owners = np.array(centres), None
+    for _ in range(ROUNDS):
+        before, owners = owners, nearest_words(some, words)
+        if before is not None and np.array_equal(owners, before):
+            break
+        counts = np.bincount(owners, minlength=n_words)[:, None]
+        sums = np.zeros_like(words)
+        np.add.at(sums, owners, some)
+        words = np.where(counts > 0, sums / np.maximum(counts, 1), words)
+    return words.astype(np.float32)
+
+
+def nearest_words(patches: np.ndarray, words: np.ndarray) -> np.ndarray:
+    """The number of the word that is nearest to each patch. Shapes: patches (..., F), words (V, F) -> (...)."""
+    flat, half = patches.reshape(-1, patches.shape[-1]), np.sum(words**2, axis=1) / 2
+    parts = [np.argmin(half - flat[i : i + AT_ONCE] @ words.T, axis=1) for i in range(0, len(flat), AT_ONCE)]
+    return np.concatenate(parts).reshape(patches.shape[:-1])

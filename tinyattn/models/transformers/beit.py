@@ -1,0 +1,184 @@
+"""BEiT: hidden patches of images are called by their visual words, and no labels are needed (Bao et al. 2022).
+
+What BERT is to text: some patches are hidden behind one learned vector, and the encoder, which sees the others and all
+places, says which word stood there. Pixels are no words, so the words come first: each patch is the nearest of a
+codebook. What the encoder has learned so is where a classifier begins: `ViT.fit(images, start=beit)`.
+
+Where this differs from the paper: its words are those of a discrete variational autoencoder, 8,192 of them, learned
+from 250 million images; here they are centres found by k-means among the patches of the training images. Blocks are
+ViT's, without the paper's scaling of what layers add; positions are learned, and not relative.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import backend
+from ...backend import Array, get_xp
+from ...data import HiddenBatch, HiddenSampler, Hiding, Images, WordedImages, learn_words, nearest_words
+from ...files import Arrays
+from ...layers import dense, dense_backward
+from ...ops import cross_entropy, patchify, patchify_backward
+from ...options import option, with_default
+from ...random import Stream, generator
+from ...training import Settings
+from ..cross_entropy import ClassNetwork
+from .image_model import ImageReader
+from .patch_encoder import SMALL, PatchCache, PatchEncoder, PatchOptions
+
+
+@dataclass(kw_only=True)
+class BEiTOptions(PatchOptions):
+    words: int = option(64, "visual words: kinds of patches (the paper: 8192)", at_least=2, at_most=100_000)
+
+
+class BEiTCache(NamedTuple):
+    encoder: PatchCache
+    head: Any                        # the dense map's
+
+
+@dataclass(kw_only=True)
+class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
+    """The pure network: init, forward, loss, loss_backward."""
+
+    @property
+    def read(self) -> int:
+        """A token that a classifier will read, as in ViT: here nothing is asked of it."""
+        return 1
+
+    def init(self, rng: np.random.Generator) -> dict[str, Any]:
+        """Fresh parameters in float64. Scores are 0 at first, so that the loss is ln V."""
+        mask = SMALL * rng.standard_normal(self.dim)
+        head = {"W": np.zeros((self.dim, self.words)), "b": np.zeros(self.words)}
+        return self.init_encoder(rng) | {"mask": mask, "head": head}
+
+    def forward(self, p: Any, images: Array, hidden: Array | None = None, rng: Any = None) -> tuple[Array, BEiTCache]:
+        """Scores (B, n, V) of the word of each patch, and the cache.
+
+        Shapes: images (B, height, width, C), hidden (B, n) bool, or None where all is seen.
+        """
+        xp, (rows, columns) = get_xp(images), self.grid
+        hidden = xp.zeros((len(images), rows * columns), dtype=bool) if hidden is None else hidden
+        x, encoder = self.encode(p, images, rng, hidden)
+        scores, head = dense(p["head"], x[:, self.read :])
+        return scores, BEiTCache(encoder, head)
+
+    def backward(self, p: Any, dscores: Array, cache: BEiTCache) -> dict[str, Any]:
+        """The mirror of `forward`: -> grads shaped like p."""
+        xp = get_xp(dscores)
+        dpatches, head = dense_backward(p["head"], dscores, cache.head)
+        unread = xp.zeros((len(dpatches), self.read, self.dim), dtype=dpatches.dtype)
+        _, grads = self.encode_backward(p, xp.concatenate([unread, dpatches], axis=1), cache.encoder)
+        return grads | {"head": head}
+
+    def attention(self, cache: BEiTCache) -> list[Array]:
+        """Of each block, the weights (B, heads, 1 + n, 1 + n)."""
+        return [block.attention.weights for block in cache.encoder.blocks]
+
+    def asked(self, p: Any, batch: HiddenBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
+        """Scores (B, n, V), the words, and 1 where a patch is hidden."""
+        scores, cache = self.forward(p, batch.images, batch.hidden, rng)
+        return scores, batch.words, batch.hidden.astype(scores.dtype), cache
+
+    def measure(self, p: Any, batch: HiddenBatch) -> dict[str, tuple[float, float]]:
+        """(sum, how many) of `accuracy`, hidden patches whose likeliest word is theirs, and of its negative log."""
+        scores, words, weight, _ = self.asked(p, batch)
+        xp, n = get_xp(scores), float(batch.total)
+        right = xp.sum((xp.argmax(scores, axis=-1) == words) * weight)
+        return {"accuracy": (float(right), n), "loss": (n * float(cross_entropy(scores, words, weight)), n)}
+
+
+@dataclass(eq=False, kw_only=True)
+class BEiT(BEiTOptions, Hiding, ImageReader):
+    """Learns from images without labels which words their hidden patches are.
+
+        beit = BEiT(epochs=20).fit(images)                   # labels may be there, and are not read
+        ViT(epochs=20).fit(few, start=beit)
+
+    `codebook` (V, P² C), set by fit and load, holds the words. Every option is checked when the object is made:
+    ValueError names the value and what was expected.
+    """
+
+    epochs: int = with_default(20, Settings, "epochs")
+    lr: float = with_default(2e-3, Settings, "lr")
+    weight_decay: float = with_default(0.05, Settings, "weight_decay")       # the paper's
+    codebook: np.ndarray = field(init=False, repr=False)
+
+    name = "beit"
+    table = "hidden patches"
+    Network = BEiTNetwork
+
+    def __post_init__(self) -> None:
+        BEiTOptions.__post_init__(self)
+        Hiding.__post_init__(self)
+        ImageReader.__post_init__(self)
+
+    def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
+        """The words of the training images, and their shape. Raises ValueError where there are too few patches."""
+        shape = parts[0].shape
+        self.make_network({"shape": shape})                       # refuses patches that do not fit
+        patches = self._patches(self._readable(parts[0], shape)).reshape(-1, self.patch**2 * shape[2])
+        return {"shape": shape, "codebook": learn_words(patches, self.words, generator(self.seed, Stream.INIT))}
+
+    def known(self) -> dict[str, Any]:
+        return super().known() | {"codebook": self.codebook}
+
+    def make_network(self, known: dict[str, Any]) -> BEiTNetwork:
+        sizes: dict[str, Any] = self.sizes(known)
+        return BEiTNetwork(**sizes, **self.options_for(BEiTNetwork))
+
+    def numbered(self, data: Images, known: dict[str, Any]) -> WordedImages:
+        """Raises ValueError for images of another size than those it learns from."""
+        images = self._readable(data, known["shape"])
+        words = nearest_words(self._patches(images), known["codebook"])
+        return WordedImages(images, words.reshape(len(images), *self.make_network(known).grid))
+
+    def sampler(self, numbered: WordedImages) -> HiddenSampler:
+        return HiddenSampler(numbered, Hiding(**self.options_for(Hiding)), self.batch_size, self.seed)
+
+    def asked(self, data: Any) -> HiddenBatch:
+        """Images as `evaluate` asks for them: whatever `Data.of` takes."""
+        self.fitted()
+        return self.sampler(self.numbered(self.Data.of(data), self.known())).whole()
+
+    def guessed(self, images: Any, hidden: np.ndarray) -> np.ndarray:
+        """(N, n): the likeliest word of each patch, from those that are not hidden. Shapes: hidden (N, n) bool.
+
+        Raises ValueError as `standardised`.
+        """
+        network, given = self.fitted(), self.standardised(images)
+        xp = self._module(self.parameters)
+        scores, _ = network.forward(self.parameters, xp.asarray(given), xp.asarray(hidden))
+        return backend.to_numpy(scores).argmax(axis=-1)
+
+    def painted(self, images: Any, hidden: np.ndarray, words: np.ndarray | None) -> np.ndarray:
+        """Images, standardised, in which words, or NaN, stand in the place of hidden patches.
+
+        Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `standardised`.
+        """
+        given = self.standardised(images)
+        shown = np.float32(np.nan) if words is None else self.codebook[words]
+        patches = np.where(hidden[..., None], shown, self._patches(given))
+        return patchify_backward(patches, given, self.patch)
+
+    def digest(self) -> str:
+        """Of all that was learned."""
+        arrays = sorted(self.arrays().items())
+        return hashlib.sha256(b"".join(name.encode() + a.tobytes() for name, a in arrays)).hexdigest()[:16]
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return super().arrays() | {"codebook": self.codebook}
+
+    def _restore(self, arrays: Arrays) -> None:
+        self.codebook = arrays.pop("codebook")
+        super()._restore(arrays)
+        wanted = self.words, self.patch**2 * self.shape[2]
+        if self.codebook.shape != wanted or self.codebook.dtype.kind != "f":
+            raise ValueError(f"codebook has shape {self.codebook.shape}, expected {wanted}")
+
+    def _patches(self, images: np.ndarray) -> np.ndarray:
+        return patchify(images, self.patch)
