@@ -30,7 +30,8 @@ def images(n=30):
 TEXT = Grammar(sentences=8).generate().split()
 COPY = SEQUENCE_TASKS["selective-copy"](copied=1, tokens=2, length=6, sequences=160, held_out=40)
 DATA = {
-    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images(), "sequence tasks": COPY.generate().split(),
+    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images(), "hidden patches": images(),
+    "sequence tasks": COPY.generate().split(),
 }  # fmt: skip
 
 

@@ -87,7 +87,8 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
     def measure(self, p: Any, batch: HiddenBatch) -> dict[str, tuple[float, float]]:
         """(sum, how many) of `accuracy`, hidden patches whose likeliest word is theirs, and of its negative log."""
         scores, words, weight, _ = self.asked(p, batch)
-        xp, n = get_xp(scores), float(batch.total)
+        xp = get_xp(scores)
+        n = float(xp.sum(weight))
         right = xp.sum((xp.argmax(scores, axis=-1) == words) * weight)
         return {"accuracy": (float(right), n), "loss": (n * float(cross_entropy(scores, words, weight)), n)}
 
