@@ -30,6 +30,8 @@ ABLATIONS: dict[str, tuple[str, dict[str, Any], float]] = {
 TO_THE_END: dict[str, Any] = {"epochs": 300, "patience": 20, "dropout": 0.2}
 LONGER: dict[str, tuple[str, dict[str, Any], float, float]] = {
     "long-10": ("the default, n 10", {"maxlen": 10}, 0.480, 1),
+    "long-10-longer": ("the default, n 10, 400 epochs, never stopped",
+                       {"maxlen": 10, "epochs": 400, "patience": 0}, 0.480, 4),
     "long": ("the default, n 50", {}, 0.557, 6),
     "long-200": ("the default, n 200", {"maxlen": 200}, 0.5905, 14),
     "long-200-untied": ("untied item embedding, n 200", {"maxlen": 200, "tied": False}, 0.4557, 14),
