@@ -165,12 +165,26 @@ def test_what_is_refused(learned, shapes, tmp_path):
         ViT(dim=16, layers=2).fit((np.ones((5, 8, 8)), np.arange(5)), start=learned)
     with pytest.raises(ValueError, match="call fit first"):
         ViT().fit(shapes, start=BEiT())
+    for hidden in (np.zeros((2, 16), bool), np.zeros((1, 15), bool), np.zeros((1, 16))):
+        with pytest.raises(ValueError, match=r"expected \(1, 16\) bool: one a patch, row by row"):
+            learned.guessed(shapes[:1], hidden)
+    with pytest.raises(ValueError, match=r"\(1, 16\) float64, expected \(1, 16\) integers"):
+        learned.painted(shapes[:1], np.ones((1, 16), bool), np.zeros((1, 16)))
+    other = BEiT.load(_saved(learned, tmp_path))
+    other.codebook = np.full_like(other.codebook, np.nan)
+    with pytest.raises(FileError, match=r"codebook is .* float32, expected .* float32, and finite"):
+        BEiT.load(_saved(other, tmp_path))
     checkpoint = tmp_path / "c.npz"
     first = ViT(dim=16, layers=2, epochs=2, workers=1)
     with pytest.raises(KeyboardInterrupt):
         first.fit(shapes[:40], start=learned, checkpoint=checkpoint, progress=False, on_epoch=_stop)
     with pytest.raises(FileError, match="other data"):
         ViT(dim=16, layers=2, epochs=2, workers=1).fit(shapes[:40], checkpoint=checkpoint, progress=False)
+
+
+def _saved(model, folder):
+    model.save(folder / "m.npz")
+    return folder / "m.npz"
 
 
 def _stop(history):

@@ -33,7 +33,7 @@ from .patch_encoder import SMALL, PatchCache, PatchEncoder, PatchOptions
 
 @dataclass(kw_only=True)
 class BEiTOptions(PatchOptions):
-    words: int = option(64, "visual words: kinds of patches (the paper: 8192)", at_least=2, at_most=100_000)
+    words: int = option(64, "visual words: kinds of patches (the paper: 8192)", at_least=2, at_most=10_000)
 
 
 class BEiTCache(NamedTuple):
@@ -149,21 +149,21 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
     def guessed(self, images: Any, hidden: np.ndarray) -> np.ndarray:
         """(N, n): the likeliest word of each patch, from those that are not hidden. Shapes: hidden (N, n) bool.
 
-        Raises ValueError as `standardised`.
+        Raises ValueError as `standardised`, and for another shape or type of `hidden`.
         """
         network, given = self.fitted(), self.standardised(images)
         xp = self._module(self.parameters)
-        scores, _ = network.forward(self.parameters, xp.asarray(given), xp.asarray(hidden))
+        scores, _ = network.forward(self.parameters, xp.asarray(given), xp.asarray(self._each(given, hidden, "b")))
         return backend.to_numpy(scores).argmax(axis=-1)
 
     def painted(self, images: Any, hidden: np.ndarray, words: np.ndarray | None) -> np.ndarray:
         """Images, standardised, in which words, or NaN, stand in the place of hidden patches.
 
-        Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `standardised`.
+        Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `guessed`.
         """
         given = self.standardised(images)
-        shown = np.float32(np.nan) if words is None else self.codebook[words]
-        patches = np.where(hidden[..., None], shown, self._patches(given))
+        shown = np.float32(np.nan) if words is None else self.codebook[self._each(given, words, "iu")]
+        patches = np.where(self._each(given, hidden, "b")[..., None], shown, self._patches(given))
         return patchify_backward(patches, given, self.patch)
 
     def digest(self) -> str:
@@ -178,8 +178,18 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         self.codebook = arrays.pop("codebook")
         super()._restore(arrays)
         wanted = self.words, self.patch**2 * self.shape[2]
-        if self.codebook.shape != wanted or self.codebook.dtype.kind != "f":
-            raise ValueError(f"codebook has shape {self.codebook.shape}, expected {wanted}")
+        if self.codebook.shape != wanted or self.codebook.dtype != np.float32 or not np.isfinite(self.codebook).all():
+            found = f"{self.codebook.shape} {self.codebook.dtype}"
+            raise ValueError(f"codebook is {found}, expected {wanted} float32, and finite")
+
+    def _each(self, images: np.ndarray, said: Any, kinds: str) -> np.ndarray:
+        """Something of each patch of these images, of a dtype of one of these kinds."""
+        found, (rows, columns) = np.asarray(said), self.network.grid
+        if found.shape != (len(images), rows * columns) or found.dtype.kind not in kinds:
+            wanted = "bool" if kinds == "b" else "integers"
+            raise ValueError(f"{found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) {wanted}: one a "
+                             "patch, row by row")  # fmt: skip
+        return found
 
     def _patches(self, images: np.ndarray) -> np.ndarray:
         return patchify(images, self.patch)
