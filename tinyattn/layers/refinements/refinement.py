@@ -10,7 +10,7 @@ import numpy as np
 
 from ...backend import Array, get_xp, is_numpy
 from ...ops import Mask, softmax, softmax_backward
-from ...ops.shapes import transpose_last, unbroadcast
+from ...ops.shapes import unbroadcast
 from ...options import check_options, option
 from ..dense import glorot
 
@@ -117,7 +117,7 @@ class Maps(Refinement):
         back, grads = None if cache.turned is None else xp.argsort(cache.turned, axis=1), {}
         for name, d in zip(self.maps, dmaps, strict=True):
             grads[name] = xp.zeros_like(p[name])
-            d = self._turned(name, d, back)
+            d = self._turned_back(name, d, back)
             met = self.met(p[name], name, n)                       # the rest of W has met nothing
             grads[name][met] = d if back is None else unbroadcast(d, grads[name][met].shape)
         if cache.weights is not None:
@@ -153,15 +153,28 @@ class Maps(Refinement):
         """Or are they lags?"""
         return True
 
-    def _turned(self, name: str, W: Array, order: Array | None) -> Array:
-        """Its rows, and where columns are tokens, too, columns in this order, a sequence each."""
-        if order is None:
+    def _turned(self, name: str, W: Array, places: Array | None) -> Array:
+        """Its rows, and where columns are tokens, too, columns, as these places have them: (h, m, r) -> (B, h, m, r).
+        """
+        rows, columns = self.rows_are_tokens(), name in self.over_tokens
+        if places is None or not (rows or columns):
             return W
+        xp, (h, m, r) = get_xp(W), W.shape
+        if not columns:
+            return xp.take(W, places, axis=1).swapaxes(0, 1)
+        entries = r * (places if rows else xp.arange(m)[None])[:, :, None] + places[:, None]
+        return xp.take(W.reshape(h, m * r), entries, axis=1).swapaxes(0, 1)
+
+    def _turned_back(self, name: str, d: Array, back: Array | None) -> Array:
+        """The mirror of `_turned`, but for the sum over sequences. Shapes: d (B, h, m, r), back (B, m) -> like d."""
+        if back is None:
+            return d
+        each = get_xp(d).arange(len(d))[:, None]
         if self.rows_are_tokens():
-            W = _rows(W, order)
+            d = d[each, :, back].swapaxes(1, 2)
         if name in self.over_tokens:
-            W = transpose_last(_rows(transpose_last(W), order))
-        return W
+            d = d[each, :, :, back].swapaxes(1, 2).swapaxes(2, 3)
+        return d
 
 
 @dataclass(frozen=True)
@@ -195,14 +208,6 @@ def _places(lengths: Array | None, n: int, size: int, xp: Any) -> Array | None:
     if lengths is None or (is_numpy(xp) and xp.all(lengths == n)):
         return None
     return (xp.arange(size) + n - xp.asarray(lengths)[:, None]) % size
-
-
-def _rows(W: Array, order: Array) -> Array:
-    """Rows of W in this order, of each sequence its own. Shapes: (h, m, r) or (B, h, m, r), (B, m) -> (B, h, m, r)."""
-    xp = get_xp(W)
-    if W.ndim == 3:
-        return xp.take(W, order, axis=1).swapaxes(0, 1)
-    return W[xp.arange(len(W))[:, None], :, order].swapaxes(1, 2)
 
 
 def pairs_allowed(mask: Mask, n: int, like: Array) -> Array | None:
