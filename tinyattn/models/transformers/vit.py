@@ -12,7 +12,7 @@ of 16 x 16 pixels.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -83,7 +83,7 @@ class ViT(ViTOptions, ImageModel):
 
     name = "vit"
     Network = ViTNetwork
-    _start: Any = None               # BEiT, while it is fitted
+    _start: Any = field(init=False, repr=False, default=None)       # BEiT, while it is fitted
 
     def __post_init__(self) -> None:
         ViTOptions.__post_init__(self)
@@ -96,9 +96,11 @@ class ViT(ViTOptions, ImageModel):
         """
         self._start = None if start is None else self._startable(start)
         try:
-            return super().fit(data, **how)
+            super().fit(data, **how)
         finally:
             self._start = None
+        self.network.start = None
+        return self
 
     def _startable(self, start: BEiT) -> Any:
         start.fitted()
