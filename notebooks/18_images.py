@@ -23,7 +23,7 @@ import numpy as np
 
 from tinyattn.course import check, road, show_arrays, show_figure, table, yours
 from tinyattn.data import IMAGE_SETS, ImageSampler, NumberedImages, standardised
-from tinyattn.models import BEiT, ViTNetwork, attention_distance, rollout
+from tinyattn.models import ViTNetwork, attention_distance, rollout
 from tinyattn.ops import (
     attention,
     attention_backward,
@@ -36,7 +36,7 @@ from tinyattn.ops import (
     shifted_windows,
     softmax,
 )
-from tinyattn.show import figure, hidden_map, style
+from tinyattn.show import figure, style
 from tinyattn.show.style import BLUE, HEAT, ORANGE
 from tinyattn.training import Moments, adam
 from tinyattn.tree import add_to, flatten, views
@@ -254,36 +254,6 @@ table("left or right? | right answers", rows)
 # <details><summary>Answer</summary>
 #
 # Exactly half: both forms are the same bag, so it gives both the same answer, and one of them is wrong. No training could change that.
-#
-# </details>
-#
-# ### Without labels
-#
-# BERT learns from plain text: words are hidden, and it says which they were. For images **BEiT** (Bao et al. 2022) does the same with patches. A patch is no word, so words come first: k-means sorts all
-# patches into 32 kinds, and the mean of each is a *visual word*. Then blocks of patches are hidden, about .4 of each image; one learned vector stands in their place, and the encoder, which sees the others and every place, says which word each was.
-# No label is read.
-#
-# **Predict:** half of a disc is hidden. What will be painted there?
-
-# %% tags=["hide-output"]
-beit = BEiT(dim=32, layers=2, words=32, epochs=10, lr=0.005, dropout=0.0, warmup=20, workers=1)
-beit.fit(images[:3000], progress=False)
-print({name: round(value, 2) for name, value in beit.evaluate(images[3000:]).items()})
-show_figure(
-    hidden_map(beit, images[3004:3010], "hidden patches"),
-    "hidden",
-    "Six pictures in four rows: as they are; with blocks of patches left out; with the visual word of each hidden patch in its place; and with the word that "
-    "the model finds likeliest, which goes on with edges and ground that it sees beside it",
-)
-
-# %% [markdown]
-# <details><summary>Answer</summary>
-#
-# What goes on from what is seen: the ground where there is ground beside it, an edge where one comes in. Where a shape ends in what is hidden nobody can know, and the likeliest word of each patch, taken alone, need not fit that of its neighbour. The
-# third row is as good as it can be: words are means, so noise is gone from them.
-#
-# What is it good for? An encoder that fills gaps has learned what shapes look like, and a classifier that begins with it, `ViT().fit(few, start=beit)`, needs fewer labels: with 500 of them .69 of noisier pictures are called right, and .59 from scratch
-# ([five seeds](../benchmarks/results/few_labels.md)).
 #
 # </details>
 #
