@@ -122,7 +122,7 @@ def run(options: argparse.Namespace) -> None:
 def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     job = ranks()
     source, data, truth = measure.read(options)
-    split, further = measure.split(data, options), measure.fitting(options)
+    split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
     config = {
         "model": options.model,
@@ -146,7 +146,7 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
             print(f"going on from {folder.checkpoint}")
         if issubclass(type(model), Settings):
             write = partial(folder.write_history, criterion=model.criterion)
-            model.fit(split, checkpoint=folder.checkpoint, on_epoch=write, **further)
+            model.fit(split, checkpoint=folder.checkpoint, on_epoch=write, **measure.fitting(options))
             if job.number == 0:
                 write(model.history)
         else:

@@ -23,7 +23,7 @@ class OfImages(InTenths):
     does, asked_by, sources = "classifies images", "classify", ImageSource
 
     def add_data(self, command: Any) -> None:
-        group = add_images(command, "both are needed")
+        group = add_images(command, "and labels (N,)")
         text = "the run of a model of images, whose answers --distil learns (or an array `teacher` of FILE has them)"
         group.add_argument("--teacher", metavar="RUN", help=text)
         text = "the run of a beit, with whose encoder training begins (model vit)"
@@ -86,20 +86,20 @@ class OfHiddenPatches(InTenths):
     does, asked_by, sources = "names hidden patches of images", "train --model vit --start", ImageSource
 
     def add_data(self, command: Any) -> None:
-        add_images(command, "no labels are needed")
+        add_images(command, "labels may be missing")
 
     def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
         source = ImageSource.of(options.images, options.image_set)
         return source, self.load(source)[0], None
 
     def load(self, source: ImageSource) -> tuple[Images, None]:
-        return source.load(labelled=False), None
+        return replace(source.load(labelled=False), labels=None, teacher=None), None
 
     def rows(
         self, model: Any, split: Parts, options: argparse.Namespace, source: Any, truth: Truth | None, prepared: None
     ) -> dict[str, Any]:
         """Beside the model, who knows how often each word comes, and looks at nothing."""
-        asked = model.asked(split.test)
+        asked = model.asked(split.test)                      # as `evaluate` asks
         counts = np.bincount(asked.words[asked.hidden], minlength=model.words)
         share = counts[counts > 0] / np.sum(counts)
         blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
@@ -117,11 +117,11 @@ class OfHiddenPatches(InTenths):
         save(hidden_map(model, split.test[:8], f"{title}: hidden patches"), folder.figures / "hidden.png")
 
 
-def add_images(command: Any, labels: str) -> Any:
+def add_images(command: Any, more: str) -> Any:
     """The flags that say which images. -> their group."""
     group = command.add_argument_group("data")
     text = f"a set of images with labels, of {', '.join(IMAGE_SETS)} (default, without --images: shapes)"
     group.add_argument("--image-set", metavar="NAME", help=text)
-    text = f"a NumPy .npz file with the arrays images (N, height, width[, channels]) and labels (N,); {labels}"
+    text = f"a NumPy .npz file with the arrays images (N, height, width[, channels]), {more}"
     group.add_argument("--images", metavar="FILE", help=text)
     return group

@@ -30,7 +30,10 @@ class Hiding:
         check_options(self)
 
     def draw(self, rng: np.random.Generator, grid: tuple[int, int]) -> np.ndarray:
-        """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1)."""
+        """(rows columns,), True = hidden. Blocks are added until the share is reached (algorithm 1).
+
+        Of a block's height over its width the logarithm is uniform, as in the released code; the paper has the ratio.
+        """
         rows, columns = grid
         found = np.zeros(grid, dtype=bool)
         wanted = max(1, round(self.hidden * rows * columns))

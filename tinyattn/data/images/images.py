@@ -20,14 +20,14 @@ from ..slices import cut
 
 @dataclass(frozen=True, eq=False)
 class Images:
-    """Image i has the label `labels[i]`, an integer or a string, and, for distillation, what a teacher calls it.
+    """Image i may have the label `labels[i]`, an integer or a string, and, for distillation, what a teacher calls it.
 
     Shapes: images (N, height, width) or (N, height, width, channels), numbers of any range, kept as float32 with four
     axes; labels and teacher (N,). Raises ValueError for other shapes, numbers that are not finite, and no images.
     """
 
     images: np.ndarray
-    labels: np.ndarray
+    labels: np.ndarray | None = None
     teacher: np.ndarray | None = None
 
     what: ClassVar[str] = "images"
@@ -48,7 +48,9 @@ class Images:
 
     @classmethod
     def of(cls, data: Any) -> Self:
-        """Images as they are, or a pair (images, labels)."""
+        """Images as they are, an array of them, or a pair (images, labels)."""
+        if isinstance(data, np.ndarray):
+            return cls(data)
         return data if isinstance(data, cls) else cls(*data)
 
     def __len__(self) -> int:
@@ -56,7 +58,8 @@ class Images:
 
     def __getitem__(self, rows: Any) -> Images:
         """Some of them."""
-        return Images(self.images[rows], self.labels[rows], None if self.teacher is None else self.teacher[rows])
+        labels, teacher = (None if x is None else x[rows] for x in (self.labels, self.teacher))
+        return Images(self.images[rows], labels, teacher)
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -67,7 +70,13 @@ class Images:
     @property
     def sizes(self) -> dict[str, int]:
         """What there is how many of."""
-        return {"images": len(self), "classes": len(np.unique(self.labels))}
+        return {"images": len(self)} | ({} if self.labels is None else {"classes": len(np.unique(self.labels))})
+
+    def need_labels(self) -> np.ndarray:
+        """The labels. Raises ValueError where there are none."""
+        if self.labels is None:
+            raise ValueError("these images have no labels: expected an integer or a string for each")
+        return self.labels
 
     def fingerprint(self) -> str:
         """A digest of all images and labels in their order."""
@@ -91,7 +100,7 @@ def _labels(name: str, labels: Any, n: int) -> np.ndarray:
 def read_images(path: str | Path, labelled: bool = True) -> Images:
     """The images in a NumPy .npz file with the arrays `images`, `labels` and, for distillation, `teacher`.
 
-    Without `labelled` the labels may be missing, and are then 0. Nothing in the file is executed. Raises DataError,
+    Without `labelled` the labels may be missing. Nothing in the file is executed. Raises DataError,
     naming the file, for one that is missing, damaged, without these arrays, or with other shapes than `Images`.
     """
     path = Path(path)
@@ -107,7 +116,7 @@ def read_images(path: str | Path, labelled: bool = True) -> Images:
     if missing:
         raise DataError(f"{path} has no array {missing[0]}, expected images and labels")
     try:
-        return Images(**{"labels": np.zeros(len(arrays["images"]), int)} | arrays)
+        return Images(**arrays)
     except (ValueError, TypeError) as error:
         raise DataError(f"{path}: {error}") from None
 
@@ -118,9 +127,10 @@ def standardised(images: np.ndarray) -> np.ndarray:
     So brightness and contrast, and whether a file counts to 1, 16 or 255, make no difference.
     Shapes: (N, height, width, channels) -> the same.
     """
-    x = images - np.mean(images, axis=(1, 2, 3), keepdims=True)
+    x = images - np.mean(images, axis=(1, 2, 3), keepdims=True, dtype=np.float64)    # pixels may be as large as 1e38
     deviation = np.std(x, axis=(1, 2, 3), keepdims=True)
-    return x / np.where(deviation > 0, deviation, 1)
+    x /= np.where(deviation > 0, deviation, 1)
+    return x.astype(images.dtype)
 
 
 class ImageBatch(NamedTuple):

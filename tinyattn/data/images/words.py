@@ -6,7 +6,7 @@ import numpy as np
 
 MOST = 20_000            # patches that words are learned from
 ROUNDS = 50
-AT_ONCE = 1 << 16        # patches whose distances are computed together
+AT_ONCE = 1 << 22        # distances that are computed together
 
 
 def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> np.ndarray:
@@ -14,14 +14,16 @@ def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> 
 
     The first centres are patches, each drawn in proportion to the square of its distance to those drawn before it
     (k-means++; Arthur & Vassilvitskii 2007). A centre that has become nobody's stays where it is.
-    Raises ValueError where there are fewer different patches than words.
+    Raises ValueError where there are fewer different patches than words, of the MOST that are drawn.
     """
     some = patches[rng.permutation(len(patches))[:MOST]].astype(np.float64)
     centres = [some[rng.integers(len(some))]]
     far = np.sum((some - centres[0]) ** 2, axis=1)
     while len(centres) < n_words:
         if not far.any():
-            raise ValueError(f"words is {n_words}, and the images have {len(centres)} different patches: expected more")
+            drawn = "" if len(some) == len(patches) else f", of {MOST:,} that were drawn"
+            raise ValueError(f"words is {n_words}, expected at most {len(centres)}, as many as there are different "
+                             f"patches{drawn}")  # fmt: skip
         centres.append(some[rng.choice(len(some), p=far / np.sum(far))])
         far = np.minimum(far, np.sum((some - centres[-1]) ** 2, axis=1))
     words, owners = np.array(centres), None
@@ -39,5 +41,6 @@ def learn_words(patches: np.ndarray, n_words: int, rng: np.random.Generator) -> 
 def nearest_words(patches: np.ndarray, words: np.ndarray) -> np.ndarray:
     """The number of the word that is nearest to each patch. Shapes: patches (..., F), words (V, F) -> (...)."""
     flat, half = patches.reshape(-1, patches.shape[-1]), np.sum(words**2, axis=1) / 2
-    parts = [np.argmin(half - flat[i : i + AT_ONCE] @ words.T, axis=1) for i in range(0, len(flat), AT_ONCE)]
+    some = max(1, AT_ONCE // len(words))
+    parts = [np.argmin(half - flat[i : i + some] @ words.T, axis=1) for i in range(0, len(flat), some)]
     return np.concatenate(parts).reshape(patches.shape[:-1])

@@ -154,7 +154,9 @@ class Maps(Refinement):
         return True
 
     def _turned(self, name: str, W: Array, places: Array | None) -> Array:
-        """Its rows, and where columns are tokens, too, columns, as these places have them: (h, m, r) -> (B, h, m, r).
+        """W[:, places], a sequence each, and columns likewise where they are tokens, too.
+
+        Shapes: W (h, m, r), places (B, m) -> (B, h, m, r).
         """
         rows, columns = self.rows_are_tokens(), name in self.over_tokens
         if places is None or not (rows or columns):

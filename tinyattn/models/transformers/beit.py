@@ -5,14 +5,16 @@ places, says which word stood there. Pixels are no words, so the words come firs
 codebook. What the encoder has learned so is where a classifier begins: `ViT.fit(images, start=beit)`.
 
 Where this differs from the paper: its words are those of a discrete variational autoencoder, 8,192 of them, learned
-from 250 million images; here they are centres found by k-means among the patches of the training images. Blocks are
-ViT's, without the paper's scaling of what layers add; positions are learned, and not relative.
+from 250 million images, and see what is beside a patch, too; here they are centres found by k-means among the patches
+of the training images, and a word is made of its own patch alone. Not here are smaller first weights in deeper layers,
+stochastic depth and augmented images (section 2.5). A classifier reads the mean of all patches there (`--readout
+mean`), where a ViT's default is the class token, which no hidden patch has taught to collect anything.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,7 +29,7 @@ from ...options import option, with_default
 from ...random import Stream, generator
 from ...training import Settings
 from ..cross_entropy import ClassNetwork
-from .image_model import ImageReader
+from .image_model import AT_ONCE, ImageReader
 from .patch_encoder import SMALL, PatchCache, PatchEncoder, PatchOptions
 
 
@@ -75,10 +77,6 @@ class BEiTNetwork(BEiTOptions, PatchEncoder, ClassNetwork):
         _, grads = self.encode_backward(p, xp.concatenate([unread, dpatches], axis=1), cache.encoder)
         return grads | {"head": head}
 
-    def attention(self, cache: BEiTCache) -> list[Array]:
-        """Of each block, the weights (B, heads, 1 + n, 1 + n)."""
-        return [block.attention.weights for block in cache.encoder.blocks]
-
     def asked(self, p: Any, batch: HiddenBatch, rng: Any = None) -> tuple[Array, Array, Array, Any]:
         """Scores (B, n, V), the words, and 1 where a patch is hidden."""
         scores, cache = self.forward(p, batch.images, batch.hidden, rng)
@@ -125,12 +123,21 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         patches = self._patches(self._readable(parts[0], shape)).reshape(-1, self.patch**2 * shape[2])
         return {"shape": shape, "codebook": learn_words(patches, self.words, generator(self.seed, Stream.INIT))}
 
+    def fingerprint(self, parts: Any) -> str:
+        """Of the images: labels are not read."""
+        found: str = replace(parts.train, labels=None, teacher=None).fingerprint()
+        return found
+
     def known(self) -> dict[str, Any]:
         return super().known() | {"codebook": self.codebook}
 
     def make_network(self, known: dict[str, Any]) -> BEiTNetwork:
         sizes: dict[str, Any] = self.sizes(known)
-        return BEiTNetwork(**sizes, **self.options_for(BEiTNetwork))
+        network = BEiTNetwork(**sizes, **self.options_for(BEiTNetwork))
+        rows, columns = network.grid
+        if "shape" in known and self.block > rows * columns:
+            raise ValueError(f"block is {self.block}, expected at most the patches of an image, {rows * columns}")
+        return network
 
     def numbered(self, data: Images, known: dict[str, Any]) -> WordedImages:
         """Raises ValueError for images of another size than those it learns from."""
@@ -152,9 +159,13 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         Raises ValueError as `standardised`, and for another shape or type of `hidden`.
         """
         network, given = self.fitted(), self.standardised(images)
-        xp = self._module(self.parameters)
-        scores, _ = network.forward(self.parameters, xp.asarray(given), xp.asarray(self._each(given, hidden, "b")))
-        return backend.to_numpy(scores).argmax(axis=-1)
+        xp, hidden = self._module(self.parameters), self._each("hidden", hidden, given, "b")
+        found = []
+        for i in range(0, len(given), AT_ONCE):
+            some = (xp.asarray(x[i : i + AT_ONCE]) for x in (given, hidden))
+            scores, _ = network.forward(self.parameters, *some)
+            found.append(backend.to_numpy(scores).argmax(axis=-1))
+        return np.concatenate(found)
 
     def painted(self, images: Any, hidden: np.ndarray, words: np.ndarray | None) -> np.ndarray:
         """Images, standardised, in which words, or NaN, stand in the place of hidden patches.
@@ -162,8 +173,13 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
         Shapes: hidden (N, n) bool, words (N, n) -> (N, height, width, channels). Raises ValueError as `guessed`.
         """
         given = self.standardised(images)
-        shown = np.float32(np.nan) if words is None else self.codebook[self._each(given, words, "iu")]
-        patches = np.where(self._each(given, hidden, "b")[..., None], shown, self._patches(given))
+        shown: Any = np.float32(np.nan)
+        if words is not None:
+            words = self._each("words", words, given, "iu")
+            if np.any((words < 0) | (words >= self.words)):
+                raise ValueError(f"words are {np.min(words)} to {np.max(words)}, expected 0 to {self.words - 1}")
+            shown = self.codebook[words]
+        patches = np.where(self._each("hidden", hidden, given, "b")[..., None], shown, self._patches(given))
         return patchify_backward(patches, given, self.patch)
 
     def digest(self) -> str:
@@ -182,13 +198,13 @@ class BEiT(BEiTOptions, Hiding, ImageReader):
             found = f"{self.codebook.shape} {self.codebook.dtype}"
             raise ValueError(f"codebook is {found}, expected {wanted} float32, and finite")
 
-    def _each(self, images: np.ndarray, said: Any, kinds: str) -> np.ndarray:
+    def _each(self, name: str, said: Any, images: np.ndarray, kinds: str) -> np.ndarray:
         """Something of each patch of these images, of a dtype of one of these kinds."""
         found, (rows, columns) = np.asarray(said), self.network.grid
         if found.shape != (len(images), rows * columns) or found.dtype.kind not in kinds:
             wanted = "bool" if kinds == "b" else "integers"
-            raise ValueError(f"{found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) {wanted}: one a "
-                             "patch, row by row")  # fmt: skip
+            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected ({len(images)}, {rows * columns}) "
+                             f"{wanted}: one a patch, row by row")  # fmt: skip
         return found
 
     def _patches(self, images: np.ndarray) -> np.ndarray:

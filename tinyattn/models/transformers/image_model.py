@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +18,13 @@ from ...options import with_default
 from ...training import Settings
 from ..cross_entropy import ClassNetwork, Smoothed
 from ..sequence_model import SequenceModel
+
+AT_ONCE = 256            # images that are asked about together
+
+
+def measures(shape: Iterable[int]) -> str:
+    """Height, width and channels, in words."""
+    return " x ".join(map(str, shape))
 
 
 class ImageCache(NamedTuple):
@@ -149,13 +157,13 @@ class ImageReader(Smoothed, SequenceModel):
         Raises ValueError for images of another size than those it has learned from.
         """
         self.fitted()
-        data = images if isinstance(images, Images) else Images(images, np.zeros(len(images), int))
+        data = images if isinstance(images, Images) else Images(images)
         return self._readable(data, self.shape)
 
     def _readable(self, data: Images, shape: tuple[int, int, int]) -> np.ndarray:
         if data.shape != tuple(shape):
-            found, expected = (" x ".join(map(str, size)) for size in (data.shape, shape))
-            raise ValueError(f"images are {found} (height, width, channels), expected {expected} as in training")
+            expected = f"{measures(shape)} as in training"
+            raise ValueError(f"images are {measures(data.shape)} (height, width, channels), expected {expected}")
         return standardised(data.images)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -179,11 +187,12 @@ class ImageModel(ImageReader):
     classes: ClassVar[Vocabulary]    # set by fit and load
 
     def vocabularies_of(self, parts: list[Images]) -> dict[str, Any]:
-        """The classes of all parts, and the shape of the images. Raises ValueError where labels are of two kinds."""
-        kinds = {part.labels.dtype.kind for part in parts}
+        """The classes of all parts, and the shape of the images. Raises ValueError for no labels, and for two kinds."""
+        labels = [part.need_labels() for part in parts]
+        kinds = {found.dtype.kind for found in labels}
         if len(kinds) > 1:
             raise ValueError("some parts have labels that are integers, others strings: expected one kind")
-        classes = Vocabulary(np.unique(np.concatenate([part.labels for part in parts])), "class")
+        classes = Vocabulary(np.unique(np.concatenate(labels)), "class")
         return {"classes": classes, "shape": parts[0].shape}
 
     def make_network(self, known: dict[str, Any]) -> Any:
@@ -191,8 +200,8 @@ class ImageModel(ImageReader):
 
     def numbered(self, data: Images, known: dict[str, Any]) -> NumberedImages:
         """Raises ValueError for images of another size than those it learns from, and for an unknown class."""
-        images = self._readable(data, known["shape"])
-        labels = known["classes"].numbers(data.labels.tolist()) - 1
+        images, labels = self._readable(data, known["shape"]), data.need_labels()
+        labels = known["classes"].numbers(labels.tolist()) - 1
         return NumberedImages(images, labels, labels)
 
     def sampler(self, numbered: NumberedImages) -> ImageSampler:
@@ -203,7 +212,7 @@ class ImageModel(ImageReader):
         """(N, classes): how sure the model is of each class. Raises ValueError as `standardised`."""
         network, given = self.fitted(), self.standardised(images)
         xp = self._module(self.parameters)
-        parts = [given[i : i + 256] for i in range(0, len(given), 256)]
+        parts = [given[i : i + AT_ONCE] for i in range(0, len(given), AT_ONCE)]
         return np.concatenate([
             backend.to_numpy(network.probabilities(self.parameters, xp.asarray(part))) for part in parts
         ])  # fmt: skip

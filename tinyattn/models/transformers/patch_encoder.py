@@ -92,6 +92,10 @@ class PatchEncoder(PatchOptions):
     def stack(self) -> Stack:
         return Stack([self.block] * self.layers)
 
+    def attention(self, cache: Any) -> list[Array]:
+        """Of each block, the weights (B, heads, read + n, read + n), of a cache whose `encoder` is that of `encode`."""
+        return [block.attention.weights for block in cache.encoder.blocks]
+
     def init_encoder(self, rng: np.random.Generator) -> dict[str, Any]:
         """Fresh parameters in float64. Positions and tokens are drawn with deviation 0.02, as ViT's are."""
         rows, columns = self.grid

@@ -17,13 +17,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...backend import Array, to_numpy
+from ...backend import to_numpy
 from ...data import Images, NumberedImages
 from ...options import option, options_of, with_default
 from ...training import Settings
 from ...tree import tree_map
 from .beit import BEiT
-from .image_model import ImageCache, ImageModel, ImageNetwork
+from .image_model import ImageModel, ImageNetwork, measures
 from .patch_encoder import PatchEncoder, PatchOptions
 
 READOUTS = {"class": 1, "mean": 0}       # tokens that stand for no patch
@@ -63,9 +63,6 @@ class ViTNetwork(ViTOptions, PatchEncoder, ImageNetwork):
             p["positions"][self.read :] = begun["positions"][1:]
         return p
 
-    def attention(self, cache: ImageCache) -> list[Array]:
-        return [block.attention.weights for block in cache.encoder.blocks]
-
 
 @dataclass(eq=False, kw_only=True)
 class ViT(ViTOptions, ImageModel):
@@ -103,6 +100,8 @@ class ViT(ViTOptions, ImageModel):
         return self
 
     def _startable(self, start: BEiT) -> Any:
+        if not isinstance(start, BEiT):
+            raise ValueError(f"start is {start!r}, expected a BEiT that has learned")
         start.fitted()
         for o in options_of(PatchOptions):
             mine, theirs = getattr(self, o.name), getattr(start, o.name)
@@ -118,9 +117,8 @@ class ViT(ViTOptions, ImageModel):
         network = super().make_network(known)
         if self._start is not None:
             if tuple(self._start.shape) != tuple(known["shape"]):
-                found, expected = (" x ".join(map(str, shape)) for shape in (known["shape"], self._start.shape))
-                raise ValueError(f"images are {found} (height, width, channels), expected {expected}, as of the model "
-                                 "that this one starts from")  # fmt: skip
+                said = f"{measures(self._start.shape)}, as of the model that this one starts from"
+                raise ValueError(f"images are {measures(known['shape'])} (height, width, channels), expected {said}")
             network.start = tree_map(to_numpy, self._start.parameters)
         return network
 
