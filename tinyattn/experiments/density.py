@@ -27,8 +27,8 @@ CLOSE = {(5, "sasrec"): 4, (50, "sasrec"): 4, (50, "gru4rec"): 3}
 
 REMARKS = """
 So it is: of the newest five items SASRec makes what the chain makes, and GRU4Rec less; from twenty on both are ahead
-of it, and SASRec ahead of GRU4Rec of twenty and of all; of fifty their seeds do not tell them apart. The chain gains from more data as well. Popularity loses at first: counts of what
-people had lately say more of what comes next.
+of it, and SASRec ahead of GRU4Rec of twenty and of all; of fifty their seeds do not tell them apart. The chain gains
+from more data as well. Popularity loses at first: counts of what people had lately say more of what comes next.
 """
 
 
