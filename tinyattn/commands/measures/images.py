@@ -100,7 +100,7 @@ class OfHiddenPatches(InTenths):
     ) -> dict[str, Any]:
         """Beside the model, who knows how often each word comes, and looks at nothing."""
         asked = model.asked(split.test)                      # as `evaluate` asks
-        counts = np.bincount(asked.words[asked.hidden], minlength=model.words)
+        counts = np.bincount(asked.words[asked.hidden])
         share = counts[counts > 0] / np.sum(counts)
         blind = {"accuracy": float(np.max(share)), "loss": -float(np.sum(share * np.log(share)))}
         return {"model": {"test": model.evaluate(split.test)}, "blind": {"test": blind}}
