@@ -6,7 +6,7 @@ import statistics
 from typing import Any
 
 from .datasets import ML_1M
-from .experiment import Experiment, Results, Row
+from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
 from .tables import cell, dots, epochs, figures, heading, level, minutes, page, remarks, table, values
 
@@ -91,11 +91,13 @@ EXPERIMENT = Experiment(
     title="What each part of SASRec is worth",
     question="""
 MovieLens 1M, the paper's form, n 50 unless the row says another, d 50, 60 epochs without early stopping, so that
-all rows have the same budget; the epoch that validates best is kept. The paper's own ablations are at n 200.
+all rows have the same budget; the epoch that validates best is kept. Four seeds of each part, as two left most of
+them within two standard deviations of each other; two of each length. The paper's own ablations are at n 200.
 """,
     datasets={"ml-1m": ML_1M},
     rows={
-        key: Row(title, "ml-1m", "sasrec", TRAINED | {"dropout": 0.2} | options, {NDCG: published}, PUBLISHED, 3)
+        key: Row(title, "ml-1m", "sasrec", TRAINED | {"dropout": 0.2} | options, {NDCG: published}, PUBLISHED, 3,
+                 CLOSE_SEEDS)
         for key, (title, options, published) in ABLATIONS.items()
     } | {
         _length(n): Row(f"n {n}", "ml-1m", "sasrec", TRAINED | {"dropout": 0.2, "maxlen": n}, minutes=n / 15)

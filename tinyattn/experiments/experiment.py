@@ -16,6 +16,7 @@ from .pictures import Picture, has_something
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
 QUICK_USERS, QUICK_EPOCHS, QUICK_SEQUENCES = 300, 2, 100
+CLOSE_SEEDS = 4                                          # of rows that two seeds leave within two standard deviations
 TIMES = {"trained": 1, "twice": 2, "longest": 8}         # how long tested sequences are, in terms of those learned from
 
 
