@@ -1,6 +1,7 @@
 """train --model beit, and a vit that starts from it, as people type them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -51,12 +52,24 @@ def test_a_vit_starts_from_its_encoder(finished, images, tmp_path, capsys):
     refuses(capsys, ["train", "--model", "swin", *data, "--start", str(finished)], "only model vit starts from another")
     assert not out.exists()
     assert main([*train, "--start", str(finished)]) == 0
-    assert json.loads((out / "config.json").read_text())["evaluation"]["start"] == str(finished.resolve())
-    refuses(capsys, train, f"was made with --start {finished.resolve()}, not None")
+    was = json.loads((out / "config.json").read_text())["evaluation"]["start"]
+    assert was.startswith(f"{finished.resolve()} (learned: ")
+    refuses(capsys, train, f"was made with --start {was}, not None")
     assert main(["evaluate", str(out)]) == 0
     other = [*train[:-1], str(tmp_path / "other")]
     refuses(capsys, [*other, "--start", str(out)], "is of model vit, which classifies images")
     assert not (tmp_path / "other").exists()
+
+
+def test_another_encoder_in_the_same_folder_is_another_start(images, tmp_path, capsys):
+    start, out = tmp_path / "beit", tmp_path / "vit"
+    before = ["train", "--model", "beit", *SMALL, "--words", "8", "--images", str(images / "plain.npz")]
+    train = ["train", "--model", "vit", *SMALL, "--images", str(images / "labelled.npz"), "--start", str(start)]
+    assert main([*before, "--out", str(start)]) == main([*train, "--out", str(out)]) == 0
+    assert main([*train, "--out", str(out)]) == 0                          # complete, and left as it is
+    shutil.rmtree(start)
+    assert main([*before, "--out", str(start), "--seed", "1"]) == 0
+    refuses(capsys, [*train, "--out", str(out)], f"was made with --start {start.resolve()} (learned: ")
 
 
 def test_what_is_refused(finished, images, tmp_path, capsys):

@@ -40,13 +40,20 @@ class OfImages(InTenths):
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         """The model that it starts from, where one is named."""
-        from . import open_kind  # it knows all kinds, this one among them
-
-        return {} if options.start is None else {"start": open_kind(options.start, BEiT)[0]}
+        return {} if options.start is None else {"start": self._start(options)}
 
     def settings(self, options: argparse.Namespace) -> dict[str, Any]:
-        start = {} if options.start is None else {"start": str(Path(options.start).resolve())}
-        return super().settings(options) | start
+        """With the run that it starts from, and what was learned there: another model may stand in the folder later."""
+        if options.start is None:
+            return super().settings(options)
+        start = f"{Path(options.start).resolve()} (learned: {self._start(options).digest()})"
+        return super().settings(options) | {"start": start}
+
+    def _start(self, options: argparse.Namespace) -> BEiT:
+        from . import open_kind  # it knows all kinds, this one among them
+
+        found: BEiT = open_kind(options.start, BEiT)[0]
+        return found
 
     def load(self, source: ImageSource) -> tuple[Images, Truth | None]:
         """With the answers of the source's teacher, where it has one."""
