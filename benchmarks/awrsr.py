@@ -19,8 +19,8 @@ if __package__ is None:
 from benchmarks import refinements
 from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
-from tinyattn.experiments.awrsr.claims import Verdict, gain, ndcg5, verdicts
-from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED, SEEDS
+from tinyattn.experiments.awrsr.claims import gain, ndcg5, other_seeds, verdicts
+from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED
 from tinyattn.experiments.tables import cell, heading, made
 
 PAGE = ROOT / "docs" / "awrsr.md"
@@ -38,7 +38,7 @@ def table(results: Results) -> list[str]:
         hosts = {data: results[f"{data}-{host}-none"] for data in DATASETS}
         cells = [(_score(runs), "", f"*{PUBLISHED[data, host]['none'][2]:.4f}*") for data, runs in hosts.items()]
         lines.append(_line(f"**{title}**", cells))
-        cells = [(_score(runs[SEEDS:]), gain(runs[SEEDS:], runs[:SEEDS]), "") for runs in hosts.values()]
+        cells = [(_score(others), gain(others, first), "") for others, first in map(other_seeds, hosts.values())]
         lines.append(_line(f"{title}, other seeds", cells))
         for form in OF_HOST[host][1:]:
             cells = []
@@ -58,11 +58,10 @@ def _score(runs: list[dict[str, Any]]) -> str:
     return cell([ndcg5(run) for run in runs]) or "to come"
 
 
-def block(results: Results, costs: dict[str, Any] | None) -> str:
-    cost = refinements.verdict(costs) if costs else Verdict("to come", "`python benchmarks/refinements.py`")
-    to_come = sum(1 for key, seed in AWRSR.runs() if seed >= len(results[key]))
+def block(results: Results, costs: dict[str, Any]) -> str:
+    to_come = len(AWRSR.runs()) - sum(map(len, results.values()))
     return "\n".join([
-        *verdicts(results, {"the cost is negligible": cost}), "",
+        *verdicts(results, {"the cost is negligible": refinements.verdict(costs)}), "",
         *table(results), "",
         "NDCG@5 under full ranking. Means ± standard deviations over seeds; in brackets intervals of 95 % over seeds. "
         f"{to_come} of {len(AWRSR.runs())} runs are still to come. {made(results)}",

@@ -169,8 +169,11 @@ def verdict(result: dict[str, Any]) -> Verdict:
         f"{group}: {_span(found['as printed'])}, M_value's causal form {_span(found['value'])}, a second block "
         f"{_span(found['layer'])}" for group, found in groups.items()
     )  # fmt: skip
-    small = [max(found["as printed"]) < NEGLIGIBLE for found in groups.values()]
-    word = "replicated" if all(small) else "replicated where n is far below d" if small[0] else "not replicated"
+    small = {group: max(found["as printed"]) < NEGLIGIBLE for group, found in groups.items()}
+    far_below = "n {}, d {}".format(*SHAPES["sasrec"][0])
+    word = "replicated" if all(small.values()) else "not replicated"
+    if word != "replicated" and small[far_below]:
+        word = "replicated where n is far below d"
     return Verdict(word, f"time of a step as printed, {said}")
 
 

@@ -14,6 +14,7 @@ from .runs import drawing
 
 MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
 
+
 def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "reproduce",
@@ -28,7 +29,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--data", type=Path, metavar="DIR", help=text)
     text = "the folder for results and page (default: reproduce/NAME)"
     command.add_argument("--out", type=Path, metavar="OUT", help=text)
-    text = "seeds of each row (default: the experiment's)"
+    text = "seeds of each row that has no number of its own (default: the experiment's)"
     command.add_argument("--seeds", type=int, metavar="N", help=text)
     text = "runs side by side, each on one core (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)

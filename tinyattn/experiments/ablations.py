@@ -8,7 +8,7 @@ from typing import Any
 from .datasets import ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Curves, Dots, Line, Picture
-from .tables import cell, dots, epochs, figures, heading, level, minutes, page, remarks, table, values
+from .tables import TRAINING, cell, dots, figures, heading, level, page, remarks, table, values
 
 NDCG = ("uni100", "ndcg@10")
 COLUMNS = [NDCG, ("full", "ndcg@10")]
@@ -68,7 +68,7 @@ def _page(experiment: Experiment, results: Results) -> str:
         level(experiment, results, list(ABLATIONS), NDCG), ["## Length"], lengths, [seconds],
         figures(experiment, results),
         ["## Trained to the end", "", LONGEST.strip()],
-        table(experiment, results, list(LONGER), COLUMNS, {"epochs": epochs, "minutes of training": minutes}),
+        table(experiment, results, list(LONGER), COLUMNS, TRAINING),
         remarks(experiment, results, REMARKS),
     ])  # fmt: skip
 

@@ -72,7 +72,7 @@ lead on the right.
     },
     rows={
         f"{_name(kept)}-{key}": Row(title, _name(kept), model, options, minutes=minutes,
-                                    seeds=CLOSE_SEEDS if (kept, key) in CLOSE else None if options else 1)
+                                    seeds=CLOSE_SEEDS if (kept, key) in CLOSE else None)
         for kept in KEPT
         for key, (title, model, options, minutes) in COMPARED.items()
     },

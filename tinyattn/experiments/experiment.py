@@ -12,6 +12,7 @@ from typing import Any
 
 from ..data import Interactions, SequenceTask, Truth, read
 from ..data.worlds import World
+from ..models import MODELS, Trained
 from .pictures import Picture, has_something
 
 Results = Mapping[str, list[dict[str, Any]]]      # row: what its runs found, a dict a seed
@@ -88,7 +89,7 @@ class Row:
     published: dict[tuple[str, str], float] = field(default_factory=dict)
     source: str = ""                    # of what is published
     minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
-    seeds: int | None = None            # where not as many as the experiment has: 1 where nothing is random
+    seeds: int | None = None            # where not as many as the experiment has
     times: int = 1                      # how many times as many seeds as other rows it has
     late: bool = False                  # run after all seeds of the other rows, as what can wait
 
@@ -127,9 +128,12 @@ class Experiment:
     def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
         """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed.
 
-        Rows that are `late` follow, by themselves, in the same order.
+        Rows that are `late` follow, by themselves, in the same order. `seeds` are of rows that have no number of their
+        own; a model that is not trained from a seed has one run.
         """
-        wanted = {key: row.seeds or row.times * (seeds or self.seeds) for key, row in self.rows.items()}
+        learns = {key: issubclass(MODELS[row.model], Trained) for key, row in self.rows.items()}
+        wanted = {key: (row.seeds or row.times * (seeds or self.seeds)) if learns[key] else 1
+                  for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]
         turns.sort(key=lambda run: self.rows[run[0]].late)
         return [(key, self.first_seed + turn) for key, turn in turns]

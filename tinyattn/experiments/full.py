@@ -7,7 +7,7 @@ from typing import Any
 from .datasets import BEAUTY, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import beyond, dots, epochs, figures, level, minutes, page, remarks, table
+from .tables import TRAINING, beyond, dots, figures, level, page, remarks, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {"maxlen": 50, "epochs": 200}
@@ -63,8 +63,7 @@ def _row(key: str, data: str, place: int) -> Row:
     title, model, options, published, source, minutes = COMPARED[key]
     trained = "epochs" in options
     theirs = dict(zip(COLUMNS, published, strict=False)) if data == "ml-1m" else {}
-    one = not trained or key in DIAGNOSES                          # as those of DIAGNOSTICS
-    seeds = 1 if one else CLOSE_SEEDS if (data, key) in CLOSE else None
+    seeds = 1 if key in DIAGNOSES else CLOSE_SEEDS if (data, key) in CLOSE else None
     return Row(title, data, model, (OF_DATA[data] if trained else {}) | options, theirs, source, minutes[place], seeds)
 
 
@@ -83,13 +82,13 @@ def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
         keys = _keys(data)
-        lines = _table(experiment, results, keys)
+        lines = table(experiment, results, keys, COLUMNS, TRAINING)
         titles = {key: experiment.rows[key].title for key in keys}
         more = beyond(results, keys, titles, f"{data}-popularity")
         parts += [[f"## {experiment.datasets[data].title}"], lines, level(experiment, results, keys, COLUMNS[1])]
         parts += [["Beyond accuracy:"], more]
     parts += [figures(experiment, results), ["## Why eSASRec is behind on Beauty"]]
-    parts += [_table(experiment, results, DIAGNOSED), remarks(experiment, results, REMARKS)]
+    parts += [table(experiment, results, DIAGNOSED, COLUMNS, TRAINING), remarks(experiment, results, REMARKS)]
     return page(experiment, results, parts)
 
 
@@ -100,10 +99,6 @@ def _keys(data: str) -> list[str]:
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     panels = {experiment.datasets[data].title: dots(experiment, results, _keys(data), COLUMNS[1]) for data in DATASETS}
     return {"full": Dots("NDCG@10 of every model under full ranking, and what is published", "full NDCG@10", panels)}
-
-
-def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
-    return table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes})
 
 
 EXPERIMENT = Experiment(

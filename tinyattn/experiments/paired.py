@@ -18,16 +18,25 @@ T_95 = {1: 12.71, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571}     # Student's t, two
 def difference(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], k: int = K) -> str:
     """Cells of a table: mean difference of NDCG@k, its interval over users and over seeds, and its share of the other.
 
-    Runs are paired by their place. **Over seeds**: the interval of Student's t for the mean of the differences of
+    Runs are paired by their seeds. **Over seeds**: the interval of Student's t for the mean of the differences of
     pairs; it says what other seeds might show, of these users.
     """
-    n = min(len(runs), len(others))
-    if n == 0:
+    runs, others = in_pairs(runs, others)
+    if not runs:
         return " | | | "
-    mine, theirs = (_by_user(found[:n], k) for found in (runs, others))
+    mine, theirs = (_by_user(found, k) for found in (runs, others))
     by_seed = mine.mean(axis=1) - theirs.mean(axis=1)
     share = f"{np.mean(by_seed) / theirs.mean():+.1%}" if np.any(theirs) else ""
-    return " | ".join([over_users(runs[:n], others[:n], k), _over_seeds(by_seed), share])
+    return " | ".join([over_users(runs, others, k), _over_seeds(by_seed), share])
+
+
+def in_pairs(
+    runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The runs of seeds that both have, in the same order."""
+    mine, theirs = ({run["row"]["seed"]: run for run in found} for found in (runs, others))
+    both = [seed for seed in mine if seed in theirs]
+    return [mine[seed] for seed in both], [theirs[seed] for seed in both]
 
 
 def over_users(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]], k: int = K) -> str:
@@ -44,7 +53,9 @@ def over_users(runs: Sequence[dict[str, Any]], others: Sequence[dict[str, Any]],
 
 
 def _by_user(runs: Sequence[dict[str, Any]], k: int) -> np.ndarray:
-    """NDCG@k, shape (runs, users)."""
+    """NDCG@k, shape (runs, users). Raises ValueError for a k of which the letters say nothing."""
+    if k > len(RANKS):
+        raise ValueError(f"k is {k}, expected at most {len(RANKS)}: ranks are written down as far as that")
     return np.array([ndcg(ranks_of(run["ranks"]), k) for run in runs])
 
 

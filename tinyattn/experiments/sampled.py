@@ -7,7 +7,7 @@ from typing import Any
 from .datasets import GAMES, ML_1M
 from .experiment import CLOSE_SEEDS, Experiment, Results, Row
 from .pictures import Dots, Picture
-from .tables import dots, epochs, figures, level, minutes, page, remarks, table
+from .tables import TRAINING, dots, figures, level, page, remarks, table
 
 COLUMNS = [("uni100", "hr@10"), ("uni100", "ndcg@10"), ("full", "hr@10"), ("full", "ndcg@10")]
 KANG = "Kang & McAuley 2018, table III"
@@ -82,18 +82,18 @@ def _row(key: str, data: str, place: int) -> Row:
     source = KANG if key != "sasrec" or place else "Kang & McAuley 2018, n 50; HR@10 from independent reruns"
     trained = options | OF_DATA[data] if options else {}
     return Row(title, data, model, trained, dict(zip(COLUMNS, pair, strict=False)), source, minutes[place],
-               seeds=CLOSE_SEEDS if options and key not in ONE_SEED else 1)  # fmt: skip
+               seeds=1 if key in ONE_SEED else CLOSE_SEEDS)  # fmt: skip
 
 
 def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for data in DATASETS:
         keys = _keys(experiment, data)
-        parts += [[f"## {experiment.datasets[data].title}"], _table(experiment, results, keys)]
+        parts += [[f"## {experiment.datasets[data].title}"], table(experiment, results, keys, COLUMNS, TRAINING)]
         parts += [misses(experiment, results, keys), level(experiment, results, keys, COLUMNS[1])]
     parts += [figures(experiment, results), ["## Why rows lie outside the band"]]
     for data, rows in DIAGNOSES.items():
-        beside = _table(experiment, results, [f"{data}-{key}" for key in rows])
+        beside = table(experiment, results, [f"{data}-{key}" for key in rows], COLUMNS, TRAINING)
         parts += [[f"{experiment.datasets[data].title}:"], beside]
     return page(experiment, results, [*parts, remarks(experiment, results, REMARKS)])
 
@@ -108,10 +108,6 @@ def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
 
 def _keys(experiment: Experiment, data: str) -> list[str]:
     return [f"{data}-{key}" for key in COMPARED if f"{data}-{key}" in experiment.rows]
-
-
-def _table(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:
-    return table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes})
 
 
 def misses(experiment: Experiment, results: Results, keys: list[str]) -> list[str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from typing import Any
 
 from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
+from .paired import in_pairs
 from .pictures import Curves, Line, Picture
 from .tables import figures, heading, page
 
@@ -21,12 +23,10 @@ LENGTHS = (10, 20, 100, 200)
 
 def _page(experiment: Experiment, results: Results) -> str:
     lines = heading(["seconds an epoch", "beside SASRec", "rounds"])
-    base = [run["epoch_seconds"] for run in results["sasrec"]]
     for key, (title, _) in MODELS.items():
-        mine = [run["epoch_seconds"] for run in results[key]]
-        ratios = [a / b for a, b in zip(mine, base, strict=False)]
-        cells = [f"{statistics.median(mine):.2f}", f"{statistics.median(ratios):.2f}"] if ratios else ["", ""]
-        lines.append(f"| {title} | {' | '.join(cells)} | {len(mine) or 'to come'} |")
+        found = _beside(results[key], results["sasrec"])
+        cells = [f"{number:.2f}" for number in found[:2]] if found else ["", ""]
+        lines.append(f"| {title} | {' | '.join(cells)} | {found[2] if found else 'to come'} |")
     lengths = heading(["seconds an epoch", "beside n 50", "rounds"])
     for n, (seconds, ratio, rounds) in _lengths(results).items():
         lengths.append(f"| n {n} | {seconds:.2f} | {ratio:.2f} | {rounds} |")
@@ -35,13 +35,18 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 
 def _lengths(results: Results) -> dict[int, tuple[float, float, int]]:
-    """Of each n that has been run the median of the seconds, and of the ratios to n 50 within a round; and rounds."""
-    base, found = [run["epoch_seconds"] for run in results["sasrec"]], {}
-    for n in (*LENGTHS[:2], TRAINED["maxlen"], *LENGTHS[2:]):
-        mine = base if n == TRAINED["maxlen"] else [run["epoch_seconds"] for run in results[f"n-{n}"]]
-        if ratios := [a / b for a, b in zip(mine, base, strict=False)]:
-            found[n] = statistics.median(mine), statistics.median(ratios), len(mine)
-    return found
+    """Of each n that has been run, what `_beside` says of it and n 50."""
+    keys = {n: "sasrec" if n == TRAINED["maxlen"] else f"n-{n}" for n in sorted((*LENGTHS, TRAINED["maxlen"]))}
+    found = {n: _beside(results[key], results["sasrec"]) for n, key in keys.items()}
+    return {n: numbers for n, numbers in found.items() if numbers}
+
+
+def _beside(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> tuple[float, float, int] | None:
+    """The median of the seconds, and of the ratios to `base` within a round; and rounds. None where there are none."""
+    mine, theirs = ([run["epoch_seconds"] for run in found] for found in in_pairs(runs, base))
+    if not mine:
+        return None
+    return statistics.median(mine), statistics.median(a / b for a, b in zip(mine, theirs, strict=True)), len(mine)
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

@@ -81,7 +81,7 @@ the order of the models, and how far they stand apart.
     },
     rows={
         f"{data}-{split}-{key}": Row(title, f"{data}-{split}", model, options, minutes=minutes,
-                                     seeds=(CLOSE_SEEDS if data in CLOSE else None) if options else 1)
+                                     seeds=CLOSE_SEEDS if data in CLOSE else None)
         for data in DATASETS
         for split in SPLIT_BY
         for key, (title, model, options, minutes) in MODELS.items()

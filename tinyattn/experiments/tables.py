@@ -134,6 +134,9 @@ def epochs(runs: Sequence[dict[str, Any]]) -> str:
     return str(round(statistics.mean(found))) if any(found) else ""
 
 
+TRAINING: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {"epochs": epochs, "minutes of training": minutes}
+
+
 def made(results: Results) -> str:
     """How many runs stand on a page, and where they were made."""
     runs = [run for found in results.values() for run in found]
@@ -152,7 +155,9 @@ def to_come(experiment: Experiment, results: Results) -> str:
     each = {key: _minutes(results[key]) if results[key] else experiment.rows[key].minutes for key in left}
     hours = sum(n * each[key] for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
-    return (f"{sum(left.values())} runs of the grid are to come, about {max(hours, 0.1):.1f} hours of one core: "
+    n = sum(left.values())
+    runs = "1 run of the grid is" if n == 1 else f"{n} runs of the grid are"
+    return (f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: "
             f"`tinyattn reproduce {experiment.name}{given}` goes on with them. ")  # fmt: skip
 
 

@@ -30,8 +30,8 @@ def open_kind(folder: str | Path, kind: type[Estimator], device: str = "cpu") ->
     model, config = RunFolder(folder).open(Estimator, device=device)
     if not isinstance(model, kind):
         measure = MEASURES[model.table]
+        asked = f"`tinyattn {measure.asked_by}` asks it, and " if measure.asked_by else ""
         raise ValueError(
-            f"{folder} is of model {model.name}, which {measure.does}: `tinyattn {measure.asked_by}` asks it, and "
-            "`tinyattn evaluate` measures it"
+            f"{folder} is of model {model.name}, which {measure.does}: {asked}`tinyattn evaluate` measures it"
         )
     return model, config

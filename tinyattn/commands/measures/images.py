@@ -90,7 +90,7 @@ class OfImages(InTenths):
 class OfHiddenPatches(InTenths):
     """How many hidden patches of images a model calls by their word."""
 
-    does, asked_by, sources = "names hidden patches of images", "train --model vit --start", ImageSource
+    does, asked_by, sources = "names hidden patches of images, for a vit to start from", "", ImageSource
 
     def add_data(self, command: Any) -> None:
         add_images(command, "labels may be missing")

@@ -18,7 +18,7 @@ class Measure(Protocol):
     """`Estimator.table` names a model's."""
 
     does: str                # what its models do: "model NAME ..."
-    asked_by: str            # the command that asks its models, of COMMANDS
+    asked_by: str            # the command that asks its models, of COMMANDS; "" where only `evaluate` does
     sources: Any             # the class of its sources, which has `from_config`
     splits: Splits           # how config.json names a split, and the split
     parts: Sequence[str]     # what metrics are of, one of these at least

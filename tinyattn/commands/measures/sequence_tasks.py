@@ -14,7 +14,7 @@ from .measure import InTenths
 class OfSequenceTasks(InTenths):
     """How many answers of a model are right, of sequences that it has not seen."""
 
-    does, asked_by, sources = "answers questions about sequences", "evaluate", SequenceTaskSource
+    does, asked_by, sources = "answers questions about sequences", "", SequenceTaskSource
 
     def add_data(self, command: Any) -> None:
         group = command.add_argument_group("data")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..datasets import BEAUTY
 from ..experiment import Experiment, Results
-from ..tables import epochs, heading, minutes, page, table
+from ..tables import TRAINING, heading, page, table
 from .claims import gain
 from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, SEEDS, row_of
 
@@ -18,7 +18,7 @@ def _key(form: str, depth: int) -> str:
 def _page(experiment: Experiment, results: Results) -> str:
     """Every row, and each refinement less the host with as many layers."""
     keys = [_key(form, depth) for depth in DEPTHS for form in AT_DEPTH]
-    rows = table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes})
+    rows = table(experiment, results, keys, COLUMNS, TRAINING)
     lines = heading(["NDCG@5 less the host's, as a share of that, 95 % over seeds", "published"])
     for depth in DEPTHS:
         host, theirs = results[_key("none", depth)], BY_DEPTH["stosa", "none"][depth - 1]

@@ -7,9 +7,9 @@ from typing import Any
 
 from ..experiment import Experiment, Results
 from ..paired import over_users
-from ..tables import cell, epochs, heading, minutes, page, table, values
-from .claims import gain, verdicts
-from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED, SEEDS
+from ..tables import TRAINING, cell, heading, page, table, values
+from .claims import gain, other_seeds, verdicts
+from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
 are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
@@ -29,12 +29,12 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
         keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
         keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host]] + [f"{data}-stosa-released"]
         parts += [[f"## {experiment.datasets[data].title}"],
-                  table(experiment, results, keys, COLUMNS, {"epochs": epochs, "minutes of training": minutes}),
+                  table(experiment, results, keys, COLUMNS, TRAINING),
                   ["NDCG@5 less the host's:"], differences(experiment, results, data)]
     deeper = [f"beauty-sasrec-{form}-{depth}" for form in AT_DEPTH for depth in DEPTHS]
     parts += [["## Depth", "", "NDCG@5 on Beauty (table 3); an empty cell has no run:"], _by_depth(results),
               ["NDCG@5 less the host's, as a share of that, with 95 % over seeds:"], _gains_by_depth(results),
-              table(experiment, results, deeper, COLUMNS, {"epochs": epochs, "minutes of training": minutes})]
+              table(experiment, results, deeper, COLUMNS, TRAINING)]
     for name, picture in experiment.shown(results).items():
         parts.append([f"## {FIGURES[name]}", "", f"![{picture.alt}]({name}.png)"])
     parts.append(["How the hosts' settings were found: [awrsr-settings](../awrsr-settings/README.md)."])
@@ -46,7 +46,7 @@ def differences(experiment: Experiment, results: Results, data: str) -> list[str
     lines = heading(["difference", "95 %, over users", "of the host's, 95 % over seeds", "published"])
     for host in HOSTS:
         plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]
-        lines.append(f"| {HOSTS[host][0]}, other seeds | {_difference(plain[SEEDS:], plain[:SEEDS])} |  |")
+        lines.append(f"| {HOSTS[host][0]}, other seeds | {_difference(*other_seeds(plain))} |  |")
         for form in OF_HOST[host][1:]:
             key = f"{data}-{host}-{form}"
             cells = _difference(results[key], plain)
@@ -66,12 +66,11 @@ def _by_depth(results: Results) -> list[str]:
     lines = heading(["1 layer", "2 layers", "3 layers", "4 layers"])
     for (host, form), theirs in BY_DEPTH.items():
         key = f"beauty-{host}-{form}"
-        runs = [results[key], *(results.get(f"{key}-{depth}", []) for depth in (2, 3, 4))]
+        runs = [results[key], *(results.get(f"{key}-{depth}", []) for depth in DEPTHS)]
         cells = [cell(values(found, NDCG5)) for found in runs]
         lines.append(f"| {HOSTS[host][0]}{FORMS[form][0]} | {' | '.join(cells)} |")
         lines.append(f"| *published* | {' | '.join(f'*{value:.4f}*' for value in theirs)} |")
     return lines
-
 
 
 def _gains_by_depth(results: Results) -> list[str]:

@@ -36,6 +36,8 @@ class Recurrent(Mixer):
     ) -> tuple[Array, Any]:
         if memory is not None:
             raise ValueError(f"mixer {self.name} has no queries that could read a memory of other tokens")
+        if rate:
+            raise ValueError(f"rate is {rate}, expected 0: mixer {self.name} has no weights to drop")
         if not as_mask(mask).only_causal:
             raise ValueError(
                 f"mixer {self.name} goes from the first token to the last: the only mask that it takes is causal"

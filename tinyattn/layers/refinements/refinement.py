@@ -56,7 +56,7 @@ class Refinement:
 class MapsCache(NamedTuple):
     allowed: Array | None
     weights: Array | None           # (B, h, n, n): A, where it is weights
-    turned: Array | None            # (B, n): the place of each token, of the n of W, where sequences differ in length
+    turned: Array | None            # (B, m): the place of each row of W, where sequences differ in length
     W: list[Array]                  # the maps as they meet the tokens
     A: Array                        # (B, h, n, n)
     scale: float | None             # c
