@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.children import Child, environment, refuse, side_by_side, tell
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "against.json", RESULTS / "against.md"
 ROUNDS = 15
@@ -292,6 +292,6 @@ def run(
             result[key] = row | {"verdict": judged(row)}
             result = {name: result[name] for name in everything if name in result}
             RESULTS.mkdir(exist_ok=True)
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
             write_pages(__file__, pages())
     print(page(result))

@@ -17,7 +17,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from tinyattn.data import leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import Markov, Popularity
@@ -96,7 +96,7 @@ def main() -> None:
             result["rows"].setdefault(name, {})[model.name] = values
             print(name, model.name, values)
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
 
 

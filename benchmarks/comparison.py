@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
 from tinyattn.layers.mechanisms.full import FlashCache, Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
@@ -416,7 +416,7 @@ def pages() -> dict[Path, str]:
 def main() -> None:
     result = measure()
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     save(draw(result), PICTURE)
     print(page(result))

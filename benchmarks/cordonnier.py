@@ -19,7 +19,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from tinyattn.ops import conv2d, convolving_attention
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
@@ -102,7 +102,7 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     result = measure()
-    RESULT.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     save(draw(result), PICTURE)
     print(page(result))

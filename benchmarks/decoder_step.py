@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -156,7 +156,7 @@ def main() -> None:
         "rounds": asked.rounds,
         "OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE"),
     }
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

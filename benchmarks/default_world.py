@@ -22,7 +22,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages
+from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
 
 RESULT = RESULTS / "default_world.json"
 OTHERS = {
@@ -63,7 +63,7 @@ def measure_others(result: dict[str, Any], seeds: int) -> None:
         for seed in range(len(row["runs"]), seeds):
             with tempfile.TemporaryDirectory() as folder:
                 row["runs"].append(train(flags, seed, Path(folder) / "run") | {"machine": describe()})
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
 
 
 def closed(run: dict[str, Any], name: str = "ndcg@10") -> float:
@@ -111,7 +111,7 @@ def main() -> None:
         measure_others(result, options.seeds)
     else:
         result = result | measure(options.seeds)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(text(result))
 

@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import tell
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from tinyattn.data import IMAGE_SETS
 from tinyattn.experiments.tables import cell, heading
 from tinyattn.models import BEiT, ViT
@@ -89,7 +89,7 @@ def main(words: Sequence[str] | None = None) -> None:
     for seed in range(asked.seeds):
         tell(f"seed {seed}")
         runs.append(measure(seed))
-        RESULT.write_text(json.dumps({"runs": runs, "machine": describe()}, indent=1) + "\n")
+        write_result(RESULT, {"runs": runs, "machine": describe()})
         write_pages(__file__, pages())
     print(PAGE.read_text())
 

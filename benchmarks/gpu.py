@@ -29,7 +29,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, describe, write_pages
+from benchmarks.machine import README, RESULTS, describe, write_pages, write_result
 from tests.devices import On
 from tests.rules import RULES, outcome
 from tests.strict import COUNTS
@@ -354,7 +354,7 @@ def main() -> int:
     part["seconds"] = round(time.monotonic() - began, 1)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[options.device] = part
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     report(part)
     everything = [*part["rules"], *part["ops"], part["default_world"]]

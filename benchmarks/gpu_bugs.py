@@ -26,7 +26,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "gpu_bugs.json", RESULTS / "gpu_bugs.md"
 TESTS = [
@@ -247,7 +247,7 @@ def main() -> None:
         print(f"{row['name']:28} " + "  ".join(f"{k}: {row[k] or '-'}" for k in lookers))
     if not options.only:
         result = {"machine": describe(), "bugs": rows}
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        write_result(RESULT, result)
         write_pages(__file__, pages())
         print(PAGE.read_text().split("\n")[2])
 

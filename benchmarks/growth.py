@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.children import check, environment, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
 from benchmarks.counting import counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -302,7 +302,7 @@ def main() -> None:
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[cpu] = found
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     save(draw(found), PICTURE)
     print(page(result))

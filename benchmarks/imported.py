@@ -24,7 +24,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from tinyattn.models import import_model
 
 RESULT, PAGE = RESULTS / "imported.json", ROOT / "docs" / "elsewhere.md"
@@ -111,7 +111,7 @@ def main() -> None:
         "sha256": hashlib.sha256(Path(options.file).read_bytes()).hexdigest(), "items": len(model.items), **shape,
         "histories": options.histories, "differ": worst, "machine": describe(),
     }  # fmt: skip
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks import one_more
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.answering import write
 from benchmarks.peers.child import TOLERANCE
@@ -170,7 +170,7 @@ def main() -> None:
         found = one_more.measure(list(one_more.CONTENDERS), asked.rounds, one_more.CASES)
         result["one more"] = {"cases": found, "machine": describe(), "rounds": asked.rounds}
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     if "one more" in result:
         write_pages(__file__, pages())
     print(page(result))

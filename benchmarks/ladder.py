@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe_code, write_pages
+from benchmarks.machine import RESULTS, SPEED, describe_code, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.rungs import AS_IT_IS, FROM_THE_TEXTBOOK, RUNGS, TEXTBOOK, applies, ladder
@@ -190,7 +190,7 @@ def main() -> None:
         for group in [todo[i : i + TOGETHER] for i in range(0, len(todo), TOGETHER)]:
             row["rungs"] |= measure(CONFIGURATIONS[key], group, asked.rounds, asked.data)
             RESULTS.mkdir(exist_ok=True)
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.long import CONTENDERS, WINDOW, write
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
@@ -238,7 +238,7 @@ def main() -> None:
             if row:
                 found[what] = dict(sorted((found[what] | {str(n): row}).items(), key=lambda point: int(point[0])))
         if not asked.quick:  # what has been measured is not lost
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
     if not asked.quick:
         write_pages(__file__, pages())
         save(draw(found), PICTURE)

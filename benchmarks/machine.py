@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -13,6 +14,11 @@ from tinyattn.files import write_atomically
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with parts that are made of results
+
+
+def write_result(path: Path, result: Any) -> None:
+    """As JSON, whole or not at all: some are written again and again while they are measured."""
+    write_atomically(path, (json.dumps(result, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 def write_pages(script: str, pages: dict[Path, str]) -> None:

@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
 import tinyattn
-from benchmarks.machine import RESULTS, ROOT, describe_code, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe_code, write_pages, write_result
 from benchmarks.mutation import Mutant, become, mutants_of
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Property
@@ -92,7 +92,7 @@ def main() -> None:
     def save() -> None:
         how = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "budget": BUDGET}
         known = {**how, "files": by_file(every, found)}
-        RESULT.write_text(json.dumps(known, indent=1, ensure_ascii=False) + "\n")
+        write_result(RESULT, known)
 
     if to_do:
         with_checks(partial(run, to_do, found, options.jobs, save))

@@ -27,7 +27,7 @@ if __package__ is None:
 
 from benchmarks import training_step
 from benchmarks.children import Child, side_by_side
-from benchmarks.machine import describe, write_pages
+from benchmarks.machine import describe, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.child import write
 from benchmarks.tables import Configuration, Table, main, page, pages_of
@@ -100,7 +100,7 @@ def measure(data: Path, rounds: int) -> None:
         found = side_by_side(start, rounds, seed=0)
     steps = {key: row["seconds"] for key, row in found.items()}
     result["seconds"] = {"steps": steps, "workers": THREADS, "rounds": rounds, "machine": describe()}
-    TABLE.result.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(TABLE.result, result)
     write_pages(__file__, pages())
     print(page(TABLE, result))
 

@@ -24,7 +24,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.training_step import CONFIGURATIONS, SEED, STEPS, Configuration, folder_of, given
 from tinyattn.models import SASRecNetwork
@@ -126,7 +126,7 @@ def main() -> None:
         result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
         part = result.setdefault(machine["cpu"], {})
         part[name] = {"contenders": contenders, "machine": machine, "rounds": asked.rounds}
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

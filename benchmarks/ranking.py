@@ -27,7 +27,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import RESULTS, SPEED, describe, write_pages
+from benchmarks.machine import RESULTS, SPEED, describe, write_pages, write_result
 from benchmarks.peers import THREADS, large
 from benchmarks.peers.child import TOLERANCE
 from benchmarks.peers.scoring import CHECKED, write
@@ -245,7 +245,7 @@ def main() -> None:
     else:
         result = measure_small(asked, before)
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

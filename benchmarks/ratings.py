@@ -19,7 +19,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from tinyattn.data import read, split_ratings
 from tinyattn.evaluation import RATING_BASELINES, rating_errors
 from tinyattn.models import TimeSVDpp
@@ -112,7 +112,7 @@ def _measure(data: Any, by: str, seed: int, result: dict[str, Any]) -> None:
             done[str(seed)] = _rounded(model.evaluate(split)) | {"epochs": len(model.history), "seconds": seconds}
             print(by, name, seed, done[str(seed)], flush=True)
             RESULTS.mkdir(exist_ok=True)
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
             write_pages(__file__, pages())
 
 

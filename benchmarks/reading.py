@@ -30,7 +30,7 @@ if __package__ is None:
 
 from benchmarks.against import Side, both
 from benchmarks.children import environment
-from benchmarks.machine import README, RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import README, RESULTS, ROOT, describe, write_pages, write_result
 
 RESULT = RESULTS / "reading.json"
 FORMS = {
@@ -133,7 +133,7 @@ def main() -> None:
     about = {"machine": machine, "rows": options.rows, "rounds": options.rounds} | against
     result[machine["cpu"]] = about | {"forms": found}
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
 
 

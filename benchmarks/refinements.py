@@ -26,7 +26,7 @@ import numpy as np
 
 from benchmarks.children import tell
 from benchmarks.counting import counted, counting
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from benchmarks.peers.ours import TinyAttn
 from benchmarks.training_step import BEAUTY, ML_1M, SEED, Configuration, given
 from tinyattn.data import Batch
@@ -219,7 +219,7 @@ def main(words: Sequence[str] | None = None) -> None:
         tell(named(case))
         cases.append(case | {"forms": measure(host, lengths, shape, asked.rounds)})
     result = {"rounds": asked.rounds, "cases": cases, "machine": describe()}
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 
 RESULT, PAGE = RESULTS / "release.json", RESULTS / "release.md"
 PASS, FAIL, NOT_RUN = "pass", "FAIL", "not run"
@@ -380,7 +380,7 @@ def main() -> int:
     if shutil.which("git") is None:
         raise SystemExit("benchmarks/release.py needs git")
     result = check_all(arguments)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     return int(any(one["result"] == FAIL for one in result["checks"]))
 

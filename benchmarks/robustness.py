@@ -42,7 +42,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from benchmarks.children import environment
-from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages
+from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages, write_result
 from tests.data.broken_files import broken, files, held
 from tests.models.broken_runs import Change, Run, changes, damaged
 from tests.models.worlds import write_tiny
@@ -533,7 +533,7 @@ def main() -> int:
         print(f"{name}: {known['kinds'][name]}", file=sys.stderr, flush=True)
         result = {"kinds": known["kinds"], "seed": SEED, "machine": describe_code(*CODE)}
         if asked.share == 1:
-            RESULT.write_text(json.dumps(result, indent=1) + "\n")
+            write_result(RESULT, result)
     if asked.share == 1 and known["kinds"].keys() == KINDS.keys():
         write_pages(__file__, pages())
     return 1 if any(known["kinds"][name]["failures"] for name in names) else 0

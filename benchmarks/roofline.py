@@ -23,7 +23,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.children import Child, tell
-from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, SPEED, describe, write_pages, write_result
 from benchmarks.training_step import CONFIGURATIONS, folder_of, given
 from tinyattn.models import SASRecNetwork
 from tinyattn.ops.attention.fused_attention import TILE
@@ -280,7 +280,7 @@ def main() -> None:
         parser.error(f"{asked.rounds} rounds: expected at least 1")
     result = measure(asked.rounds, asked.data)
     RESULTS.mkdir(exist_ok=True)
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     save(draw_profile(result), PICTURE)
     print(page(result))

@@ -28,7 +28,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, clean_environment, describe, write_pages, write_result
 from benchmarks.training_step import CONFIGURATIONS, STEPS, interactions
 from tinyattn.data import Sampler, leave_one_out
 from tinyattn.models import SASRec
@@ -242,7 +242,7 @@ def main() -> None:
     found = measure(names, asked.rounds)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(tables(result))
 

@@ -27,7 +27,7 @@ if __package__ is None:
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.machine import RESULTS, clean_environment, describe, write_pages
+from benchmarks.machine import RESULTS, clean_environment, describe, write_pages, write_result
 from tinyattn import ops
 from tinyattn.training.workers import keep_freed_memory
 
@@ -254,6 +254,6 @@ if __name__ == "__main__":
         found = {"machine": describe(), "seconds": measure(parser.parse_args().rounds)}
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[found["machine"]["cpu"]] = found
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages
+from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
 from tinyattn.models import MODELS, ItemCosine, Markov, Popularity, RunFolder
@@ -132,7 +132,7 @@ def _measured(model: Any, split: Split, candidates: Any) -> dict[str, dict[str, 
 
 def _write(table: Table, result: dict[str, Any]) -> None:
     table.result.parent.mkdir(exist_ok=True)
-    table.result.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(table.result, result)
     write_pages(table.name.replace("-", "_"), pages_of(table))
 
 

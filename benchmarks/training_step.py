@@ -37,7 +37,7 @@ import numpy as np
 
 from benchmarks import against
 from benchmarks.children import check, in_rounds, refuse, tell
-from benchmarks.machine import README, RESULTS, SPEED, describe, write_pages
+from benchmarks.machine import README, RESULTS, SPEED, describe, write_pages, write_result
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import TOLERANCE, write
 from benchmarks.peers.ours import reference
@@ -414,7 +414,7 @@ def main() -> None:
         result[key] = measured | environment | {"options": dict(options)}
         result = {name: result[name] for name in CONFIGURATIONS if name in result}
         RESULTS.mkdir(exist_ok=True)
-        RESULT.write_text(json.dumps(result, indent=1) + "\n")
+        write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

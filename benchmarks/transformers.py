@@ -22,7 +22,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from tinyattn.data import IMAGE_SETS, TASKS
 from tinyattn.models import MODELS, SequenceModel
 
@@ -136,7 +136,7 @@ def main() -> None:
             rows.append(measure(name, flags))
             print(table(rows[-1:]).splitlines()[-1], flush=True)
     result = {"machine": describe(), "rows": rows}
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

@@ -28,7 +28,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, describe, write_pages
+from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from tinyattn.data import SeriesWorld
 from tinyattn.models import SASRec
 from tinyattn.ops import attention
@@ -188,7 +188,7 @@ def main() -> None:
         parser.error(f"--times is {times}, expected 1 or more")
     chromium, acts = measure(times)
     result = {"machine": describe(), "chromium": chromium, "times": times, "acts": acts}
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 

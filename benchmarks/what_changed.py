@@ -33,7 +33,7 @@ from benchmarks import comparison, decoder_step
 from benchmarks.children import Child, check, refuse, side_by_side, tell
 from benchmarks.comparison import KERNEL, Convolution, parameters
 from benchmarks.distances import beginning, constant, distances
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages
+from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
 from benchmarks.peers import installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -704,7 +704,7 @@ def main(words: Sequence[str] | None = None) -> None:
         else:
             result["counted"][name] = json.loads(json.dumps({"found": PARTS[name](sizes), "machine": describe()}))
         if not asked.quick:  # what has been measured is not lost
-            RESULT.write_text(json.dumps(result) + "\n")
+            write_result(RESULT, result)
     if not asked.quick:
         for name in names:
             if name in DRAW:

@@ -33,7 +33,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages
+from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages, write_result
 from tinyattn.check import SPECS, Report, check_implementation
 from tinyattn.check.isolation import in_child, load
 
@@ -121,7 +121,7 @@ def main() -> None:
         result |= kept(json.loads(out.read_text()), result["machine"], bool(chosen))
     result["cases"] += [looked_at(case, options.examples) for case in tqdm(chosen, unit="case")]
     result["cases"] = judged_anew(table, result["cases"])
-    out.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+    write_result(out, result)
     before = json.loads(BEFORE.read_text())
     if out == RESULT.resolve():
         write_pages(__file__, pages())

@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, describe, write_pages
+from benchmarks.machine import README, RESULTS, describe, write_pages, write_result
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
@@ -62,7 +62,7 @@ def main() -> None:
     part = next((name for name in parts if getattr(options, name)), "zoo")
     found = (parts | {"zoo": zoo})[part](options.examples)
     result[part] = {"machine": describe(), "examples": options.examples, **found}
-    RESULT.write_text(json.dumps(result, indent=1) + "\n")
+    write_result(RESULT, result)
     if {"zoo", "naming", "sound"} <= result.keys():
         write_pages(__file__, pages())
     print(page(result))
@@ -77,7 +77,7 @@ def zoo(examples: int) -> dict[str, Any]:
         name: {bug: row["killed by"] for bug, row in found[name]["bugs"].items() if bug in noisy[name]}
         for name in found
     }
-    FINGERPRINTS.write_text(json.dumps({name: row for name, row in prints.items() if row}, indent=1) + "\n")
+    write_result(FINGERPRINTS, {name: row for name, row in prints.items() if row})
     return {"summary": summary(found), "kinds": found}
 
 

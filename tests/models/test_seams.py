@@ -397,7 +397,7 @@ def test_pairs_that_make_no_sense_are_refused_by_both_names():
             mixer.forward(mixer.init(np.random.default_rng(0), 4), x, mask=mask)
     with pytest.raises(ValueError, match="mixer gru has no queries"):
         MIXERS["gru"]().forward({}, x, x, mask=Mask(causal=True))
-    with pytest.raises(ValueError, match="rate is 0.1, expected 0: mixer gru has no weights to drop"):
+    with pytest.raises(ValueError, match=r"rate is 0\.1, expected 0: mixer gru has no weights to drop"):
         MIXERS["gru"]().forward({}, x, mask=Mask(causal=True), rate=0.1)
     with pytest.raises(ValueError, match="the only mask that it takes is causal"):
         MIXERS["gru"]().forward({}, x)
