@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from pathlib import Path
@@ -22,6 +21,7 @@ if __package__ is None:
 from benchmarks.machine import RESULTS, describe, write_pages, write_result
 from tinyattn.data import read, split_ratings
 from tinyattn.evaluation import RATING_BASELINES, rating_errors
+from tinyattn.experiments.tables import cell
 from tinyattn.models import TimeSVDpp
 
 FILE = "ml-100k.inter.gz"
@@ -44,7 +44,7 @@ def page(result: dict[str, Any]) -> str:
         "",
         f"MovieLens 100K: {data['users']:,} users, {data['items']:,} items, {data['interactions']:,} ratings. A tenth "
         "is predicted; a tenth before it, or another random one, chooses the epoch. RMSE and MAE: lower is better. "
-        "With several seeds: mean, and half the range. [What the model is](../../docs/ratings.md).",
+        "With several seeds: mean ± standard deviation. [What the model is](../../docs/ratings.md).",
     ]
     for split, title in SPLITS.items():
         rows = result["splits"].get(split)
@@ -56,8 +56,8 @@ def page(result: dict[str, Any]) -> str:
         for name in FORMS:
             runs = list(rows["runs"].get(name, {}).values())
             if runs:
-                cells = [_cell([run[metric] for run in runs], 4) for metric in ("rmse", "mae")]
-                epochs = _cell([run["epochs"] for run in runs], 0)
+                cells = [cell([run[metric] for run in runs], 4) for metric in ("rmse", "mae")]
+                epochs = cell([run["epochs"] for run in runs], 0)
                 lines.append(f"| **{name}** | {' | '.join(cells)} | {epochs} | {len(runs)} |")
     lines += [
         "",
@@ -66,11 +66,6 @@ def page(result: dict[str, Any]) -> str:
         "",
     ]
     return "\n".join(lines)
-
-
-def _cell(values: list[float], digits: int) -> str:
-    half = (max(values) - min(values)) / 2
-    return f"{statistics.mean(values):.{digits}f}" + (f" ± {half:.{digits}f}" if len(values) > 1 else "")
 
 
 def pages() -> dict[Path, str]:

@@ -19,6 +19,7 @@ from typing import Any
 from benchmarks.machine import README, RESULTS, ROOT, clean_environment, describe, write_pages, write_result
 from tinyattn.data import Split, leave_one_out, read
 from tinyattn.evaluation import draw_candidates, evaluate
+from tinyattn.experiments.tables import cell
 from tinyattn.models import MODELS, ItemCosine, Markov, Popularity, RunFolder
 
 BASELINES = {
@@ -166,8 +167,8 @@ def page(table: Table, result: dict[str, Any]) -> str:
     for key, configuration in table.configurations.items():
         runs = list(result.get("runs", {}).get(key, {}).values())
         if runs:
-            cells = [_cell([run[p][m] for run in runs]) for p, m in COLUMNS]
-            cells += [cell(result, key) for cell in table.more.values()]
+            cells = [cell([run[p][m] for run in runs]) for p, m in COLUMNS]
+            cells += [of(result, key) for of in table.more.values()]
             lines.append(f"| **{configuration.title}** | {len(runs)} | " + " | ".join(cells) + " |")
         else:
             lines.append(f"| {configuration.title} | none yet |" + " |" * len(COLUMNS) + none)
@@ -176,7 +177,7 @@ def page(table: Table, result: dict[str, Any]) -> str:
     lines += ["", *_bands(table, result), "", table.remarks.strip(), ""]
     lines += [
         f"Made by `python benchmarks/{table.name.replace('-', '_')}.py --data DIR` on {machines}. "
-        "With several seeds: mean, and half the range. Published rows, in italics, are their authors' numbers, not "
+        "With several seeds: mean ± standard deviation. Published rows, in italics, are their authors' numbers, not "
         "ours.",
         "",
     ]
@@ -201,7 +202,7 @@ def summary(table: Table, result: dict[str, Any]) -> str:
         "|---|---|" + "---|" * len(shown),
     ]
     for name, found in rows.items():
-        cells = [_cell([row[p][m] for row in found]) for p, m in shown]
+        cells = [cell([row[p][m] for row in found]) for p, m in shown]
         lines.append(f"| {name} | {len(found) if name.startswith('**') else ''} | {' | '.join(cells)} |")
     first = next((key for key in table.configurations if len(runs[key]) > 1), None)
     if first is not None:
@@ -215,12 +216,6 @@ def summary(table: Table, result: dict[str, Any]) -> str:
             f"All of it, with published numbers: [{where}]({where}).",
         ]
     return "\n".join(lines)
-
-
-def _cell(values: list[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.4f}"
-    return f"{statistics.mean(values):.4f} ± {(max(values) - min(values)) / 2:.4f}"
 
 
 def _bands(table: Table, result: dict[str, Any]) -> list[str]:

@@ -464,7 +464,7 @@ show_figure(
 )
 
 # %% [markdown]
-# Seeds of a small world, of course. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 with three seeds, half the range ([measured](../benchmarks/results/ml-1m.md)): no less. The paper's $p < 0.01$ does not say
+# Seeds of a small world, of course. But SASRec on MovieLens has an NDCG@10 of .108 ± .004 over three seeds ([measured](../benchmarks/results/ml-1m.md)): no less. The paper's $p < 0.01$ does not say
 # over what; if over people, it says nothing about seeds.
 #
 # How large must a gain be, then? Let $\bar x$ and $\bar y$ be the means of $m$ runs each, and $s$ the standard deviation over seeds. The 95 % interval of the difference is

@@ -50,9 +50,15 @@ def test_only_listed_items_are_given(runs, tmp_path, capsys):
         assert main([*command, "-k", "2"]) == 0
         assert {line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]} == {"s4e1", "s3e1"}
         refuses(capsys, [*command, "-k", "3"], "k is 3, but only 2 items are left")
+        assert main(command) == 0                                              # as many as there are, of ten
+        out, err = capsys.readouterr()
+        assert {line.split()[1] for line in out.splitlines()[1:]} == {"s4e1", "s3e1"}
+        assert err == "note: 2 items are left, fewer than 10\n"
         some.write_text("s4e1\ns9e9\ns3e1\n")
         refuses(capsys, [*command, "-k", "2"], f"{some}: unknown item id s9e9")
         some.write_text("s4e1\ns3e1\ns1e1\n")
+    some.write_text("s1e1")
+    refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "no items are left when seen")
     some.write_text("\n")
     refuses(capsys, ["recommend", runs["sasrec"], "--items", "s1e1", "--only", some], "some.txt: no ids")
 

@@ -34,7 +34,7 @@ def test_only_some_items_may_be_given():
     for call, message in (
         (lambda: model.recommend(["a"], 2, only=["e", "zz"]), "unknown item id zz"),
         (lambda: model.recommend(["a "], 1), "unknown item id 'a ': the 5 known ids are a, b"),
-        (lambda: model.recommend(["a"], 2, only=["e", "a"]), "only 1 items are left"),
+        (lambda: model.recommend(["a"], 2, only=["e", "a"]), "only 1 item is left"),
         (lambda: model.recommend(["a"], 1, only=[]), "only 0 items are left"),
         (lambda: model.similar("a", 2, only=["e", "a"]), "knows nothing of pairs"),
     ):

@@ -81,7 +81,7 @@ class Property:
     holds: Callable[..., None] = field(repr=False)
     hint: str = ""
     leads: tuple[tuple[int, ...], ...] = LEADS
-    once: bool = False  # tried on one case: it is slow, or does not depend on the case
+    once: bool = False  # tried one time, on input of its own: it is slow, or asks for one input alone
     wide: bool = False  # tried on sizes of 20 to 70, in few cases
     gravity: str = "numbers"
 

@@ -163,7 +163,8 @@ class Trial:
             hint = "Which loop does not end, and for which input?"
         message = str(violation) + (" (not at every call: equal calls give different results)" if self.flaky else "")
         got, expected = ("" if x is None else show_value(x) for x in (violation.got, violation.expected))
-        shown = show_case(self.op.spec.shown(self.op, self.given) if self.op.spec.shown else self.given)
+        given = self.op.spec.shown(self.op, self.given) if self.op.spec.shown else self.given
+        shown = "" if prop.once else show_case(given)      # it has input of its own, which its statement names
         return Finding(
             *common, "fails", self.tries, message, expected, got, shown, hint, violation is self.too_long,
             gravity=violation.gravity or ("numbers" if self.too_long else prop.gravity), cause=_cause(violation),

@@ -95,8 +95,9 @@ def add_names(command: Any) -> None:
     command.add_argument("--names", metavar="FILE", help=text)
 
 
-def add_candidates(command: Any, k: int = 10) -> None:
-    command.add_argument("-k", "--k", type=int, default=k, help=f"how many (default: {k})")
+def add_candidates(command: Any) -> None:
+    text = "how many (default: 10, or as many as are left where these are fewer)"
+    command.add_argument("-k", "--k", type=int, metavar="K", help=text)
     command.add_argument("--only", metavar="FILE", help="items that may be given, an id a line; no others are")
 
 

@@ -18,7 +18,7 @@ from ..files import write_atomically
 from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
-from .runs import history_of, known_ids, names_of, only_of, open_run, refuse_unwritable
+from .runs import DEFAULT_K, history_of, k_of, known_ids, names_of, only_of, open_run, refuse_unwritable
 from .tables import print_history, print_items
 
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
@@ -55,7 +55,8 @@ def run(options: argparse.Namespace) -> None:
         said = "recommends by the user alone: this is its ranking for whoever is not in the data that it was trained on"
         print(f"note: model {model.name} reads no history, and {said}", file=sys.stderr)
     names = names_of(options, model)
-    ids, scores = model.recommend([history], options.k, only=only_of(options, model), users=user)
+    only = only_of(options, model)
+    ids, scores = model.recommend([history], k_of(options, model, history, only), only=only, users=user)
     print_history(history, names)
     print_items(ids[0], scores[0], names)
 
@@ -72,8 +73,9 @@ def _write_many(options: argparse.Namespace) -> None:
     names, only = names_of(options, model), only_of(options, model)
     everyone = options.users == "all"
     rows = np.arange(data.n_users) if everyone else data.users.numbers(known_ids(options.users, data.users)) - 1
-    refuse_k(options.k, len(model.items))
-    most = np.minimum(_left(model, data, rows, only), options.k)             # items of each user's list
+    k = min(DEFAULT_K, len(model.items)) if options.k is None else options.k
+    refuse_k(k, len(model.items))
+    most = np.minimum(_left(model, data, rows, only), k)             # items of each user's list
     if not most.any():
         raise ValueError("no items are left for any user when seen ones are taken out")
     known = model.users.numbers_or_zero(data.users.ids[rows]) > 0
@@ -85,12 +87,12 @@ def _write_many(options: argparse.Namespace) -> None:
     with tqdm(total=len(rows), unit="user", disable=None, leave=False) as bar:
         for places in np.array_split(np.arange(len(rows)), -(-len(rows) // at_once)):
             lists = dict[int, Any]()
-            for k in np.unique(most[places][most[places] > 0]).tolist():
-                some = places[most[places] == k]
+            for n in np.unique(most[places][most[places] > 0]).tolist():
+                some = places[most[places] == n]
                 users = data.users.ids[rows[some]].tolist()
                 users = [user if is_known else None for user, is_known in zip(users, known[some].tolist(), strict=True)]
                 histories = [data.items.decode(data.sequence(row)).tolist() for row in rows[some].tolist()]
-                found = model.recommend(histories, k, only=only, users=users)
+                found = model.recommend(histories, n, only=only, users=users)
                 lists |= zip(some.tolist(), zip(*found, strict=True), strict=True)
             for place in places.tolist():
                 user = data.users.ids[rows[place]]
@@ -100,10 +102,10 @@ def _write_many(options: argparse.Namespace) -> None:
                     writer.writerow(row)
             bar.update(len(places))
     write_atomically(Path(options.out), text.getvalue().encode())
-    _note_short_lists(most, options.k)
-    at_most = "at most " if most.min() < options.k else ""
-    items = "item" if options.k == 1 else "items"
-    print(f"{len(rows):,} users, {at_most}{options.k} {items} each: {options.out}")
+    _note_short_lists(most, k)
+    at_most = "at most " if most.min() < k else ""
+    items = "item" if k == 1 else "items"
+    print(f"{len(rows):,} users, {at_most}{k} {items} each: {options.out}")
 
 
 def _note_strangers(model: Any, known: np.ndarray) -> None:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ..data import (
     DataError,
     Interactions,
@@ -24,6 +26,8 @@ from ..models import Estimator, Recommender, RunFolder
 from ..terminal import quoted, shortened
 from .arguments import reading_given
 from .measures import MEASURES, OF_INTERACTIONS, open_kind
+
+DEFAULT_K = 10               # items of a list
 
 
 def open_run(
@@ -171,6 +175,27 @@ def drawing(what: str) -> Iterator[None]:
 def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None:
     """The ids that --only lists, or None where it is not given. Raises DataError for one the model does not know."""
     return None if options.only is None else known_ids(options.only, model.items)
+
+
+def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], only: Sequence[Any] | None) -> int:
+    """-k. Where it is not given, 10, or as many as are left without the items in `out` where these are fewer.
+
+    Says so where they are fewer. Raises ValueError where none are left, and for an unknown id.
+    """
+    if options.k is not None:
+        given: int = options.k
+        return given
+    vocabulary = model.fitted()
+    may = np.ones(len(vocabulary) + 1, dtype=bool) if only is None else np.zeros(len(vocabulary) + 1, dtype=bool)
+    may[vocabulary.numbers(only or [])] = True
+    may[0] = may[vocabulary.numbers(out)] = False
+    left = int(np.sum(may))
+    if not left:
+        raise ValueError("no items are left when seen ones are taken out")
+    if left < DEFAULT_K:
+        items = "1 item is" if left == 1 else f"{left} items are"
+        print(f"note: {items} left, fewer than {DEFAULT_K}", file=sys.stderr)
+    return min(left, DEFAULT_K)
 
 
 def known_ids(path: str, known: Vocabulary | None) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from ..models import Recommender
 from .arguments import add_candidates, add_names, add_run
 from .measures import open_kind
-from .runs import names_of, only_of
+from .runs import k_of, names_of, only_of
 from .tables import print_items
 
 
@@ -17,8 +17,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command = commands.add_parser(
         "similar",
         help="the items nearest to an item",
-        description="The items nearest to an item: by the cosine of their embeddings, or, of a model that has none, "
-        "by its own score after that item alone. Popularity knows nothing of pairs, and is refused.",
+        description="The items nearest to an item: by the cosine of their embeddings; of STOSA by minus the squared "
+        "distance of their distributions; of a model that has no embeddings by its own score after that item alone. "
+        "Popularity knows nothing of pairs, and is refused.",
     )
     add_run(command)
     command.add_argument("--item", required=True, metavar="ID", help="an item, by the data's own id")
@@ -30,6 +31,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> None:
     model, _ = open_kind(options.run_folder, Recommender, options.device)
     names = names_of(options, model)
-    ids, scores = model.similar(options.item, options.k, only=only_of(options, model))
+    only = only_of(options, model)
+    ids, scores = model.similar(options.item, k_of(options, model, [options.item], only), only=only)
     print(f"near {names.label(options.item)}:")
     print_items(ids, scores, names)

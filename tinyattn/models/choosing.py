@@ -64,5 +64,5 @@ def best(scores: np.ndarray, k: int, vocabulary: Vocabulary) -> tuple[np.ndarray
     values = scores[np.arange(len(scores))[:, None], best].astype(np.float64)
     if values.min() == -np.inf:
         fewest = int(np.min(np.sum(scores > -np.inf, axis=1)))
-        raise ValueError(f"k is {k}, but only {fewest} items are left when seen and excluded ones are taken out")
+        raise ValueError(f"k is {k}, but only {fewest} {'item is' if fewest == 1 else 'items are'} left")
     return vocabulary.decode(best), values

@@ -296,6 +296,22 @@ def row_after_row(refine, n):
     return True
 
 
+def last_row_alone(refine, n):
+    A = lower(n, 0)
+    other = A.copy()
+    other[-1] = 0
+    return np.array_equal(np.tril(refine(A))[:-1], np.tril(refine(other))[:-1])
+
+
+def from_the_second(refine, n):
+    A, B = lower(n, 0), refine(lower(n, 0))
+    for k in range(1, n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if not np.array_equal(np.tril(refine(changed))[: k + 1], np.tril(B)[: k + 1]):
+            return False
+    return True
+
+
 def later_rows_gone(refine, n):
     A = lower(n, 3)
     kept = [np.tril(refine(A * (np.arange(n) <= k)[:, None]))[: k + 1] for k in range(n)]
@@ -456,7 +472,8 @@ WRONG = {
     "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
                               no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
                               queries_for_keys, diagonal_lost, last_row_only),
-    "later_rows_move_nothing": unnamed(whole_rows, all_rows, last_row_changes, first_row_compared, columns_as_well,
-                                       one_row_further, generous, below_the_diagonal, zeros_above, opposite,
-                                       forgets_to_return, a_matrix, always, earlier_rows, the_same_matrix),
+    "later_rows_move_nothing": unnamed(last_row_alone, from_the_second, whole_rows, all_rows, last_row_changes,
+                                       first_row_compared, columns_as_well, one_row_further, generous,
+                                       below_the_diagonal, zeros_above, opposite, forgets_to_return, a_matrix, always,
+                                       earlier_rows, the_same_matrix),
 }  # fmt: skip

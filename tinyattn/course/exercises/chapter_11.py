@@ -21,9 +21,10 @@ MODELS, PEOPLE, TRUE_RATE = 20, 500, 0.25           # of best_of_twenty
 
 
 def _few_scores(draw: CaseDrawer) -> dict[str, Any]:
-    """Scores of few different values, so that most targets have ties, and some rows nothing else."""
-    people, items = draw.size(), draw.size()
-    scores = draw.rng.integers(0, draw.size(1, 4), (people, items)).astype(float)
+    """Scores of few different values, so that most targets have ties, and some rows nothing else; some are tiny, as
+    probabilities of many items are."""
+    people, items, unit = draw.size(), draw.size(), draw.choose((1.0, 1e-9))
+    scores = unit * draw.rng.integers(0, draw.size(1, 4), (people, items))
     return {"scores": scores, "targets": draw.rng.integers(0, items, people)}
 
 

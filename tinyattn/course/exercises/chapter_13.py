@@ -271,6 +271,12 @@ FORMS = (
            right=False, question="Does every row before the change count in your comparison, the first one, too?"),
     Judged("the last row but one alone knows of the last", lambda A: A + np.eye(len(A))[:, [-2]] * A[-1, 0],
            right=False, question="Is every k tried, the last but one, too?", diagnosis="Try every k from 0 to n - 2."),
+    Judged("the first row alone knows of the second", lambda A: A + np.eye(len(A))[:, [0]] * A[1, 0], right=False,
+           question="Is every row after k changed in yours, and every k tried, 0 as well?",
+           diagnosis="Only row 0 moves, and only with row 1: that is k = 0."),
+    Judged("the second row alone knows of the third", lambda A: A + np.eye(len(A))[:, [1]] * A[2, 0], right=False,
+           question="Is every row after k changed in yours, and every k tried?",
+           diagnosis="Only row 1 moves, and only with row 2: that is k = 1."),
     Judged("A, and a millionth of the mean of its rows", lambda A: A + 1e-6 * A.mean(axis=0), right=False,
            question=_SMALL, diagnosis="A small leak is a leak: training makes it larger. What is right keeps every "
            "bit, so compare with np.array_equal, or a tolerance of 1e-9."),
@@ -334,6 +340,8 @@ EXERCISES = (
             tempting=(
                 (lambda: 0.5**REFINEMENTS, "If the host's run was an unlucky one, what of each of the three?",
                  "1/8 would be right for three comparisons that know nothing of each other. These share the host."),
+                (lambda: 100 / (1 + REFINEMENTS), "Between which numbers does a probability lie?",
+                 "That is in per cent."),
                 (lambda: 0.5, "That is for one refinement. And all three?"),
                 (lambda: 1 / math.factorial(1 + REFINEMENTS), "Does the order of the three matter?",
                  "1/24 is one order of all four runs. In 6 of the 24 the host is the lowest."),
