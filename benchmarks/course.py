@@ -21,7 +21,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe_code, write_pages
+from benchmarks.machine import RESULTS, describe_code, write_pages, write_result
 from tests.course.answers import found, title
 from tinyattn.course.chapters import (
     SECONDS_A_FORMULA,
@@ -33,7 +33,6 @@ from tinyattn.course.chapters import (
 )
 from tinyattn.course.exercise import RIGHT
 from tinyattn.course.exercises import BY_NAME
-from tinyattn.files import write_atomically
 
 RESULT, PAGE = RESULTS / "course.json", RESULTS / "course.md"
 JUDGED = (
@@ -64,7 +63,7 @@ def main() -> None:
     there = [f"{chapter.number:02}" for chapter in chapters()]
     measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) for chapter in chosen}
     result = {"machine": describe_code(*CODE), "chapters": {n: measured[n] for n in there if n in measured}}
-    write_atomically(RESULT, (json.dumps(result, indent=1) + "\n").encode())
+    write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
 
