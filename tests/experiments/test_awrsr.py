@@ -16,7 +16,7 @@ from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr import claims, settings
 from tinyattn.experiments.awrsr.claims import Claims, contrast, first_at, judge, pooled, steady_from, verdicts
 from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS, SETTINGS
-from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps
+from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps, maps_are_whole
 from tinyattn.experiments.paired import ranks_of, t_95
 from tinyattn.models import MODELS
 from tinyattn.show import draw_picture, save
@@ -109,6 +109,17 @@ def test_simp_is_worse_where_two_of_its_rows_are():
     assert words(few)["M_simp is always at least as good"] == "replicated"
     more = made_up(lambda key: -0.05 if "stosa-simp" in key else 0.02)
     assert words(more)["M_simp is always at least as good"] == "not replicated"
+
+
+def test_maps_that_are_not_all_there_are_no_maps():
+    whole = {"row": {"options": {"refine": "simp"}}, "attention": {
+        name: [[1 / (i + 1)] * (i + 1) for i in range(POSITIONS)] for name in ("weights", "unrefined")}}  # fmt: skip
+    assert maps_are_whole(whole)
+    assert maps_are_whole({})
+    maps = whole["attention"]
+    assert not maps_are_whole(whole | {"attention": {"weights": maps["weights"]}})
+    assert not maps_are_whole(whole | {"attention": maps | {"unrefined": maps["unrefined"][:-1]}})
+    assert not maps_are_whole(whole | {"attention": maps | {"weights": [["x"], *maps["weights"][1:]]}})
 
 
 def test_simp_may_lose_less_than_what_counts_as_a_loss():

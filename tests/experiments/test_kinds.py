@@ -57,7 +57,9 @@ def test_a_run_on_a_task_that_changed_is_refused(quick, tmp_path, monkeypatch):
         carry_out(replace(other, datasets=quick.datasets | {"parity": changed}), None, tmp_path)
 
 
-@pytest.mark.parametrize("change", [{"metrics": {"trained": {"accuracy": 1.0, "loss": 0.0}}}, {"data": {}}])
+@pytest.mark.parametrize("change", [
+    {"metrics": {"trained": {"accuracy": 1.0, "loss": 0.0}}}, {"data": {}}, {"kept": -7}, {"parameters": None},
+])  # fmt: skip
 def test_a_damaged_file_is_refused(change, quick, tmp_path, monkeypatch):
     run_here(monkeypatch)
     carry_out(quick, None, tmp_path, say=lambda line: None)

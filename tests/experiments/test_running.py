@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
@@ -139,10 +140,6 @@ def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp
 BEYOND = {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0}
 
 
-def nested(deep):
-    return [nested(deep - 1)] if deep else 1
-
-
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -155,8 +152,18 @@ def nested(deep):
         ({"beyond": {}}, "is damaged"),
         ({"beyond": BEYOND | {"best": [[1], [1, 2]]}}, "is damaged"),
         ({"beyond": BEYOND | {"best": [[[1]], [[2]]]}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": []}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": [[]]}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": [[-1]]}}, "is damaged"),
+        ({"beyond": BEYOND | {"best": [[1], [2]]}}, "was made on other data than"),
+        ({"beyond": BEYOND | {"novelty": -1.0}}, "is damaged"),
         ({"valid": [[1]]}, "is damaged"),
-        ({"attention": nested(900)}, "is damaged"),
+        ({"valid": None}, "is damaged"),
+        ({"epochs": 2, "valid": [0.1, None], "epoch_seconds": 0}, "is damaged"),
+        ({"epochs": 2, "valid": [0.1], "epoch_seconds": 1.0}, "is damaged"),
+        ({"epochs": 2, "valid": [None, None], "epoch_seconds": 1.0}, "is damaged"),
+        ({"epochs": 1, "valid": [0.1], "epoch_seconds": 1.0, "gradient_norm": [-1.0]}, "is damaged"),
+        ({"machine": MACHINE | {"cpu": "<b>"}}, "is damaged"),
         ({"ranks": 5}, "is damaged"),
         ({"machine": None}, "is damaged"),
         ({"data": {"fingerprint": "another"}}, "sasrec-seed0.json was made on other data than .*popularity-seed0.json"),
@@ -326,6 +333,9 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
         (["plante"], "experiment is 'plante', expected one of .*; did you mean planted"),
         (["planted", "--jobs", "0"], "--jobs is 0, expected 1 to 1000"),
         (["planted", "--seeds", "1000000000"], "--seeds is 1000000000, expected 1 to 1000"),
+        (["planted", "--out", ""], "--out is empty, expected a folder"),
+        (["planted", "--page", "--out", "nowhere"], "--page makes the page of runs, and there is no folder nowhere"),
+        (["planted", "--quick", "--seeds", "2"], "--seeds goes without --quick: a quick look has one seed"),
         (["planted", "--data", "nowhere"], "--data is nowhere, expected a folder"),
         (["density"], r"experiment density is on ml-1m\.txt\.gz: give its folder with --data DIR"),
         (["splits", "--data", "tests"], r"on beauty-5core-time\.txt\.gz, ml-100k\.\S+: there is none in tests"),
@@ -339,3 +349,6 @@ def test_what_the_command_refuses(arguments, says, capsys):
 def test_the_command_makes_a_page_of_what_there_is(tmp_path, capsys):
     assert main(["reproduce", "full", "--page", "--out", str(tmp_path)]) == 0
     assert (tmp_path / "README.md").read_text() == capsys.readouterr().out.rstrip("\n") + "\n"
+    assert main(["reproduce", "full", "--page", "--out", str(tmp_path)]) == 0       # over its own page
+    assert main(["reproduce", "sampled", "--page", "--out", str(tmp_path)]) == 2
+    assert "README.md is no page of experiment sampled, and would be overwritten" in capsys.readouterr().err

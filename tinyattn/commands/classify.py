@@ -10,6 +10,7 @@ import numpy as np
 
 from ..data import read_images
 from ..models import ImageModel, distances_by_head
+from ..terminal import quoted
 from .arguments import add_run
 from .measures import open_kind
 from .runs import its_own_data, refuse_no_picture
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> None:
         picture = LOOKS[options.of](model, data, f"{model.name} of {options.run_folder}")
     for number, found in enumerate(model.probabilities(data), start=1):
         best = int(np.argmax(found))
-        print(f"{number:4}  {model.classes.ids[best]}  {found[best]:.4f}")
+        print(f"{number:4}  {quoted(model.classes.ids[best])}  {found[best]:.4f}")
     if options.of == "distances":
         print()
         print_distances(distances_by_head(model, data))

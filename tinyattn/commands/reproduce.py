@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..experiments import EXPERIMENTS, carry_out, results_of
+from ..experiments import EXPERIMENTS, Experiment, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
 from .runs import drawing
@@ -28,7 +28,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     text = "the folder that holds the data; rows whose data is not there are left out"
     command.add_argument("--data", type=Path, metavar="DIR", help=text)
     text = "the folder for results and page (default: reproduce/NAME)"
-    command.add_argument("--out", type=Path, metavar="OUT", help=text)
+    command.add_argument("--out", metavar="OUT", help=text)
     text = "seeds of each row that has no number of its own (default: the experiment's)"
     command.add_argument("--seeds", type=int, metavar="N", help=text)
     text = "runs side by side, each on one core (default: 2)"
@@ -45,21 +45,38 @@ def run(options: argparse.Namespace) -> None:
     for name in ("jobs", "seeds"):
         if getattr(options, name) is not None and not 1 <= getattr(options, name) <= MOST:
             raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
+    if options.out == "":
+        raise ValueError("--out is empty, expected a folder")
+    if options.quick and options.seeds is not None:
+        raise ValueError("--seeds goes without --quick: a quick look has one seed")
     if options.data is not None and not options.data.is_dir():
         raise ValueError(f"--data is {options.data}, expected a folder")
     experiment = EXPERIMENTS[options.name]
     if options.quick:
         experiment = experiment.quick()
-    out = options.out or Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
+    out = Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
+    if options.out is not None:
+        out = Path(options.out)
+    page = out / "README.md"
+    _refuse_another_page(page, experiment)
+    if options.page and not out.is_dir():
+        raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
     if not options.page:
         carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs)
     results = results_of(experiment, out, options.seeds)
-    page = experiment.page(experiment, results)
-    write_atomically(out / "README.md", page.encode())
-    with drawing(f"the pictures of {out / 'README.md'}"):
+    text = experiment.page(experiment, results)
+    write_atomically(page, text.encode())
+    with drawing(f"the pictures of {page}"):
         if shown := experiment.shown(results):
             from ..show import draw_picture, save
 
             for name, picture in shown.items():
                 save(draw_picture(picture), out / f"{name}.png")
-    print(page)
+    print(text)
+
+
+def _refuse_another_page(page: Path, experiment: Experiment) -> None:
+    """Raise ValueError where a README.md would be overwritten that is no page of this experiment."""
+    if page.is_file() and f"Made by `tinyattn reproduce {experiment.name}`" not in page.read_text(errors="replace"):
+        said = f"{page} is no page of experiment {experiment.name}, and would be overwritten"
+        raise ValueError(f"{said}: give another --out")

@@ -131,7 +131,8 @@ class Sampler:
         if seen and np.any(seen.counts[users] >= train.n_items):
             name = train.users.ids[users[np.argmax(seen.counts[users])]]
             raise ValueError(
-                f"user {name} has had all {train.n_items} items: there is no negative to draw; train with loss ce"
+                f"user {name} has had all {train.n_items} items: there is no negative to draw, and only a loss "
+                "without negatives, such as ce, could learn from this"
             )
         if self.in_batch and min(self.batch_size, len(users)) < 2:
             raise ValueError(

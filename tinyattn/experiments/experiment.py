@@ -109,7 +109,8 @@ class Experiment:
     per_user: bool = False              # write down each user's rank under full ranking, for differences in pairs?
     pictures: Callable[[Experiment, Results], dict[str, Picture]] | None = None    # beside the page, by file name
     also: Callable[[Any, Any], dict[str, Any]] | None = None     # (model, split) -> what else a run writes, as JSON
-    counts: tuple[str, ...] = ()        # whole numbers among that
+    is_whole: Callable[[dict[str, Any]], bool] | None = None     # is what `also` wrote all there?
+    norms: bool = False                 # are its pages made of the gradient's norms, too? Old files have none
     seeds: int = 2
     first_seed: int = 0
     alone: bool = False                 # one run at a time, as where seconds are compared

@@ -23,6 +23,7 @@ from ..tree import leaves
 from .experiment import TIMES, Experiment, Results, Row, TaskData
 from .pictures import Curves, Line, Picture
 from .tables import cell, figures, heading, page, remarks, values
+from .whole import is_count
 
 SOLVED = 0.99            # a run whose share of right answers is at least this has solved its task
 LENGTH = 32
@@ -98,13 +99,21 @@ def in_theory(kind: str, data: str) -> str:
     return KINDS[kind][3][RULES.index(type(TASKS[data][1]))]
 
 
+SIZES = ("parameters", "kept", "kept longest")
+
+
 def sizes(model: Any, split: Any) -> dict[str, Any]:
     """How many parameters there are, and how many numbers a model keeps of a sequence in order to go on."""
     found = {"parameters": sum(leaf.size for _, leaf in leaves(model.parameters))}
-    for name, length in (("kept", LENGTH), ("kept longest", LONGEST)):
+    for name, length in zip(SIZES[1:], (LENGTH, LONGEST), strict=True):
         _, kept = model.network.extend(model.parameters, np.zeros((1, length), dtype=np.int64))
         found[name] = nbytes(kept) // np.dtype(np.float32).itemsize
     return found
+
+
+def sizes_are_whole(found: dict[str, Any]) -> bool:
+    """Is all there that `sizes` wrote of a run?"""
+    return all(is_count(found[name]) for name in SIZES)
 
 
 def _answers(results: Results, protocol: str) -> list[str]:
@@ -132,7 +141,7 @@ def _sizes(results: Results) -> list[str]:
     lines = heading(["parameters", f"numbers kept of {LENGTH} tokens", f"of {LONGEST}"])
     for kind, (title, *_) in KINDS.items():
         runs = results[f"{next(iter(TASKS))}-{kind}"]
-        cells = [f"{runs[0][name]:,}" if runs else "" for name in ("parameters", "kept", "kept longest")]
+        cells = [f"{runs[0][name]:,}" if runs else "" for name in SIZES]
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 
@@ -203,6 +212,6 @@ where {SOLVED} of the answers of {DRAWN["held_out"]} test sequences are right.
     page=_page,
     pictures=_pictures,
     protocols=tuple(TIMES),
-    also=sizes, counts=("parameters", "kept", "kept longest"),
+    also=sizes, is_whole=sizes_are_whole,
     seeds=3,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -13,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
@@ -50,16 +49,19 @@ def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> R
     Raises FileError for a file of another grid, a damaged one, and where two runs were made on different data.
     """
     found: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
-    first: dict[str, tuple[tuple[str, int], Path]] = {}     # of each dataset: its fingerprint, users, in which file
+    first: dict[tuple[str, str], tuple[Any, Path]] = {}     # of each dataset, by name: what all must share, which file
     for key, seed in experiment.runs(seeds):
         path, data = file_of(out, key, seed), experiment.rows[key].data
         if not path.exists():
             continue
         run = _expected(path, experiment, key, seed)
-        made_on = run["data"]["fingerprint"], len(run.get("ranks", ""))
-        expected, other = first.setdefault(data, (made_on, path))
-        if made_on != expected:
-            raise FileError(f"{path} was made on other data than {other}: remove one of them, or give another --out")
+        lists = {"lists": len(run["beyond"]["best"])} if "beyond" in run else {}
+        shared = {"fingerprint": run["data"]["fingerprint"], "ranks": len(run.get("ranks", "")), **lists}
+        for name, value in shared.items():
+            expected, other = first.setdefault((data, name), (value, path))
+            if value != expected:
+                said = f"{path} was made on other data than {other}"
+                raise FileError(f"{said}: remove one of them, or give another --out")
         found[key].append(run)
     return found
 
@@ -196,10 +198,11 @@ def _run(
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed), path.with_suffix(".work")
+    checkpoint = work / "checkpoint.npz"
     began, history = time.monotonic(), []
     if isinstance(model, Trained):
         work.mkdir(exist_ok=True)
-        model.fit(loaded.split, checkpoint=work / "checkpoint.npz", progress=False)
+        model.fit(loaded.split, checkpoint=checkpoint, progress=False)
         history = model.history
     else:
         model.fit(loaded.split)
@@ -215,7 +218,9 @@ def _run(
         "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
         "machine": describe(),
     })  # fmt: skip
-    shutil.rmtree(work, ignore_errors=True)
+    checkpoint.unlink(missing_ok=True)
+    with suppress(OSError):                    # there was none, or something else is in it, which is not ours
+        work.rmdir()
 
 
 class Loaded(NamedTuple):

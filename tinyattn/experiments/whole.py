@@ -11,44 +11,57 @@ from .paired import RANKS
 
 MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
 BEYOND = ("coverage@10", "novelty", "popularity")           # what they say beyond accuracy
+LARGEST = 10**15                                            # of any number; beyond it a file was not written by a run
+LONGEST = 200                                               # letters of what is said of a machine
 
 
 def is_whole(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, str]]) -> bool:
     """Does the file of a run of `experiment` have these metrics, (protocol, name), and all else, as it is written?"""
     try:
         return all(_conditions(experiment, found, metrics))
-    except (KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, RecursionError):
         return False
 
 
 def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str, str]]) -> Iterable[bool]:
     for protocol, name in metrics:
         value = found["metrics"][protocol][name]
-        yield _is_number(value) and (name == "loss" or 0 <= value <= 1)
-    yield type(found["epochs"]) is int
-    yield _is_number(found["epochs"])
-    yield all(_is_number(found[name]) for name in ("seconds", *(["epoch_seconds"] if found["epochs"] else [])))
-    yield found["epochs"] >= 0 <= found["seconds"]
-    yield all(_is_number(x) for name in ("valid", "gradient_norm") for x in found.get(name, ()) if x is not None)
+        yield is_number(value) and (name == "loss" or 0 <= value <= 1)
+    epochs = found["epochs"]
+    yield is_count(epochs)
+    yield is_number(found["seconds"])
+    yield found["seconds"] >= 0
+    yield len(found["valid"]) == epochs
+    yield all(is_number(score) for score in found["valid"] if score is not None)
+    if epochs:
+        yield is_number(found["epoch_seconds"])
+        yield found["epoch_seconds"] > 0
+        yield any(score is not None for score in found["valid"])
+        if experiment.norms or "gradient_norm" in found:     # runs of older versions do not have it
+            yield len(found["gradient_norm"]) == epochs
+            yield all(is_number(norm) and norm >= 0 for norm in found["gradient_norm"])
     yield type(found["data"]["fingerprint"]) is str
-    yield all(str(found["machine"][name]).isprintable() for name in MACHINE)
-    yield all(type(found[name]) is int for name in experiment.counts)
-    yield _are_numbers(found.get("attention", []))
+    yield all(_is_said(found["machine"][name]) for name in MACHINE)
+    yield experiment.is_whole is None or experiment.is_whole(found)
     if experiment.per_user or "ranks" in found:
         yield type(found["ranks"]) is str
         yield set(found["ranks"]) <= set(RANKS + ".")
     if "beyond" in found:                                    # runs of older versions say nothing of it
         lists = found["beyond"]["best"]
-        yield all(_is_number(found["beyond"][name]) for name in BEYOND)
-        yield all(type(row) is list and len(row) == len(lists[0]) for row in lists)
-        yield all(type(item) is int for row in lists for item in row)
+        yield all(is_number(found["beyond"][name]) and found["beyond"][name] >= 0 for name in BEYOND)
+        yield len(lists) > 0
+        yield all(type(row) is list and len(row) == len(lists[0]) > 0 for row in lists)
+        yield all(is_count(item) for row in lists for item in row)
 
 
-def _is_number(x: Any) -> bool:
-    return type(x) in (int, float) and math.isfinite(x)
+def is_number(x: Any) -> bool:
+    return type(x) in (int, float) and math.isfinite(x) and abs(x) < LARGEST
 
 
-def _are_numbers(x: Any) -> bool:
-    """Is it a number, or made of lists and dicts of numbers?"""
-    parts = x.values() if isinstance(x, dict) else x if isinstance(x, list) else None
-    return _is_number(x) if parts is None else all(map(_are_numbers, parts))
+def is_count(x: Any) -> bool:
+    return type(x) is int and 0 <= x < LARGEST
+
+
+def _is_said(x: Any) -> bool:
+    """Can it stand on a page, in a line of text?"""
+    return type(x) is int or (type(x) is str and len(x) < LONGEST and x.isprintable() and not set(x) & set("<>|"))

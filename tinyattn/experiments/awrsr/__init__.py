@@ -3,7 +3,7 @@
 from ..experiment import Experiment
 from .grid import DATASETS, SEEDS, rows_of_grid
 from .page import awrsr_page
-from .pictures import attention_maps, pictures
+from .pictures import attention_maps, maps_are_whole, pictures
 
 EXPERIMENT = Experiment(
     name="awrsr",
@@ -19,6 +19,8 @@ data.
     page=awrsr_page,
     pictures=pictures,
     also=attention_maps,
+    is_whole=maps_are_whole,
+    norms=True,
     ks=(1, 5, 10, 20),
     per_user=True,
     seeds=SEEDS,

@@ -17,6 +17,7 @@ from ...ops import softmax
 from ..experiment import Experiment, Results
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
+from ..whole import is_number
 from .grid import DATASETS, FORMS, HOSTS, OF_HOST
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
@@ -42,6 +43,18 @@ def attention_maps(model: Recommender, split: Split) -> dict[str, Any]:
         A = refined.A
         maps.setdefault("unrefined", softmax(A, backend.get_xp(A).tril(backend.get_xp(A).ones(A.shape, dtype=bool))))
     return {"attention": {name: _last(backend.to_numpy(weights)[0]) for name, weights in maps.items()}}
+
+
+def maps_are_whole(found: dict[str, Any]) -> bool:
+    """Is what `attention_maps` wrote of a run all there, if it wrote anything?"""
+    if "attention" not in found:
+        return True
+    maps = found["attention"]
+    names = {"weights", "unrefined"} if "refine" in found["row"]["options"] else {"weights"}
+    return maps.keys() == names and all(
+        len(rows) == POSITIONS and all(len(row) == i + 1 and all(map(is_number, row)) for i, row in enumerate(rows))
+        for rows in maps.values()
+    )
 
 
 def _held(cache: Any) -> Iterator[MapsCache]:
