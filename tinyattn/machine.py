@@ -5,6 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import platform
+import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,23 @@ def describe() -> dict[str, Any]:
         "numpy": np.__version__,
         "system": f"{platform.system()} {platform.machine()}",
     }
+
+
+@cache
+def commit() -> str:
+    """The last commit that changed this package, with + where it was changed since; "" outside of a git checkout.
+
+    Asked early, it is that of the code which runs: a checkout may go on meanwhile.
+    """
+    last = _git("log", "-1", "--format=%h", "--", ".")
+    return last + ("+" if last and _git("status", "--porcelain", "--", ".") else "")
+
+
+def _git(*words: str) -> str:
+    try:
+        return subprocess.run(["git", *words], cwd=Path(__file__).parent, capture_output=True, text=True).stdout.strip()
+    except OSError:                      # there is no git
+        return ""
 
 
 def _cpu() -> str:

@@ -20,6 +20,7 @@ from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_ou
 from tinyattn.experiments import running as running_module
 from tinyattn.experiments.tables import figures, level, page, remarks, table
 from tinyattn.files import FileError, alone_in
+from tinyattn.machine import commit
 from tinyattn.show import draw_picture, save
 from tinyattn.training import WorkerKilledError
 
@@ -91,6 +92,7 @@ def test_every_run_leaves_a_file_and_nothing_else(finished):
     assert found["epochs"] == len(found["valid"]) == 2
     assert set(found["metrics"]) == {"full", "uni100"}
     assert found["named"] == "sasrec"
+    assert found["machine"]["commit"] == commit()
     assert found["data"]["fingerprint"] == TINY.generate().fingerprint()
     assert any("left out: absent, as there is no absent.txt.gz without --data DIR" in line for line in said)
 

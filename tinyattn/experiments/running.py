@@ -32,7 +32,7 @@ from ..evaluation import (
     target_ranks,
 )
 from ..files import FileError, alone_in, read_json, write_json
-from ..machine import describe
+from ..machine import commit, describe
 from ..models import MODELS, Estimator, Recommender, Trained
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
@@ -159,6 +159,7 @@ def _processes(jobs: int) -> Iterator[ProcessPoolExecutor]:
 def _prepare() -> None:
     """Of each process: one thread; Ctrl-C ends training alone, which saves its step; and no life after the parent's."""
     threadpool_limits(1)
+    commit()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -216,7 +217,7 @@ def _run(
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
         "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
         "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
-        "machine": describe(),
+        "machine": describe() | {"commit": commit()},
     })  # fmt: skip
     checkpoint.unlink(missing_ok=True)
     with suppress(OSError):                    # there was none, or something else is in it, which is not ours
