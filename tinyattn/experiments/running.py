@@ -195,7 +195,10 @@ def _run(
     """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
     row = experiment.rows[key]
     data = experiment.datasets[row.data]
-    loaded = _loaded(data, folder, experiment.protocols)
+    try:
+        loaded = _loaded(data, folder, experiment.protocols)
+    except ValueError as error:                # DataError, too; not every one names the file
+        raise ValueError(f"{data.title}: {error}") from None
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed), path.with_suffix(".work")

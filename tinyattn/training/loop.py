@@ -131,7 +131,10 @@ class State:
         write_arrays(path, "checkpoint", meta, {name: backend.to_numpy(x) for name, x in self._arrays().items()})
 
     def _read(self, path: Path) -> tuple[dict[str, Any], Any]:
-        meta, arrays = read_arrays(path, "checkpoint")
+        try:
+            meta, arrays = read_arrays(path, "checkpoint")
+        except FileError as error:
+            raise FileError(f"{error}: remove it, and training begins anew") from None
         return meta, arrays if self.learner.ranks.size == 1 else dict(arrays.items())      # whole, for the other ranks
 
     def restore(
