@@ -100,8 +100,8 @@ def _page(experiment: Experiment, results: Results) -> str:
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     uni100 = COLUMNS[1]
-    panels = {experiment.datasets[data].title: dots(experiment, results, _keys(experiment, data), uni100)
-              for data in DATASETS}  # fmt: skip
+    panels = {dataset.title.split(",")[0]: dots(experiment, results, _keys(experiment, data), uni100)
+              for data, dataset in DATASETS.items()}  # fmt: skip
     return {"sampled": Dots("NDCG@10 of every model among 100 sampled items, and what is published", "uni100 NDCG@10",
                             panels)}  # fmt: skip
 
