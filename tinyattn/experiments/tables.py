@@ -140,11 +140,16 @@ TRAINING: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {"epochs": epoc
 def made(results: Results) -> str:
     """How many runs stand on a page, and where they were made."""
     runs = [run for found in results.values() for run in found]
-    machines = dict.fromkeys(
-        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, {m['date']}"
-        for m in (run["machine"] for run in runs)
-    )
+    dates: dict[str, list[str]] = {}
+    for m in (run["machine"] for run in runs):
+        machine = f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}"
+        dates.setdefault(machine, []).append(m["date"])
+    machines = (f"{machine}, {_span(sorted(when))}" for machine, when in dates.items())
     return f"{len(runs)} runs, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
+
+
+def _span(dates: Sequence[str]) -> str:
+    return dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
 
 
 def to_come(experiment: Experiment, results: Results) -> str:
@@ -156,9 +161,9 @@ def to_come(experiment: Experiment, results: Results) -> str:
     hours = sum(n * each[key] for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
     n = sum(left.values())
-    runs = "1 run of the grid is" if n == 1 else f"{n} runs of the grid are"
+    runs, them = ("1 run of the grid is", "it") if n == 1 else (f"{n} runs of the grid are", "them")
     return (f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: "
-            f"`tinyattn reproduce {experiment.name}{given}` goes on with them. ")  # fmt: skip
+            f"`tinyattn reproduce {experiment.name}{given}` goes on with {them}. ")  # fmt: skip
 
 
 def _missing(experiment: Experiment, results: Results) -> dict[str, int]:
