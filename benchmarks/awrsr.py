@@ -21,7 +21,7 @@ from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.awrsr.claims import gain, ndcg5, other_seeds, verdicts
 from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED
-from tinyattn.experiments.tables import cell, heading, made
+from tinyattn.experiments.tables import cell, heading, made, missing
 
 PAGE = ROOT / "docs" / "awrsr.md"
 AWRSR = EXPERIMENTS["awrsr"]
@@ -59,7 +59,7 @@ def _score(runs: list[dict[str, Any]]) -> str:
 
 
 def block(results: Results, costs: dict[str, Any]) -> str:
-    to_come = len(AWRSR.runs()) - sum(map(len, results.values()))
+    to_come = sum(missing(AWRSR, results).values())
     return "\n".join([
         *verdicts(results, {"the cost is negligible": refinements.verdict(costs)}), "",
         *table(results), "",

@@ -172,7 +172,7 @@ def verdict(result: dict[str, Any]) -> Verdict:
     small = {group: max(found["as printed"]) < NEGLIGIBLE for group, found in groups.items()}
     far_below = "n {}, d {}".format(*SHAPES["sasrec"][0])
     word = "replicated" if all(small.values()) else "not replicated"
-    if word != "replicated" and small[far_below]:
+    if word != "replicated" and small.get(far_below):
         word = "replicated where n is far below d"
     return Verdict(word, f"time of a step as printed, {said}")
 

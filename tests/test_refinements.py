@@ -58,8 +58,9 @@ def test_the_pages_say_what_the_results_say():
     result = {"rounds": 2, "cases": [case], "machine": MACHINE}
     page = refinements.page(result)
     assert "| SASRec + M_simp, n 50, d 64, 1 head | 2250.0 | 1.50 | 1.5 | 1.50 | 0 | 1.00 | + 0.33 |" in page
-    nothing = awrsr.block(made_up(lambda key: 0.0, rows=[]), None)
-    assert "| the cost is negligible | **to come** |" in nothing
+    nothing = awrsr.block(made_up(lambda key: 0.0, rows=[]), result)
+    assert "| the cost is negligible | **not replicated** |" in nothing
+    assert "| every refinement helps | **to come** |" in nothing
     runs = len(awrsr.AWRSR.runs())
     assert f"{runs} of {runs} runs are still to come" in nothing
     everything = awrsr.block(made_up(lambda key: 0.05), result)

@@ -92,7 +92,7 @@ def level(experiment: Experiment, results: Results, keys: Sequence[str], column:
 
 def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
     """What the runs were found to show; nothing of a quick look, nor while runs are to come."""
-    return [text.strip()] if not _missing(experiment, results) and not experiment.is_quick else []
+    return [text.strip()] if not missing(experiment, results) and not experiment.is_quick else []
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
@@ -154,7 +154,7 @@ def _span(dates: Sequence[str]) -> str:
 
 def to_come(experiment: Experiment, results: Results) -> str:
     """How many runs of the grid there are not yet, and about how long they take: as long as those of other seeds."""
-    left = _missing(experiment, results)
+    left = missing(experiment, results)
     if not left:
         return ""
     each = {key: _minutes(results[key]) if results[key] else experiment.rows[key].minutes for key in left}
@@ -166,10 +166,10 @@ def to_come(experiment: Experiment, results: Results) -> str:
             f"`tinyattn reproduce {experiment.name}{given}` goes on with {them}. ")  # fmt: skip
 
 
-def _missing(experiment: Experiment, results: Results) -> dict[str, int]:
+def missing(experiment: Experiment, results: Results) -> dict[str, int]:
     """How many runs of each row there are not yet, of the rows that lack any."""
-    missing = {key: sum(name == key for name, _ in experiment.runs()) - len(runs) for key, runs in results.items()}
-    return {key: n for key, n in missing.items() if n > 0}
+    left = {key: sum(name == key for name, _ in experiment.runs()) - len(runs) for key, runs in results.items()}
+    return {key: n for key, n in left.items() if n > 0}
 
 
 def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]]) -> str:
