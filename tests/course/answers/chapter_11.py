@@ -40,10 +40,9 @@ def by_the_library(scores, targets):
 
 
 def sorted_both_ways(scores, targets):
-    best = np.argmax(np.argsort(-np.where(np.arange(scores.shape[1]) == targets[:, None], scores + 0.1, scores),
-                                axis=1) == targets[:, None], axis=1)
-    worst = np.argmax(np.argsort(-np.where(np.arange(scores.shape[1]) == targets[:, None], scores - 0.1, scores),
-                                 axis=1) == targets[:, None], axis=1)
+    its = np.arange(scores.shape[1]) == targets[:, None]
+    best, worst = (np.argmax(np.argsort(-np.where(its, np.nextafter(scores, end), scores), axis=1) == targets[:, None],
+                             axis=1) for end in (np.inf, -np.inf))  # fmt: skip
     return 1 + (best + worst) / 2
 
 
@@ -56,6 +55,13 @@ def as_a_tuple(scores, targets):
     """One person's is a tuple of one number."""
     rows = zip(np.sort(scores)[:, ::-1], scores[np.arange(len(scores)), targets], strict=True)
     return tuple(np.flatnonzero(row == own).mean() + 1 for row, own in rows)
+
+
+def nearly_equal(scores, targets):
+    """Tiny scores that differ are taken for equal."""
+    own = scores[np.arange(len(scores)), targets][:, None]
+    same = np.isclose(scores, own)
+    return 1 + ((scores > own) & ~same).sum(axis=1) + (same.sum(axis=1) - 1) / 2
 
 
 def a_column(scores, targets):
@@ -359,7 +365,7 @@ WRONG = {
         for answer in (
             optimistic, pessimistic, ties_with_itself, from_zero, from_zero_and_itself, whole_ranks, all_halved,
             ties_only, lowest_first, by_one_sort, of_the_column, of_all_together, a_column,
-            everybodys_targets, different_scores,
+            everybodys_targets, different_scores, nearly_equal,
         )
     ),
     "repaired_counts": tuple(
