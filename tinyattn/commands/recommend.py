@@ -18,7 +18,17 @@ from ..files import write_atomically
 from ..models.choosing import refuse_k
 from .arguments import add_candidates, add_data, add_history, add_names, add_run
 from .measures import in_the_models_ids
-from .runs import DEFAULT_K, history_of, k_of, known_ids, names_of, only_of, open_run, refuse_unwritable
+from .runs import (
+    DEFAULT_K,
+    history_of,
+    k_of,
+    known_ids,
+    may_be_given,
+    names_of,
+    only_of,
+    open_run,
+    refuse_unwritable,
+)
 from .tables import print_history, print_items
 
 SCORES_AT_ONCE = 4_000_000       # bounds the memory of the score matrix
@@ -117,10 +127,7 @@ def _note_strangers(model: Any, known: np.ndarray) -> None:
 
 def _left(model: Any, data: Interactions, rows: np.ndarray, only: list[str] | None) -> np.ndarray:
     """How many items may be given to each of these users: (len(rows),)."""
-    may = np.full(data.n_items + 1, only is None)
-    if only is not None:
-        may[model.items.numbers(only)] = True
-    may[0] = False
+    may = may_be_given(model, only)
     seen = [np.sum(may[np.unique(data.sequence(row))]) for row in rows.tolist()]
     return np.sum(may) - np.array(seen, dtype=np.int64)
 

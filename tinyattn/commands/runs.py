@@ -177,6 +177,16 @@ def only_of(options: argparse.Namespace, model: Recommender) -> list[str] | None
     return None if options.only is None else known_ids(options.only, model.items)
 
 
+def may_be_given(model: Recommender, only: Sequence[Any] | None) -> np.ndarray:
+    """Which items, by number: (n_items + 1,); padding is none, and with `only` no others are."""
+    vocabulary = model.fitted()
+    may = np.full(len(vocabulary) + 1, only is None)
+    if only is not None:
+        may[vocabulary.numbers(only)] = True
+    may[0] = False
+    return may
+
+
 def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], only: Sequence[Any] | None) -> int:
     """-k. Where it is not given, 10, or as many as are left without the items in `out` where these are fewer.
 
@@ -185,10 +195,8 @@ def k_of(options: argparse.Namespace, model: Recommender, out: Sequence[Any], on
     if options.k is not None:
         given: int = options.k
         return given
-    vocabulary = model.fitted()
-    may = np.ones(len(vocabulary) + 1, dtype=bool) if only is None else np.zeros(len(vocabulary) + 1, dtype=bool)
-    may[vocabulary.numbers(only or [])] = True
-    may[0] = may[vocabulary.numbers(out)] = False
+    may = may_be_given(model, only)
+    may[model.fitted().numbers(out)] = False
     left = int(np.sum(may))
     if not left:
         raise ValueError("no items are left when seen ones are taken out")
