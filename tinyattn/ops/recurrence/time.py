@@ -21,40 +21,29 @@ def time_last(x: Array, lead: list[int]) -> Array:
     return x.swapaxes(0, 1).reshape(*lead, x.shape[0], x.shape[2])
 
 
-def pieces(n: int, width: int, most: int) -> Iterator[tuple[slice, int, int]]:
-    """Cut n tokens into pieces of equally long chunks: -> tokens of the piece, chunks, tokens a chunk.
-
-    A loop over time pays for every step, however little it has to do: `width` numbers. So a long sequence goes as
-    chunks side by side, as many as make up to `most` numbers a step, and what is left over as one more piece.
-    """
-    chunks = max(1, min(most // max(1, width), n // SHORTEST))
-    length = n // chunks
-    if length:
-        yield slice(0, chunks * length), chunks, length
-    if chunks * length < n:
-        yield slice(chunks * length, n), 1, n - chunks * length
-
-
-def side_by_side(x: Array, piece: slice, chunks: int) -> Array:
-    """(N, n, ...) -> (N, chunks, tokens a chunk, ...), a view of the piece."""
-    part = x[:, piece]
-    return part.reshape(len(x), chunks, part.shape[1] // chunks, *x.shape[2:])
-
-
-def spans(n: int, width: int, wide: int, most: int) -> Iterator[tuple[slice, int, int, int]]:
+def spans(n: int, width: int, wide: int, most: int | None = None) -> Iterator[tuple[slice, int, int, int]]:
     """Cut n tokens into spans of pieces of chunks: -> tokens of the span, pieces, chunks a piece, tokens a chunk.
 
-    `width` is the numbers of a token. A piece has up to `most` numbers, so that it stays in cache while it is gone over
-    several times, and a step through its chunks, side by side, up to `wide`. What is left over is one more span.
+    A loop over time pays for every step, however little it has to do: the `width` numbers of a token. So chunks go side
+    by side, as many as make up to `wide` numbers a step. A piece has up to `most` numbers, so that it stays in cache
+    while it is gone over several times; without `most`, a span is one piece. What is left over is one more span.
     """
     begin = 0
     while begin < n:
         left = n - begin
         chunks = max(1, min(wide // max(1, width), left // SHORTEST))
-        length = min(left // chunks, max(SHORTEST, most // max(1, width * chunks)))
+        length = left // chunks
+        if most is not None:
+            length = min(length, max(SHORTEST, most // max(1, width * chunks)))
         count = left // (chunks * length)
         yield slice(begin, begin + count * chunks * length), count, chunks, length
         begin += count * chunks * length
+
+
+def side_by_side(x: Array, span: slice, chunks: int) -> Array:
+    """(N, n, ...) -> (N, chunks, tokens a chunk, ...), a view of a span that is one piece."""
+    part = x[:, span]
+    return part.reshape(len(x), chunks, part.shape[1] // chunks, *x.shape[2:])
 
 
 def steps_first(x: Array, span: slice, count: int, chunks: int) -> Array:

@@ -6,7 +6,7 @@ import math
 
 from ...backend import Array, get_xp
 from ..shapes import column_sum, expect
-from .time import pieces, side_by_side
+from .time import side_by_side, spans
 
 MOST = 1 << 12          # numbers a step, of chunks side by side: what a few of such arrays take stays in cache
 
@@ -37,8 +37,8 @@ def wkv(
     mean, size = (xp.zeros((N, n, d), dtype=k.dtype) for _ in range(2))
     before = _nothing(k, mean0, size0)
     m0, z0 = before
-    for piece, chunks, length in pieces(n, N * d, MOST):
-        k_, v_, m, z = (side_by_side(a, piece, chunks) for a in (keys, values, mean, size))
+    for span, _, chunks, length in spans(n, N * d, MOST):
+        k_, v_, m, z = (side_by_side(a, span, chunks) for a in (keys, values, mean, size))
         m[:, :, 0], z[:, :, 0] = v_[:, :, 0], k_[:, :, 0]
         for j in range(1, length):
             left = z[:, :, j - 1] - w
@@ -81,8 +81,8 @@ def wkv_backward(
     keep, bend = 1 - gamma, e * gamma * (1 - gamma)             # b_t = M_t bend_t
     M, Z = (xp.zeros_like(k) for _ in range(2))
     M0, Z0 = (xp.zeros((N, d), dtype=k.dtype) for _ in range(2))
-    for piece, chunks, length in reversed(list(pieces(n, N * d, MOST))):
-        known = [side_by_side(x, piece, chunks) for x in (keep, bend, (1 - rho) * dy, a)]
+    for span, _, chunks, length in reversed(list(spans(n, N * d, MOST))):
+        known = [side_by_side(x, span, chunks) for x in (keep, bend, (1 - rho) * dy, a)]
         steps = [[x[:, :, j] for x in known] for j in range(length - 1, -1, -1)]
         M_, Z_ = (xp.zeros((N, chunks, d), dtype=k.dtype) for _ in range(2))
         made = _of_chunks(steps) if chunks > 1 else ()
@@ -91,7 +91,7 @@ def wkv_backward(
             if c:
                 e_M, e_Z, Q, X = (x[:, c] for x in made)
                 M0, Z0 = e_M + Q * M0, e_Z + Q * Z0 + X * M0
-        into_M, into_Z = (side_by_side(x, piece, chunks) for x in (M, Z))
+        into_M, into_Z = (side_by_side(x, span, chunks) for x in (M, Z))
         for j, step in zip(range(length - 1, -1, -1), steps, strict=True):
             into_M[:, :, j], into_Z[:, :, j] = M_, Z_
             M_, Z_ = _earlier(M_, Z_, *step)
