@@ -307,16 +307,18 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
     def runs(*found):
         return [{"metrics": {"full": {"ndcg@10": value}}} for value in found]
 
-    rows = {key: Row(key, "series", "popularity") for key in "abcde"}
+    rows = {key: Row(key, "series", "sasrec" if key < "f" else "popularity") for key in "abcdefg"}
     small = replace(SMALL, rows=rows)
-    results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs()}
-    (said,) = level(small, results, list("abcde"), ("full", "ndcg@10"))
-    assert said == "Within two standard deviations in full NDCG@10, and so to be taken as level: a and b."
+    results = {"a": runs(0.10, 0.12), "b": runs(0.13, 0.131), "c": runs(0.2, 0.2), "d": runs(0.11), "e": runs(),
+               "f": runs(0.133), "g": runs(0.133)}  # fmt: skip
+    (said,) = level(small, results, list("abcdefg"), ("full", "ndcg@10"))
+    lie = "Level, as they lie within two standard deviations in full NDCG@10"
+    assert said == f"{lie}: *a* with *b*; *a* with *f*; *a* with *g*."
     assert level(small, {"a": runs(0.10, 0.11), "b": runs(0.13, 0.131)}, ["a", "b"], ("full", "ndcg@10")) == []
 
 
 def test_runs_to_come_take_the_remarks_off_the_page():
-    density, told = EXPERIMENTS["density"], "So it is"
+    density, told = EXPERIMENTS["density"], "The runs agree"
     whole = {key: [RUN] * len([1 for name, _ in density.runs() if name == key]) for key in density.rows}
     assert remarks(density, whole, told) == [told]
     assert not remarks(density, whole | {"all-markov": []}, told)

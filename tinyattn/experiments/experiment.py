@@ -121,6 +121,10 @@ class Experiment:
         if unknown:
             raise ValueError(f"experiment {self.name}: rows on {', '.join(sorted(unknown))}, which it does not have")
 
+    def is_trained(self, key: str) -> bool:
+        """Is the row's model trained from a seed, so that another seed makes another model?"""
+        return issubclass(MODELS[self.rows[key].model], Trained)
+
     def shown(self, results: Results) -> dict[str, Picture]:
         """The pictures of what has been run."""
         found = self.pictures(self, results) if self.pictures else {}
@@ -132,8 +136,7 @@ class Experiment:
         Rows that are `late` follow, by themselves, in the same order. `seeds` are of rows that have no number of their
         own; a model that is not trained from a seed has one run.
         """
-        learns = {key: issubclass(MODELS[row.model], Trained) for key, row in self.rows.items()}
-        wanted = {key: (row.seeds or row.times * (seeds or self.seeds)) if learns[key] else 1
+        wanted = {key: (row.seeds or row.times * (seeds or self.seeds)) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]
         turns.sort(key=lambda run: self.rows[run[0]].late)

@@ -61,21 +61,27 @@ KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
 }  # fmt: skip
 RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of what theory says
 
+FIRST = f"""
+The share of right answers on unseen sequences of {LENGTH} tokens, and how many of the runs solved the task; in bold
+where all did. In italics, what theory says (why, below). *yes*: there are weights that solve the task at every length;
+*no*: there are none; *size*: a state of fixed size cannot, once there is more to remember than it holds; *deeper*: it
+takes one more block.
+"""
 WHY = """
 What theory says, in italics. **Recall, induction, copying**: a state of fixed size holds so many pairs and no more, as
 each takes some bits (Arora et al. 2024; Jelassi et al. 2024): *size*, which says what cannot be where there is much to
 remember. {room}Attention keeps all tokens. It needs two blocks, as the answer stands beside what is looked for, or as
 tokens have to be counted before they are looked up: one block would have to grow with the number of tokens (of
 induction Sanford et al. 2024). Without positions, a causal mask lets a block find out where tokens stand, for the
-blocks after it to use (Kazemnejad et al. 2023): *deeper*, by a block before the two, unless one of the two does its
-work as well. **Parity**: whoever has a state that a token turns over; not attention whose scores are bounded (Hahn
-2020; with a norm and positions i / n there is one, Chiang & Cholak 2022), nor linear recurrences whose decay is never
-negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without bound, the states
-of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0 where there are as
-many of both (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well (Sarrof et al. 2024);
-here decays come near 1 and never reach it. Learned positions beyond the trained length have learned nothing. All of
-this is about some weights at every length, and none of it says that training finds them: a *yes* that was not solved
-was not found in these steps, a *no* that was solved was solved at this length.
+blocks after it to use (Kazemnejad et al. 2023): *deeper*, as it takes one more block before the two, unless one of the
+two also does its work. **Parity** is solved by a state that a token can turn over; not by attention whose scores are
+bounded (Hahn 2020; with a norm and positions i / n there is one, Chiang & Cholak 2022), nor by linear recurrences whose
+decay is never negative, as RWKV's and Mamba's are (Sarrof et al. 2024). **Balance**: an LSTM's cell counts without
+bound, the states of RNN and GRU are bounded (Weiss et al. 2018); a mean over all tokens, such as attention's, is 0
+where there are as many of both (Bhattamishra et al. 2020), and linear recurrences whose decay may be 1 count as well
+(Sarrof et al. 2024); here decays come near 1 and never reach it. Learned positions beyond the trained length have
+learned nothing. All of this is about some weights at every length, and none of it says that training finds them: a
+*yes* that was not solved was not found in these steps, a *no* that was solved was solved at this length.
 """
 ROOM = """
 Here no task asks for more than {most:.0f} bits, and the smallest state, {kept} numbers in float32, has {bits:,}: what
@@ -84,13 +90,14 @@ these states do not solve, they have not learned.
 
 REMARKS = """
 What a reader may not have expected. **Longer sequences turn the order round.** At the length that they are trained on,
-attention of two blocks with positions solves induction and copying; LSTM and GRU do not solve induction, and copy
-nearly. At eight times that length RWKV, Mamba, LSTM and GRU are ahead of all attention in induction, and LSTM, GRU and
-Mamba in copying: attention still has all tokens, and does not find them. In recall, where an answer stands beside its
-key, some attention stays first. **A *yes* is no promise.** An LSTM counts without bound; in balance, at eight times the
-length, it is not ahead of the RNN, whose state is bounded. **A *size* or *deeper* is not what was in the way.** The RNN
-does not recall two pairs, for which it has room many times over; attention of two blocks recalls them without
-positions.
+attention of two blocks with positions solves copying in all runs and induction in five of six; LSTM and GRU do not
+solve induction, and copy nearly. At eight times that length RWKV, Mamba, LSTM and GRU are ahead of all attention in
+induction, the GRU is in copying, and LSTM and Mamba are ahead there of all attention with two blocks: attention still
+has all tokens, and does not find them. In recall, where an answer stands beside its key, some attention has the highest
+mean; its seeds do not tell it from GRU and RWKV with two pairs, nor from Mamba with eight. **A *yes* is no promise.**
+An LSTM counts without bound; in balance, at eight times the length, it is not ahead of the RNN, whose state is bounded.
+**Where theory says *size* or *deeper*, that need not be why a model failed.** The RNN does not recall two pairs, for
+which it has room many times over; attention of two blocks recalls them without positions.
 """
 
 
@@ -138,7 +145,7 @@ def _answers(results: Results, protocol: str) -> list[str]:
 
 
 def _sizes(results: Results) -> list[str]:
-    lines = heading(["parameters", f"numbers kept of {LENGTH} tokens", f"of {LONGEST}"])
+    lines = heading(["parameters", *(f"numbers kept after {n} tokens" for n in (LENGTH, LONGEST))])
     for kind, (title, *_) in KINDS.items():
         runs = results[f"{next(iter(TASKS))}-{kind}"]
         cells = [f"{runs[0][name]:,}" if runs else "" for name in SIZES]
@@ -168,12 +175,12 @@ def _why(results: Results) -> str:
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    first = f"Right answers on unseen sequences of {LENGTH} tokens, how many of the runs solved the task, and what "
-    parts = [[first + "theory says; in bold where all runs solved it:"], _answers(results, "trained")]
+    parts = [[FIRST.strip()], _answers(results, "trained")]
     for name in experiment.protocols[1:]:
         parts += [[f"The same models on sequences of {TIMES[name] * LENGTH} tokens:"], _answers(results, name)]
     parts += [["Steps of the runs that solved their task, on average:"], _steps(results)]
-    parts += [["Sizes, in the first column:"], _sizes(results), figures(experiment, results)]
+    first_task = next(iter(TASKS.values()))[0]
+    parts += [[f"Sizes of the models of the first task ({first_task}):"], _sizes(results), figures(experiment, results)]
     return page(experiment, results, [*parts, remarks(experiment, results, REMARKS), [_why(results)]])
 
 

@@ -46,7 +46,7 @@ def _page(experiment: Experiment, results: Results) -> str:
     parts = []
     for n in LENGTHS:
         parts += [[f"## n {n}"], table(experiment, results, [f"n-{n}-{key}" for key in PLACED], COLUMNS, more)]
-        lines = heading(["NDCG@10 minus attention's", "over users", "over seeds", "share"])
+        lines = heading(["NDCG@10 minus attention's", "95 % over users", "95 % over seeds", "share of attention's"])
         for key in list(PLACED)[1:]:
             cells = difference(results[f"n-{n}-{key}"], results[f"n-{n}-attention"], k=10)
             lines.append(f"| {PLACED[key][0]} | {cells} |")
@@ -73,8 +73,8 @@ here (it has no output projection), RWKV four, a GRU six and an LSTM eight; Mamb
 paper has 2 d: so it has about as many parameters as RWKV, and not twice as many. The tables say how many; the items'
 own, 3,416 times 50, come on top.
 
-Seconds are those of training steps, on one core, while other runs had the others. Differences are of runs with the same
-seeds; their intervals, of 95 %, are over users, and over the seeds, which are only two.
+Seconds are those of training steps, on one core, while other runs used the other cores. Differences are of runs with
+the same seeds; their intervals, of 95 %, are over users, and over the seeds, which are only two.
 """,
     datasets={"ml-1m": ML_1M},
     rows={

@@ -22,12 +22,12 @@ LENGTHS = (10, 20, 100, 200)
 
 
 def _page(experiment: Experiment, results: Results) -> str:
-    lines = heading(["seconds an epoch", "beside SASRec", "rounds"])
+    lines = heading(["seconds an epoch", "times SASRec's", "rounds"])
     for key, (title, _) in MODELS.items():
         found = _beside(results[key], results["sasrec"])
         cells = [f"{number:.2f}" for number in found[:2]] if found else ["", ""]
         lines.append(f"| {title} | {' | '.join(cells)} | {found[2] if found else 'to come'} |")
-    lengths = heading(["seconds an epoch", "beside n 50", "rounds"])
+    lengths = heading(["seconds an epoch", "times that of n 50", "rounds"])
     for n, (seconds, ratio, rounds) in _lengths(results).items():
         lengths.append(f"| n {n} | {seconds:.2f} | {ratio:.2f} | {rounds} |")
     parts = [lines, ["## SASRec by length"], lengths, figures(experiment, results)]

@@ -76,17 +76,19 @@ def figures(experiment: Experiment, results: Results) -> list[str]:
 def level(experiment: Experiment, results: Results, keys: Sequence[str], column: Column) -> list[str]:
     """Names the pairs of rows that their seeds do not tell apart: within twice the larger standard deviation.
 
-    Rows of one seed are left out: nothing says how far theirs differ.
+    Trained rows of one seed are left out: nothing says how far theirs differ. Of models that count, all would be alike.
     """
-    found = {key: values(results[key], column) for key in keys if len(results[key]) > 1}
+    known = [key for key in keys if len(results[key]) > 1 or (results[key] and not experiment.is_trained(key))]
+    found = {key: values(results[key], column) for key in known}
     pairs = []
     for i, (one, mine) in enumerate(found.items()):
         for other, theirs in list(found.items())[i + 1 :]:
             apart = abs(statistics.mean(mine) - statistics.mean(theirs))
-            if apart <= 2 * max(map(statistics.stdev, (mine, theirs))):
-                pairs.append(f"{experiment.rows[one].title} and {experiment.rows[other].title}")
+            spread = max((statistics.stdev(seeds) for seeds in (mine, theirs) if len(seeds) > 1), default=0)
+            if apart <= 2 * spread:
+                pairs.append(f"*{experiment.rows[one].title}* with *{experiment.rows[other].title}*")
     where = " ".join(column).replace("ndcg", "NDCG")
-    said = f"Within two standard deviations in {where}, and so to be taken as level"
+    said = f"Level, as they lie within two standard deviations in {where}"
     return [f"{said}: {'; '.join(pairs)}."] if pairs else []
 
 
@@ -135,6 +137,8 @@ def epochs(runs: Sequence[dict[str, Any]]) -> str:
 
 
 TRAINING: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {"epochs": epochs, "minutes of training": minutes}
+MINUTES = """Minutes of training are the mean of the epochs times the seconds an epoch of a row's quickest run; of a row
+with one seed, whatever else the machine did is in them.""".replace("\n", " ")
 
 
 def made(results: Results) -> str:
@@ -177,4 +181,7 @@ def page(experiment: Experiment, results: Results, parts: Sequence[Sequence[str]
     body = [line for part in parts for line in (*part, "")]
     lines = [f"# {experiment.title}", "", experiment.question.strip(), "", *body]
     how = f"Made by `tinyattn reproduce {experiment.name}`: {made(results)} {to_come(experiment, results)}"
-    return "\n".join([*lines, f"{how}With several seeds: mean ± standard deviation.", ""])
+    told = f"{how}With several seeds: mean ± standard deviation."
+    if any("minutes of training" in line for line in body):
+        told += f" {MINUTES}"
+    return "\n".join([*lines, told, ""])
