@@ -85,7 +85,7 @@ def level(experiment: Experiment, results: Results, keys: Sequence[str], column:
         for other, theirs in list(found.items())[i + 1 :]:
             apart = abs(statistics.mean(mine) - statistics.mean(theirs))
             spread = max((statistics.stdev(seeds) for seeds in (mine, theirs) if len(seeds) > 1), default=0)
-            if apart <= 2 * spread:
+            if spread and apart <= 2 * spread:
                 pairs.append(f"*{experiment.rows[one].title}* with *{experiment.rows[other].title}*")
     where = " ".join(column).replace("ndcg", "NDCG")
     said = f"Level, as they lie within two standard deviations in {where}"
