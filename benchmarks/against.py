@@ -185,7 +185,7 @@ def judged(row: dict[str, Any]) -> dict[str, Any]:
 
 def said(verdict: dict[str, Any]) -> str:
     words = "holds" if verdict["holds"] else "**does not hold**"
-    return words if verdict["surely"] else f"{words}, but the interval has room for the contrary: more rounds"
+    return words if verdict["surely"] else f"{words}, but the interval also includes the opposite: run more rounds"
 
 
 def page(result: dict[str, Any]) -> str:

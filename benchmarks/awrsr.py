@@ -30,7 +30,8 @@ BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
 def table(results: Results) -> list[str]:
     """NDCG@5 of all rows with one layer, and what of it is the refinement's, on both data sets."""
-    lines = heading([column for data in DATASETS.values() for column in (data.title, "of the host's", "published")])
+    shown = "gain, % of the host's"
+    lines = heading([column for data in DATASETS.values() for column in (data.title, shown, "published")])
     for key in BESIDE:
         cells = [(_score(results[f"{data}-{key}"]), "", "") for data in DATASETS]
         lines.append(_line(AWRSR.rows[f"ml-1m-{key}"].title, cells))

@@ -47,7 +47,7 @@ REFERENCE = {
 
 def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone: what we measure, and in brackets what others did."""
-    lines = ["# Baselines, to the digit", "", "Ours, and in brackets the reference on the same file.", ""]
+    lines = ["# Baselines, to the digit", "", "Ours, and in brackets what others measured on the same file.", ""]
     titles = " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in METRICS)
     lines += [f"| | | {titles} |", "|---|---|" + "---|" * len(METRICS)]
     for name, rows in result["rows"].items():

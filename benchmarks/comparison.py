@@ -299,8 +299,8 @@ def page(result: dict[str, Any]) -> str:
         "",
         "![Multiply-adds against n, and where attention and a GRU cost the same](../../figures/scaling.png)",
         "",
-        "| | sources | formula | multiply-adds | formula / counted | causal | whole layer | grows with n (theory) "
-        "| other entries | kept numbers | parameters |",
+        "| | sources | formula | multiply-adds | formula / counted | multiply-adds, causal | with projections | grows "
+        "with n (theory) | other entries | numbers kept for the backward | parameters |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, row in rows.items():

@@ -76,7 +76,7 @@ def page(result: dict[str, Any]) -> str:
 
 
 def _table(row: dict[str, Any]) -> list[str]:
-    lines = ["| | ms a step | times tinyattn's | (10 to 90 %) | peak MB |", "|---|---|---|---|---|"]
+    lines = ["| | ms a step | times tinyattn's | (10th to 90th percentile) | peak MB |", "|---|---|---|---|---|"]
     for name, found in row["contenders"].items():
         low, middle, high = np.percentile(ratios(row, name), [10, 50, 90])
         cells = ["", ""] if name == "tinyattn" else [f"{middle:.2f}", f"{low:.2f} to {high:.2f}"]

@@ -66,8 +66,8 @@ def page(result: dict[str, Any]) -> str:
         f"Accuracy on {TESTED:,} drawn shapes of four kinds (chance: .25), mean ± standard deviation of {len(runs)} "
         f"seeds. A ViT learns from as many images with labels as the column says, and sees {SEEN:,} in all its epochs "
         f"together, or ten times as many. BEiT has learned before from {UNLABELLED:,} other images without their "
-        f"labels; of the hidden patches of the tested images it calls {words} by their word, where the commonest word "
-        f"would be right for {blind}. All options but epochs and warm-up are the defaults.",
+        f"labels; it predicts the right visual word for {words} of the hidden patches of the tested images, where the "
+        f"commonest word would be right for {blind}. All options but epochs and warm-up are the defaults.",
         "",
         f"{machine['cores']} cores of {machine['cpu']}, Python {machine['python']}, NumPy {machine['numpy']}, commit "
         f"{machine['commit']}, {machine['date']}. Made by `python benchmarks/few_labels.py`.",

@@ -79,7 +79,7 @@ def median_ratio(row: dict[str, Any], one: str, other: str) -> float:
 
 
 def _verdicts(found: dict[str, Any]) -> list[str]:
-    """What was to be: flash no slower than torch's from 2,048 on, in 1.2 of its memory; a window 20 times as fast."""
+    """What is required: flash no slower than torch's from 2,048 on, in 1.2 of its memory; a window 20 times as fast."""
     lines = []
     for what, rows in (("one head", found["one"]), (f"{HEADS} heads", found["heads"])):
         both = {n: row for n, row in rows.items() if {"flash", "torch-flash"} <= row.keys() and int(n) >= 2_048}
@@ -87,14 +87,14 @@ def _verdicts(found: dict[str, Any]) -> list[str]:
             speed = [median_ratio(row, "torch-flash", "flash") for row in both.values()]
             memory = [row["flash"]["own"] / max(row["torch-flash"]["own"], 1) for row in both.values()]
             lines.append(
-                f"- Flash beside torch's, {what}, n {_sizes(both)}: {_times(speed)} as fast (at least 1 was to be, 1.5 "
-                f"is the goal), in {_times(memory)} its memory (1.2 at most was to be)."
+                f"- Flash beside torch's, {what}, n {_sizes(both)}: {_times(speed)} as fast (required: at "
+                f"least 1; goal: 1.5), in {_times(memory)} its memory (required: at most 1.2)."
             )
     row = found["one"].get("16384", {})
     if {"full", "window"} <= row.keys():
         lines.append(
             f"- A window of {WINDOW} at n 16,384 is {median_ratio(row, 'full', 'window'):.0f} times as fast as full "
-            "attention without tiles (20 were to be)."
+            "attention without tiles (required: 20)."
         )
     return lines
 
@@ -166,13 +166,13 @@ HOW = f"""
 ## How
 
 A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
-of those within a round. What each computes at n {CHECKED} was held to float64 before: a form that is full attention
-under some mask to full attention under that mask. Memory is the most that a process ever held, less what it held when
-it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of {WINDOW}
-keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array, which holds
-n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by heads only.
-A single head of `strided` looks near and far at once: that is its slow form, in which queries share no blocks.
-Exponents are those of the {FITTED} largest sizes.
+of those within a round. What each computes at n {CHECKED} was first compared with float64: a form that is full
+attention under some mask to full attention under that mask. Memory is the most that a process ever held, less what it
+held when it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of
+{WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array,
+which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by
+heads only. A single head of `strided` looks near and far at once: that is its slow form, in which queries share no
+blocks. Exponents are those of the {FITTED} largest sizes.
 
 Made by `python benchmarks/long_attention.py`.
 """

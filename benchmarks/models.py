@@ -64,7 +64,8 @@ def table(sampled: Results, full: Results) -> str:
     said = "NDCG@10, mean ± standard deviation over seeds; an empty cell has no run:"
     sizes = [size(results, key, title) for title, (results, key) in zip(SETS, (
         (full, "ml-1m-bce"), (full, "beauty-bce"), (sampled, "games-sasrec")), strict=True)]  # fmt: skip
-    told = "What was run on MovieLens 1M (elsewhere with dropout .5 and patience 8, on Games at most 100 epochs):"
+    told = """What was run on MovieLens 1M (on Beauty and Games with dropout .5 and patience 8; on Games with at most
+100 epochs, and SASRec with d 50):"""
     commands = ["```text", *(command(one, other) for _, one, other in MODELS.values()), "```"]
     return "\n".join([said, "", *lines, "", f"{' '.join(sizes)} {made(printed)}", "", told, "", *commands])
 

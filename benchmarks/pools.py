@@ -60,7 +60,8 @@ def page(result: dict[str, Any]) -> str:
     """The Markdown page, from the results file alone."""
     lines = ["# Pools of processes", "", f"A training step of SASRec with {THREADS} workers.", ""]
     for cpu, rows in result.items():
-        lines += [f"## {cpu}", "", "| | pool | ms a step | times the library's | (10 to 90 %) | ms to start |",
+        lines += [f"## {cpu}", "",
+                  "| | pool | ms a step | times the library's | (10th to 90th percentile) | ms to start |",
                   "|---|---|---|---|---|---|"]  # fmt: skip
         for name, row in rows.items():
             lines += [f"| {name} | {' | '.join(cells)} |" for cells in _cells(row)]
@@ -90,8 +91,8 @@ def verdict(rows: dict[str, Any]) -> str:
     near = [name for name in others if worst[name] <= NEAR]
     said = ", ".join(f"{name} {times:.2f}" for name, times in worst.items())
     return (
-        f"Where they are farthest behind, the others take times the library's time: {said}. Within {NEAR:g} everywhere "
-        f"one would take its place: {', '.join(near) or 'none is'}."
+        f"Where they are farthest behind, the others take so many times as long as the library's pool: {said}. "
+        f"One that is within {NEAR:g} everywhere would take its place: {', '.join(near) or 'none is'}."
     )
 
 

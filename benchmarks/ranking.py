@@ -113,7 +113,7 @@ def large_table(result: dict[str, Any]) -> list[str]:
         "",
         f"All metrics of {result['users']:,} users over {result['items']:,} items, generated; d 50:",
         "",
-        "| | s | times the product | (10 to 90 %) | peak MB |",
+        "| | s | times the product | (10th to 90th percentile) | peak MB |",
         "|---|---|---|---|---|",
     ]
     for name, found in contenders.items():
@@ -143,7 +143,7 @@ def table(result: dict[str, Any]) -> str:
         f"{result['maxlen']} items (mean {result['tokens'] / result['users']:.0f}); d {result['dim']}, "
         f"{result['blocks']} blocks, no dropout.",
         "",
-        "| | s | users a second | times tinyattn's | (10 to 90 %) | peak MB |",
+        "| | s | users a second | times tinyattn's | (10th to 90th percentile) | peak MB |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in contenders.items():

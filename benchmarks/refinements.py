@@ -130,8 +130,8 @@ def named(case: dict[str, Any], form: str = "") -> str:
 
 
 def table(result: dict[str, Any]) -> list[str]:
-    columns = ["ms a step", "of the host's", "MB at most", "of the host's", "parameters more", "multiply-adds",
-               "formula: of the attention's"]  # fmt: skip
+    columns = ["ms a step", "time / host's", "MB at most", "memory / host's", "extra parameters",
+               "multiply-adds / host's", "by the formula: extra / attention's"]  # fmt: skip
     lines = heading(columns)
     for case in result["cases"]:
         forms, full = case["forms"], case["lengths"] == "full"
@@ -166,15 +166,15 @@ def verdict(result: dict[str, Any]) -> Verdict:
             kind = form if form in ("value", "layer") else "as printed"
             found.setdefault(kind, []).append(slower(forms, form) - 1)
     said = "; ".join(
-        f"{group}: {_span(found['as printed'])}, M_value's causal form {_span(found['value'])}, a second block "
-        f"{_span(found['layer'])}" for group, found in groups.items()
+        f"{group}: as the paper prints them {_span(found['as printed'])}, M_value's causal form "
+        f"{_span(found['value'])}, a second block {_span(found['layer'])}" for group, found in groups.items()
     )  # fmt: skip
     small = {group: max(found["as printed"]) < NEGLIGIBLE for group, found in groups.items()}
     far_below = "n {}, d {}".format(*SHAPES["sasrec"][0])
     word = "replicated" if all(small.values()) else "not replicated"
     if word != "replicated" and small.get(far_below):
         word = "replicated where n is far below d"
-    return Verdict(word, f"time of a step as printed, {said}")
+    return Verdict(word, f"extra time of a training step: {said}")
 
 
 def _span(found: list[float]) -> str:

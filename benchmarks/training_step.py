@@ -242,7 +242,7 @@ def page(result: dict[str, Any]) -> str:
 
 def _table(row: dict[str, Any]) -> list[str]:
     lines = [
-        "| | ms a step | times tinyattn's | (10 to 90 %) | peak MB | less imports |",
+        "| | ms a step | times tinyattn's | (10th to 90th percentile) | peak MB | less imports |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in row["contenders"].items():

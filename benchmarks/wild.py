@@ -405,6 +405,8 @@ def _beside(result: dict[str, Any], before: dict[str, Any]) -> list[str]:
     commits = [part["machine"]["commit"] for part in (before, result)]
     pairs = zip(counts(then).items(), counts(now).values(), strict=True)
     return [
+        f"The checker before and after its last changes, on the {len(common)} implementations that both runs have:",
+        "",
         f"| {len(common)} cases | before, {commits[0]} | now, {commits[1]} |",
         "|---|---|---|",
         *(f"| {name} | {old} | {new} |" for (name, old), new in pairs),

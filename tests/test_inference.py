@@ -48,7 +48,7 @@ def test_the_page_says_what_the_results_say():
         "options": {"rounds": 2, "missing": []},
     }  # fmt: skip
     page = inference.page(result)
-    assert "| one of 5 items | 0.15 | 1 (7.50) | 0.4 (2.75) |" in page
+    assert "| one history of 5 items | 0.15 | 1 (7.50) | 0.4 (2.75) |" in page
     assert "Reached: 2.75, must." in page  # of the cases with one history, against the faster
     assert "- torch-sdpa: threads 2; scores off by 1e-06" in page
 

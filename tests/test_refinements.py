@@ -48,9 +48,9 @@ def test_the_verdict_on_the_cost(first, second, word):
     found = refinements.verdict({"cases": [short, ours, slower | {"lengths": "Beauty"}, long]})
     assert found.verdict == word
     most, value = ("+40%", "+160% to +180%") if second > 1.1 else ("+5%", "+160% to +160%")
-    assert f"n 50, d 64: +1% to {most}, M_value's causal form {value}, a second block +70% to +70%" in found.found
-    assert found.found.endswith(f"longer histories: +1% to {second - 1:+.0%}, M_value's causal form +160%, a second "
-                                "block +70%")  # fmt: skip
+    printed, causal = "as the paper prints them +1% to", "M_value's causal form"
+    assert f"n 50, d 64: {printed} {most}, {causal} {value}, a second block +70% to +70%" in found.found
+    assert found.found.endswith(f"longer histories: {printed} {second - 1:+.0%}, {causal} +160%, a second block +70%")
 
 
 def test_the_pages_say_what_the_results_say():

@@ -153,7 +153,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results = made_up(lambda key: 0.1)
     results["beauty-stosa-add"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.found) == ("to come", "17 of 18 rows have their seeds")
+    assert (found.verdict, found.found) == ("to come", "17 of 18 rows have all their seeds")
     assert "| M_add is best with depth | **replicated** |" not in "\n".join(verdicts(results))
 
 

@@ -1,4 +1,4 @@
-"""Masked text: some tokens of a window are asked for, and most of these hidden (Devlin et al. 2019, section 3.1)."""
+"""Masked text: some tokens of a window are to be predicted, most of them hidden (Devlin et al. 2019, section 3.1)."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Masking:
     """What a text becomes before it is read: each token is chosen or not, independently of all others.
 
     Of the chosen ones most are hidden: [MASK], number V, stands in their place. A random token stands in the place of
-    some, so that no token can be trusted, and some stay, so that what is seen counts. No other tokens are asked for.
+    some, so that no token can be trusted, and some stay, so that what is seen counts. No other tokens are predicted.
     Raises ValueError for shares that cannot be.
     """
 
     chosen: float = option(
-        0.15, "share of the tokens that are asked for (Devlin et al.: .15)", above=0, at_most=1, group="training"
+        0.15, "share of the tokens that are to be predicted (Devlin et al.: .15)", above=0, at_most=1, group="training"
     )
     hidden: float = option(
         0.8, "share of these that [MASK] stands for (Devlin et al.: .8)", at_least=0, at_most=1, group="training"

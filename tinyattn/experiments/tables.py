@@ -149,7 +149,8 @@ def made(results: Results) -> str:
         machine = f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}"
         dates.setdefault(machine, []).append(m["date"])
     machines = (f"{machine}, {_span(sorted(when))}" for machine, when in dates.items())
-    return f"{len(runs)} runs, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
+    n = len(runs)
+    return f"{n} run{'s' * (n != 1)}, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
 
 
 def _span(dates: Sequence[str]) -> str:

@@ -72,4 +72,4 @@ class OfMaskedText(OfText):
         return found | {"grammar": {"test": {"nats": best}}}
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
-        print_means("the loss on the test part, a character that is asked for", metrics, "test", model)
+        print_means("the loss on the test part, a character that is to be predicted", metrics, "test", model)

@@ -1,4 +1,4 @@
-"""What the paper claims, and by which rules its claims are held against the runs: written before the first of them.
+"""What the paper claims, and by which rules the runs judge its claims: written before the first of them.
 
 All that is judged is a contrast: the mean over seeds of some rows, less that of their host, as a share of the host's.
 Its interval is Student's, 95 %, with the variance within rows, which are taken to vary alike; it says what other seeds
@@ -143,7 +143,7 @@ class Claims:
         there = sum(len(self.results.get(key, ())) >= SEEDS * self.rows[key].times for key in keys)
         if there == len(keys):
             return None
-        return Verdict("to come", f"{there} of {len(keys)} rows have their seeds")
+        return Verdict("to come", f"{there} of {len(keys)} rows have all their seeds")
 
     def every_refinement_helps(self) -> Verdict:
         places = {f"{data}-{host}": refined(host) for data in DATASETS for host in HOSTS}

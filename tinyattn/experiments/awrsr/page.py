@@ -12,8 +12,9 @@ from .claims import gain, other_seeds, verdicts
 from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DATASETS, DEPTHS, FORMS, HOSTS, NDCG5, OF_HOST, PUBLISHED
 
 RULES = """The rules were written down before the first run (tinyattn/experiments/awrsr/claims.py): intervals of 95 %
-are over seeds, as a share of the host's NDCG@5; what lies across 0 is undecided, and a gain below 1 % is none. HR is
-Recall, as one item of each user is held out, and NDCG@1 is HR@1."""
+are over seeds, as a share of the host's NDCG@5. A gain is *not replicated* if its interval ends below 1 %, *replicated*
+if it begins above 0, and else *undecided*; M_simp's claim and counts of epochs have rules of their own. HR is Recall,
+as one item of each user is held out, and NDCG@1 is HR@1."""
 FIGURES = {
     "ndcg": "NDCG against N (figure 2)",
     "attention": "Attention weights of one user (figure 3)",
@@ -43,7 +44,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
 
 def differences(experiment: Experiment, results: Results, data: str) -> list[str]:
     """Each refinement beside all seeds of its host, and the second half of the host's seeds beside the first."""
-    lines = heading(["difference", "95 %, over users", "of the host's, 95 % over seeds", "published"])
+    lines = heading(["difference", "95 % over users", "gain, % of the host's (95 % over seeds)", "published"])
     for host in HOSTS:
         plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]
         lines.append(f"| {HOSTS[host][0]}, other seeds | {_difference(*other_seeds(plain))} |  |")

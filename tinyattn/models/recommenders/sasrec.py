@@ -90,8 +90,8 @@ class SASRecOptions(PartOptions, SequenceOptions):
     eps: float = option(1e-8, "added to what every norm divides by, before the root (the original code's)", above=0)
     last_eps: float | None = option(None, "that of the norm after the last block (default: eps)", above=0)
     padding: str = option(
-        "hidden", "what fills a history up to maxlen, before its first item: nothing that attention sees; or, as "
-        "ports of the code to PyTorch have it, what it looks at: blank before every block, or tokens like others",
+        "hidden", "how a short history is filled up to maxlen, before its first item: hidden from attention; or, as in "
+        "ports of the code to PyTorch, seen by it: as zeros before every block (blank), or as tokens like others",
         choices=PADDINGS,
     )  # fmt: skip
 

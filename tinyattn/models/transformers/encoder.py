@@ -1,7 +1,7 @@
 """The encoder: reads a text in which tokens are hidden, and says which ones they were (BERT; Devlin et al. 2019).
 
 A stack of blocks in which every token looks at all others, before it and after it. So it cannot be trained on the
-token that follows, which it would see: some tokens are hidden, and they alone are asked for. Blocks are BERT's,
+token that follows, which it would see: some tokens are hidden, and they alone are predicted. Blocks are BERT's,
 with a norm after each residual and the exact GELU; embeddings and positions are normed before the first of them.
 
 Where this differs from BERT: tokens are characters, so a blank is one character; windows of the text are read as they
