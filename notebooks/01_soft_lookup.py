@@ -80,8 +80,8 @@ show_arrays(q=q, k=k, v=v, matches=q @ k.T, out=q @ k.T @ v)
 #
 # ## 1. How well does a key match?
 #
-# Use the dot product $s_j = q \cdot k_j$. It is positive if the two vectors point the same way, 0 if they are at right angles,
-# and negative if they point apart. These numbers are called *logits*, also scores.
+# Use the dot product $s_j = q \cdot k_j$. It is positive if the angle between the two vectors is below 90°, 0 at 90°, and negative
+# above. These numbers are called *logits*, also scores.
 #
 # **Predict:** the query below is *equal* to the first key. Which of the three keys has the largest logit?
 
@@ -305,7 +305,7 @@ q, k, v = x @ W_q, x @ W_k, x @ W_v  # (n, d), (n, d), (n, 2)
 show_arrays(x=x, q=q, k=k, v=v)
 
 # %% [markdown]
-# These are the numbers that the page at the top begins with. Compare a row of $q$ with a row of $k$. *sat* asks for a who (3) and a where (2); *cat* offers a who (2), *mat* a where (2).
+# Compare a row of $q$ with a row of $k$. *sat* asks for a who (3) and a where (2); *cat* offers a who (2), *mat* a where (2).
 # The values are those of the dict above. All sizes differ on purpose: $n = 3$ words, $D = 5$, $d = 4$, values of width 2.
 # $W_q$ and $W_k$ have the same width, because queries and keys meet in a dot product. $W_v$ may have any.
 #
@@ -321,6 +321,7 @@ show_arrays(products=products, s=s)
 
 # %% [markdown]
 # **Step 3: softmax** along each row gives the attention weights $p$. **Step 4: the weighted sum** of the values.
+# The page at the top begins with these numbers.
 
 # %%
 p = softmax(s)  # (n, n)
@@ -452,8 +453,8 @@ table("temperature | weight 1 | weight 2 | weight 3 | output", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# Neither ever wins. At low temperature softmax gives the mean of the best values. Only if the best key is alone is that the value of
-# `argmax`, which takes the first of equals.
+# Neither ever wins. At low temperature attention returns the mean of the values of the best keys. With one best key this is what
+# `argmax` picks; at a tie `argmax` takes the first.
 #
 # </details>
 #
@@ -487,7 +488,7 @@ print("4. whose output moves?", [word for word, yes in zip(words, moved, strict=
 # <details><summary>Answer</summary>
 #
 # The order means nothing, as in a dict. But entries stored twice count twice. Attention cannot say *not found*: only differences
-# count, so "all match badly" is the same as "all match equally". And in self-attention every word is query, key and value, so one new
+# count, so "all match badly" is the same as "all match well" (here all match equally badly: hence the mean). And in self-attention every word is query, key and value, so one new
 # word moves every output.
 #
 # </details>
@@ -524,7 +525,7 @@ print("the mean over all words:", np.allclose(shuffled.mean(axis=0), out.mean(ax
 #
 # ## Kill two bugs
 #
-# Some mistakes change no shape. With as many queries as keys, a softmax along the wrong axis runs without an error. To catch it, write a
+# Some mistakes change no shape. A softmax along the wrong axis runs without an error. To catch it, write a
 # *property*: a statement that is true of every correct attention, and false of the bug. You are given a function
 # `attention(q, k, v) -> out, p`, and return True or False. `buggy` hands you the bug to try things on:
 

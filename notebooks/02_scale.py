@@ -186,8 +186,8 @@ show_figure(
 #
 # ## Saturated
 #
-# A model learns in small steps: training nudges the logits so that the answer becomes less wrong. (The number that says how wrong it
-# is, is called the *loss*.) That helps only if the weights respond. So let us nudge. Raise the logit of one key by 0.1, leave the others,
+# A model learns in small steps: training nudges the logits so that the answer becomes less wrong. (The *loss* is the number that says how wrong
+# it is.) That helps only if the weights respond. So let us nudge. Raise the logit of one key by 0.1, leave the others,
 # and see how much weight this key gains. Two rows of weights, one undecided and one sure:
 
 # %%

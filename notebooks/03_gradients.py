@@ -6,7 +6,7 @@
 # always called so below.)
 #
 # You could try each one: nudge it, run the network again, and see whether the loss falls. With a million weights that takes
-# two million runs. A backward pass finds the same million numbers for the price of about three runs. In this chapter you derive
+# two million runs. A forward and a backward pass find the same million numbers for the price of about three runs. In this chapter you derive
 # it for the two operations that attention is made of, the matrix product and softmax. In chapter 04 you put them together.
 #
 # **You need**: matrix products, the derivative of a function of one number, and softmax from [chapter 01](01_soft_lookup.ipynb).
@@ -78,7 +78,7 @@ dW = measured(loss_of, W)
 show_arrays(W=W, dW=dW)
 
 # %% [markdown]
-# These six numbers are the **gradient** of the loss by $W$. From here to the last chapter, **$dX$ means $\partial L / \partial X$, an
+# These six numbers are the **gradient** of the loss with respect to $W$. From here to the last chapter, **$dX$ means $\partial L / \partial X$, an
 # array shaped like $X$**: it holds one number for each entry of $X$.
 #
 # Where an entry of `dW` is positive, a larger weight means a larger loss, so that weight should become smaller. Take a
@@ -96,7 +96,7 @@ table("step: W becomes W - step · dW | loss", rows)
 # A network is a chain of operations. Suppose that one of them computes $Y = f(X)$, and that the rest of the network computes $L$ from $Y$. If
 # we already know $dY$, what is $dX$? The function that computes $dX$ from $dY$ is called the **backward** of $f$; $f$ itself is its
 # **forward**. For single numbers the chain rule answers: $\frac{\partial L}{\partial x} =
-# \frac{\partial L}{\partial y} \frac{\partial y}{\partial x}$. For arrays we need two signs to say the same.
+# \frac{\partial L}{\partial y} \frac{\partial y}{\partial x}$. For arrays we need two symbols to say the same.
 #
 # Let $\delta X$ be a small change of $X$. Let $\langle A, B \rangle = \sum_{ij} A_{ij} B_{ij}$ be the sum of the products of two
 # arrays of the same shape, entry by entry. Each entry of $X$ changes the loss at its own rate, and small changes add up:
@@ -233,7 +233,7 @@ table("dx from | gradcheck", rows)
 # ## Softmax, and its Jacobian
 #
 # One row of logits $s$ becomes attention weights, $p_i = e^{s_i} / \sum_k e^{s_k}$. Logarithms make the quotient a difference:
-# $\log p_i = s_i - \log \sum_k e^{s_k}$. Now let $s$ change. The derivative of the last term by $s_k$ is $p_k$, so
+# $\log p_i = s_i - \log \sum_k e^{s_k}$. Now let $s$ change. The derivative of the last term with respect to $s_k$ is $p_k$, so
 #
 # $$\frac{\delta p_i}{p_i} = \delta s_i - \sum_k p_k\,\delta s_k
 # \qquad\Longrightarrow\qquad \delta p = J\,\delta s, \quad J = \operatorname{diag}(p) - p\,p^\top .$$
@@ -363,7 +363,7 @@ check("best_step", best_step)
 
 # %% [markdown]
 # The picture shows the error at every step, for $L = \langle u, \operatorname{softmax}(s) \rangle$ with a fixed random $u$. It compares
-# with the backward that you derived; each axis goes in powers of ten.
+# with the backward that you derived; both axes are logarithmic.
 
 # %% tags=["hide-input"]
 EXPONENTS = np.arange(-15, 0.1, 0.5)
@@ -424,7 +424,7 @@ show_figure(
 )
 
 # %% [markdown]
-# The full line is the exercise. "As small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has one digit left, if that.
+# The solid line is the exercise's case. "As small as possible" is the worst choice there is: at $h = 10^{-15}$ float64 has one digit left, if that.
 #
 # Two more curves show what changes if you nudge *one way* only, $(L(x + h) - L(x)) / h$, and if you compute in float32, where
 # $\varepsilon \approx 10^{-7}$. One-sided steps have an error that grows like $h$ and not like $h^2$: their best step is smaller, between
@@ -439,7 +439,7 @@ show_figure(
 #
 # A backward needs an upstream gradient to begin with. For a check you may invent one: choose any array $u$ shaped like the output and
 # let the loss be $\langle u, out \rangle$, so that $d\mathit{out} = u$. The obvious choice is all ones, the loss `out.sum()`. **Predict:**
-# what is the gradient of `softmax(s).sum()` by $s$?
+# what is the gradient of `softmax(s).sum()` with respect to $s$?
 
 # %% tags=["hide-output"]
 s = np.random.default_rng(2).standard_normal((3, 4))

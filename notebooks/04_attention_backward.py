@@ -159,7 +159,7 @@ bench(["token 0", "token 1", "token 2"], q, k, v, dout=out - target, hide=("head
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# `weights` and `out` do not: they are of the forward. Of `dq` row 1 moves: what token 1 asked. Of `dk` and `dv` all rows do, since token 1 looked at all.
+# `weights` and `out` do not move: the forward made them. In `dq` only row 1 moves, the gradient of token 1's query. In `dk` and `dv` all rows move, since token 1 looked at all tokens.
 #
 # </details>
 #
@@ -443,12 +443,13 @@ seen.follow("x", (0, 0))
 
 # %%
 seen.player(follow=12, title="Self-attention, forward and backward")
-#
+
+# %% [markdown]
 # ### Exercise `repaired_tied_backward` (find the bug, ★★☆, 8 min)
 #
-# A matrix can be used twice as well. A recommender often has one matrix that reads items and, transposed, scores them; without what
-# lies between, $y = (x W)\,W^\top$. Every line of this backward says which forward line it undoes, and each is right. The result is
-# not. Write `repaired_tied_backward`.
+# A matrix can be used twice as well. A recommender often has one matrix that reads items and, transposed, scores them. Leave out what
+# lies between the two uses, and $y = (x W)\,W^\top$. Every line of this backward says which forward line it undoes, and each is right.
+# But the gradients that it returns are not. Write `repaired_tied_backward`.
 
 
 # %%
@@ -603,7 +604,7 @@ check("same_for_keys_and_queries", same_for_keys_and_queries)
 # %% [markdown]
 # | what is often said | what the cells above show |
 # |---|---|
-# | without $\sqrt{d}$ gradients vanish | the median query's do; the mean stays, carried by ever fewer queries |
+# | without $\sqrt{d}$ gradients vanish | the median query's do; the mean does not fall, but comes from ever fewer queries |
 # | queries, keys and values are all learned | the matrices are; a bias of the keys gets a gradient of 0 |
 #
 # ## In five lines

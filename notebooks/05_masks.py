@@ -175,8 +175,8 @@ show_figure(
 # stands in the input there as well*. It has learned to copy its neighbour on the right, and in use there is none. This
 # is a **leak**.
 #
-# There was one clue: 0.12 is less than the entropy, and nobody can pay less than that. But of real data you do not know
-# the entropy. So measure on data whose entropy you do know.
+# There was one clue: 0.12 is less than the entropy, and nobody can pay less than that. But you do not know the entropy of
+# real data. So measure on data whose entropy you do know.
 #
 # ## Noise has nothing to say
 #
@@ -229,7 +229,7 @@ table("model | loss on fresh noise | verdict", rows)
 #
 # $$p_{ij} = \frac{m_{ij}\, e^{s_{ij}}}{\sum_k m_{ik}\, e^{s_{ik}}}, \qquad m_{ij} \in \{0, 1\} .$$
 #
-# A hidden key is missing above *and below* the line. As $e^{-\infty} = 0$, this is the ordinary softmax of logits that
+# A hidden key is missing in the numerator *and in the denominator*. As $e^{-\infty} = 0$, this is the ordinary softmax of logits that
 # are $-\infty$ wherever the query may not look, and that is how it is computed ([Vaswani et al.
 # 2017](https://arxiv.org/abs/1706.03762), section 3.2.3). The causal mask has $m_{ij} = 1$ where $j \le i$. On four
 # tokens:
@@ -355,7 +355,7 @@ show_arrays(
 )
 
 # %% [markdown]
-# Replaced by $-10^9$, the query looks *evenly at everything*. With $-10^9$ added, *the mask has vanished*, because
+# With the logits replaced by $-10^9$, the query looks *evenly at everything*. With $-10^9$ added, *the mask has vanished*, because
 # softmax ignores a constant. (In float32, $-10^9$ swallows the logits, and the row is even again.) And
 # $-\infty - (-\infty)$ is NaN, "not a number".
 #
@@ -550,7 +550,7 @@ show_figure(
 #   key 1 must be hidden from query 0 and shown to query 1.
 # - *mask_first_row* and *off_by_one_mask* leak nothing. **A model that sees too little passes every leak test.** So
 #   test as well that everything *arrives*.
-# - *off_by_one_mask* hides all five tokens from themselves, yet only two are missed: in self-attention a token is also
+# - *off_by_one_mask* hides all five tokens from themselves, yet the test misses only two pairs: in self-attention a token is also
 #   the *query* of its own row, and so it moves the output even where its key is hidden. Only outputs 0 and 1 do not
 #   notice: output 0 has nothing left to look at, and output 1 has one key left, whose weight is 1 whatever its query
 #   says. To test a mask, change keys and values, and leave the queries alone.

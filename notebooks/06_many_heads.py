@@ -153,7 +153,7 @@ for h in (1, 8, 64):
 table("h | d | parameters | in linear maps | in q kᵀ and p v | attention weights", rows)
 
 # %% [markdown]
-# Parameters and multiplications do not know $h$, because $h$ heads of width $D/h$ have width $D$ together. What grows
+# Parameters and multiplications do not depend on $h$, because $h$ heads of width $D/h$ have width $D$ together. What grows
 # are the attention weights: **$h n^2$ of them**, each with an exponential. That is the price of $h$ softmaxes.
 #
 # ## Split: reshape, then swap
@@ -390,7 +390,7 @@ table("width | length of the queries | weight on the prescribed key", rows)
 
 # %% [markdown]
 # Width 2 is enough to point at any *one* key, at the price of long queries. What a narrow head cannot do is divide its
-# weight *as it likes* over many keys. Take logits at will, and in their place the nearest ones of lower rank (by the
+# weight *as it likes* over many keys. Draw random logits, and replace them by the nearest ones of lower rank (by the
 # singular value decomposition):
 
 # %%

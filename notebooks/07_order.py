@@ -80,8 +80,8 @@ for sentence in ("dog chased cat", "cat chased dog"):
 #
 # $$f(P x) = P f(x).$$
 #
-# Attention is **equivariant** under permutations: permute what goes in, and what comes out is permuted alike. Does depth help? Put one
-# equivariant function on another, $g(f(Px)) = g(P f(x)) = P g(f(x))$: no. And what is then *made* of all tokens without regard to their order, such as
+# Attention is **equivariant** under permutations: permute what goes in, and what comes out is permuted alike. Does depth help?
+# No: for equivariant $f$ and $g$, $g(f(Px)) = g(P f(x)) = P g(f(x))$. And what is then *made* of all tokens without regard to their order, such as
 # their mean, cannot differ between the two sentences at all.
 
 # %%
@@ -165,12 +165,12 @@ print(
 # </details>
 #
 # So a deep causal model can do without positions, and language models without them come close to others ([Haviv et al.
-# 2022](https://arxiv.org/abs/2203.16634)). That it *can* is not that it is easy. What follows makes it easy: positions
+# 2022](https://arxiv.org/abs/2203.16634)). That it *can* does not mean that it is easy. What follows makes it easy: positions
 # are given with the tokens, with the logits, or with the queries and keys.
 #
 # ## Added to the tokens
 #
-# A token stands at a **slot** $p = 0, 1, 2, \dots$ The plainest scheme has a table with a row of $D$ learned numbers for each
+# A token stands at a position, or **slot**, $p = 0, 1, 2, \dots$ The plainest scheme has a table with a row of $D$ learned numbers for each
 # slot, and adds a slot's row to the token that stands there. That was the `places` of chapter 05. The table ends: slot 50 of a
 # table with 50 rows is an error.
 #
@@ -202,7 +202,7 @@ check("my_sinusoids", my_sinusoids)
 
 # %% [markdown]
 # $\delta$ tokens later every hand has turned by a further $\delta\,\omega_i$, wherever it stood. So $PE_{p+\delta}$ is $PE_p$ with
-# each pair of features turned, and the dot product of two slots knows their distance and nothing else:
+# each pair of features turned, and the dot product of two slots depends on their distance alone:
 #
 # $$PE_p \cdot PE_r = \sum_i \sin p\omega_i \sin r\omega_i + \cos p\omega_i \cos r\omega_i = \sum_i \cos\big((p - r)\,\omega_i\big) .$$
 
@@ -245,8 +245,8 @@ show_figure(
 #
 # - **ALiBi** ([Press et al. 2022](https://arxiv.org/abs/2108.12409)) subtracts $m\,|i - j|$. Nothing is learned. Head $k = 1, \dots, h$ has
 #   the slope $m = 2^{-8k/h}$, so some heads look near and others far.
-# - **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) learns a number for each of 32 *buckets* of distances. Below 16 a
-#   distance has its own. From there on distances share, in steps of equal factors up to 128, and beyond it all have the last bucket:
+# - **T5** ([Raffel et al. 2020](https://arxiv.org/abs/1910.10683)) learns a number for each of 32 *buckets* of distances. Each
+#   distance below 16 has its own. From 16 on, distances share buckets, whose limits grow by equal factors up to 128; beyond 128 all have the last:
 #
 # $$\text{bucket} = \min\!\Big(16 + \Big\lfloor 16\, \frac{\ln((i - j) / 16)}{\ln(128 / 16)} \Big\rfloor,\; 31\Big), \qquad i - j \ge 16 .$$
 #
@@ -323,7 +323,7 @@ for mine, library in theirs.items():
 #
 # $$(R_{i\omega}\, q) \cdot (R_{j\omega}\, k) = q \cdot R_{i\omega}^\top R_{j\omega}\, k = q \cdot R_{(j - i)\,\omega}\, k .$$
 #
-# It knows the distance alone, whatever $q$ and $k$ are. That is what sinusoids could not keep through $W_q$ and $W_k$: here the turn comes
+# It depends on the distance alone, whatever $q$ and $k$ are. That is what sinusoids could not keep through $W_q$ and $W_k$: here the turn comes
 # *after* them. A head of width $d$ is $d/2$ such pairs, features $2i$ and $2i + 1$, which turn at the speeds
 # $\omega_i = 10000^{-2i/d}$ of the clock. Values are left alone.
 
@@ -402,7 +402,7 @@ for shift in (7, 1000, 100_000):
 # %% [markdown]
 # ### Exercise `my_rope_backward` (derive the backward, ★★☆, 10 min)
 #
-# `y = my_rope(x, cos, sin)`, and the loss has the gradient `dy` by $y$. Derive `dx`. (A token's $y$ is $R x$ with one matrix $R$ for each pair: what is
+# `y = my_rope(x, cos, sin)`, and `dy` is the gradient of the loss with respect to $y$. Derive `dx`. (A token's $y$ is $R x$ with one matrix $R$ for each pair: what is
 # $\langle dy, R\,\delta x \rangle$, written with $\delta x$ alone on one side?) `cos` and `sin` are constants and have no gradients.
 
 
@@ -684,15 +684,15 @@ print(
 # |---|---|
 # | a deeper stack finds the order by itself | without a mask and positions it is equivariant at every depth |
 # | without positions a Transformer cannot know order | one causal attention: its last token cannot; two told all 24 orders apart |
-# | sinusoids make attention depend on distances | the table's dot products do; after $W_q$ and $W_k$ the logits do not |
+# | sinusoids make attention depend on distances | the table's dot products do; after $W_q$ and $W_k$ the logits need not |
 # | relative schemes generalise to longer sequences | in this task ALiBi did; T5 and RoPE went on without an error, and became worse |
 #
 # ## In five lines
 #
 # - Attention is equivariant under permutations: it reads a set. A causal mask breaks that, for deep models thoroughly.
-# - Learned rows and sinusoids are added to tokens and say *where*; biases and turns act on logits and say *how far apart*.
-# - Sinusoids turn with the slot, so their dot products know the distance; after $W_q$ and $W_k$ they need not.
-# - RoPE turns queries and keys after the projections, so every logit knows the distance alone; its backward is the turn back.
+# - Learned rows and sinusoids are added to tokens and say *where*; biases are added to logits, RoPE turns queries and keys, and both say *how far apart*.
+# - Sinusoids turn with the slot, so their dot products depend on the distance alone; after $W_q$ and $W_k$ they need not.
+# - RoPE turns queries and keys after the projections, so every logit depends on the distance alone; its backward is the turn back.
 # - No error beyond the trained length is no promise: only distances that were trained have been learned.
 #
 # To read: Su et al. (2021), sections 3.1 to 3.3; Press et al. (2022), section 3. Next: [08, the block](08_block.ipynb), what stands around attention.

@@ -547,9 +547,9 @@ show_figure(
 )
 
 # %% [markdown]
-# - Without a norm both leave the picture.
+# - Without a norm, size and gradient both leave the picture.
 # - In pre-LN the stream **grows**, roughly like the root of the number of branches. You predicted 5 after 12 blocks with branches of variance
-#   1; it is 3.2, because a branch here adds about 0.4 ($\sqrt{1 + 24 \cdot 0.4} = 3.3$). What a late branch adds is small beside it, and
+#   1; it is 3.2, because a branch here adds a variance of about 0.4 ($\sqrt{1 + 24 \cdot 0.4} = 3.3$). What a late branch adds is small beside it, and
 #   so is its gradient: the last block's falls like $1/\sqrt{\text{blocks}}$ (right).
 # - In post-LN the stream has size 1 everywhere, and the last block's gradient does *not* fall with depth.
 #
@@ -575,5 +575,5 @@ show_figure(
 # - A block is attention, which mixes tokens, and a feed-forward network, which reads each alone; each has a norm, a residual and dropout.
 # - Pre-LN's stream grows like the root of depth, so that late gradients shrink; post-LN's late gradients do not, hence its warm-up.
 #
-# To read: Xiong et al. (2020), sections 3.1 to 3.3. Next: [09, how to know you are right](09_how_to_know.ipynb): by now you have written five
+# To read: Xiong et al. (2020), sections 3.1 to 3.3. Next: [09, how to know you are right](09_how_to_know.ipynb): by now you have written six
 # backwards and repaired two. Who says that they are right, besides `check`?

@@ -53,8 +53,8 @@ BUGS = {
 ATTENTIONS = {name: ZOO["attention"].make(frozenset([name])) for name in BUGS} | {"right": ops}
 
 # %% [markdown]
-# The test that everybody has is training. So we train: queries, keys and values of six tokens go down their gradients, so that attention's
-# output comes near a target. Each implementation uses its own forward and backward.
+# The test that everybody has is training. So we train: gradient descent moves the queries, keys and values of six tokens, so that
+# attention's output comes near a target. Each implementation uses its own forward and backward.
 
 
 # %%
@@ -106,7 +106,7 @@ show_figure(
 # <details><summary>Answer</summary>
 #
 # D is right, and it is neither the lowest nor the fastest. A runs softmax along the wrong axis, B has only the diagonal of softmax's Jacobian, C
-# forgets the scale, E has no row sum, F divides by the root of the number of keys. The other five bugs give curve D exactly: this training
+# forgets the scale, E has no row sum, F divides by the root of the number of keys. The other five bugs give curve D up to rounding: this training
 # never touches what they do wrong.
 #
 # </details>
@@ -156,7 +156,7 @@ for name in BUGS:
 table("bug | 1 token | 4 tokens, width 4 | 3 queries, 5 keys, width 4", rows)
 
 # %% [markdown]
-# **One token catches nothing**: with a single key every softmax is 1 and the output is $v$, whatever stands before. And with four keys of width
+# **One token catches nothing**: with a single key every softmax is 1 and the output is $v$, whatever the logits are. And with four keys of width
 # 4 the number of keys *is* the width: the two scales agree. So give every axis a size of its own, and none the size 1.
 #
 # ## Second test: gradients, along one direction
@@ -218,7 +218,7 @@ print("its error is below one in a million:", checker(norm, norm_backward, x) < 
 # %% [markdown]
 # ### Why $u$ is random
 #
-# `out.sum()` would make all of $u$ ones, and then a backward that returns nothing but zeros passes: for softmax, whose weights sum to 1
+# `out.sum()` would make all of $u$ ones. Then the true gradient is 0, and the test compares rounding with rounding: for softmax, whose weights sum to 1
 # whatever $x$ is ([chapter 03](03_gradients.ipynb)), and for a LayerNorm that begins with $\gamma = 1$, since every $\hat x$ sums to 0. A random $u$ asks about all
 # outputs, each with a weight of its own.
 #
@@ -388,8 +388,8 @@ caught_by_one_token = 1
 check("caught_by_one_token", caught_by_one_token)
 
 # %% [markdown]
-# Now all tests against all bugs (folded: it answers the exercise). A filled circle means: this test catches this bug. All tests pass the right attention, of course; a test that does not
-# is no test.
+# Now all tests against all bugs (folded: it answers the exercise). A filled circle means: this test catches this bug. The right attention passes all tests, of course; a test that rejects
+# it is no test.
 
 # %% tags=["hide-cell"]
 with np.errstate(all="ignore"):
@@ -434,7 +434,7 @@ print("no gradient check sees", *np.array(list(BUGS))[~caught[of_gradients].any(
 # ## The instruments of the library
 #
 # `gradcheck` is your checker with more comfort: it takes any number of inputs, moves every entry as well as a direction, and, where a
-# function has a corner, as relu at 0, accepts both slopes and any between. `tinyattn check` holds an implementation against loops, properties, gradients and extremes on random inputs, shrinks the example that fails, and compares it with
+# function has a corner, as relu at 0, accepts both slopes and any between. `tinyattn check` compares an implementation with loops, tries properties, gradients and extremes on random inputs, shrinks the example that fails, and compares the implementation with
 # the zoo to *name* the bug. In a terminal: `tinyattn check my_file.py --as attention`. Here:
 
 # %%

@@ -292,7 +292,7 @@ EXERCISES = (
                 (lambda: math.log(9) / 2, "What you computed multiplies the logits. Is that τ, or 1/τ?"),
                 (lambda: 2 / math.log(10), "You compared 0.9 with 1. How much weight does the other key have?"),
                 (lambda: math.log(9), "That is the lead that is needed at temperature 1. But what is the lead here?"),
-                (lambda: 2 * math.log(9), "Should it be colder or warmer than at 88 %, that is, than 1?"),
+                (lambda: 2 * math.log(9), "At temperature 1 it gets 88 %. For 90 %, must it be lower or higher?"),
             ),
         ),
         hints=(

@@ -106,16 +106,18 @@ def _plain_mean(dout: Any, q: Any, k: Any, v: Any, p: Any) -> Any:
 WHICH_MEAN = "dv is right, dq and dk are not. Which line do both of these need, and dv does not?"
 
 WRONG_TIED = (
-    (_with_dW(lambda first, second: first), "How many times does the forward use W?", "dW has only the way along h = "
+    (_with_dW(lambda first, second: first), "How many times does the forward use W?", "dW has only the part from h = "
         "x W."),
-    (_with_dW(lambda first, second: second), "How many times does the forward use W?", "dW has only the way along y "
+    (_with_dW(lambda first, second: second), "How many times does the forward use W?", "dW has only the part from y "
         "= h Wᵀ."),
     (_with_dW(lambda first, second: (first + second) / 2), "What does a value that is used twice get, a mean or a sum?",
-     "dW is the mean of the two ways, not their sum."),
-    (_with_dW(lambda first, second: first - second), "Do the two ways pull in the same sense?",
-     "One of the two ways has the wrong sign."),
-    (_with_dW(lambda first, second: 2 * first), "Are the two ways the same?", "dW has the way along h = x W twice."),
-    (_with_dW(lambda first, second: 2 * second), "Are the two ways the same?", "dW has the way along y = h Wᵀ twice."),
+     "dW is the mean of the two parts, not their sum."),
+    (_with_dW(lambda first, second: first - second), "Are the gradients of two uses added or subtracted?",
+     "One of the two parts has the wrong sign."),
+    (_with_dW(lambda first, second: 2 * first), "Do both uses give the same part?",
+     "dW has the part from h = x W twice."),
+    (_with_dW(lambda first, second: 2 * second), "Do both uses give the same part?",
+     "dW has the part from y = h Wᵀ twice."),
 )  # fmt: skip
 
 EXERCISES = (

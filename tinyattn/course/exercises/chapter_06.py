@@ -207,7 +207,7 @@ EXERCISES = (
             ),
         ),
         hints=(
-            "At w = 1 one word comes through whole, and of the other nothing. What is the mean of the two shares?",
+            "Which part of the variance of w a + (1 - w) b comes from a, which from b? What do the two sum to?",
             "The mixture has variance w² + (1 - w)². The first word's part of it is w², the second's (1 - w)²: the two "
             "shares sum to 1, whatever w is.",
         ),
@@ -328,12 +328,12 @@ EXERCISES = (
                 ),
                 (
                     _W_not_transposed,
-                    "z_i takes part in every column of y: along which axis of W_o is the sum?",
+                    "Entry i of the merged heads takes part in every column of y: along which axis of W_o is the sum?",
                     "dy must be multiplied by W_o transposed.",
                 ),
                 (
                     _dW_transposed,
-                    "W_o[i, o] leads from z_i to y_o: which index comes first in yours?",
+                    "W_o[i, o] leads from entry i of the merged heads to column o of y: which index comes first?",
                     "dW_o is transposed.",
                 ),
                 (
@@ -353,7 +353,7 @@ EXERCISES = (
                 ),
                 (
                     _dW_of_one_head,
-                    "Which heads met rows of W_o?",
+                    "Which rows of your dW_o are 0, and which heads do they belong to?",
                     "dW_o is that of the first head only.",
                 ),
             ),
