@@ -37,8 +37,8 @@ road(10)
 # All that goes in is pairs of a person and an item, each person's oldest first. Ours are generated: six series of five episodes, and 1,500
 # people, who each follow up to three series at a time. So the true probability of every next episode is known, and we shall need it.
 #
-# With a file of your own, MovieLens' `ratings.dat` say, put its path into `FILE`: every number below is then of it, and its second user's
-# newest items stand in the place of Eve's. What needs the truth is nan there, answers in words stay those of our people, and no exercise
+# With a file of your own, MovieLens' `ratings.dat` say, put its path into `FILE`: all numbers below then come from it, and its second user's
+# newest items replace Eve's. Where the truth is needed, nan is printed; answers in words still describe our people, and no exercise
 # depends on the data.
 
 # %%
@@ -429,7 +429,7 @@ show_figure(
 # <details><summary>Answer</summary>
 #
 # `s3e1`, her only episode of series 3 (hatched): without it the score falls by far the most. The first block's largest weight is there, too. The second
-# block reads something of everything, and most of the series that is finished: its weights alone explain nothing.
+# block reads a little of everything, and gives the finished series most weight: its weights alone explain nothing.
 #
 # </details>
 #
@@ -504,9 +504,9 @@ show_figure(
 )
 
 # %% [markdown]
-# CE's softmax is nearly a probability; it lies a little low, because some of it stands on what was seen. BCE's $\sigma$ is no probability, and was never meant to be one. It
-# follows its optimum, but not closely: training was short, and $q$ is not quite the same for all items. Negatives are drawn from what a person
-# *never* had in training, so an episode that they watched later is never drawn before it either.
+# CE's softmax is nearer to a probability; it lies about a quarter low, because some of it stands on what was seen, and training was short. BCE's $\sigma$ is no probability, and was never meant to be one. It
+# follows its optimum, but not closely, also since $q$ is not quite the same for all items. Negatives are drawn from what a person
+# *never* had in training, so an episode that they watch later is never a negative at earlier positions.
 #
 # | what is often said | what the cells above show |
 # |---|---|
@@ -527,6 +527,6 @@ show_figure(
 # - A score is a dot product of a state and an item's row of the tied table; the row gets gradients as input, as target and as negative.
 # - The slopes are predicted minus true: $\sigma(z) - 1$ at the target, $\sigma(z)$ at the negative.
 # - At its optimum BCE with one negative gives $z = \log(p / q)$: the order of the truth, not its probabilities; full cross-entropy gives both.
-# - With padding on the right, the state to ask is that of the last real item, which stands elsewhere in every row.
+# - With padding on the right, the state to ask is that of the last real item, whose position differs from row to row.
 #
 # To read: sections III and IV of [Kang & McAuley (2018)](https://arxiv.org/abs/1808.09781). Next: [11, how not to fool yourself](11_not_to_fool_yourself.ipynb).

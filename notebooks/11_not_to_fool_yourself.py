@@ -223,8 +223,8 @@ for name, model in rivals.items():
 table("model | on the test items | expected", rows)
 
 # %% [markdown]
-# The last three items identify nearly everybody: whoever took these three is in the data once, and what followed was the test item. So the measured HR@10 is 1, and for the next
-# person the model is worse than popularity. Popularity leaks, too: each test item adds 1 to its own count of several hundred. That is too little to be seen. The
+# The last three items identify nearly everybody: whoever took these three is in the data once, and what followed was the test item. So the measured HR@10 is 1, and if the
+# next item is drawn anew, the model is worse than popularity. Popularity leaks, too: each test item adds 1 to its own count of several hundred. That is too little to be seen. The
 # more a model can remember, the more a leak is worth.
 #
 # A wrong mask leaks differently ([chapter 05](05_masks.ipynb)). If a query sees one key too many, it sees its own target, and what training finds is
@@ -316,7 +316,7 @@ check("my_sampled_hit", my_sampled_hit)
 
 # %% [markdown]
 # So the sampled HR@10 is a *metric of full ranks*: the mean of this curve, in place of a step at 10. Does it give the measured numbers, from full ranks
-# alone? (A person has 593 others: 600, less six of the training part and the target. Since the validation item may be drawn as well, the two agree nearly.)
+# alone? (The full rank leaves out seven seen items and the target: 592 others. The draw leaves out only the six training items: a pool of 594. We take 593, so the two agree nearly.)
 
 # %%
 sampled_hit = yours("my_sampled_hit")

@@ -12,7 +12,7 @@
 #
 # **You will be able to**:
 #
-# - say why a model that looks both ways cannot learn from the next item, however its mask is cut;
+# - say why a model that looks both ways cannot learn from the next item, and why a mask that hides only that item does not help;
 # - build a Cloze batch and the gradient of its loss, and test that no answer can be read;
 # - say what $\rho$, [MASK] and the rows that hide the last item are for.
 
@@ -103,7 +103,7 @@ print("the next item reaches its position:", np.diagonal(after_two_blocks, offse
 # ### Exercise `my_cloze` (write the op, ★★☆, 12 min)
 #
 # Make inputs and targets. Rows of `ids` are padded with 0 on the right; padding is never hidden, and does not count in $n$. To keep chance out of the
-# function, it is handed `turn`, different whole numbers in a random order: hidden are the real positions with the smallest `turn` of their row. Targets are 0
+# function, it is handed `turn`, different whole numbers in a random order: hide the $\max(1, \text{round}(\rho n))$ real positions with the smallest `turn` of their row. Targets are 0
 # where nothing is asked.
 
 
@@ -402,8 +402,8 @@ show_figure(
 # <details><summary>Answer</summary>
 #
 # SASRec is first by a hair, and gets there in a fraction of the epochs: it learns from every position of a row, BERT4Rec from the few that are hidden.
-# With rows that hide the last item BERT4Rec comes as far as two seeds can tell apart; without them it falls behind: it is asked in use what it was never asked in
-# training.
+# With rows that hide the last item BERT4Rec comes as far as two seeds can tell apart; without them it falls behind: few of its training rows ask
+# what is asked in use, with the last item alone hidden.
 #
 # </details>
 #
@@ -413,7 +413,7 @@ show_figure(
 # ## An easier question
 #
 # Take the circle of [chapter 05](05_masks.ipynb): eight symbols, and with probability 0.8 the next is three steps further, otherwise any of the eight.
-# The next symbol has an entropy of 0.80 nats, given the one before. **Predict:** and if the one after it is known as well?
+# The next symbol has an entropy of 0.80 nats (units of the natural logarithm), given the one before. **Predict:** and if the one after it is known as well?
 #
 # Given both neighbours $a$ and $c$, $P(x \mid a, c) \propto T_{ax}\, T_{xc}$, with $T_{ax}$ the probability that $x$ follows $a$:
 
@@ -427,7 +427,7 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# 0.37, less than half. So a Cloze loss far below the entropy of the next item is no leak: it answers an easier question. It cannot be compared with SASRec's
+# 0.37, less than half. So a Cloze loss far below the entropy of the next item need not be a leak: it answers an easier question. It cannot be compared with SASRec's
 # loss, and only on noise, where all questions are equally hopeless, does it tell a leak.
 #
 # </details>
@@ -443,7 +443,7 @@ print(f"a gap between two: {-(joint * np.log(given_both)).sum():.2f}")
 #
 # ## In five lines
 #
-# - A model that looks both ways reads the next item; no mask between positions hides it beyond one block.
+# - A model that looks both ways reads the next item; a mask that hides only that item fails from two blocks on.
 # - Cloze hides items in the input and asks there only: [MASK] always, since in use there is a [MASK] as well.
 # - $\rho$ trades questions a row against what is left to answer them; rows that hide the last item alone are the question in use.
 # - Hidden items get their gradient as candidates, never as inputs.

@@ -4,7 +4,7 @@
 # A token's row of attention scores says how it sees all others. Those are numbers about the token, like any features. **Could such rows be
 # compared in their turn, as the tokens were?**
 #
-# [Liu et al. (2024)](https://doi.org/10.1145/3640457.3688164) do that in a recommender, AWRSR, and print gains of 2 to 8 % in NDCG@5 over SASRec. No code
+# [Liu et al. (2024)](https://doi.org/10.1145/3640457.3688164) do that in a recommender, AWRSR, and print gains of 2 to 7 % in NDCG@5 over SASRec. No code
 # was released, and the formulas leave masks, padding and even shapes open. So this is a chapter on reading: what has to be settled before such a method
 # can be built, and what a table of gains can say.
 #
@@ -107,8 +107,8 @@ for fill in (-np.inf, -1e9, 0.0):
 table("hidden | NaN | largest weight of the last row | largest entry of dA", rows)
 
 # %% [markdown]
-# A constant that is multiplied is *data*. With $-10^9$ every row looks at one token, which $W$ and the mask choose whatever is said, and no gradient comes
-# back. Two choices are left: 0, as here, or $A$ = softmax(logits), whose zeros are true ones. This library has both (`refine_space`).
+# A constant that is multiplied is *data*. With $-10^9$ every row looks at one token; $W$ and the mask choose it, the input does not matter, and no gradient
+# comes back. Two choices are left: 0, as here, or $A$ = softmax(logits), whose zeros are true ones. This library has both (`refine_space`).
 #
 # ## The backward
 #
@@ -140,7 +140,7 @@ for name, one, other in zip(("dA", "dW_Q", "dW_K"), mine, ours, strict=True):
 print("only W_Q W_Kᵀ matters:", np.allclose(W_Q.T @ mine[1], (W_K.T @ mine[2]).T))
 
 # %% [markdown]
-# The last line says that nothing changes if $W_Q$ becomes larger and $W_K$ smaller by as much: $B$ reads their product $W_Q W_K^\top$ only.
+# The last line says that nothing changes if $W_Q$ is multiplied by a number and $W_K$ divided by it: $B$ reads their product $W_Q W_K^\top$ only.
 #
 # Step through the three words. In the backward, `dA` is made twice: that is where the two readings of $A$ are added. Choose $a_{31}$, and see which entries of
 # $B$ it moves: a row *and* a column.
@@ -418,7 +418,7 @@ all_better_by_chance = 0.25
 check("all_better_by_chance", all_better_by_chance)
 
 # %% [markdown]
-# Not 1/8: the three are compared with the *same* run, and all gain if it was unlucky. That all gains have one sign is thus weaker evidence than it looks: 1/64 for three data sets, not 1/512.
+# Not 1/8: the three are compared with the *same* run, and all gain if it was unlucky. That all gains are positive is thus weaker evidence than it looks: 1/64 for three data sets, not 1/512.
 # And their size? Below are eight seeds of one SASRec, without any refinement; each is the host once, and the other seven are its "refinements". On the right is what the paper
 # printed for two of its data sets.
 
@@ -471,7 +471,7 @@ show_figure(
 #
 # $$\bar y - \bar x \;\pm\; t\, s\, \sqrt{\tfrac1m + \tfrac1m},$$
 #
-# with $t$ of Student's distribution with $2m - 2$ degrees of freedom: 4.303 for two, 2.776 for four, 2.306 for eight. (It is more than 1.96, since $s$ is known from few runs only.) A difference smaller than what stands behind the ± cannot be told from 0, and with one run each there is no
+# with $t$ of Student's distribution with $2m - 2$ degrees of freedom: 4.303 for 2 degrees, 2.776 for 4, 2.306 for 8. (It is more than 1.96, since $s$ is known from few runs only.) A difference smaller than what stands behind the ± cannot be told from 0, and with one run each there is no
 # $s$ at all.
 #
 # ### Exercise `smallest_difference` (predict the number, ★★☆, 5 min)

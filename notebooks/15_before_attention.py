@@ -195,7 +195,7 @@ table("n | products: tanh | GRU | LSTM | attention", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# $n + 1$ against 7. One product brings in all tokens at once; each of the other $n$ multiplies the last state by $U$, so it has to wait for it.
+# $n + 1$ against 7: six, and one that adds up softmax's rows. One product brings in all tokens; each of the other $n$ multiplies the last state by $U$, and waits for it.
 # This is the third column of table 1 in [Vaswani et al. (2017)](https://arxiv.org/abs/1706.03762): $O(n)$ operations in sequence, against $O(1)$.
 #
 # </details>
@@ -301,7 +301,7 @@ table("n / d | multiply-adds / n d²: tanh | GRU | LSTM | attention", rows)
 # $$\underbrace{4 n d^2}_{\text{four matrices}} + \underbrace{2 n^2 d}_{q k^\top \text{ and } p\,v}
 # = \Big(4 + 2\,\frac n d\Big)\, n d^2$$
 #
-# (and $n^2$ more: the library adds up softmax's rows by a product). So attention is cheaper than an LSTM while $n < 2 d$,
+# (and $n^2$ more for that sum). So attention is cheaper than an LSTM while $n < 2 d$,
 # than a GRU while $n < d$, and than a $\tanh$ recurrence never.
 # For a recommender that reads $n = 200$ clicks with $d = 50$, in the last row, attention does twice the work of a GRU: what it
 # saves is waiting.
@@ -442,7 +442,7 @@ table("n | ‖∂ last / ∂ first‖_F / √d", rows, digits=2)
 #
 # ### Exercise `power_of_ten_left` (predict the number, ★☆☆, 4 min)
 #
-# Forget the gates' part, and let $f = \sigma(1)$ at every step. After 100 steps, $10^a$ of $dc$ is left. What is $a$, to one decimal?
+# Ignore the gates' part, and let $f = \sigma(1)$ at every step. After 100 steps, $10^a$ of $dc$ is left. What is $a$, to one decimal?
 
 # %%
 ### BEGIN SOLUTION
@@ -872,7 +872,7 @@ for name, scores in forms.items():  # of 64 queries and 64 keys, d = 1,024
 table("scores | multiply-adds | tanh | operations called", rows)
 
 # %% [markdown]
-# Additive scores keep their size; dot products need the $\sqrt d$ of [chapter 02](02_scale.ipynb). But each additive score takes $d$ values of $\tanh$, of an array $(n, m, d)$ that must be made, here a query at a time.
+# With $w$ of size $1 / \sqrt d$, as here, additive scores keep theirs; dot products need the $\sqrt d$ of [chapter 02](02_scale.ipynb). But each additive score takes $d$ values of $\tanh$, of an array $(n, m, d)$.
 # Dot products are *one* product of matrices. That is why [Vaswani et al.](https://arxiv.org/abs/1706.03762) (section 3.2.1) multiply, and divide by the root. Then they left out the recurrence.
 #
 # | what is often said | what the cells above show |

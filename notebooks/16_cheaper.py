@@ -173,7 +173,7 @@ two_and_four = (few.standard_normal((n, 2)) for n in (2, 4, 4))
 trace(in_two_tiles, *two_and_four).player(follow=20, title="Online softmax in two tiles")
 
 # %% [markdown]
-# That is [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022), but for one thing: where the mask hides a whole tile, nothing need be computed. Under a
+# That is [FlashAttention](https://arxiv.org/abs/2205.14135) (Dao et al. 2022), as far as its arithmetic goes; its speed comes from tiles that fit into fast memory. And where the mask hides a whole tile, nothing need be computed. Under a
 # causal mask the keys of a tile may all lie in the future of all its queries:
 
 
@@ -526,8 +526,8 @@ print(f"rank of {n} x {n} weights: linear {ranks[0]}, softmax {ranks[1]}")
 #
 # ### Performer: features of the exponential
 #
-# *On a first reading you may go on at "All of them, in one table": of this part it needs only that the longer queries and keys are, the more
-# features it takes.*
+# *On a first reading you may go on at "All of them, in one table": that section needs only this: the longer queries and keys are, the more
+# features a Performer needs.*
 #
 # Are there features whose product *is* $e^{q \cdot k}$? On average, yes. Let $w$ be a row of $d$ independent standard normal numbers. Then, with $\mathbb E$ for the mean over draws, $\mathbb E[e^{w \cdot z}] = e^{|z|^2 / 2}$ for every row $z$ (each entry contributes $e^{z_i^2 / 2}$: complete the square under the integral). Put $z = q + k$, where $|z|^2 = |q|^2 + 2\, q \cdot k + |k|^2$:
 #
@@ -738,7 +738,7 @@ show_figure(
 # - Attention's $n^2$ is paid twice: in multiply-adds, and in weights that are kept.
 # - Tiles with a running maximum $m$ and sum $l$ give the same output; $L = m + \log l$ brings back every weight, so memory grows with $n$.
 # - A pattern of pairs is full attention under a mask: count its pairs, and how many layers connect everything. Check tokens, not blocks, for leaks.
-# - Features and other brackets make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
+# - Features, and moving the brackets, make attention a recurrence with a fixed state: its work grows with $n$, and it cannot look up sharply.
 # - Random features have the exponential as their mean, with an error that falls as $1/\sqrt r$ and grows exponentially with the length of queries and keys.
 #
 # To read: Dao et al. (2022), sections 3.1 and B. Next: [17, after attention](17_after_attention.ipynb), where the state learns what to forget.

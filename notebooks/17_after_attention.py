@@ -78,7 +78,7 @@ v, lam = rng.standard_normal((n, e)), rng.uniform(0.5, 1, n)
 print("the same:", np.allclose(recurrent(lam, q, k, v), explicit(lam, q, k, v)))
 
 # %% [markdown]
-# Step through four tokens. Choose a number of the first token's key, `k`, and go on: at each token it moves $S$ by less, and every $y_t$ through $S$ alone.
+# Step through four tokens. Choose a number of the first token's key, `k`, and go on: at each token its effect on $S$ is smaller, and it reaches $y_t$ only through $S$.
 
 # %% tags=["hide-input"]
 four = lam[:4], *(x[:4, :2] for x in (q, k, v))
@@ -198,7 +198,7 @@ read = q[:, None] @ associative_scan(*maps).reshape(n, d, e)
 print("its states, read by q:", np.allclose(read[:, 0], recurrent(lam, q, k, v)))
 
 # %% [markdown]
-# 8 more: it takes $2 \log_2 n$, and doubling, which computes more numbers, $\log_2 n$. All four set brackets in one sum, and Mamba is trained by such a scan.
+# 8 more: a tree takes $2 \log_2 n$ steps; doubling takes $\log_2 n$, but computes more numbers. All four compute one sum with other brackets, and Mamba is trained by such a scan.
 
 # %% [markdown]
 # ### Exercise `my_state_backward` (derive the backward, ★★★, 20 min)
@@ -230,7 +230,7 @@ def my_state_backward(dy, lam, q, k, v):
 check("my_state_backward", my_state_backward)
 
 # %% [markdown]
-# The way back is the same recurrence, from the last token to the first. And it is Mamba's: with $\lambda = e^{-\Delta}$ and $v = \Delta x$ the rest is the chain rule.
+# The way back is the same recurrence, from the last token to the first. And it is Mamba's: with $\lambda = e^{-\Delta}$, and $\Delta$ put with $v$ instead of $k$, $v = \Delta x$, the rest is the chain rule.
 
 # %%
 dy = rng.standard_normal((n, 1))
@@ -333,7 +333,7 @@ print("rows of the matrix sum to 1:", np.allclose(weights.sum(axis=-1), 1))
 # %% [markdown]
 # ### Exercise `shifts_change_nothing` (write the property that kills this bug, ★★☆, 8 min)
 #
-# A property that is true of every `wkv(k, v, w, u) -> y` for which moving *all* keys by one number changes nothing, however large that number is. It must be false of `naive`, and of repairs that are none: keys that are cut off, NaN replaced by 0.
+# Return True if moving *all* keys of `wkv(k, v, w, u) -> y` by one number, however large, leaves $y$ as it is, else False. `k` and `v` are (n, d), `w` and `u` (d,). It must be False for `naive`, and for false repairs: keys that are cut off, NaN replaced by 0.
 
 
 # %%
@@ -360,7 +360,7 @@ table("channel | w | tokens until half is left", [[c, w[c], np.log(2) / w[c]] fo
 # %% [markdown]
 # ## The same for all tokens: a convolution
 #
-# If $\lambda$, $q$ and $k$ are the same for all tokens, $M_{tj} = q \cdot k\, \lambda^{t - j}$ depends on the distance alone. Then $y$ is a *convolution* of $v$ with the kernel $(q \cdot k)\,(1, \lambda, \lambda^2, \dots)$. *State-space models* (SSMs) before Mamba were trained
+# If $\lambda$, $q$ and $k$ are the same for all tokens, $M_{tj} = q \cdot k\, \lambda^{t - j}$ depends on the distance alone. Then $y$ is a *convolution* of $v$ with the kernel $(q \cdot k)\,(1, \lambda, \lambda^2, \dots)$. *State-space models* (SSMs) such as S4 were trained
 # like that, by Fourier transforms in $n \log n$ ([S4, Gu et al. 2022](https://arxiv.org/abs/2111.00396)).
 
 # %%
@@ -381,7 +381,7 @@ print("by Fourier transforms:", np.allclose(y, np.fft.irfft(spectra)[:n]))
 #
 # $$h(\Delta) = e^{\Delta A}\, h(0) + \frac{e^{\Delta A} - 1}{A}\, B\,x .$$
 #
-# For small $\Delta A$ the fraction is nearly $\Delta$: of the input, one step of Euler's method. (The decay stays $e^{\Delta A}$; Euler's would be $1 + \Delta A$.) So it is ZOH against Euler, of the input. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
+# For small $\Delta A$ the fraction is nearly $\Delta$, which is one step of Euler's method for the input. (The decay stays $e^{\Delta A}$; Euler's would be $1 + \Delta A$.) So ZOH and Euler differ in how the input is written alone. The paper's equation 4 has the fraction (ZOH); its code has $\Delta$ (Euler), as the library does without `exact=True`.
 #
 # ### Exercise `held_state` (predict the number, ★★☆, 4 min)
 #
@@ -603,7 +603,7 @@ table("error | the newest | the oldest | all 32", rows)
 # %% [markdown]
 # <details><summary>Answer</summary>
 #
-# An empty state has an error of 1. For the newest token, a decaying state is as good as one that holds only $1 / (1 - \lambda^2)$ pairs, here 50 or 10; for the oldest, it is worse than an empty one. Choosing has no such price: the state holds 31 other pairs, and $\sqrt{31/64} = 0.70$.
+# An empty state has an error of 1. A decaying state holds the very last token as one of $1 / (1 - \lambda^2)$ pairs, here 50 or 10; the newest of the 32 lies some seven tokens back, and has decayed, too. For the oldest, and for all 32 together, decay is worse than an empty state; keeping all is worst. Choosing is best: the state holds 31 other pairs, and $\sqrt{31/64} = 0.70$.
 #
 # </details>
 #

@@ -421,7 +421,7 @@ print(
 # $$p_{ij} = \operatorname{softmax}_j\big(-\alpha\, |\delta_{ij} - \Delta|^2\big) .$$
 #
 # For large $\alpha$ it looks at that neighbour and nowhere else. Nine such heads, the pixels themselves as values, the kernel's maps as $W_o$, and the sum over heads is the convolution
-# ([Cordonnier, Loukas & Jaggi 2020](https://arxiv.org/abs/1911.03584)). **Predict:** at every pixel?
+# ([Cordonnier, Loukas & Jaggi 2020](https://arxiv.org/abs/1911.03584)). **Predict:** is it, at every pixel?
 
 
 # %% tags=["hide-output"]
@@ -455,7 +455,7 @@ table("α | 4 e^-α | off by, inside | at the edges", rows)
 # </details>
 #
 # So a convolution is attention that has been *told* where to look, the same for every image and every place. What is told need not be learned, and cannot be unlearned: that is an **inductive bias**. Dosovitskiy et al. report that
-# theirs, trained on 1.3 million photographs, fell behind convolutional networks, and with 300 million passed them.
+# their ViT, trained on 1.3 million photographs, fell behind convolutional networks, and with 300 million passed them.
 #
 # ### Windows
 #
@@ -478,7 +478,7 @@ window_saving = 13.8
 check("window_saving", window_saving)
 
 # %% [markdown]
-# Who is in different windows never meets, however many layers there are. So in every second layer the windows' grid is **shifted** by half a window, down and to the right. Windows at the borders are cut off and would be of many sizes. Swin's trick: *roll* the image up and to
+# Patches in different windows never meet, however many layers there are. So in every second layer the windows' grid is **shifted** by half a window, down and to the right. Windows at the borders are cut off and would be of many sizes. Swin's trick: *roll* the image up and to
 # the left, so that what was cut off comes in again on the other side and all windows are whole.
 #
 # ### Exercise `repaired_windows` (find the bug, ★★☆, 8 min)
@@ -513,7 +513,7 @@ def repaired_windows(height, width, window, shift):
 check("repaired_windows", repaired_windows)
 
 # %% [markdown]
-# The mask defines what is computed; to save anything, only the windows' own pairs must be ([chapter 16](16_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It is
+# The mask defines what is computed; to save anything, compute only the windows' own pairs ([chapter 16](16_cheaper.ipynb)). The library's layout does roll, and carries a small mask for what came from elsewhere. It is
 # full attention under your mask, and with one window as large as the image it is ViT's attention:
 
 # %%
@@ -656,7 +656,7 @@ show_figure(
 # | a Transformer for images has no convolution | its first map is one, with a stride of $P$ |
 # | without positions a ViT is lost | it names shapes as well as with them, from a bag of patches; of *where* it knows nothing |
 # | the lower layers of a ViT are local | not here: no head prefers what is near |
-# | roll-out shows what an answer depends on | the amount of ink agrees better with erasing; and it stays the same when a layer's values are 0 |
+# | roll-out shows what an answer depends on | the amount of ink agrees better with erasing; and roll-out stays the same when a layer's values are 0 |
 # | attention can do what a convolution does | as $\alpha$ grows, and not at edges that are filled with zeros |
 # | windows of 7 × 7 make a layer 64 times cheaper | pairs, yes; multiply-adds 13.8 times |
 # | convolutions connect $n$ tokens in $\log n$ layers | one token further each way in each layer; with doubling gaps, yes |

@@ -374,7 +374,7 @@ WRONG_LOSS = (
     (
         _dE_as(lambda dE, ds, h, targets: np.roll(dE, -1, axis=0)),
         "Column 0 of the logits belongs to which row of E?",
-        "The rows of dE are one too high: row 0 is padding's, and stays 0.",
+        "Row i of your dE is that of item i + 1: row 0 is padding's, and stays 0.",
     ),
     (
         _dE_as(lambda dE, ds, h, targets: dE * np.isin(np.arange(len(dE)), targets)[:, None]),
@@ -404,7 +404,7 @@ WRONG_LOSS = (
     (
         _with_ds(lambda dloss, wrong, asked: asked * wrong / asked.sum()),
         "Where does dloss come in?",
-        "dloss is not multiplied by.",
+        "Your gradients are not multiplied by dloss.",
     ),
     (
         _with_ds(lambda dloss, wrong, asked: -dloss * asked * wrong / asked.sum()),

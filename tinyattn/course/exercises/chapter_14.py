@@ -213,7 +213,7 @@ REPAIRED = _compared(
     "repaired_layer", "x + look(x, x) under a causal mask, then + look(x, memory) where memory is real", _layer_case,
     _layer, ("y",),
 )  # fmt: skip
-_MAY = "Which words of the memory may the first written token look at, and which token of the memory may nobody?"
+_MAY = "Which words of the memory may the first written token look at, and at which may nobody look?"
 _OWN = "Which of the two attentions could see what is still to be written?"
 
 
@@ -503,7 +503,7 @@ EXERCISES = (
         grader=Function(REPAIRED, tempting=WRONG_LAYER),
         hints=(
             "Two attentions, two masks. What would be cheating in the first? What in the second? And which tokens of "
-            "the memory are none?",
+            "the memory are padding?",
             "The memory has been read as a whole: every written token may see all of its real words. Its mask is "
             "np.arange(m) < lengths[:, None, None].",
         ),
