@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tests.models.worlds import TINY, drifting_ratings
+from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import (
     MF,
@@ -40,6 +41,17 @@ def test_only_some_items_may_be_given():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("model", [Markov(), MF(**SMALL), SASRec(**SMALL)], ids=["markov", "mf", "sasrec"])
+def test_a_split_of_other_items_is_refused(model):
+    """Items are taken by number: of another data set the numbers would mean other items."""
+    sequences = [["a", "b", "c", "d"], ["b", "c", "d", "e"], ["c", "d", "a", "e"]]
+    model.fit(leave_one_out(Interactions.of(sequences)))
+    model.evaluate(leave_one_out(Interactions.of([*sequences])))
+    for others in ([[f"{item}x" for item in one] for one in sequences], sequences[:1], [*sequences, ["f", "a", "b"]]):
+        with pytest.raises(ValueError, match="item ids, and they are not the 5 that this model has learned"):
+            model.evaluate(leave_one_out(Interactions.of(others)))
 
 
 @pytest.mark.parametrize("model", [SASRec(**SMALL), GRU4Rec(**SMALL, loss="ce")], ids=["sasrec", "gru4rec"])

@@ -151,3 +151,12 @@ def test_what_cannot_be_is_refused():
     model.parameters = made(position="none").parameters
     with pytest.raises(ValueError, match="the model has learned since this session began: begin another"):
         session.best(3)
+
+
+def test_a_session_of_a_model_that_counts_notices_another_fit():
+    model = Popularity().fit(SPLIT)
+    session = model.session(ITEMS[:2])
+    session.best(2)
+    model.fit([[1, 2, 3], [4, 2, 1]])
+    with pytest.raises(ValueError, match="the model has learned since this session began: begin another"):
+        session.best(2)

@@ -102,8 +102,9 @@ class Sampler:
     drawn a user, with replacement, and stand at all positions of the row: of one each the draws alone would take longer
     than the step, and scores of shared ones are a product of two matrices.
 
-    Of the shared ones, the part `in_batch` is drawn from the targets of the batch's other users (Hidasi et al. 2016):
-    in a slice the others are not there, so their items travel with the row. The rest come from the catalogue, in
+    Of the shared ones, the part `in_batch` is drawn from the batch's targets that the user has not had (Hidasi et al.
+    2016): in a slice the others are not there, so their items travel with the row. If one user of a batch has had all
+    of its targets, the whole catalogue is drawn from in their place. The rest come from the catalogue, in
     proportion to popularity to the power `popularity_power` (Hidasi & Karatzoglou 2018); an item that nobody had counts
     as had once.
     Raises ValueError where no user has two training items, where negatives are wanted and a user has had all items, and

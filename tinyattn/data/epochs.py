@@ -8,7 +8,7 @@ from ..random import Stream, generator
 
 
 def steps_of(n: int, batch_size: int) -> int:
-    """Batches an epoch of n rows: their sizes differ by at most one, and none is smaller than `batch_size`."""
+    """Batches an epoch of n rows: their sizes differ by at most one, and none is below `batch_size`, unless n is."""
     return max(1, n // batch_size)
 
 

@@ -52,10 +52,11 @@ class Interactions:
 
     @property
     def lengths(self) -> np.ndarray:
+        """(n_users,): how many interactions each user has."""
         return np.diff(self.offsets)
 
     def k_core(self, k: int) -> Interactions:
-        """The k-core: users and items with fewer than k interactions are removed until every one left has k.
+        """The k-core: users and items with fewer than k interactions are removed until every one left has k or more.
 
         Raises ValueError where nothing is left, and for k below 1.
         """
@@ -189,7 +190,8 @@ class Interactions:
         - a DataFrame, or another object with `columns`: columns with usual names (user_id, item_id, rating, timestamp)
 
         Times are numbers; or `datetime64`, which stay in their own unit; or dates as Python's objects or in ISO 8601,
-        which become seconds since 1970, as a file's do. Raises ValueError, saying what was expected, for anything else.
+        which become seconds since 1970, as a file's do. Ratings that are not all finite numbers are left
+        out. Raises ValueError, saying what was expected, for anything else.
         """
         if isinstance(data, Interactions):
             return data

@@ -12,7 +12,7 @@ from ..random import Stream, generator
 from .interactions import Interactions
 
 TRAIN, VALID, TEST = 0, 1, 2
-SHARE = 0.1              # of all ratings, to validate on, and again to test on
+SHARE = 0.1              # of the ratings, to validate on, and again to test on
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,9 @@ RATING_SPLITS: dict[str, Callable[..., np.ndarray]] = {"user": by_user, "time": 
 def split_ratings(data: Interactions, by: str = "user", share: float = SHARE, seed: int = 0) -> RatingSplit:
     """The last `share` of the order `by`, a key of RATING_SPLITS, is tested on, as much before it validated on.
 
+    By "user" these are shares of each user's own ratings, and the newest one is always tested on: users with fewer than
+    1 / `share` ratings have more than `share` in the test part, and perhaps none to validate on. Only "random" draws by
+    `seed`.
     Raises ValueError for data without ratings or times, an unknown `by`, and where a part would be empty.
     """
     refuse_unrated(data)

@@ -18,7 +18,11 @@ from .interactions import Interactions
 
 @dataclass(frozen=True)
 class Split:
-    """Users with fewer than three interactions in `data` are only trained on; their targets are 0."""
+    """The data, and who is tested. Users whose targets are 0 are only trained on.
+
+    These are users with fewer than three interactions; of a split by time all who have not two up to its moment, and
+    one after it.
+    """
 
     data: Interactions        # all that the split uses: of each evaluated user, the test item is the last
     train: Interactions       # all but the last two of each evaluated user

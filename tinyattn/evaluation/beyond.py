@@ -16,8 +16,8 @@ from .ranking import refuse_nan, top
 def best_items(score: Score, split: Split, k: int = 10, users: np.ndarray | None = None) -> np.ndarray:
     """The k best next items of every evaluated user after all but the test item: (evaluated users, k) item numbers.
 
-    Items of the history are left out. Where fewer than k are left, 0 takes the further places. `score` and `users` are
-    as in `evaluate`. Raises NaNScoreError for a NaN score.
+    Items of the history are left out. Where fewer than k are left, 0 takes the further places. `score` is a function
+    as in `evaluate`, such as `model.score`; `users` are as there. Raises NaNScoreError for a NaN score.
     """
     everyone = split.evaluated
     numbers = np.arange(1, split.data.n_users + 1) if users is None else users
@@ -72,7 +72,8 @@ def popularity_lift(best: np.ndarray, histories: list[np.ndarray], popularity: n
 def overlap(best: np.ndarray, other: np.ndarray) -> float:
     """mean_u |B_u ∩ B'_u| / max(|B_u|, |B'_u|): the share of recommendations that two models have in common.
 
-    Shapes: best, other (B, k), of the same users. 1: the same items for everybody, in whatever order.
+    Shapes: best, other (B, k), of the same users. 1: the same items for everybody, in whatever order. Users to
+    whom neither model recommends anything are left out.
     """
     shares = []
     for mine, theirs in zip(best, other, strict=True):

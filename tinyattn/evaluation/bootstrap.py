@@ -15,7 +15,7 @@ _NUMBERS_AT_ONCE = 4_000_000
 
 
 class Difference(NamedTuple):
-    """The difference, a mean over users or ratings, and the ends of its interval."""
+    """The difference of two models, and the ends of its interval."""
 
     mean: float
     low: float

@@ -23,11 +23,11 @@ def linear_probe(
 ) -> Probed:
     """W = (XᵀX / N + λ I)⁻¹ XᵀY / N, with Y one-hot: a label's score is the least-squares guess of its indicator.
 
-    In closed form, so that there is nothing to tune and no chance in it; X is centred and has a column of ones. A probe
-    of shuffled labels is the control: where it finds more than the commonest label's share, the probe learned the
-    labels themselves, and not what the states say of them.
-    Shapes: train (N, D), labels (N,), test (M, D), test_labels (M,), all frozen. Raises ValueError for shapes that do
-    not fit, and for fewer than two different labels.
+    In closed form, so that there is nothing to tune; λ = 0.001, X is centred and has a column of ones. The control is a
+    probe that learned shuffled labels, and is asked for shuffled labels: but for chance it names no more of them than a
+    guess of the commonest label does. `seed` is that of the shuffles.
+    Shapes: train (N, D), labels (N,), test (M, D), test_labels (M,). Raises ValueError for shapes that do not fit, and
+    for fewer than two different labels.
     """
     if train.ndim != 2 or test.ndim != 2 or train.shape[1] != test.shape[1]:
         raise ValueError(f"states are {train.shape} and {test.shape}, expected (N, D) and (M, D)")

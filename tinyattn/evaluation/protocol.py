@@ -72,7 +72,8 @@ def target_ranks(
 ) -> dict[str, np.ndarray]:
     """The rank of every evaluated user's target: {"full": (evaluated users,), and one more for each of `sampled`}.
 
-    The arguments are those of `evaluate`. Ranks divide the users. Raises NaNScoreError for a NaN score.
+    The arguments are those of `evaluate`. Inside `tinyattn.ranks.mpi` each process ranks some of the users, and all get
+    the whole. Raises NaNScoreError for a NaN score.
     """
     targets, everyone, candidates = getattr(split, stage), split.evaluated, sampled or {}
 
@@ -169,12 +170,13 @@ def full_ranking(
 
 
 def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:
-    """The item numbers that each test target is ranked against: (evaluated users, count).
+    """The item numbers that each test target is ranked against, drawn by `seed`: (evaluated users, count).
 
-    Raises ValueError for an unknown protocol, or where a user has too few items left to draw from.
+    `protocol` is "uni100" or "pop100". Raises ValueError for another, or where a user has too few items left to draw
+    from.
     """
     if protocol not in PROTOCOLS[1:]:
-        raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS)}")
+        raise ValueError(f"protocol is {protocol!r}, expected one of {', '.join(PROTOCOLS[1:])}")
     rng = generator(seed, Stream.CANDIDATES, PROTOCOLS.index(protocol))
     users = split.evaluated
     seen = Seen(split.train if protocol == "uni100" else split.data)

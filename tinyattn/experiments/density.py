@@ -63,7 +63,7 @@ EXPERIMENT = Experiment(
     title="As data thins out",
     question="""
 MovieLens 1M, of which only each user's newest training items are kept; the items that models are validated and
-tested on are the same ones throughout. Kang & McAuley (2018, section IV-G) say that SASRec leans on the last items
+tested on are the same ones throughout. Kang & McAuley (2018, section IV-H) say that SASRec leans on the last items
 where data is sparse and on long histories where it is dense: it should stay near the Markov chain on the left, and
 lead on the right. Two seeds; four where two left models level.
 """,

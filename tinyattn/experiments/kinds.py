@@ -57,7 +57,7 @@ KINDS: dict[str, tuple[str, dict[str, Any], int, tuple[str, ...]]] = {
     "lstm": ("LSTM", {"mixer": "lstm", "position": "none"}, 12, ("size", "size", "size", "yes", "yes")),
     "gru": ("GRU", {"mixer": "gru", "position": "none"}, 12, ("size", "size", "size", "yes", "no")),
     "rwkv": ("RWKV", {"mixer": "rwkv", "position": "none"}, 15, ("size", "size", "size", "no", "yes")),
-    "mamba": ("Mamba", {"mixer": "mamba", "position": "none"}, 42, ("size", "size", "size", "no", "yes")),
+    "mamba": ("Mamba", {"mixer": "mamba", "position": "none"}, 24, ("size", "size", "size", "no", "yes")),
 }  # fmt: skip
 RULES = list(dict.fromkeys(type(task) for _, task in TASKS.values()))       # in the order of what theory says
 

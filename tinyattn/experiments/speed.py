@@ -1,4 +1,4 @@
-"""Seconds an epoch of three networks of equal size (Kang & McAuley 2018, section IV-F, "training efficiency")."""
+"""Seconds an epoch of three networks of equal size (Kang & McAuley 2018, section IV-G, "training efficiency")."""
 
 from __future__ import annotations
 

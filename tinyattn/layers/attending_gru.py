@@ -34,6 +34,8 @@ class StepCache(NamedTuple):
 
 
 class AttendingGRUCache(NamedTuple):
+    """What `AttendingGRU.backward` needs."""
+
     memory: Array
     keys: Array
     start: Array                     # (B, 1, H): the first state

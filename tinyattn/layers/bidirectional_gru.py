@@ -12,6 +12,8 @@ from .mixers.gru import GRU, GRUCache
 
 
 class BidirectionalGRUCache(NamedTuple):
+    """What `BidirectionalGRU.backward` needs: the order of the second reading, and the caches of both GRUs."""
+
     turn: Array                      # (B, m): `turned`
     there: GRUCache
     back: GRUCache

@@ -219,7 +219,11 @@ class Block:
         rng: Any = None,
         at: Array | None = None,
     ) -> tuple[Array, BlockCache]:
-        """-> y (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D)."""
+        """-> y (..., n, D), cache. With `at` (B,), for inference: row `at` of each sequence, (B, 1, D).
+
+        A mask of None allows all pairs; recurrent mixers raise ValueError for it. Without `rng` nothing is dropped.
+        Shapes: x (..., n, D), slots (B, n) or None.
+        """
         return BLOCK_FORMS[self.form].forward(self, p, x, at=at, rng=rng, mask=mask, slots=slots)
 
     def extend(self, p: Any, x: Array, past: Any) -> tuple[Array, Any]:

@@ -182,8 +182,10 @@ class DecoderBlock:
         slots: Array | None = None,
         rng: Any = None,
     ) -> tuple[Array, DecoderBlockCache]:
-        """`mask` is on the tokens themselves, `memory_mask` on the memory. Shapes: x (B, n, D), memory (B, m, D),
-        slots (B, n) -> y (B, n, D), cache."""
+        """`mask` is on the tokens themselves, `memory_mask` on the memory: each a `Mask` and no array, or None for all.
+
+        Shapes: x (B, n, D), memory (B, m, D), slots (B, n) or None -> y (B, n, D), cache.
+        """
         form = DECODER_FORMS[self.form]
         return form.forward(self, p, x, memory, mask or Mask(), memory_mask or Mask(), slots, rng)
 

@@ -61,7 +61,7 @@ class FeedForwardCache(NamedTuple):
 def feed_forward(
     p: Any, x: Array, *, activation: str = "relu", rate: float = 0.0, rng: Any = None
 ) -> tuple[Array, FeedForwardCache]:
-    """y = dropout(f(x W1 + b1)) W2 + b2, with f = relu or another of ACTIVATIONS.
+    """y = dropout(f(x W1 + b1)) W2 + b2, with f = relu or another of ACTIVATIONS (Vaswani et al. 2017, section 3.3).
 
     Shapes: x (..., dim) -> y (..., dim), cache.
     """
@@ -109,14 +109,17 @@ class FeedForward:
             raise ValueError(f"activation is {self.activation!r}, expected {one_of(ACTIVATIONS, self.activation)}")
 
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        """Parameters: inner {"W": (dim, hidden), "b": (hidden,)} and outer, back to dim."""
         return feed_forward_init(rng, dim, self.hidden or dim)
 
     def forward(
         self, p: Any, x: Array, *, rate: float = 0.0, rng: Any = None
     ) -> tuple[Array, FeedForwardCache]:
+        """As `feed_forward`. Shapes: x (..., dim) -> y (..., dim), cache."""
         return feed_forward(p, x, activation=self.activation, rate=rate, rng=rng)
 
     def backward(self, p: Any, dy: Array, cache: FeedForwardCache) -> tuple[Array, dict[str, Any]]:
+        """-> dx (..., dim), grads shaped like p."""
         return feed_forward_backward(p, dy, cache)
 
 

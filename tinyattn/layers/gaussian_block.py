@@ -1,7 +1,8 @@
 """A block of tokens that are distributions: each is a mean and a standard deviation a feature (Fan et al. 2022, STOSA).
 
     q, k, v          of means: linear maps of the means; of covariances: ELU(linear) + 1 of the covariances
-    A                minus the distances of queries and keys: `wasserstein_scores`; a refinement makes other scores of A
+    A                minus the distances of queries and keys (`root`), or by default their squares, over √d:
+                     `wasserstein_scores`; a refinement makes other scores of A
     out              softmax(A) averages means, and its squares average covariances: `gaussian_attention`
     u = LN(x + dropout(out W)), y = LN(u + dropout(ffn(u)))      of means and of covariances, each with its own weights
 

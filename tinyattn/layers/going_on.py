@@ -54,7 +54,7 @@ class Past(NamedTuple):
 
 
 def nbytes(kept: Any) -> int:
-    """The memory that is kept: of all arrays in nested tuples and lists."""
+    """Bytes of all arrays in nested tuples and lists; of rows that can grow, of those that are there."""
     if isinstance(kept, tuple | list) and not hasattr(kept, "nbytes"):
         return sum(nbytes(part) for part in kept)
     return int(getattr(kept, "nbytes", 0))

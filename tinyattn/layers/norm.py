@@ -55,12 +55,15 @@ class LayerNorm:
     eps: float = 1e-5
 
     def init(self, dim: int) -> dict[str, Any]:
+        """{"gamma": ones, "beta": zeros}, both (dim,)."""
         return norm_init(dim)
 
     def forward(self, p: Any, x: Array) -> tuple[Array, NormCache]:
+        """y = x_hat ⊙ γ + β. Shapes: x (..., dim) -> y (..., dim), cache."""
         return norm(p, x, eps=self.eps)
 
     def backward(self, p: Any, dy: Array, cache: NormCache) -> tuple[Array, dict[str, Any]]:
+        """-> dx (..., dim), grads shaped like p."""
         return norm_backward(p, dy, cache)
 
 

@@ -187,5 +187,5 @@ def _side_by_side(p: Any, heads: int) -> tuple[Array, Array | None]:
 
 
 def _scale(width: int, heads: int) -> float:
-    """1 / √d, by which attention divides its scores: here it is worked into W_q, which has fewer numbers."""
+    """1 / √d, by which attention multiplies its scores: here it is worked into W_q, which has fewer numbers."""
     return math.sqrt(heads / width)

@@ -83,7 +83,7 @@ class Estimator:
             return found
 
     def save(self, path: str | Path) -> None:
-        """Write the whole model to one .npz file, atomically."""
+        """Write the whole model to one .npz file, atomically. Raises ValueError before `fit`."""
         self.fitted()
         known = {f"vocabulary.{what}": getattr(self, what).ids for what in self.vocabularies}
         write_arrays(Path(path), "model", {"model": self.name, "options": self.identity()}, known | self.arrays())
@@ -94,7 +94,7 @@ class Estimator:
 
         `where` holds arguments that a file does not keep: `device`, `workers`. A model that has no such argument
         computes on the host. Raises FileError for a file that is missing, truncated, pickled, or not such a model,
-        ValueError for a device that is not there.
+        ValueError for a device that is not there, TypeError for another argument.
         """
         module_for(where.get("device", "cpu"))
         unknown = where.keys() - {"device", "workers"}

@@ -38,7 +38,10 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         "softmax over the sample, GRU4Rec's BPR-max",
         choices=OBJECTIVES, group="training",
     )  # fmt: skip
-    batch_size: int = option(128, "users a step", at_least=1, group="training")
+    batch_size: int = option(
+        128, "users a batch, at least: an epoch has users // N batches of nearly equal size", at_least=1,
+        group="training",
+    )
     valid_users: int | None = option(
         None, "validate after each epoch on so many users, drawn by the seed (default: on all)", at_least=1,
         group="training",
@@ -220,8 +223,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
     def attention(self, sequence: Any) -> tuple[np.ndarray, np.ndarray]:
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
 
-        Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id, and
-        for a model without attention.
+        Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id, an
+        empty history, and a model without attention of this form: also bert4rec and narm, whose weights `explain` has.
         """
         vocabulary = self.fitted()
         history = vocabulary.numbers(sequence)[-self.maxlen :]

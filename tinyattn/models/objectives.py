@@ -150,9 +150,9 @@ def gbce(
     """-β log σ(h·E[target] - b) - Σ log(1 - σ(h·E[negative] - b)) over the k negatives of the row, a mean of positions.
 
     β = α (t (1 - 1/α) + 1/α) = 1 - t (1 - α), with α = k / (items - 1), the part of the negatives that is drawn, 1 at
-    most, and t = `calibration`. At t = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted upwards
-    by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided by
-    k + 1 as well, which Adam does not notice.
+    most, and t = `calibration`. At t = 0 and b = 0 it is `bce` with k negatives; at t = 1 scores are no longer shifted
+    upwards by seeing the target more often than a negative (Petrov & Macdonald 2023, gSASRec). There the sum is divided
+    by k + 1 as well, which Adam does not notice.
 
     b = log k where `base_rate` says so, else 0, as published. Among k + 1 candidates the odds of a target are 1 to k,
     so that at b = 0 every score first has to fall by log k. A model without biases can do that only by turning all
@@ -243,8 +243,8 @@ class Calibrated(Sampled):
         group="training",
     )  # fmt: skip
     base_rate: bool = option(
-        True, "take log k, the log odds of a negative, off every score; without it, as published, training spends its "
-        "first epochs on lowering all scores", group="training",
+        True, "take log k, k = n_negatives, off every score: the log odds of a negative; without it, as published, "
+        "training spends its first epochs on lowering all scores", group="training",
     )  # fmt: skip
 
 
@@ -253,7 +253,7 @@ class Drawn(Sampled):
     """Options of losses that ask nothing of where negatives come from."""
 
     in_batch: float = option(
-        0.0, "the part of the negatives that is taken from what other users of the batch had next, 0 to 1; the rest "
+        0.0, "the part of the negatives that is taken from what others of the batch had next, 0 to 1; the rest "
         "come from the catalogue", at_least=0, at_most=1, group="training",
     )  # fmt: skip
     popularity_power: float = option(

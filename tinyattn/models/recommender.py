@@ -34,8 +34,9 @@ class Recommender(Estimator):
     def fit(self, data: Any, **how: Any) -> Self:
         """Learn from a `Split`, or from whatever `Interactions.of` takes: sequences, an array, a DataFrame, ...
 
-        Of a `Split`, its training part is learned from, and models that can validate do so on its validation part.
-        Further arguments are the model's own. Raises ValueError for data that cannot be learned from.
+        Of a `Split`, its training part is learned from, and models that are trained by steps validate on its validation
+        part after each epoch, by NDCG@10. These take further arguments: `checkpoint`, `on_epoch`, `progress` and
+        `enough`, as `tinyattn.training.train`. Raises ValueError for data that cannot be learned from.
         """
         if isinstance(data, Split | RatingSplit):
             train, split = data.train, data
@@ -125,9 +126,22 @@ class Recommender(Estimator):
     def evaluate(
         self, split: Split, stage: str = "test", ks: tuple[int, ...] = (10,), truth: Truth | None = None
     ) -> dict[str, float]:
-        """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`."""
-        self.fitted()
+        """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`.
+
+        Raises ValueError before `fit`, and for a split whose items are not those that the model knows; NaNScoreError
+        for a NaN score. A model with a vector for each user takes users by number: those of the training data.
+        """
+        self.refuse_other_items(split.data)
         return full_ranking(self, split, stage, ks, truth)
+
+    def refuse_other_items(self, data: Interactions) -> None:
+        """Raise ValueError where the data's item numbers are not the model's."""
+        mine, theirs = self.fitted().ids, data.items.ids
+        if mine is not theirs and not np.array_equal(mine, theirs):
+            raise ValueError(
+                f"the data has {len(theirs):,} item ids, and they are not the {len(mine):,} that this model has "
+                "learned: expected a split of the same data"
+            )
 
     def user_numbers(self, users: Sequence[Any]) -> np.ndarray:
         """The users' numbers, 0 for None. Raises ValueError for an unknown id, and before `fit`."""

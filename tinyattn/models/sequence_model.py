@@ -27,7 +27,9 @@ class SequenceModel(Trained):
     """
 
     patience: int = with_default(5, Settings, "patience")
-    batch_size: int = option(128, "rows a step", at_least=1, group="training")
+    batch_size: int = option(
+        128, "rows a batch, at least: an epoch has rows // N batches of nearly equal size", at_least=1, group="training"
+    )
 
     Network: ClassVar[Any]
     Data: ClassVar[Any]              # `Data.of` makes it of what else fit may be given
@@ -81,7 +83,12 @@ class SequenceModel(Trained):
         return found
 
     def evaluate(self, data: Any) -> dict[str, float]:
-        """What it is measured by, on whatever `Data.of` takes."""
+        """What it is measured by, on whatever `fit` takes: name -> value.
+
+        Pairs: "exact" and "characters", shares of right answers, and "loss"; texts: "loss"; images, hidden patches and
+        sequence tasks: "accuracy" and "loss". A loss is a mean in nats. Raises ValueError before `fit`, and for data
+        that the model cannot read.
+        """
         self.fitted()
         return self._measures(self.network, self.parameters, self.numbered(self.Data.of(data), self.known()))
 

@@ -35,7 +35,7 @@ class Session:
     def __init__(self, model: Recommender, history: Sequence[Any] = (), user: Any = None) -> None:
         self._model, self._vocabulary = model, model.fitted()
         self._user = None if user is None else model.user_numbers([user])
-        self._growing, self._learned = model.growing(), getattr(model, "parameters", None)
+        self._growing, self._learned = model.growing(), _learned(model)
         self._numbers = np.zeros(0, dtype=np.int64)  # of all items
         self._past: Any = None                       # what is kept
         self._read = 0                               # of so many
@@ -75,7 +75,7 @@ class Session:
         if not len(self):
             raise ValueError("the history is empty: expected at least one item id")
         refuse_k(k, len(self._vocabulary))
-        if self._learned is not getattr(self._model, "parameters", None):
+        if any(now is not then for now, then in zip(_learned(self._model), self._learned, strict=True)):
             raise ValueError("the model has learned since this session began: begin another")
         if self._scores is None:
             self._scores = self._scored()
@@ -91,3 +91,8 @@ class Session:
         scores, self._past = growing.score(numbers[self._read :], self._past)
         self._read = len(numbers)
         return scores
+
+
+def _learned(model: Recommender) -> tuple[Any, Any]:
+    """What is another object once the model has learned again."""
+    return model.items, getattr(model, "parameters", None)

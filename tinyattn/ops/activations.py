@@ -38,7 +38,8 @@ def gelu(x: Array, approximate: bool = False) -> Array:
 def gelu_backward(dy: Array, x: Array, approximate: bool = False) -> Array:
     """dx = dy (Φ(x) + x φ(x)): the product rule, and Φ' = φ, the normal density.
 
-    For the tanh form, with t = tanh(u): dx = dy (½ (1 + t) + ½ x (1 - t²) u'). Shapes: dy, x (...) -> dx (...).
+    For the tanh form, with u = √(2/π) (x + 0.044715 x³) and t = tanh(u): dx = dy (½ (1 + t) + ½ x (1 - t²) u').
+    Shapes: dy, x (...) -> dx (...).
     """
     expect("... ...", dy=dy, x=x)
     if approximate:

@@ -18,8 +18,8 @@ def batch_norm(
     and `var` are given, as from running statistics in evaluation, they are constants, and each row is mapped alone. The
     library keeps no running statistics. Without any rows, mean and variance count as 0.
     Shapes: x (..., d), gamma, beta, mean and var (d,) -> y (..., d), x_hat (..., d), inv_std (d,).
-    Raises ValueError for shapes that do not fit and for a mean without a var, TypeError for dtypes other than float32 /
-    float64.
+    Raises ValueError for shapes that do not fit and for one of mean and var without the other, TypeError for dtypes
+    other than float32 / float64.
     """
     expect("...d d d d d", x=x, gamma=gamma, beta=beta, mean=mean, var=var)
     if (mean is None) != (var is None):

@@ -21,10 +21,10 @@ from .shapes import expect, rows
 def conv1d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
     """y_t = Σ_j x_{t + j δ - p} W_j.
 
-    δ is the `dilation`, x_s = 0 beyond either end, and p is 0 ("valid"), half of (K - 1) δ ("same"), or all of it
-    ("causal").
+    δ is the `dilation`, x_s = 0 beyond either end, and p is 0 ("valid"), half of (K - 1) δ, rounded down ("same"), or
+    all of it ("causal").
     Shapes: x (..., n, i), W (K, i, o) -> y (..., n, o), "valid": (..., n - (K - 1) δ, o).
-    Raises ValueError for shapes that do not fit, a dilation below 1, an unknown padding and a "valid" kernel that
+    Raises ValueError for shapes that do not fit, a K or dilation below 1, an unknown padding and a "valid" kernel that
     reaches over more tokens than there are, TypeError for dtypes.
     """
     expect("...ni kio", x=x, W=W)
@@ -46,8 +46,8 @@ def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
 def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
     """y_st = Σ_jl x_{s + j δ - p, t + l δ - r} W_jl.
 
-    δ is the `dilation`, x = 0 beyond each edge, and p and r are 0 ("valid"), or half of (K - 1) δ and of (L - 1) δ
-    ("same").
+    δ is the `dilation`, x = 0 beyond each edge, and p and r are 0 ("valid"), or half of (K - 1) δ and of (L - 1) δ,
+    rounded down ("same").
     Shapes: x (..., h, w, i), W (K, L, i, o) -> y (..., h, w, o), "valid": (..., h - (K - 1) δ, w - (L - 1) δ, o).
     Raises as `conv1d` does; "causal" is for sequences.
     """

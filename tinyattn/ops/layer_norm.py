@@ -29,7 +29,7 @@ def normalise(x: Array, eps: float) -> tuple[Array, Array]:
 
 
 def layer_norm_backward(dy: Array, x_hat: Array, rstd: Array, gamma: Array) -> tuple[Array, Array, Array]:
-    """dx = rstd · (g - mean(g) - x_hat · mean(g ⊙ x_hat)), with g = dy ⊙ γ.
+    """dx = rstd · (g - mean(g) - x_hat · mean(g ⊙ x_hat)), with g = dy ⊙ γ; dγ = Σ dy ⊙ x_hat, dβ = Σ dy.
 
     Shapes: dy, x_hat (..., d), rstd (..., 1), gamma (d,) -> dx (..., d), dgamma (d,), dbeta (d,).
 

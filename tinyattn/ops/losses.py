@@ -148,9 +148,9 @@ def distance_bpr(
 ) -> Array:
     """The weighted mean of -log σ(d⁻ - d⁺) + λ max(d⁺ - d, 0), a scalar in nats.
 
-    d⁺ and d⁻ are how far what was predicted is from the target and from what was not, and d = `between` how far these
-    two are from each other; λ = `pvn_weight`. BPR asks for d⁺ < d⁻ alone; the hinge also for d⁺ < d, so that the two
-    do not come to lie together while both are far (Fan et al. 2022, STOSA).
+    d⁺ and d⁻ are the distances of the prediction and the target, and of the prediction and the negative, d = `between`
+    that of target and negative; λ = `pvn_weight`. BPR asks for d⁺ < d⁻ alone; the hinge also for d⁺ < d, so that target
+    and negative do not come to lie together while both are far (Fan et al. 2022, STOSA).
     Shapes: positive, negative, between (...), weights (...) or None for all 1.
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """

@@ -24,7 +24,8 @@ class Mask:
     """Which keys a query may look at: those that all of these allow. `Mask()` allows all.
 
     An attention that makes no score matrix reads what it needs from the fields; others ask for the `array`.
-    Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window below 1.
+    Shapes: lengths (B,), allowed onto (..., n, m). Raises ValueError for a window that is not a whole number of at
+    least 1, TypeError for lengths that are no integers, and an `allowed` that is not boolean.
     """
 
     causal: bool = False             # query i looks at keys 0 to i
@@ -43,13 +44,13 @@ class Mask:
 
     @property
     def only_causal(self) -> bool:
-        """Does the order of tokens alone say it?"""
+        """Is it the causal mask and nothing else: no window, no lengths, no array?"""
         return self.causal and self.window is None and self.lengths is None and self.allowed is None
 
     def array(self, n: int, m: int, like: Array) -> Array | None:
         """As one boolean array onto (..., n, m), in the module of `like`; None where every pair is allowed.
 
-        With `lengths` it has axes for sequences and heads: (B, 1, n, m).
+        With `lengths` it has axes for sequences and heads: (B, 1, n, m), or (B, 1, 1, m) if they are all there is.
         """
         if self.only_causal:
             return get_xp(like).tri(n, m, dtype=bool)

@@ -26,10 +26,11 @@ def adam(
     beta2: float = 0.98,
     eps: float = 1e-8,
 ) -> None:
-    """One step, `step` counted from 1, written into `vector` and `moments`.
+    """One step: vector -= lr m̂ / (√v̂ + eps), with m̂ = m / (1 - β₁ᵗ) and v̂ = v / (1 - β₂ᵗ), t = `step` from 1 on.
 
-    m and v start at 0, so at first they are too small by the factor 1 - βᵗ. Dividing by it makes the first step
-    lr · sign(gradient), whatever the gradient's size. SASRec uses beta2 = 0.98.
+    Before it m = β₁ m + (1 - β₁) g and v = β₂ v + (1 - β₂) g². All of it is written into `vector` and `moments`.
+    Shapes: vector, gradient, m, v (P,). m and v start at 0, so at first they are too small by the factor 1 - βᵗ;
+    divided by it, the first step is lr · sign(g), for any |g| well above eps. SASRec uses beta2 = 0.98.
     """
     xp = get_xp(vector, gradient)
     m, v = moments

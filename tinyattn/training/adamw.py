@@ -23,10 +23,12 @@ def adamw(
     eps: float = 1e-8,
     weight_decay: float | Array = 0.01,
 ) -> None:
-    """One step, `step` counted from 1, written into `vector` and `moments`: vector -= lr · (λ · vector + Adam's step).
+    """One step: vector -= lr · (λ · vector + m̂ / (√v̂ + eps)), written into `vector` and `moments`; `step` is from 1 on.
 
+    m̂ and v̂ are those of `adam`. Shapes: vector, gradient, m, v (P,).
     λ = `weight_decay` is a number, or one for each parameter. Added to the gradient instead, as L2 regularisation, it
-    would be divided by √v̂: parameters with large gradients would then hardly decay.
+    would be divided by √v̂: parameters with large gradients would then hardly decay. The paper multiplies λ by the
+    schedule alone; here, as in PyTorch, by lr as well.
     """
     vector -= lr * (weight_decay * vector)
     adam(vector, gradient, moments, step, lr=lr, beta1=beta1, beta2=beta2, eps=eps)

@@ -41,8 +41,9 @@ class Settings:
 
     epochs: int = option(100, "epochs at most", at_least=1, group="training")
     patience: int = option(
-        10, "stop after so many epochs without a better validation score; 0 = never", at_least=0, group="training"
-    )
+        10, "stop after so many epochs without a better score on validation (recommenders: NDCG@10); 0 = never",
+        at_least=0, group="training",
+    )  # fmt: skip
     lr: float = option(1e-3, "learning rate of Adam", above=0, group="training")
     beta2: float = option(0.98, "second decay rate of Adam", at_least=0, below=1, group="training")
     schedule: str = option(
@@ -58,7 +59,10 @@ class Settings:
         group="training",
     )  # fmt: skip
     accumulate: int = option(1, "batches whose gradients make one step", at_least=1, group="training")
-    seed: int = option(0, "seed of initialisation, order, negatives and dropout", at_least=0, group="training")
+    seed: int = option(
+        0, "seed of all that is drawn: initialisation, order, negatives, what is hidden, dropout", at_least=0,
+        group="training",
+    )  # fmt: skip
     device: str = option(
         "cpu", "where to compute; a run may move between them", choices=DEVICES, group="training", identity=False
     )
@@ -73,11 +77,11 @@ class Settings:
 
 
 class DivergedError(ArithmeticError):
-    """The loss or the gradient is no longer finite; the message names the step."""
+    """What is computed is no longer finite; the message names what, and the step."""
 
 
 class InterruptedRunError(Exception):
-    """Ctrl-C: everything up to the step named in the message is saved."""
+    """Ctrl-C after the step that the message names; all up to it is saved, where there is a checkpoint."""
 
 
 @dataclass
@@ -235,8 +239,8 @@ def train(
     progress, calls `on_epoch`, and reads and writes the checkpoint, which another number of ranks may go on from. The
     numbers are those of one rank up to rounding. Raises RanksDifferError where ranks were given different things.
 
-    Raises DivergedError where loss or gradient is not finite, InterruptedRunError on Ctrl-C, FileError for a
-    checkpoint of another identity.
+    Raises DivergedError where loss, gradient, validation score or parameters are not finite, InterruptedRunError on
+    Ctrl-C, FileError for a checkpoint that is damaged, or of another identity.
     """
     grouped = Grouped(batches, settings.accumulate)
     steps, last = grouped.steps, settings.epochs * grouped.steps         # of an epoch, of all

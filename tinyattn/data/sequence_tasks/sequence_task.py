@@ -26,8 +26,8 @@ class SequenceTask:
     """What a model may be asked of a sequence. A subclass has a `name`, a `title`, `n_tokens`, `chance`, `bits`
     and `draw`.
 
-    Training sequences are drawn anew at every step, so that none can be learned by heart; `sequences` of them are
-    called an epoch. Those for validation and for testing are drawn once, by `seed`.
+    Training sequences are drawn anew at every step, so that none can be learned by heart; `sequences` of them, in
+    whole batches, are called an epoch. Those for validation and for testing are drawn once, by `seed`.
     """
 
     length: int = option(64, "tokens of a sequence", at_least=2)

@@ -1,6 +1,6 @@
 """Dates as people write them become dates as ISO 8601 has them: "3rd of May 1999" becomes "1999-05-03".
 
-What can be read in two ways is decided once. 03/05/99, 3.5.1999 and 3-5-99 have the day first, as most of the world
+What can be read in two ways is decided once. 03/05/99, 3.5.1999 and 03.05.99 have the day first, as most of the world
 writes them; a year of four digits may also come first, 1999/05/03, and then the month is second. A year of two digits
 is 1969 to 2068, as POSIX has it: 99 is 1999, 05 is 2005. Where the month is a word nothing is ambiguous.
 """

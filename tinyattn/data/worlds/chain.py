@@ -1,4 +1,4 @@
-"""Chains: what follows depends on the last k items, and on nothing before them."""
+"""Chains: what follows depends on the last k items; of those before them, only that they do not come again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ class ChainWorld(World):
     """A Markov chain of order k over groups of items.
 
     Each item is of one of g groups, and the groups of the last k items say which distribution the next one is drawn
-    from: with probability `noise` by popularity, else one of a few followers that these groups have. With as many
-    groups as items and k = 1 that is a first-order Markov chain over items.
+    from: with probability `noise` by popularity, else one of a few followers that these groups have. An item
+    that the history has is never drawn. But for that, as many groups as items and k = 1 make a first-order Markov chain
+    over items.
     """
 
     items: int = option(60, "items", at_least=2)

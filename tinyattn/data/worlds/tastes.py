@@ -16,11 +16,12 @@ from .world import World, popularity
 class TasteWorld(World):
     """Each person has one of K tastes, which nobody sees; an item is drawn from the taste's distribution.
 
-        P(next | history) = Σ_z P(z | history) P(next | z)
+        P(next | history) = Σ_z P(z | history) P(next | z) / P(not in history | z),   0 for items of the history
 
-    is a matrix of rank K. P(z | history) follows from Bayes' theorem, item by item. With `drift` a taste gives way to
-    the next one, at each step with this probability: the newest items then say more than old ones. One taste is the
-    same distribution for everybody at all times: no model can do better than popularity.
+    which is a matrix of rank K but for leaving out the items that somebody has had. P(z | history) follows from Bayes'
+    theorem, item by item. With `drift` a taste gives way to the next one, at each step with this probability: the
+    newest items then say more than old ones. One taste is the same distribution for everybody at all times: no model
+    can do better than popularity.
     """
 
     items: int = option(120, "items", at_least=2)

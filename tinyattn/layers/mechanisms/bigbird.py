@@ -22,7 +22,8 @@ class BigBird(Patterned):
         2, "blocks that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side", at_least=1
     )
     global_blocks: int = option(
-        1, "number of global blocks, the first ones: they look at all blocks, and all look at them", at_least=0
+        1, "number of global blocks, the first ones: all look at them, and they at all (causal: both ways only back)",
+        at_least=0,
     )
     random_blocks: int = option(
         1, "blocks that each block draws among those before it, once for all", at_least=0, at_most=100_000

@@ -48,7 +48,7 @@ class GridWindows(Mechanism):
 
     Full attention under a mask and a bias is the definition, and what `readable()` computes; windows alone are faster.
     T has a number for every distance in two dimensions and every head. Tokens are the places of a grid, row by row.
-    Raises ValueError for a window that does not divide the grid, and a shift of more than a window.
+    Raises ValueError for a window that does not divide the grid, and a shift that is not in 0 to window - 1.
     """
 
     height: int

@@ -77,8 +77,8 @@ class Longformer(Patterned):
         at_least=1, at_most=100_000,
     )  # fmt: skip
     global_tokens: int = option(
-        1, "number of global tokens, the first of each sequence: they look at all, with projections of their own, and "
-        "all look at them",
+        1, "number of global tokens, the first of each sequence, with projections of their own: all look at them, and "
+        "they at all (causal: both ways only back)",
         at_least=0,
     )  # fmt: skip
 

@@ -44,7 +44,7 @@ class Performer(Mechanism):
     """
 
     features: int = option(
-        64, "m, random features that stand for softmax: time and state grow with it, error falls with √m",
+        64, "m, random features that stand for softmax: time and state grow with it, error falls with 1 / √m",
         at_least=1, at_most=100_000,
     )  # fmt: skip
 

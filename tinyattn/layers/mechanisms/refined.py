@@ -43,6 +43,7 @@ class Refined(Mechanism):
     longest: int
 
     needs_lengths = True                 # maps count places from the newest token
+    linear_memory = False                # all n² scores and weights are kept
 
     def __post_init__(self) -> None:
         if not self.of.has_scores:

@@ -19,9 +19,9 @@ class WindowCache(NamedTuple):
     q: Array
     k: Array
     v: Array
-    banded: Array               # (..., h, chunks, c, 2 c or 3 c), as `window_attention` gives them
+    banded: Array               # (..., h, chunks, c, width), as `window_attention` gives them
     causal: bool
-    keep: Array | None          # (..., h, n, W): dropout of the weights, by query and distance
+    keep: Array | None          # (..., h, n, S): dropout of the weights, by query and distance
     rate: float
 
     @property
@@ -32,7 +32,7 @@ class WindowCache(NamedTuple):
 
 @dataclass(frozen=True)
 class Window(Mechanism):
-    """Full attention under the mask that hides all but `window` keys, in time and memory that grow with n · window."""
+    """Full attention under |i - j| < `window`, causal 0 <= i - j < `window`, in time and memory of n · window."""
 
     window: int = option(
         16, "keys that a query looks at: its own and the N - 1 before it; not causal: N - 1 on either side",

@@ -47,7 +47,7 @@ class LSTMNCache(NamedTuple):
 class LSTMN(Recurrent):
     """h_t, c_t = the step of `lstm` from h~_t = Σ_i s_ti h_i and c~_t = Σ_i s_ti c_i, over i < t.
 
-    s_t is the softmax of v · tanh(h_i W_h + x_t W_x + h~_{t-1} W_r) over i: section 3.1, equations 4 to 9. The first
+    s_t is the softmax of v · tanh(h_i W_h + x_t W_x + h~_{t-1} W_r) over i: section 3.2, equations 4 to 9. The first
     token finds no state, and reads zeros. In an LSTM all that is known of the past is in h_{t-1} and c_{t-1}; here each
     state stays as it was, and is read when it is asked for. That takes time n² D, and n steps one after the other.
     """

@@ -50,9 +50,10 @@ def _rates(p: Any) -> Array:
 
 @dataclass(frozen=True)
 class Mamba(Recurrent):
-    """(y ⊙ SiLU(z)) W_out, where y scans u = SiLU(conv(x W_in)), and Δ, B and C are projections of u.
+    """(y ⊙ SiLU(z)) W_out, with [a, z] = x W_in, u = SiLU(conv(a) + b_conv) and y the selective scan of u.
 
-    Δ = softplus(u W_x W_Δ + b_Δ), the first of the two projections having D / 16 columns.
+    Δ = softplus(u W_x W_Δ + b_Δ), the first of the two projections having D / 16 columns, rounded up; B and C are the
+    other columns of u W_x (Gu & Dao 2023, section 3.4).
     """
 
     state: int = option(16, "N: numbers that each channel remembers", at_least=1, at_most=100_000)

@@ -97,7 +97,8 @@ def multi_head_attention(
 
     Shapes: x (..., n, D), memory (..., m, D); a mask that is an array broadcasts to (..., heads, n, m), so one of each
     sequence is (B, 1, n, m) -> y (..., n, D), cache.
-    Raises ValueError where heads does not divide D or kv_heads heads, and for what the mechanism does not take.
+    Raises ValueError where heads does not divide D, where kv_heads does not divide heads, and for what the mechanism
+    does not take.
     """
     kv_heads = kv_heads or heads
     q, query = dense(p["query"], x)                             # (..., n, D)
@@ -182,7 +183,8 @@ def _further_backward(
 class MultiHead(Mixer):
     """`multi_head_attention` of any mechanism and position scheme, as a part of a block.
 
-    Raises ValueError where the mechanism does not take what the position scheme gives.
+    Raises ValueError for heads below 1, for kv_heads that do not divide them, and where the mechanism does not take
+    what the position scheme gives; TypeError for a mechanism or position that is none, such as its name.
     """
 
     heads: int = 1

@@ -13,7 +13,10 @@ from .mixer import Mixer
 
 
 class Recurrent(Mixer):
-    """Causal by its nature: no other mask makes sense. A subclass has `run` and `run_backward`."""
+    """Causal by its nature: no other mask makes sense. A subclass has `run` and `run_backward`.
+
+    `forward` raises ValueError for any mask but `Mask(causal=True)`, None too, for a memory, and for a rate above 0.
+    """
 
     def run(self, p: Any, x: Array) -> tuple[Array, Any]:
         """-> y, cache. Shapes: x (B, n, D) -> y (B, n, D)."""

@@ -107,7 +107,7 @@ class UserTable(NextItemNetwork):
 
 @dataclass(eq=False, kw_only=True)
 class FactorRecommender(NeuralRecommender):
-    """Base of the estimators: by default trained with BPR, as in the papers, at a rate that suits linear models."""
+    """Base of the estimators: trained with BPR by default, at a rate that suits linear models."""
 
     loss: str = with_default("bpr", NeuralRecommender, "loss")
     lr: float = with_default(5e-3, Settings, "lr")

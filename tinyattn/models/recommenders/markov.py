@@ -33,7 +33,7 @@ class Followers(NamedTuple):
 class Followed(NamedTuple):
     """What followed the last items of some groups of histories."""
 
-    known: np.ndarray         # (G,) did these items come one after the other in training?
+    known: np.ndarray         # (G,) did anything follow these items in training?
     keys: np.ndarray          # (N,) group * (n_items + 1) + follower, ascending
     counts: np.ndarray        # (N,)
 
@@ -42,8 +42,8 @@ class Followed(NamedTuple):
 class Markov(Recommender):
     """An item's score is how often it followed the history's last `order` items in training.
 
-    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. Where the last `order`
-    items never came one after the other, the scores are those of the next lower order. A score has 53 bits for all of
+    Ties are broken by the counts after the last `order` - 1 items, and so on down to popularity. Where nothing followed
+    the last `order` items in training, the scores are those of the next lower order. A score has 53 bits for all of
     this: where the counts of many levels fill them, ties of the lowest levels stay.
     """
 

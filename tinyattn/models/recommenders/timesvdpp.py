@@ -4,7 +4,8 @@
     dev_u(t) = sign(t - t̄_u) |t - t̄_u|^β
 
 t is in days, t̄_u the mean time of the user's ratings, N(u) the items that the user has rated, Bin(t) one of a few
-periods of equal length. Left out of the paper's final model: biases of single days, and the user's scale of ratings.
+periods of equal length. Left out of the paper's final model: biases and user factors of single days, and the user's
+scale of ratings.
 Without time it is SVD++ (Koren 2008), without N(u) as well matrix factorisation, without factors as well two biases.
 """
 
@@ -203,7 +204,9 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         3, "stop after so many epochs without a smaller RMSE in validation; 0 = never", at_least=0, group="training"
     )
     lr: float = with_default(5e-3, Settings, "lr")
-    batch_size: int = option(4096, "ratings a step", at_least=1, group="training")
+    batch_size: int = option(
+        4096, "ratings a batch, at least: an epoch has ratings // N batches", at_least=1, group="training"
+    )
     day: float = option(86400.0, "a day in the unit of the data's times; 86400 where they are in seconds", above=0)
 
     rated: Any = field(init=False, repr=False)       # what is kept of the training ratings; set by fit and load
@@ -231,7 +234,7 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         self._train(self.network, sampler, validate if split else None, data.fingerprint(), **how)
 
     def predict(self, users: Any, items: Any, times: Any) -> np.ndarray:
-        """(B,): the rating that each user would give to the item at that time, on the scale of the training ratings.
+        """(B,): the rating that each user would give to the item at that time, cut to the range of training ratings.
 
         Ids of the data, and times in its unit, three sequences of one length. Raises ValueError for an unknown id, or
         a time that is no finite number.
@@ -250,8 +253,8 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
         return rating_errors(self.predictions(split, stage), getattr(split, stage).ratings)
 
     def predictions(self, split: RatingSplit, stage: str = "test") -> np.ndarray:
-        """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order."""
-        self.fitted()
+        """(N,): r̂ of every rating of a part of the split, "valid" or "test", in its order; cut as by `predict`."""
+        self.refuse_other_items(split.data)
         assert self.users is not None
         numbers = self.users.numbers_or_zero(split.data.users.ids)       # the model's own, for other data
         return self._predict_all(self.parameters, getattr(split, stage), numbers)
@@ -274,7 +277,8 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
     def score(self, histories: list[np.ndarray], users: np.ndarray | None = None) -> np.ndarray:
         """(len(histories), n_items + 1): the rating of every item at the newest time of training; column 0 is -inf.
 
-        N(u) is the history given, so that an unknown user has factors, too.
+        N(u) is the history given, so that an unknown user has factors, too. Scores are not cut to the range of training
+        ratings, as `predict` is: items at its ends would tie.
         """
         if not hasattr(self, "network"):
             self.fitted()                                       # which says so

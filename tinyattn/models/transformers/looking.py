@@ -74,8 +74,9 @@ def _distances(patches: int, height: int, width: int) -> np.ndarray:
 
 
 def receptive_field(model: ImageModel, image: Any, token: int | None = None) -> np.ndarray:
-    """‖∂ token / ∂ pixel‖: what a token of the last block depends on. Shapes: image (H, W) or (H, W, C) -> (H, W).
+    """‖∂ token / ∂ standardised pixel‖: what a token of the last block depends on.
 
+    Shapes: image (H, W) or (H, W, C) -> (H, W).
     The token is a patch, the middle one by default. The Jacobian is exact: one backward for each of its D features.
     Raises ValueError for an image of another size than those the model has learned from, and no such patch.
     """

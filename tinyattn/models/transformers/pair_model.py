@@ -121,7 +121,8 @@ class PairModel(PairOptions, Smoothed, SequenceModel):
     def translate(self, text: str, beam: int = 1) -> str:
         """What is written where `text` is read: greedily, or the likeliest string that a beam of this width finds.
 
-        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam below 1.
+        Raises ValueError for an empty text, one that is too long, an unknown character (named), and a beam that is not
+        in 1 to 1,000.
         """
         return self.translations(text, beam)[0][0]
 

@@ -4,8 +4,8 @@ A patch looks at those of its window alone, so that the cost grows with the imag
 block has its windows shifted by half of one, so that neighbours across an edge meet. After each stage four neighbours
 become one token of twice the width, and a window spans twice as much of the image.
 
-Where this differs from the paper: two stages in place of four, narrower; a window as large as the grid is not shifted,
-as there; and there is no stochastic depth but dropout.
+Where this differs from the paper: two stages in place of four, narrower; and dropout in place of stochastic depth. As
+there, a window as large as the grid is not shifted.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ def attention(
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); mask (boolean, True = may look), bias (same dtype as q)
     and keep (boolean, from `keep_mask`) broadcast to (..., n, m) -> out (..., n, e), weights (..., n, m).
     The weights returned are those before dropout. A query that may look at nothing gets zeros.
-    Raises ValueError for shapes that do not fit, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit, and a rate outside of 0 <= rate < 1; TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     c = _scale(q, scale)
@@ -36,7 +36,10 @@ def attention_backward(
     dout: Array, q: Array, k: Array, v: Array, weights: Array, bias: Array | None = None, keep: Array | None = None,
     rate: float = 0.0, scale: float | None = None,
 ) -> tuple[Array, Array, Array, Array | None]:  # fmt: skip
-    """Gradients of `attention`. Shapes: as there, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
+    """dv = pᵀ dout, ds = p ⊙ (dp - Σ_k dp_k p_k), dq = c ds k, dk = c dsᵀ q and dbias = ds, with dp = dout vᵀ.
+
+    p are the weights; dropout multiplies p in dv, and dp. dbias is summed over the axes that bias repeats.
+    Shapes: as in `attention`, and dout like out -> dq, dk, dv, dbias like q, k, v, bias (or None).
 
     Each line undoes one of the forward's, from the last to the first. No mask is needed: where nobody looked
     the weight is 0, and softmax_backward gives 0 there. The constant c multiplied the scores, so it multiplies

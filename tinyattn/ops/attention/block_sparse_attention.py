@@ -30,13 +30,15 @@ def block_sparse_attention(
 ) -> tuple[Array, tuple[Array, ...]]:  # fmt: skip
     """out_z = dropout(softmax(c q_z k_zᵀ + bias, looks_z)) v_z over blocks.
 
+    c is `scale`, by default 1 / √d, and looks_z are the pairs of block z that may look.
     Row for row it is `attention` under `layout.mask`, and computes `layout.pairs` scores in the place of n m.
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e); `keys` (boolean, True = a real key, none of the padding)
     broadcasts to (..., m); `bias`, for a layout of one group, to (..., z, a, b)
     -> out (..., n, e), weights, for each group (..., z, a, b), before dropout. `dense_weights` makes them (..., n, m).
     `keep` says what dropout keeps: of each pair the same as `keep_mask` of all pairs, made for the blocks alone.
     A query that stands in no block, or may look at nothing, gets zeros.
-    Raises ValueError for a layout of other sizes and for shapes that do not fit, TypeError for dtypes.
+    Raises ValueError for a layout of other sizes, a bias where the layout has several groups, and shapes that do not
+    fit; TypeError for dtypes.
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     expect_onto(k.shape[:-1], bool, like=k, keys=keys)

@@ -42,7 +42,7 @@ def causal_sum(a: Array, b: Array, c: Array, form: str = "chunked", g: Array | N
 
     With g, S is made exp(g_{t-1} - g_t) times as large before anything is added.
     Shapes: a and b (..., n, d), c (..., n, e), g (..., n, 1) -> y (..., n, e).
-    Raises ValueError for shapes that do not fit and for an unknown form, naming the known ones.
+    Raises ValueError for shapes that do not fit and for an unknown form, naming the known ones; TypeError for dtypes.
     """
     expect("...nd ...nd ...ne ...no", a=a, b=b, c=c, g=g)
     return _form(form)(a, b, c, g)

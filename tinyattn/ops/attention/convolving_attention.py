@@ -18,7 +18,8 @@ def convolving_attention(x: Array, W: Array, alpha: float) -> tuple[Array, Array
 
     Queries and keys are 0: only places matter. To be looked at, and not to be fast: there are n² weights a head.
     Shapes: x (..., h, w, i), W (K, K, i, o), n = h w -> y (..., h, w, o), weights (..., K², n, n).
-    Raises ValueError for shapes that do not fit, an even K and a negative α, TypeError for dtypes.
+    Raises ValueError for shapes that do not fit, an even K, and an α that is negative or infinite; TypeError for
+    dtypes.
     """
     expect("...hwi klio", x=x, W=W)
     if W.shape[0] != W.shape[1]:

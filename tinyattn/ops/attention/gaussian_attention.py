@@ -10,8 +10,8 @@ from ..softmax import softmax, softmax_backward
 def gaussian_attention(s: Array, v_mean: Array, v_cov: Array, mask: Array | None = None) -> tuple[Array, Array]:
     """out = [p v_mean, (p ⊙ p) v_cov], with p = softmax(s, mask).
 
-    Σ_j p_ij X_j of independent X_j with means μ_j and variances Σ_j has the mean Σ_j p_ij μ_j and the variance
-    Σ_j p_ij² Σ_j: weights of variances are squared, and an average of many is more certain than each.
+    Σ_j p_ij X_j of independent X_j with means μ_j and variances v_j has the mean Σ_j p_ij μ_j and the variance
+    Σ_j p_ij² v_j: weights of variances are squared, and an average of many is more certain than each.
     Where the logits s come from does not matter: `wasserstein_scores` makes STOSA's.
 
     Shapes: s (..., n, m), v_mean (..., m, e), v_cov (..., m, f), mask boolean, True = may look, onto (..., n, m) ->

@@ -14,7 +14,8 @@ def linear_attention(
     """out_i = Σ_j (φ(q_i)·φ(k_j)) v_j / Σ_j φ(q_i)·φ(k_j) over keys j <= i (not causal: over all), φ(x) = ELU(x) + 1.
 
     Shapes: q (..., n, d), k (..., m, d), v (..., m, e), causal: m = n; `keys` (boolean, True = a real key, none of the
-    padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1).
+    padding) broadcasts to (..., m) -> out (..., n, e), denominator (..., n, 1), without a factor that all features of a
+    query share: where its entries are all negative, their largest is taken out.
     `form` says how causal sums are computed, see `causal_sum`; to rounding the result is the same. A query that may
     look at nothing gets zeros.
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes.

@@ -2,7 +2,7 @@
 
 `sees` is the definition, and `layout` lists the blocks that `block_sparse_attention` computes. A pattern is counted
 from the first token, and does not depend on how many tokens there are: who looks at whom stays as it is when others
-follow, or padding. Where `causal` is True nobody looks ahead, and no token that looks at all others, either.
+follow, or padding. Where `causal` is True nobody looks ahead, not even tokens that would otherwise look at all.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class Residues(Pattern):
 
 @dataclass(frozen=True)
 class NearOrResidues(Residues):
-    """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 4.4, "merged").
+    """|i - j| < ℓ or (i - j) mod ℓ = 0: both patterns of Child et al. for one head (section 5.1, "merged").
 
     Neighbours look at other residues: no two queries share many keys, so each has a block of its own.
     """

@@ -8,7 +8,7 @@ E exp(w·z) = exp(|z|²/2), and with z = q̂ + k̂, q̂ = q d^(-1/4), completing
 
 so that m draws, the rows of W, make φ(x) = exp(W x̂ - |x̂|²/2) / √m, all of it positive, with E[φ(q)·φ(k)] =
 exp(q·k / √d). The kernel is unbiased, and its error falls with 1 / √m; rows that are orthogonal to one another make it
-smaller still (section 3.2 there). Attention is a quotient of two such sums and hence not unbiased: its bias falls with
+smaller still (section 2.4 there). Attention is a quotient of two such sums and hence not unbiased: its bias falls with
 1 / m, its error with 1 / √m. Large q and k need many features: the variance grows with exp(|q̂ + k̂|²).
 
 What keeps exp within floats must not show. Of a query anything may be subtracted, -|q̂|²/2 as well, since it is in
@@ -101,7 +101,8 @@ def orthogonal_features(rng: Any, features: int, width: int) -> Array:
 
     Orthogonal directions come from the QR decomposition of a normal matrix, with the signs that make them uniform; the
     length of each is drawn again, as that of a normal vector, χ_d. Each row alone is then a normal vector, so the
-    kernel stays unbiased; together they are spread more evenly, so its variance is lower (theorem 2 there).
+    kernel stays unbiased; together they are spread more evenly, so its variance is lower (Choromanski et al. 2021,
+    theorem 2).
 
     `rng` is a generator, the numbers are float64 on the host. Shapes: -> (features, width).
     Raises ValueError for features or width below 1.

@@ -16,8 +16,8 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
     taken, as the paper prints it: it satisfies the triangle inequality, and its square, which the released code has,
     does not (points 0, 1, 2: 4 > 1 + 1).
     |a - b|² = |a|² - 2 a · b + |b|² is one product of matrices, without an array (..., n, m, d). Where a and b are far
-    from 0 and near each other it loses digits; so both are taken from the first key, which no causal mask hides, and
-    what rounding leaves above 0 is 0.
+    from 0 and near each other it loses digits; so the first key, which no causal mask hides, is subtracted from
+    both, and what rounding leaves above 0 is 0.
 
     Shapes: q_mean, q_dev (..., n, d), k_mean, k_dev (..., m, d), with m of at least 1 -> s (..., n, m), at most 0.
     A deviation of 0 is that of a point. Raises ValueError for shapes that do not fit, and, on the host, for a negative

@@ -29,9 +29,11 @@ def window_attention(
     One of n or more is full attention (causal or not).
 
     Shapes: q and k (..., n, d), v (..., n, e); `keys` (boolean, True = a real key, none of the padding) broadcasts to
-    (..., n); `keep` (boolean, from `keep_mask`) is (..., n, W), by query and distance as `distance_slots` says
-    -> out (..., n, e), weights (..., chunks, c, 2 c or 3 c) as `window_shape` says, those before dropout.
-    `window_weights` lays them out as (..., n, n).
+    (..., n); `keep` (boolean, from `keep_mask`) is (..., n, S), an entry for each query and distance: causal, S =
+    min(W, n), entry r is the key r tokens before; not causal, S = 2 min(W, n) - 1, entry 2 r is the key r before, and
+    2 r - 1 the key r after. S is not checked. -> out (..., n, e), weights (..., chunks, c, width) as `window_shape`
+    says, those before dropout: width is c for a single chunk, else 2 c, not causal 3 c. `window_weights` lays them out
+    as (..., n, n).
     A query that may look at nothing gets zeros.
     Raises ValueError for a window below 1 and for shapes that do not fit, TypeError for dtypes.
     """
@@ -84,7 +86,7 @@ def window_shape(n: int, window: int, causal: bool = True) -> tuple[int, int, in
 def window_weights(weights: Array, n: int) -> Array:
     """The weights of `window_attention` as those of `attention`, to look at: 0 outside of the window.
 
-    Shapes: weights (..., chunks, c, 2 c or 3 c), n the number of tokens -> (..., n, n).
+    Shapes: weights (..., chunks, c, width), n the number of tokens -> (..., n, n).
     """
     *lead, chunks, c, width = weights.shape
     dense = get_xp(weights).zeros((*lead, n, n), dtype=weights.dtype)

@@ -36,9 +36,9 @@ def distance_buckets(
     """b_ij = r for r < e, with r = i - j; and b_ij = e + floor((R - e) log(r / e) / log(F / e)) from there on.
 
     Half of R = `buckets` are for the distances below e = R / 2, one each; the others grow by equal factors up to
-    F = `furthest`, and the last has all that is beyond. Causal: keys after the query, which nobody looks at, are in
-    bucket 0. Otherwise each side has half of the buckets: the query itself and keys before the first, keys after the
-    second.
+    F = `furthest`, and the last, R - 1, has all that is beyond. Causal: keys after the query, which nobody looks at,
+    are in bucket 0. Not causal: r = |i - j| and R / 2 stands for R, so that e = R / 4; R / 2 is added for keys after
+    the query. Halves are rounded down.
     Logarithms are in float64, and one that ought to be a whole number is one.
 
     Shapes: n queries, m keys -> (n, m) integers, in the module of the array `like`.

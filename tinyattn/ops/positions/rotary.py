@@ -20,7 +20,8 @@ def rotary(x: Array, cos: Array, sin: Array) -> Array:
 
     c and s are `cos` and `sin` of every token's angles, from `rotary_tables`. Pairs are neighbours, as in the paper.
 
-    Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x. Tables with fewer tokens than x are refused.
+    Shapes: x (..., n, d), cos and sin onto (..., n, d/2) -> y like x. A table of one token is for all
+    tokens; one of another number than x has is refused.
     Raises ValueError for an odd d and for shapes that do not fit, TypeError for dtypes.
     """
     expect("...nd", x=x)

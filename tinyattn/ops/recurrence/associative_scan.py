@@ -28,8 +28,9 @@ from ..shapes import expect
 def associative_scan(a: Array, b: Array, h0: Array | None = None, form: str = "tree") -> Array:
     """h_t = a_t ⊙ h_{t-1} + b_t.
 
-    Every channel on its own; h0 is the state before the first token. `form`, one of `FORMS`, says how the brackets
-    are set: to rounding the result is the same. Where |a| > 1, forms that multiply decays first may overflow sooner.
+    Every channel on its own; h0 is the state before the first token. `form` says how the brackets are set,
+    "sequential", "chunked", "doubling" or "tree": to rounding the result is the same. Where |a| > 1, forms that
+    multiply decays first may overflow sooner.
 
     Shapes: a and b (..., n, d), h0 (..., d) or None for zeros -> h (..., n, d).
     Raises ValueError for shapes that do not fit and for an unknown form, TypeError for dtypes other than float32 /

@@ -23,7 +23,7 @@ class ScanStates(NamedTuple):
     last: Array                        # (..., N, d): where a scan of what follows begins
 
     def by_token(self) -> Array:
-        """(..., n, N, d)."""
+        """The state h_t of every token, in order: (..., n, N, d)."""
         xp, parts = get_xp(self.last), [steps_last(piece[None]) for piece in self.pieces]
         if not parts:
             return xp.zeros((*self.last.shape[:-2], 0, *self.last.shape[-2:]), dtype=self.last.dtype)

@@ -28,7 +28,10 @@ def refine_add(
 def refine_add_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, X: Array, Y: Array, scale: float | None = None, lags: bool = False
 ) -> tuple[Array, Array, Array]:
-    """Gradients of `refine_add`: half of each term's. Shapes: as there, dB like B -> dA, dW_Q, dW_K."""
+    """dA = dB / 2 + what `refine_simp_backward` makes of dB / 2, which dW_Q and dW_K are made of, too.
+
+    Shapes: as in `refine_add`, dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
+    """
     expect("...nn ...nr ...nr ...nn", dB=dB, X=X, Y=Y, A=A)
     expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)

@@ -33,8 +33,9 @@ def refine_simp(
 def refine_simp_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, X: Array, Y: Array, scale: float | None = None, lags: bool = False
 ) -> tuple[Array, Array, Array]:
-    """Gradients of `refine_simp`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
+    """dA = dX W_Qᵀ + dY W_Kᵀ, dW_Q = Aᵀ dX and dW_K = Aᵀ dY, with dX = c dB Y and dY = c dBᵀ X.
 
+    Shapes: as in `refine_simp`, and dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
     A was read twice, and both readings add to its gradient. Only the product W_Q W_Kᵀ matters, so that
     W_Qᵀ dW_Q = (W_Kᵀ dW_K)ᵀ.
     """

@@ -33,8 +33,10 @@ def refine_stoc_backward(
     dB: Array, A: Array, W_mu: Array, W_sigma: Array, B: Array, mean: Array, dev: Array,
     scale: float | None = None, lags: bool = False,
 ) -> tuple[Array, Array, Array]:  # fmt: skip
-    """Gradients of `refine_stoc`. Shapes: as there, and dB like B -> dA, dW_mu, dW_sigma like A, W_mu, W_sigma.
+    """dμ_k = -2 c Σ_t (dB_kt + dB_tk) (μ_k - μ_t), dσ alike; dA = dμ W_μᵀ + dz W_Σᵀ, dW_μ = Aᵀ dμ, dW_Σ = Aᵀ dz.
 
+    dz is what `root_elu_backward` makes of dσ.
+    Shapes: as in `refine_stoc`, and dB like B -> dA, dW_mu, dW_sigma like A, W_mu, W_sigma.
     Every row was a query and a key, and the two gradients add.
     """
     expect("...nn ...nn ...nr ...nr ...nm", dB=dB, B=B, mean=mean, dev=dev, A=A)

@@ -43,9 +43,11 @@ def refine_value(
 def refine_value_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, weights: list[Array]
 ) -> tuple[Array, Array, Array, Array]:
-    """Gradients of `refine_value`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V.
+    """dz_k = db_k S^(k), dx_k = y_k dL^(k)ᵀ, dy_k = x_k dL^(k), with dL^(k) = dL^(k+1) + softmax's gradient in row k.
 
     From the last row to the first: L^(k) is in all later sums too, so that dL gathers what comes back from rows k on.
+    Then dA = tril(W_Q)ᵀ dX + tril(W_K)ᵀ dY + tril(W_V)ᵀ dZ and dW_Q = dX Aᵀ, dW_K and dW_V alike, on and below the
+    diagonal. Shapes: as in `refine_value`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
     expect("...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)

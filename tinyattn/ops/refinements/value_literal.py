@@ -27,7 +27,11 @@ def refine_value_literal(
 def refine_value_literal_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, S: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Gradients of `refine_value_literal`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V."""
+    """dZ = dB S, dX = Y dLᵀ and dY = X dL, with dL = S ⊙ (dS - Σ_j dS_tj S_tj) and dS = dBᵀ Z.
+
+    Then dA = W_Qᵀ dX + W_Kᵀ dY + W_Vᵀ dZ, and dW_Q = dX Aᵀ, dW_K and dW_V alike.
+    Shapes: as in `refine_value_literal`, and dB like B -> dA, dW_Q, dW_K, dW_V.
+    """
     expect("...nn ...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, S=S, A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     dL = softmax_backward(transpose_last(dB) @ Z, S)            # B = Z Sᵀ, S = softmax(L)

@@ -33,7 +33,10 @@ def refine_value_rows_backward(
     dB: Array, A: Array, W_Q: Array, W_K: Array, W_V: Array, X: Array, Y: Array, Z: Array, weights: Array,
     scale: float | None = None, lags: bool = False,
 ) -> tuple[Array, Array, Array, Array]:  # fmt: skip
-    """Gradients of `refine_value_rows`. Shapes: as there, and dB like B -> dA, dW_Q, dW_K, dW_V."""
+    """dA = dX W_Qᵀ + dY W_Kᵀ + dZ W_Vᵀ and dW_Q = Aᵀ dX, the others alike; dX, dY and dZ are `attention_backward`'s.
+
+    Shapes: as in `refine_value_rows`, and dB like B -> dA, dW_Q, dW_K, dW_V.
+    """
     expect("...nn ...nn ...nr ...nr ...nn ...nn", dB=dB, A=A, X=X, Y=Y, Z=Z, weights=weights)
     expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
