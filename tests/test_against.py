@@ -57,8 +57,8 @@ def test_fifteen_rounds_leave_out_three_at_each_end():
     [
         (made_up(), "holds"),
         (made_up(1.10), "**does not hold**"),
-        (made_up(1.02, spread=0.05), "holds, but the interval has room for the contrary: more rounds"),
-        (made_up(1.04, spread=0.05), "**does not hold**, but the interval has room for the contrary: more rounds"),
+        (made_up(1.02, spread=0.05), "holds, but the interval also includes the opposite: run more rounds"),
+        (made_up(1.04, spread=0.05), "**does not hold**, but the interval also includes the opposite: run more rounds"),
         (made_up(peak=[103.0, 105.0, 104.0, 103.5, 104.5]), "**does not hold**"),
         (made_up(peak=[100.1, 102.1, 101.1, 100.6, 101.6]), "holds"),  # by a thousandth
         (made_up(peak=[99.0, 105.0, 104.0, 103.5, 104.5]), "holds"),  # once it was less
