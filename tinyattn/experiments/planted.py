@@ -85,13 +85,12 @@ REMARKS = """
 **Tastes.** MF has to find a vector for each person from that person's items alone: the more items, the nearer it comes.
 EASE gains with them, too. FISM stays at nine tenths of the best: it adds up what the items say one by one, and what
 several of them together say of a person's taste is no sum. SASRec with BCE, which reads them one beside the other, is
-at 98 % with few items and with many. **The last two items.** A Markov chain of order 2 sees each of the 3,000 pairs
-that occur about 16 times; with four times as many people it comes to 96 % of the best, a percent behind Caser, a
-network that learns the groups and shares what it learns. Factorised models add what each of the two items says, and
-cannot say what both together mean. **The last item.** FPMC comes a percent nearer with four times as many people;
-Fossil was not looked into. **Series.** Items that were seen are not ranked. Without them, the episodes that are left of
-the series under way are nearly all that order could tell; so EASE and FISM, which ignore order, come as near to the
-best as any.
+at 98 % with few items and with many. **The last two items.** A Markov chain of order 2 counts what followed each pair
+of items apart; with four times as many people it comes to 96 % of the best, a percent behind Caser, a network that
+learns the groups and shares what it learns. Factorised models add what each of the two items says, and cannot say what
+both together mean. **The last item.** FPMC comes a percent nearer with four times as many people; Fossil was not looked
+into. **Series.** Items that were seen are not ranked. Without them, the episodes that are left of the series under way
+are nearly all that order could tell; so EASE and FISM, which ignore order, come as near to the best as any.
 
 **Losses.** SASRec with BCE (one negative) is ahead of SASRec with cross-entropy over all items, by more than the spread
 over seeds in tastes, in tastes that drift and with the last two items; so is GRU4Rec where tastes drift. Cross-entropy
