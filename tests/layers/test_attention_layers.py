@@ -74,7 +74,7 @@ def test_the_key_bias_is_a_dead_parameter(rng):
 
 
 def test_heads_must_divide_the_dimension(rng):
-    with pytest.raises(ValueError, match="heads = 4 does not divide the dimension 6"):
+    with pytest.raises(ValueError, match="dim 6 is not divisible by heads 4"):
         multi_head_attention(multi_head_init(rng, 6), np.ones((2, 6)), np.ones((2, 6)), heads=4)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tinyattn.check import gradcheck_layer
 from tinyattn.layers import MECHANISMS, POSITIONS, MultiHead
-from tinyattn.models import SASRecNetwork
+from tinyattn.models import EncoderNetwork, SASRecNetwork, TransformerNetwork
 from tinyattn.ops import Mask
 from tinyattn.tree import tree_map
 
@@ -49,8 +49,12 @@ def test_a_relative_scheme_gives_a_sequence_in_the_midst_of_others_what_it_gives
 
 
 def test_what_cannot_be_is_refused(rng):
-    with pytest.raises(ValueError, match="position rope turns features in pairs: heads of width 5"):
-        SASRecNetwork(n_items=3, dim=10, heads=2, position="rope").init(rng)
+    for network, sizes in (
+        (SASRecNetwork, {"n_items": 3}), (EncoderNetwork, {"n_tokens": 3}),
+        (TransformerNetwork, {"n_sources": 3, "n_targets": 3}),
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="position rope turns features in pairs: heads of width 5"):
+            network(**sizes, dim=10, heads=2, position="rope")
     with pytest.raises(ValueError, match="furthest is 9, expected above 16"):
         SASRecNetwork(n_items=3, position="t5", furthest=9)
     with pytest.raises(ValueError, match="buckets is 1, expected 2 to 1"):

@@ -9,7 +9,7 @@ def split(x: Array, heads: int) -> Array:
     """(..., n, D) -> (..., heads, n, D / heads). Head i owns columns i D/h to (i + 1) D/h: reshape, then swap."""
     *lead, n, dim = x.shape
     if heads < 1 or dim % heads:
-        raise ValueError(f"heads = {heads} does not divide the dimension {dim}")
+        raise ValueError(f"dim {dim} is not divisible by heads {heads}")
     return x.reshape(*lead, n, heads, dim // heads).swapaxes(-2, -3)
 
 

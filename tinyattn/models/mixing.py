@@ -15,13 +15,13 @@ OF_ATTENTION = {"heads", "kv_heads", "mechanism", "refine", "bias", "qkv_bias", 
 def with_parts(mixer: Mixer, owner: Any, position: Position, **parts: Any) -> Mixer:
     """The mixer; attention with the heads that `owner` has chosen, with `position`, and `parts`, fields of MultiHead.
 
-    Raises ValueError for heads that do not divide dim; and where the mixer is another, for options of `owner` that only
-    attention has, where they are not left as they are by default, and for a position scheme that acts at heads.
+    Raises ValueError for heads that do not go with dim; and where the mixer is another, for options of `owner` that
+    only attention has, where they are not left as they are by default, and for a position scheme that acts at heads.
     """
     if isinstance(mixer, MultiHead):
-        if owner.dim % owner.heads:
-            raise ValueError(f"dim {owner.dim} is not divisible by heads {owner.heads}")
-        return replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)
+        heads = replace(mixer, heads=owner.heads, kv_heads=owner.kv_heads, position=position, **parts)
+        heads.refuse_dim(owner.dim)
+        return heads
     if position.at_heads:
         raise ValueError(f"position {position.name} acts at the heads of attention, and mixer {mixer.name} has none")
     for declared in options_of(owner):

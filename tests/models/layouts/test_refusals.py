@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.models.layouts.elsewhere import GPT_2, LLAMA, D, N, V, weights_of, write
+from tinyattn.files import FileError
 from tinyattn.models import Checkpoint, import_model
 
 pytest.importorskip("safetensors", reason="weights of others are read with the package safetensors")
@@ -66,8 +67,9 @@ CONFIGURATIONS = [
 def test_a_configuration_that_is_not_computed_here_or_not_that_of_the_weights(config, change, says, tmp_path):
     write(tmp_path, config, weights_of(config))
     (tmp_path / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(ValueError, match=re.escape(says)):
+    with pytest.raises(FileError, match=re.escape(says)) as refused:
         import_model(tmp_path)
+    assert str(tmp_path) in str(refused.value)
 
 
 WEIGHTS = [

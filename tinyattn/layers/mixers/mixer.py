@@ -38,6 +38,9 @@ class Mixer:
         """May tokens follow others that are not given again? Does it have an `extend`?"""
         return type(self).extend is not Mixer.extend
 
+    def refuse_dim(self, dim: int) -> None:
+        """Raise ValueError for tokens of a width that it cannot take."""
+
     def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
         """Parameters for tokens of this width."""
         raise NotImplementedError

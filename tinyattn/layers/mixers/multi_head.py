@@ -233,9 +233,14 @@ class MultiHead(Mixer):
     def extends(self) -> bool:
         return self.position.extends and self.mechanism.extends
 
-    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+    def refuse_dim(self, dim: int) -> None:
+        """Raise ValueError for tokens of a width that these heads do not divide, or at which `position` cannot act."""
         if dim % self.heads:
-            raise ValueError(f"heads = {self.heads} does not divide the dimension {dim}")
+            raise ValueError(f"dim {dim} is not divisible by heads {self.heads}")
+        self.position.refuse_width(dim // self.heads)
+
+    def init(self, rng: np.random.Generator, dim: int) -> dict[str, Any]:
+        self.refuse_dim(dim)
         width = dim // self.heads
         p = multi_head_init(rng, dim, bias=self.bias, output=self.output, kv_dim=self.groups * width)
         for name, columns in zip(self.mechanism.further, (dim, self.groups * width, self.groups * width), strict=False):

@@ -54,6 +54,9 @@ class Position:
         """-> grads shaped like p. The gradient of x is dy itself: y = x + something that does not depend on x."""
         return None
 
+    def refuse_width(self, width: int) -> None:
+        """Raise ValueError for heads of a width that the scheme cannot do with."""
+
     def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
         """Parameters for `enter`, of one block."""
         return {}

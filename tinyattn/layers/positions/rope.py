@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from ...backend import Array, get_xp
 from ...ops import rotary, rotary_backward, rotary_tables
 from ...options import option
@@ -28,10 +26,9 @@ class RoPE(Position):
 
     name = "rope"
 
-    def init_heads(self, rng: np.random.Generator, heads: int, width: int) -> dict[str, Any]:
+    def refuse_width(self, width: int) -> None:
         if width % 2:
             raise ValueError(f"position rope turns features in pairs: heads of width {width} do not go with it")
-        return {}
 
     def enter(
         self, p: Any, q: Array, k: Array, slots: Array

@@ -39,8 +39,12 @@ class Checkpoint:
         self.config = Config(self.folder / "config.json")
         self.layout = self._recognised()
         size = self.config.whole("vocab_size")
-        self.model = Decoder(**self.layout.options(self.config))
-        network = DecoderNetwork(n_tokens=size, **self.model.options_for(DecoderNetwork))
+        options = self.layout.options(self.config)
+        try:
+            self.model = Decoder(**options)
+            network = DecoderNetwork(n_tokens=size, **self.model.options_for(DecoderNetwork))
+        except ValueError as error:
+            raise FileError(f"{self.config.path} is of a model that cannot be made here: {error}") from error
         self.copies = {HEAD: f"{self._at}{self.layout.embeddings}"} if network.tied else {}
         self.entries = self._checked(network)
         self.tokens = self._tokenizer(size)

@@ -81,8 +81,7 @@ class BERT4RecNetwork(BERT4RecOptions, NextItemNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        self.block.mixer.refuse_dim(self.dim)
 
     @cached_property
     def block(self) -> Block:

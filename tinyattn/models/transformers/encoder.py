@@ -91,9 +91,7 @@ class EncoderNetwork(EncoderOptions, TextNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
-        self.block                   # making the parts checks them  # noqa: B018
+        self.block.mixer.refuse_dim(self.dim)                # making the parts checks them, too
 
     @cached_property
     def _position(self) -> Any:

@@ -65,8 +65,7 @@ class PatchEncoder(PatchOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
+        self.block.mixer.refuse_dim(self.dim)
         for name in ("height", "width"):
             if getattr(self, name) % self.patch:
                 raise ValueError(f"patch is {self.patch}, expected a divisor of the {name} of the images, which is "

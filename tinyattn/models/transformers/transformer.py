@@ -116,14 +116,13 @@ class TransformerNetwork(TransformerOptions, PairNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.dim % self.heads:
-            raise ValueError(f"dim {self.dim} is not divisible by heads {self.heads}")
         if self.tables.source == self.tables.target and self.n_sources != self.n_targets:
             raise ValueError(
                 f"embeddings {self.embeddings} is for one vocabulary, and {self.n_sources} characters are read, "
                 f"{self.n_targets} written"
             )
-        self.encoder_block, self.decoder_block          # making the parts checks them  # noqa: B018
+        for block in (self.encoder_block, self.decoder_block):          # making the parts checks them, too
+            block.mixer.refuse_dim(self.dim)
 
     @property
     def tables(self) -> Tables:
