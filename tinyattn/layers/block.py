@@ -134,6 +134,7 @@ class Form(NamedTuple):
 
     forward: Callable[..., Any]
     backward: Callable[..., Any]
+    about: str                       # what --help says of it
     gives_memory: bool = False       # do keys and values come from other tokens than queries?
     drops_weights: bool = False      # does the mixer get the dropout rate?
     gives_normed: bool = False       # is its output normalised, so that a stack needs no norm at its end?
@@ -141,12 +142,15 @@ class Form(NamedTuple):
 
 
 BLOCK_FORMS = {
-    "pre": Form(pre_block, pre_block_backward),
-    "post": Form(post_block, post_block_backward, gives_normed=True),
-    "sasrec": Form(sasrec_block, sasrec_block_backward, gives_memory=True, drops_weights=True),
-    "ligr": Form(ligr_block, ligr_block_backward, init=gates_init),
-    "plain": Form(plain_block, plain_block_backward),
+    "pre": Form(pre_block, pre_block_backward, "norms before each sublayer"),
+    "post": Form(post_block, post_block_backward, "norms after each residual", gives_normed=True),
+    "sasrec": Form(
+        sasrec_block, sasrec_block_backward, "as in SASRec's released code", gives_memory=True, drops_weights=True
+    ),
+    "ligr": Form(ligr_block, ligr_block_backward, "with gates, as in eSASRec", init=gates_init),
+    "plain": Form(plain_block, plain_block_backward, "without residuals"),
 }
+ABOUT_BLOCK_FORMS = "form of the blocks: " + "; ".join(f"{form.about} ({name})" for name, form in BLOCK_FORMS.items())
 
 
 @dataclass(frozen=True)

@@ -48,8 +48,8 @@ LEARNED, NORM = POSITIONS["learned"](), LayerNorm()
 
 @dataclass(kw_only=True)
 class BERT4RecOptions(SequenceOptions):
-    maxlen: int = option(50, "newest items that are looked at, and the [MASK] after them",
-                        at_least=2, at_most=1_000_000)  # fmt: skip
+    maxlen: int = option(50, "newest items of a history that are looked at, with the [MASK] after them; older ones are "
+                        "dropped", at_least=2, at_most=1_000_000)  # fmt: skip
     dim: int = option(64, "width of embeddings and states", at_least=1, at_most=100_000)
     blocks: int = option(2, "number of blocks", at_least=1, at_most=1000)
     heads: int = option(2, "attention heads a block; must divide dim", at_least=1)
@@ -202,8 +202,8 @@ class BERT4Rec(BERT4RecOptions, NeuralRecommender):
         at_most=1, group="training",
     )  # fmt: skip
     loss: str = option(
-        "ce", "cross-entropy over all items (the paper), or one sampled negative a hidden item", choices=OBJECTIVES,
-        group="training",
+        "ce", "cross-entropy over all items (ce, the paper), or another of sasrec's losses, at the hidden items",
+        choices=OBJECTIVES, group="training",
     )  # fmt: skip
 
     name = "bert4rec"

@@ -18,6 +18,7 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import (
+    ABOUT_BLOCK_FORMS,
     BLOCK_FORMS,
     FEED_FORWARDS,
     MECHANISMS,
@@ -62,9 +63,7 @@ class SASRecOptions(PartOptions, SequenceOptions):
         None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
         "grouped-query attention (default: as many as heads)", at_least=1,
     )  # fmt: skip
-    block_form: str = option(
-        "pre", "pre-LN (the paper), post-LN, the original code's, or with gates (eSASRec)", choices=BLOCK_FORMS
-    )
+    block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     refine: str = option(
         "none", "what is made of the scores before their softmax (AWRSR); value-literal, as the paper prints it, sees "

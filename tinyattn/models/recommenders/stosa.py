@@ -58,7 +58,7 @@ RefineOptions: Any = part_options(refine=REFINEMENTS)      # what a refinement d
 class STOSAOptions(RefineOptions, SequenceOptions):
     """The released code's settings for Beauty are the default."""
 
-    maxlen: int = option(100, "newest items that are looked at", at_least=1, at_most=1_000_000)
+    maxlen: int = with_default(100, SequenceOptions, "maxlen")
     dim: int = option(64, "width of means, and of covariances", at_least=1, at_most=100_000)
     dropout: float = option(0.3, "dropout rate", at_least=0, below=1)
     blocks: int = option(1, "number of blocks", at_least=1, at_most=1000)

@@ -22,6 +22,7 @@ from ...backend import Array, get_xp
 from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
 from ...layers import (
+    ABOUT_BLOCK_FORMS,
     BLOCK_FORMS,
     FEED_FORWARDS,
     MECHANISMS,
@@ -70,7 +71,7 @@ class DecoderOptions(PartOptions):
         None, "heads of keys and values, which the attention heads share: 1 is multi-query, another divisor of heads "
         "grouped-query attention (default: as many as heads)", at_least=1,
     )  # fmt: skip
-    block_form: str = option("pre", "where the norms stand", choices=BLOCK_FORMS)
+    block_form: str = option("pre", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     mechanism: str = option("full", "what attention computes", choices=MECHANISMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)

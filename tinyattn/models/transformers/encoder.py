@@ -22,7 +22,18 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
-from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
+from ...layers import (
+    ABOUT_BLOCK_FORMS,
+    BLOCK_FORMS,
+    FEED_FORWARDS,
+    NORMS,
+    POSITIONS,
+    Block,
+    BlockCache,
+    MultiHead,
+    Stack,
+    dropout_mask,
+)
 from ...ops import (
     dropout,
     dropout_backward,
@@ -51,7 +62,7 @@ class EncoderOptions(PartOptions):
     dim: int = option(64, "width of embeddings and states (BERT: 768)", at_least=1, at_most=100_000)
     layers: int = option(2, "blocks (BERT: 12)", at_least=1, at_most=1000)
     heads: int = option(4, "attention heads a block; must divide dim (BERT: 12)", at_least=1)
-    block_form: str = option("post", "where the norms stand", choices=BLOCK_FORMS)
+    block_form: str = option("post", ABOUT_BLOCK_FORMS, choices=BLOCK_FORMS)
     position: str = option("learned", "how tokens know their place", choices=POSITIONS)
     norm: str = option("layer", "LayerNorm, or RMSNorm, which does not centre", choices=NORMS)
     feed_forward: str = option("gelu", "the feed-forward network: an activation, or SwiGLU", choices=FEED_FORWARDS)
