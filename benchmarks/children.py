@@ -1,7 +1,8 @@
 """Contenders in persistent processes of their own, asked one after the other, in a new random order each round.
 
-What runs at the other end is a module of benchmarks/peers: `child` for training, `rungs` for the ladder, `scoring` for
-full ranking. Its `check` says whether the contender computes what the library computes; nothing else is measured.
+What runs at the other end is a module of benchmarks/peers that calls `child.main`: `child` for training, `rungs` for
+the ladder, `scoring` for full ranking, and so on. Its `check` says whether the contender computes what the library
+computes; nothing else is measured.
 """
 
 from __future__ import annotations

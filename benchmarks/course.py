@@ -21,7 +21,7 @@ if __package__ is None:
 
 from tqdm import tqdm
 
-from benchmarks.machine import RESULTS, describe_code, write_pages, write_result
+from benchmarks.machine import RESULTS, describe_code, made_on, write_pages, write_result
 from tests.course.answers import found, title
 from tinyattn.course.chapters import (
     SECONDS_A_FORMULA,
@@ -61,8 +61,9 @@ def main() -> None:
     with tqdm(names, unit="exercise") as bar:
         graded = {name: graded_answers(name, right[name], wrong[name]) for name in bar}
     there = [f"{chapter.number:02}" for chapter in chapters()]
-    measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) for chapter in chosen}
-    result = {"machine": describe_code(*CODE), "chapters": {n: measured[n] for n in there if n in measured}}
+    machine = {"machine": describe_code(*CODE)}
+    measured |= {f"{chapter.number:02}": measured_chapter(chapter, graded) | machine for chapter in chosen}
+    result = {"chapters": {n: measured[n] for n in there if n in measured}}
     write_result(RESULT, result)
     write_pages(__file__, pages())
     print(page(result))
@@ -130,8 +131,8 @@ def page(result: dict[str, Any]) -> str:
         f"Of {counts.get('right', 0)} right answers in different styles, {counts.get('right ones refused', 0)} are "
         f"refused. Of {counts.get('wrong', 0)} wrong ones, {counts.get('wrong ones accepted', 0)} are accepted. "
         f"{counts.get('in the zoo', 0)} of these have a bug of the zoo: {counts.get('named rightly', 0)} are named, "
-        f"{counts.get('named wrongly', 0)} are named wrongly; a question of their own meets "
-        f"{counts.get('own question', 0)}, the others the exercise's.",
+        f"{counts.get('named wrongly', 0)} are named wrongly; {counts.get('own question', 0)} of the wrong ones get a "
+        "question of their own, the others that of the exercise.",
         "",
         "| exercise | right | accepted | wrong | refused | in the zoo | named | named wrongly | own question |",
         "|---|---|---|---|---|---|---|---|---|",
@@ -143,8 +144,7 @@ def page(result: dict[str, Any]) -> str:
             len(told["named wrongly"]), told["own question"],
         )  # fmt: skip
         lines.append(f"| `{name}` | " + " | ".join(map(str, counted)) + " |")
-    machine = result["machine"]
-    lines += ["", f"Made by `python benchmarks/course.py` at commit {machine['commit']}, {machine['date']}.", ""]
+    lines += ["", f"Made by `python benchmarks/course.py` on {made_on(row['machine'] for row in rows)}.", ""]
     return "\n".join(lines)
 
 

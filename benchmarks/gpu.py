@@ -290,8 +290,8 @@ def torch_times() -> list[dict[str, Any]] | None:
         "gelu": lambda: F.gelu(x),
         "softmax": lambda: F.softmax(scores, -1),
         "layer_norm": lambda: F.layer_norm(x, (D,), b, b),
-        "attention": lambda: F.scaled_dot_product_attention(*q, is_causal=True),
-        "attention, bfloat16 flash": lambda: F.scaled_dot_product_attention(*half, is_causal=True),
+        "attention, causal": lambda: F.scaled_dot_product_attention(*q, is_causal=True),
+        "attention, causal, bfloat16 flash": lambda: F.scaled_dot_product_attention(*half, is_causal=True),
         "cross_entropy": lambda: F.cross_entropy(logits, targets),
     }
     with torch.no_grad():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -168,7 +169,9 @@ def plant(bug: Bug, tree: Path) -> None:
         raise ValueError(f"{bug.name}: {bug.old!r} stands {text.count(bug.old)} times in {bug.file}, expected once")
     text = text.replace(bug.old, bug.new)
     if "np." in bug.new and "import numpy as np" not in text:
-        text = text.replace("\nfrom ..backend", "\nimport numpy as np\n\nfrom ..backend", 1)
+        text, found = re.subn(r"^(?=from \.+backend )", "import numpy as np\n\n", text, count=1, flags=re.MULTILINE)
+        if not found:
+            raise ValueError(f"{bug.name}: {bug.file} imports nothing of backend, beside which NumPy could be imported")
     path.write_text(text)
 
 

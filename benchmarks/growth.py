@@ -35,7 +35,7 @@ import numpy as np
 from benchmarks.children import check, environment, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
 from benchmarks.counting import counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_result
 from benchmarks.peers import CONTENDERS, THREADS, installed
 from benchmarks.peers.child import write
 from benchmarks.peers.ours import reference
@@ -281,6 +281,9 @@ def main() -> None:
     names = [name for name in names if name not in missing]
     rounds = 2 if asked.quick else asked.rounds
     refuse_others(names)
+    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    if not asked.quick and set(asked.axes.split(",")) != AXES.keys():
+        refuse_other_code((row["machine"] for row in result.values()), "axes")
     axes: dict[str, Any] = {}
     done: dict[str, Any] = {}  # BASE lies on every axis
     for axis in asked.axes.split(","):
@@ -299,7 +302,7 @@ def main() -> None:
     if asked.quick:
         print(page({cpu: found}))
         return
-    result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
+    found["axes"] = result.get(cpu, {"axes": {}})["axes"] | axes
     result[cpu] = found
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)

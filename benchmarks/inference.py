@@ -175,6 +175,8 @@ def main() -> None:
     write_result(RESULT, result)
     if "one more" in result:
         write_pages(__file__, pages())
+    else:
+        print("no page is written before `--only one-more` has been measured as well", file=sys.stderr)
     print(page(result))
 
 

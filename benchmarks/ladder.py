@@ -4,8 +4,8 @@
 
 Batches, weights and DIR are those of benchmarks/training_step.py; the rungs are in benchmarks/peers/rungs.py. `ladder`
 among --rungs stands for all steps of the ladder. Every rung must first give the library's loss and gradients: a choice
-that makes it fast changes no result. Writes benchmarks/results/ladder.json and .md after every few rungs; what is
-there, measured with this library and these rungs on this machine, is not measured again without --again.
+that makes it fast changes no result. Writes benchmarks/results/ladder.json after every few rungs, and ladder.md at the
+end; what is there, measured with this library and these rungs on this machine, is not measured again without --again.
 """
 
 from __future__ import annotations
@@ -135,9 +135,10 @@ def _remark(key: str, row: dict[str, Any]) -> str:
 
 LADDER = """
 From what a textbook would do to the library as it is, one choice more a line. Gain: how many times as fast as the line
-before. The textbook's way is the same network with the same layers: one process takes the whole batch, as wide as its
-longest history, through the readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds up embedding
-gradients with `np.add.at`, and Adam moves every row.
+before, a ratio of two medians, each of ratios to the library as it is in the same rounds. The textbook's way is the
+same network with the same layers: one process takes the whole batch, as wide as its longest history, through the
+readable `attention`, sums with `np.sum`, draws masks with `rng.random`, adds up embedding gradients with `np.add.at`,
+and Adam moves every row.
 """
 TAKEN_AWAY = """
 The library with all its choices but one: its time over that of the library as it is, in the same rounds (10 to 90 % of

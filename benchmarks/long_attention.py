@@ -25,7 +25,7 @@ import numpy as np
 
 from benchmarks.children import check, in_rounds, refuse, tell
 from benchmarks.comparison import exponent
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, refuse_other_code, write_pages, write_result
 from benchmarks.peers import THREADS
 from benchmarks.peers.long import CONTENDERS, WINDOW, write
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, PURPLE, figure, in_style, save
@@ -168,7 +168,8 @@ HOW = f"""
 A contender is a process of its own for every n; they take turns, in a new order each round, and a ratio is the median
 of those within a round. What each computes at n {CHECKED} was first compared with float64: a form that is full
 attention under some mask to full attention under that mask. Memory is the most that a process ever held, less what it
-held when it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has. The window is of
+held when it had its inputs. The library leaves threads to BLAS, which has {THREADS}, as torch has; its process keeps
+freed memory (mallopt), as it does in training, where torch has an allocator of its own. The window is of
 {WINDOW} keys, other mechanisms have their options' defaults. torch computes a window under a mask that is an array,
 which holds n² entries; its flex_attention needs a compiler, and is left out. torch's flash cuts the backward's work by
 heads only. A single head of `strided` looks near and far at once: that is its slow form, in which queries share no
@@ -223,6 +224,8 @@ def main() -> None:
     rounds = 2 if asked.quick else asked.rounds
     refuse_others(names)
     result = json.loads(RESULT.read_text()) if RESULT.exists() and not asked.quick else {}
+    if (len(sizes), len(names)) != (len(SIZES), len(CONTENDERS)):
+        refuse_other_code((row["machine"] for row in result.values()), "sizes and contenders")
     for n in sizes:
         tell(f"n {n:,}, one head")
         one = measure([name for name in names if n <= UP_TO.get(name, n)], 1, n, rounds)
@@ -236,7 +239,8 @@ def main() -> None:
         found |= {"machine": machine, "options": {"rounds": rounds, "torch": torch}}
         for what, row in (("one", one), ("heads", heads)):
             if row:
-                found[what] = dict(sorted((found[what] | {str(n): row}).items(), key=lambda point: int(point[0])))
+                here = found[what].get(str(n), {}) | row
+                found[what] = dict(sorted((found[what] | {str(n): here}).items(), key=lambda point: int(point[0])))
         if not asked.quick:  # what has been measured is not lost
             write_result(RESULT, result)
     if not asked.quick:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,25 @@ def describe_code(*paths: str) -> dict[str, Any]:
     """`describe`, with the last commit that changed these paths for the commit; with "+", they have changed since."""
     commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
     return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", "--", *paths) else "")}
+
+
+def made_on(machines: Iterable[dict[str, Any]]) -> str:
+    """All of what the parts of a result ran on: parts that are measured again have a machine and a commit of their own.
+    """
+    said = (
+        f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}, {m['system']}, commit "
+        f"{m['commit']}, {m['date']}"
+        for m in machines
+    )
+    return "; ".join(dict.fromkeys(said))
+
+
+def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
+    """End where a part alone is to be measured, and the others, which stay, are of another commit on this processor."""
+    now = describe()
+    others = {m["commit"] for m in known if m["cpu"] == now["cpu"]} - {now["commit"]}
+    if others:
+        raise SystemExit(f"{what} that stay are of commit {', '.join(sorted(others))}: measure all of them")
 
 
 def _git(*words: str) -> str:

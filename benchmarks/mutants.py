@@ -46,6 +46,7 @@ from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Property
 from tinyattn.check.specs import SPECS, Spec, properties_of
 from tinyattn.check.subject import MissingError, Subject
+from tinyattn.files import write_atomically
 from tinyattn.ops import shapes
 
 REACH = ROOT / "build" / "mutants_reach.json"
@@ -190,7 +191,7 @@ def measured(checks: list[Check], jobs: int) -> list[Check]:
             raise SystemExit(f"{check.name} fails before anything is changed")
         known[names[check.name]] = row
     REACH.parent.mkdir(exist_ok=True)
-    REACH.write_text(json.dumps(known))
+    write_atomically(REACH, json.dumps(known).encode())
     for check in checks:
         row = known[names[check.name]]
         check.seconds, check.reach = row["seconds"], {str(OPS / name): set(row["reach"][name]) for name in row["reach"]}

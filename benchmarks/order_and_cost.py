@@ -110,14 +110,12 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--seconds", action="store_true")
-    asked, others = parser.parse_known_args()
-    if asked.seconds:
-        parser.add_argument("--data", required=True, type=Path)
-        parser.add_argument("--rounds", type=int, default=ROUNDS)
+    if "--seconds" in sys.argv[1:]:
+        parser = argparse.ArgumentParser(description="Seconds of a training step of each row, beside one another.")
+        parser.add_argument("--seconds", action="store_true", required=True)
+        parser.add_argument("--data", required=True, type=Path, metavar="DIR", help=f"folder of {TABLE.file}")
+        parser.add_argument("--rounds", type=int, default=ROUNDS, help="(default: %(default)s)")
         options = parser.parse_args()
         measure(options.data, options.rounds)
     else:
-        sys.argv[1:] = others
         main(TABLE)

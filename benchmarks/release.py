@@ -183,7 +183,8 @@ def wheel_is_whole(folder: Path) -> str:
     wanted = {name for name in names if name.startswith("tinyattn/")}
     chapters = {name for name in names if re.fullmatch(r"notebooks/\d\d_\w+\.py", name)}
     wanted |= {f"tinyattn/course/chapters/{Path(name).name}" for name in chapters}
-    there = set(zipfile.ZipFile(wheel).namelist())
+    with zipfile.ZipFile(wheel) as archive:
+        there = set(archive.namelist())
     if wanted - there:
         raise Failure(f"{wheel.name} lacks {', '.join(sorted(wanted - there)[:5])}")
     return f"{len(wanted)} files, with the sources of {len(chapters)} chapters"

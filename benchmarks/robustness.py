@@ -42,7 +42,7 @@ from hypothesis import strategies as st
 from tqdm import tqdm
 
 from benchmarks.children import environment
-from benchmarks.machine import README, RESULTS, ROOT, describe_code, write_pages, write_result
+from benchmarks.machine import README, RESULTS, ROOT, describe_code, made_on, write_pages, write_result
 from tests.data.broken_files import broken, files, held
 from tests.models.broken_runs import Change, Run, changes, damaged
 from tests.models.worlds import write_tiny
@@ -476,13 +476,11 @@ def page(result: dict[str, Any]) -> str:
     tries, failures = total(result)
     lines += [f"| **all** | **{tries:,}** | **{failures}** |", ""]
     lines += [f"- {name}: `{wrong}`" for name, row in result["kinds"].items() for wrong in row["failures"]]
-    machine = result["machine"]
+    machines = (row["machine"] for row in result["kinds"].values())
     minutes = sum(row["seconds"] for row in result["kinds"].values()) / 60
     return "\n".join([
         *lines,
-        f"Seed {result['seed']}; {minutes:.0f} minutes on {machine['cores']} cores of {machine['cpu']}, Python "
-        f"{machine['python']}, NumPy {machine['numpy']}, {machine['system']}, commit {machine['commit']}, "
-        f"{machine['date']}. Moments of kills are drawn as parts of the time that an undisturbed run takes. The "
+        f"Seed {result['seed']}; {minutes:.0f} minutes on {made_on(machines)}. Moments of kills are drawn as parts of the time that an undisturbed run takes. The "
         "strategies that break files stand in tests/data/broken_files.py and tests/models/broken_runs.py; `pytest -m "
         "slow` searches further with them.",
         "",
@@ -531,7 +529,8 @@ def main() -> int:
         print(f"{name} ...", file=sys.stderr, flush=True)
         known["kinds"][name] = measure(KINDS[name], asked.share)
         print(f"{name}: {known['kinds'][name]}", file=sys.stderr, flush=True)
-        result = {"kinds": known["kinds"], "seed": SEED, "machine": describe_code(*CODE)}
+        known["kinds"][name]["machine"] = describe_code(*CODE)
+        result = {"kinds": known["kinds"], "seed": SEED}
         if asked.share == 1:
             write_result(RESULT, result)
     if asked.share == 1 and known["kinds"].keys() == KINDS.keys():

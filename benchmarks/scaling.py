@@ -62,16 +62,16 @@ def step_seconds(found: dict[str, Any], ranks: int, latency: float, bandwidth: f
     return float(own + (allreduce_seconds(ranks, found["bytes"], latency, bandwidth) if ranks > 1 else 0))
 
 
-def model_of(name: str, workers: int, epochs: int = 2) -> SASRec:
+def model_of(name: str, workers: int) -> SASRec:
     configuration = CONFIGURATIONS[name]
     network = configuration.network
     options = {o: getattr(network, o) for o in ("maxlen", "dim", "blocks", "heads", "dropout")}
-    return SASRec(**options, batch_size=configuration.batch, epochs=epochs, workers=workers, patience=0)
+    return SASRec(**options, batch_size=configuration.batch, epochs=2, workers=workers, patience=0)
 
 
 def child_training(name: str, workers: int) -> dict[str, float]:
     """Seconds of a step and of an epoch with its validation, and of a step what slices and the message took."""
-    spent = {"slices": 0.0, "message": 0.0, "bytes": 0.0}
+    spent = {"slices": 0.0, "message": 0.0}
     work, add = Learner._work, Learner._sum_over_ranks
 
     def timed_work(self: Learner, task: Any) -> Any:

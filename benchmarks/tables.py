@@ -81,7 +81,9 @@ def main(table: Table) -> None:
     split = leave_one_out(data)
     candidates = {protocol: draw_candidates(split, protocol) for protocol in SAMPLED}
     result.setdefault("machine", describe())  # of the baselines, and of runs that do not name their own
-    result["data"] = {"file": table.file, "fingerprint": data.fingerprint(), **data.report()}
+    about = {"file": table.file, "fingerprint": data.fingerprint(), **data.report()}
+    if result.setdefault("data", about)["fingerprint"] != about["fingerprint"]:
+        raise SystemExit(f"{table.result} is of another {table.file}: move it away first")
     baselines = result.setdefault("baselines", {})
     for name, make in BASELINES.items():
         if name not in baselines:

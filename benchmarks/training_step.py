@@ -351,7 +351,7 @@ nobody needs a mask of keys. Items are drawn by popularity (weight 1 / rank^{POP
 each round all are asked, one after the other and in random order, to train on the {STEPS} batches once; meanwhile the
 others wait, with no setting that would make them. Times are medians over rounds, ratios are taken within a round.
 Drawing batches is in nobody's time, cutting them into slices is in that of tinyattn and torch-buckets. Memory is the
-most that the process ever held, and the same less what it held after its imports.
+most that the process and its workers ever held, added up, and the same less what they held after their imports.
 
 Before that each contender, without dropout, gave the loss and all gradients of the library in float64 to
 {TOLERANCE:g} of a parameter's largest gradient. torch-mha projects the joined heads with a frozen identity, because

@@ -22,7 +22,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks.children import environment
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, made_on, write_pages, write_result
 from tinyattn.data import IMAGE_SETS, TASKS
 from tinyattn.models import MODELS, SequenceModel
 
@@ -95,7 +95,6 @@ def distances(rows: list[dict[str, Any]]) -> str:
 
 
 def page(result: dict[str, Any]) -> str:
-    machine = result["machine"]
     return f"""# Models that are no recommenders: their goals, by one command each
 
 Each is trained by its defaults on what comes with it, in a process of its own, and measured on a tenth of the data
@@ -113,7 +112,7 @@ before. ViT would have to learn it: its blocks are local where their numbers are
 {distances(result["rows"])}
 
 `python benchmarks/transformers.py`,
-{machine["cores"]} cores of {machine["cpu"]}, NumPy {machine["numpy"]}, {machine["date"]}
+{made_on(row["machine"] for row in result["rows"])}
 """
 
 
@@ -126,19 +125,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Does each model that is no recommender come to its goal?")
     parser.add_argument("--only", choices=trained, metavar="MODEL", help="train this one; other rows stay")
     only = parser.parse_args().only
-    before = json.loads(RESULT.read_text())["rows"] if only else []
-    rows = []
+    rows = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []
     for name in trained:
         if only not in (None, name):
-            rows += [row for row in before if row["model"] == name]
             continue
+        found = []
         for flags in DATA.get(MODELS[name].table, [()]):
-            rows.append(measure(name, flags))
-            print(table(rows[-1:]).splitlines()[-1], flush=True)
-    result = {"machine": describe(), "rows": rows}
-    write_result(RESULT, result)
+            found.append(measure(name, flags) | {"machine": describe()})
+            print(table(found).splitlines()[-1], flush=True)
+        rows = [row for row in rows if row["model"] != name] + found
+        rows.sort(key=lambda row: trained.index(row["model"]))
+        write_result(RESULT, {"rows": rows})  # what has been measured is not lost
     write_pages(__file__, pages())
-    print(page(result))
+    print(page({"rows": rows}))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ benchmarks/results/views.json and .md.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import shutil
 import sys
@@ -105,6 +106,9 @@ class Tracer:
         with urlopen(f"http://{address}/json/version") as answer:
             self._socket = create_connection(json.load(answer)["webSocketDebuggerUrl"])
 
+    def close(self) -> None:
+        self._socket.close()
+
     def _send(self, method: str, until: str, **params: Any) -> list[dict[str, Any]]:
         """-> the events that came before the message with `until`."""
         self._socket.send(json.dumps({"id": 1, "method": method, "params": params}))
@@ -124,34 +128,33 @@ class Tracer:
 
 def measure(times: int) -> tuple[str, list[dict[str, Any]]]:
     """-> the browser's version, and what was measured of each act."""
-    driver = browser()
     found: list[dict[str, Any]] = []
-    driver.set_script_timeout(60)
-    tracer = Tracer(driver)
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            for name, view, acts in measured():
-                file = view.save(Path(folder) / "view.html")
-                for act, code in {"open it": None, **acts}.items():
-                    longest, until = [], []
-                    for i in range(times):
-                        if i == 0 or code is None:
-                            if code is None:
-                                tracer.start()
-                            driver.get(file.as_uri())
-                            until.append(driver.execute_async_script(ACT.replace("%s", ""), i))
-                        if code is not None:
+    with contextlib.ExitStack() as stack:
+        driver = browser()
+        stack.callback(driver.quit)
+        driver.set_script_timeout(60)
+        tracer = stack.enter_context(contextlib.closing(Tracer(driver)))
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        for name, view, acts in measured():
+            file = view.save(Path(folder) / "view.html")
+            for act, code in {"open it": None, **acts}.items():
+                longest, until = [], []
+                for i in range(times):
+                    if i == 0 or code is None:
+                        if code is None:
                             tracer.start()
-                            until.append(driver.execute_async_script(ACT.replace("%s", code), i))
-                        longest.append(max(tracer.stop()))
-                    found.append({
-                        "page": name, "bytes": file.stat().st_size, "act": act, "median_ms": median(longest),
-                        "worst_ms": max(longest), "drawn_ms": median(until),
-                    })  # fmt: skip
-                    print(found[-1], flush=True)
+                        driver.get(file.as_uri())
+                        until.append(driver.execute_async_script(ACT.replace("%s", ""), i))
+                    if code is not None:
+                        tracer.start()
+                        until.append(driver.execute_async_script(ACT.replace("%s", code), i))
+                    longest.append(max(tracer.stop()))
+                found.append({
+                    "page": name, "bytes": file.stat().st_size, "act": act, "median_ms": median(longest),
+                    "worst_ms": max(longest), "drawn_ms": median(until),
+                })  # fmt: skip
+                print(found[-1], flush=True)
         return driver.capabilities["browserVersion"], found
-    finally:
-        driver.quit()
 
 
 def page(found: dict[str, Any]) -> str:

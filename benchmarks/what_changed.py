@@ -314,7 +314,9 @@ def path(way: Way, n: int, dim: int) -> dict[str, int]:
     field, layers = n, 1
     if way.stacked:
         field, found = comparison.path(comparison.Layer(way.title, way.at, causal=True), n, comparison.NARROW)
-        layers = found or 0
+        if not found:
+            raise ValueError(f"{way.title}: no number of layers connects the first of {n} tokens with the last output")
+        layers = found
     shortest, longest = operations(way, n, dim, True, (0, n - field)), operations(way, n, dim, False, ...)
     return {"layers": layers, "shortest": layers * shortest, "longest": layers * longest}
 

@@ -6,7 +6,7 @@
     python benchmarks/zoo.py --fair          what a user is told of every bug and every variant: verdict and name
 
 Each part writes its own key of benchmarks/results/zoo.json, and the page beside it. The first also writes
-tinyattn/check/zoo/fingerprints.json, by which bugs are told whose numbers are chance.
+tinyattn/check/zoo/fingerprints.json, which tells apart the bugs whose wrong numbers are random.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, describe, write_pages, write_result
+from benchmarks.machine import README, RESULTS, describe, made_on, write_pages, write_result
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.diagnosis import FINGERPRINTS, diagnose
 from tinyattn.check.measure import measure, summary
@@ -297,10 +297,9 @@ def page(result: dict[str, Any]) -> str:
         lines += [f"- {a['kind']}, {a['implementation']}, {a['property']}: {a['says']}" for a in found["accused"]]
     if "fair" in result:
         lines += _fair_lines(result["fair"])
-    machine = next(iter(result.values()))["machine"]
     lines += [
         "Made by `python benchmarks/zoo.py`, `--naming`, `--sound` and `--fair` on "
-        f"{machine['cpu']}, NumPy {machine['numpy']}, Python {machine['python']}, {machine['date']}.",
+        f"{made_on(part['machine'] for part in result.values())}.",
         "",
     ]
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.common import upstream
 from tinyattn.check.specs import SPECS, Spec
 from tinyattn.check.subject import Subject
+from tinyattn.files import write_atomically
 
 CALLS = Path(__file__).parent / "calls.json"
 COUNTED = [spec.function for spec in SPECS.values() if spec.ours() is ops]
@@ -62,7 +63,7 @@ def main() -> None:
         assert not counted["waits"] + counted["transfers"], f"{function} waits for the device or carries something over"
         found[function] = [counted["forward"], counted["backward"]]
     lines = ",\n".join(f"  {json.dumps(name)}: {json.dumps(calls)}" for name, calls in found.items())
-    CALLS.write_text("{\n" + lines + "\n}\n")
+    write_atomically(CALLS, ("{\n" + lines + "\n}\n").encode())
 
 
 if __name__ == "__main__":

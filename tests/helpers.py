@@ -10,6 +10,12 @@ MACHINE = {"cores": 2, "cpu": "abacus", "python": "3.11", "numpy": "2.4", "syste
            "date": "2026-01-01"}  # fmt: skip
 
 
+class Frame(dict):
+    """As much of a DataFrame as is asked of it: names of columns, and each as an array."""
+
+    columns = property(list)
+
+
 def refuses(capsys, arguments, *parts):
     """Exit code 2, one line on standard error that says `parts`, nothing on standard output."""
     capsys.readouterr()

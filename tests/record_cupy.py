@@ -12,6 +12,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from tinyattn.files import write_atomically
+
 SURFACE = Path(__file__).parent / "cupy_surface.json"
 # Functions that are written with **kwargs and take only these.
 BY_HAND = {
@@ -63,5 +65,5 @@ def _described(found: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     found = record()
-    SURFACE.write_text(json.dumps(found, indent=0, sort_keys=True) + "\n")
+    write_atomically(SURFACE, (json.dumps(found, indent=0, sort_keys=True) + "\n").encode())
     print(f"CuPy {found['version']}: {len(found['names'])} names in {SURFACE}")

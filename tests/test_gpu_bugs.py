@@ -37,7 +37,7 @@ def is_noticed(bug, row):
 
 @pytest.mark.slow(seconds=190)
 def test_nearly_all_are_noticed_and_nothing_is_where_nothing_was_planted():
-    """29 of 30, as a share. The double alone: the surface check is quick to read and easy to satisfy."""
+    """29 of 30, as a share, by the check of what is called (surface) or by the double."""
     assert not any(try_bug(None, LOOKERS).values())
     with ThreadPoolExecutor(2) as pool:
         found = list(pool.map(is_noticed, BUGS, json.loads(RESULT.read_text())["bugs"]))

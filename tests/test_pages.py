@@ -1,16 +1,19 @@
-"""Pages that commands make are what these commands make today of the results files, and every page has its command."""
+"""Pages that commands make are what these commands make today of the results files, and every page has its command.
+
+`python benchmarks/pages.py NAME`, or `tinyattn reproduce NAME --page`, makes one again. Pictures are not compared.
+"""
 
 import functools
-import importlib
 import re
 
 import pytest
 
+from benchmarks import pages
 from benchmarks.machine import README, RESULTS, ROOT, filled
+from benchmarks.pages import SCRIPTS
 from tinyattn.backend import DEVICES
 from tinyattn.experiments import EXPERIMENTS, results_of
 
-SCRIPTS = [path.stem for path in sorted((ROOT / "benchmarks").glob("*.py")) if "\ndef pages()" in path.read_text()]
 SLOW = {"planted": pytest.mark.slow}                      # its page has the best ranking of every world
 
 
@@ -23,9 +26,7 @@ def as_installed():
     DEVICES[:] = known
 
 
-@functools.cache
-def pages_of(script):
-    return importlib.import_module(f"benchmarks.{script}").pages()
+pages_of = functools.cache(pages.pages_of)
 
 
 @pytest.mark.parametrize("script", SCRIPTS)

@@ -35,7 +35,7 @@ class Patch:
         self._undo = []
 
     def put(self, name: str, make: Callable[[Any], Callable[..., Any]]) -> None:
-        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows" or "training.plan.plan"."""
+        """Put `make(original)` in the place of `name`, e.g. "ops.embedding.sum_rows"."""
         self.put_all({name: make})
 
     def put_all(self, makers: dict[str, Callable[[Any], Callable[..., Any]]]) -> None:
@@ -95,7 +95,7 @@ class Patch:
                     self._set(module, name, instead[id(found)])
                 elif isinstance(found, type) and found.__module__ == module.__name__:
                     self._in_class(found, instead)
-                elif type(found) is dict and name != "__builtins__":  # a table of variants, such as BLOCKS
+                elif type(found) is dict and name != "__builtins__":  # a table of variants, such as BLOCK_FORMS
                     self._in_table(found, instead)
 
     def _in_class(self, owner: type, instead: dict[int, Any]) -> None:

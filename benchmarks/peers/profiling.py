@@ -1,4 +1,4 @@
-"""The machine's roof and where a training step's time goes, a round at a time: `python -m benchmarks.peers.profiling`.
+"""The machine's roof and where a training step's time goes, a round at a time, for benchmarks/roofline.py.
 
 The step is the library's own, on one core with a BLAS of one thread, as a worker has it.
 """

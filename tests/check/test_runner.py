@@ -173,12 +173,16 @@ def test_an_object_a_function_a_class_will_do():
 def test_a_result_that_changes_from_call_to_call_is_said_to(write):
     text = """
         import numpy as np
+        from tinyattn import ops
+        seen = set()
         def softmax(s, mask=None):
-            e = np.exp(s - s.max(-1, keepdims=True)) * np.random.rand()
-            return e / (e.sum(-1, keepdims=True) + np.random.rand())
+            first = s.tobytes() not in seen
+            seen.add(s.tobytes())
+            return ops.softmax(s, mask) * np.array(2 if first else 1, s.dtype)
     """
     report = check_implementation(write(text), "softmax", examples=10)
     assert not report
+    assert "not at every call: equal calls give different results" in str(report)
 
 
 def test_list_and_contract(capsys):

@@ -68,7 +68,6 @@ WRITERS: dict[str, Callable[[list[Row]], str]] = {
     "pairs": _table("{} {}"),
     "triples": _table("{} {} {}"),
 }
-TIMELESS = ("sequences", "pairs")
 
 
 @st.composite

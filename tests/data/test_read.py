@@ -8,6 +8,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tests.helpers import Frame
 from tinyattn.data import DataError, Interactions, read, read_ids, read_images, read_names, read_pairs
 from tinyattn.data.fields import chunks_of_lines, distinct_integers
 from tinyattn.data.read import read_text
@@ -248,12 +249,6 @@ def test_integers_of_every_width_are_counted(rng, kind):
     assert found.dtype == kind
     assert np.array_equal(found, np.unique(values))
     assert np.array_equal(found[row], values)
-
-
-class Frame(dict):
-    """As much of a DataFrame as is asked of it."""
-
-    columns = property(dict.keys)
 
 
 def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_same(tmp_path, rng):

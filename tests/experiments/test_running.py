@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -347,7 +348,7 @@ def test_rows_on_data_that_an_experiment_lacks_are_refused():
 )
 def test_what_the_command_refuses(arguments, says, capsys):
     assert main(["reproduce", *arguments]) == 2
-    assert __import__("re").search(says, capsys.readouterr().err)
+    assert re.search(says, capsys.readouterr().err)
 
 
 def test_the_command_makes_a_page_of_what_there_is(tmp_path, capsys):

@@ -5,6 +5,7 @@ from datetime import date, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
+from tests.helpers import Frame
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Interactions, leave_one_out
 from tinyattn.files import FileError, read_arrays, write_arrays
@@ -453,17 +454,6 @@ def test_only_losses_that_need_negatives_draw_them(monkeypatch):
         SASRec(**SMALL, loss="bce").fit(SEQUENCES, progress=False)
 
 
-class Frame:
-    """As much of a DataFrame as is asked of it: names of columns, and each as an array."""
-
-    def __init__(self, **columns):
-        self.table = columns
-        self.columns = list(columns)
-
-    def __getitem__(self, name):
-        return self.table[name]
-
-
 def test_negatives_from_the_batch_whatever_the_workers():
     """A slice lacks the batch's other rows; the items of theirs that its own need are there."""
     split = leave_one_out(TINY.generate())
@@ -599,7 +589,11 @@ def test_the_released_codes_form_brings_its_scale_and_biases():
 
 
 def test_scores_that_overflow_are_left_to_whoever_ranks_them():
-    """No warning on the way: a diverged model is refused by name, where it is evaluated."""
-    model = SASRec(maxlen=6, dim=8, epochs=1, patience=0, workers=1).fit(SEQUENCES, progress=False)
+    """No warning on the way: a diverged model is refused where it is evaluated."""
+    split = leave_one_out(uneven())
+    model = SASRec(maxlen=6, dim=8, epochs=1, patience=0, workers=1).fit(split, progress=False)
     model.parameters["items"][3:] = 3e38  # items that the history does not read
     assert not np.all(np.isfinite(model.score([np.array([1, 2])])[0, 1:]))
+    model.parameters["items"][3:] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        model.evaluate(split)

@@ -5,6 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.devices import DEVICES, MISSING
+from tests.helpers import Frame
 from tests.models.worlds import drifting_ratings
 from tinyattn.check import gradcheck_model
 from tinyattn.data import Interactions, Rated, RatingSampler, leave_one_out, read, split_ratings
@@ -172,16 +174,12 @@ def test_users_that_training_did_not_see_get_the_items_part():
         model.predict([2], [1], [0])
 
 
-@pytest.mark.parametrize("strict", ["strict"])
-def test_it_trains_and_predicts_on_a_device(strict):
-    here, there = (TimeSVDpp(**SMALL, device=d).fit(DATA, progress=False) for d in ("cpu", strict))
+@pytest.mark.parametrize("where", [d for d in DEVICES if d != "cpu" and d not in MISSING])
+def test_it_trains_and_predicts_on_a_device(where):
+    here, there = (TimeSVDpp(**SMALL, device=d).fit(DATA, progress=False) for d in ("cpu", where))
     asked = [1, 2, 60], [3, 4, 5], [0, 86400 * 50, 1e9]
     np.testing.assert_allclose(there.predict(*asked), here.predict(*asked), rtol=1e-4)
     np.testing.assert_allclose(there.score([np.array([1])])[0, 1:], here.score([np.array([1])])[0, 1:], rtol=1e-4)
-
-
-class Frame(dict):
-    columns = property(lambda self: list(self))
 
 
 def test_what_it_refuses(tmp_path):

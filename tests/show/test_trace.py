@@ -36,7 +36,6 @@ def noisy(p):
 X, IDS = R.standard_normal((2, 3, 4)), np.array([[1, 0, 2], [2, 2, 4]])
 Q, K, V = R.standard_normal((3, 4)), R.standard_normal((5, 4)), R.standard_normal((5, 2))
 MASK = np.tri(3, 5, 2, dtype=bool)
-KEEP = R.random((2, 3, 4)) < 0.7
 PLACES = np.arange(3)[None]
 LONG = np.random.default_rng(5).standard_normal((70, 3))  # of several chunks
 HEADS = {"heads": 2, "mask": np.tri(3, dtype=bool), "rate": 0.3}

@@ -1,4 +1,4 @@
-"""Experiments that anybody can repeat: `tinyattn reproduce NAME`. A new one is a file, and a line in EXPERIMENTS."""
+"""Experiments that anybody can repeat: `tinyattn reproduce NAME`. A new one is a module here, in EXPERIMENTS."""
 
 from . import ablations, awrsr, density, full, kinds, mixers, planted, sampled, speed, splits
 from .awrsr import depth, settings

@@ -155,13 +155,13 @@ def _sizes(results: Results) -> list[str]:
 
 def _steps(results: Results) -> list[str]:
     """Of runs that solved their task, the steps they took."""
-    a_epoch = STEPS // TRAINED["epochs"]
+    an_epoch = STEPS // TRAINED["epochs"]
     lines = heading([title for title, _ in TASKS.values()])
     for kind, (title, *_) in KINDS.items():
         cells = []
         for data in TASKS:
             runs = [run for run in results[f"{data}-{kind}"] if run["metrics"]["trained"]["accuracy"] >= SOLVED]
-            cells.append(f"{np.mean([run['epochs'] for run in runs]) * a_epoch:,.0f}" if runs else "")
+            cells.append(f"{np.mean([run['epochs'] for run in runs]) * an_epoch:,.0f}" if runs else "")
         lines.append(f"| {title} | {' | '.join(cells)} |")
     return lines
 

@@ -29,8 +29,8 @@ CLOSE = {("ml-100k", key) for key in MODELS} | {("beauty", "fpmc"), ("beauty", "
 REMARKS = """
 ## What it changes
 
-A split by time tests fewer people, those whose history goes on after its moment: 89 of MovieLens 100K, and 5,207 of
-Beauty. With 89, one user more or less is .011 of HR@10, so that most of those differences are chance.
+A split by time tests fewer people, those whose history goes on after its moment: 89 of MovieLens 100K. With 89, one
+user more or less is .011 of HR@10, so that most of those differences are chance.
 
 On Beauty all models lose. The Markov chain loses the largest share, nearly two thirds of its NDCG@10: from second place
 it falls behind EASE and item cosine, to where FPMC is. Leave-one-out lets it count what followed what in the very

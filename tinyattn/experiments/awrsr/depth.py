@@ -6,9 +6,7 @@ from ..datasets import BEAUTY
 from ..experiment import Experiment, Results
 from ..tables import TRAINING, heading, page, table
 from .claims import gain
-from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, SEEDS, row_of
-
-DEPTHS = (2, 3, 4)
+from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DEPTHS, SEEDS, row_of
 
 
 def _key(form: str, depth: int) -> str:

@@ -44,7 +44,7 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "lags": (" + M_simp by lags, ours", {"refine": "simp", "refine_lags": True}),
 }
 OF_HOST = {"sasrec": ("none", "simp", "value", "add", "lags"), "stosa": ("none", "simp", "value", "add", "stoc")}
-DEPTHS = (2, 3, 4)                              # of SASRec; of STOSA in depth.py
+DEPTHS = (2, 3, 4)                              # of SASRec; and of STOSA, in depth.py
 SEEDS = 3
 # PRINTED (table 2)
 PUBLISHED: dict[tuple[str, str], dict[str, tuple[float, float, float]]] = {
