@@ -1,4 +1,4 @@
-"""Popularity and Markov on four data sets, beside the numbers that others measured on the same files.
+"""Popularity and Markov on four data sets, beside the numbers of another implementation on the same files.
 
     python benchmarks/baselines.py --data DIR
 
@@ -25,6 +25,7 @@ from tinyattn.models import Markov, Popularity
 RESULT, PAGE = RESULTS / "baselines.json", RESULTS / "baselines.md"
 METRICS = [("full", "hr@5"), ("full", "ndcg@5"), ("full", "hr@10"), ("full", "ndcg@10"), ("uni100", "hr@10"),
            ("uni100", "ndcg@10")]  # fmt: skip
+# of an implementation that shares no code with this one, and came with the files
 REFERENCE = {
     "ml-1m": {
         "popularity": (0.0200, 0.0126, 0.0369, 0.0180, 0.4329, 0.2370),
@@ -46,8 +47,9 @@ REFERENCE = {
 
 
 def page(result: dict[str, Any]) -> str:
-    """The Markdown page, from the results file alone: what we measure, and in brackets what others did."""
-    lines = ["# Baselines, to the digit", "", "Ours, and in brackets what others measured on the same file.", ""]
+    """The Markdown page, from the results file alone: what we measure, and in brackets REFERENCE."""
+    said = "Ours, and in brackets the numbers of another implementation, which is not published, on the same file."
+    lines = ["# Baselines, to the digit", "", said, ""]
     titles = " | ".join(f"{protocol} {metric.upper()}" for protocol, metric in METRICS)
     lines += [f"| | | {titles} |", "|---|---|" + "---|" * len(METRICS)]
     for name, rows in result["rows"].items():

@@ -245,7 +245,7 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description="Scans of long sequences beside loops over time.")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     if clean_environment() != dict(os.environ):          # a choice of kernel is read when NumPy is imported
         os.execve(sys.executable, [sys.executable, *sys.argv], clean_environment())

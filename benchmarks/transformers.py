@@ -122,7 +122,7 @@ def pages() -> dict[Path, str]:
 
 def main() -> None:
     trained = [name for name, cls in MODELS.items() if issubclass(cls, SequenceModel)]
-    parser = argparse.ArgumentParser(description="Does each model that is no recommender come to its goal?")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", choices=trained, metavar="MODEL", help="train this one; other rows stay")
     only = parser.parse_args().only
     rows = json.loads(RESULT.read_text())["rows"] if RESULT.exists() else []

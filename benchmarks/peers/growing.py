@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import THREADS, child
 from benchmarks.peers.answering import BEST
@@ -104,6 +105,7 @@ class Grower(child.Child):
 
     def prepare(self) -> dict[str, Any]:
         network, weights, self.numbers = self._given()
+        threadpool_limits(THREADS, "blas")
         began = time.perf_counter()
         self.contender, self.passes = self.make(network, weights), 1
         self.added = ADDED[self.contender.keeps]

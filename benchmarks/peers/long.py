@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from benchmarks.peers import THREADS, child
 from tinyattn import ops
@@ -31,6 +32,7 @@ class Ours:
 
     def __init__(self, name: str, inputs: list[np.ndarray]) -> None:
         keep_freed_memory()                                         # as training does
+        threadpool_limits(THREADS, "blas")
         self.q, self.k, self.v, self.dout = inputs
         self.mechanism = MECHANISMS[name](**OPTIONS.get(name, {}))
         heads, width = self.q.shape[1], self.q.shape[-1]

@@ -87,8 +87,8 @@ def test_parameters_are_as_many_as_the_formula_says(form):
     assert sum(leaf.size for _, leaf in leaves(p)) == wanted[form]
 
 
-def test_gpt_2_has_124_439_808_parameters():
-    """Radford et al. say 117 million; this is what the released model has."""
+def test_with_gpt_2s_tables_twelve_blocks_have_124_439_808_parameters():
+    """Radford et al. say 117 million; this is what the released model has. Tables are counted by their sizes."""
     D, V, n, N = 768, 50257, 1024, 12
     network = DecoderNetwork(n_tokens=7, context=n, dim=D, heads=12, layers=N)
     block = sum(leaf.size for _, leaf in leaves(network.block.init(generator(0, Stream.INIT), D)))

@@ -14,7 +14,7 @@ from tinyattn.training import Settings, Workers, train
 from tinyattn.tree import add_to, flatten, leaves, tree_map
 
 
-def test_a_plan_has_every_row_once_and_hardly_any_padding():
+def test_slices_have_every_row_once_and_hardly_any_padding():
     batch = Sampler(leave_one_out(TINY.generate()).train, 6, 60, 0, True).batch(0)
     slices = batch.slices(40)
     assert sum(len(part.users) for part in slices) == len(batch.users)

@@ -1,0 +1,117 @@
+"""What REMARKS of experiments say holds of the runs that are committed. Those of `kinds` stand in test_kinds.py."""
+
+import statistics
+from functools import cache
+
+import pytest
+
+from benchmarks.machine import RESULTS
+from tinyattn.experiments import EXPERIMENTS, results_of
+from tinyattn.experiments.tables import values
+
+FULL, SAMPLED = ("full", "ndcg@10"), ("uni100", "ndcg@10")
+BAND = 0.02                                      # of a published row among 100 items
+
+
+@cache
+def results(name):
+    experiment = EXPERIMENTS[name]
+    return results_of(experiment, RESULTS / "reproduce" / name)
+
+
+def seeds(name, key, column=FULL):
+    found = values(results(name)[key], column)
+    assert found, (name, key)
+    return found
+
+
+def mean(name, key, column=FULL):
+    return statistics.mean(seeds(name, key, column))
+
+
+def apart(name, one, other, column=FULL):
+    """Two means apart, in units of the larger standard deviation: above 2 is ahead, within 2 level, below -2 behind."""
+    sides = [seeds(name, key, column) for key in (one, other)]
+    spread = max(statistics.stdev(side) for side in sides if len(side) > 1)
+    return (statistics.mean(sides[0]) - statistics.mean(sides[1])) / spread
+
+
+def off(name, key, of=None):
+    """How far from what is published, of this row or, where it is another's diagnosis, of that."""
+    return mean(name, key, SAMPLED) - EXPERIMENTS[name].rows[of or key].published[SAMPLED]
+
+
+def test_planted():
+    for world in ("low-rank", "drift", "order-2"):
+        assert apart("planted", f"{world}-sasrec-bce", f"{world}-sasrec") > 2
+    assert abs(apart("planted", "series-sasrec-bce", "series-sasrec")) <= 2
+    best = max(mean("planted", key) for key in results("planted") if key.startswith("series-"))
+    assert min(mean("planted", f"series-{model}") for model in ("ease", "fism")) > 0.995 * best
+
+
+def test_ablations():
+    found = {key: mean("ablations", key, SAMPLED) for key in results("ablations")}
+    lost = {key: found["default"] - value for key, value in found.items()}
+    said = {"no-positions": 0.018, "no-residual": 0.041, "no-dropout": 0.040, "0-blocks": 0.067}
+    assert {key: round(lost[key], 3) for key in said} == said
+    for key in ("1-block", "3-blocks", "2-heads", "untied"):
+        assert abs(apart("ablations", key, "default", SAMPLED)) <= 2
+    gains = {("long-10", "n-10"): 0.027, ("long", "default"): 0.020, ("long-200", "n-200"): 0.009,
+             ("long-10-longer", "n-10"): 0.054, ("long-200", "long-200-untied"): 0.008,
+             ("long-200", "long-200-no-dropout"): 0.033}  # fmt: skip
+    for (one, other), gain in gains.items():
+        assert found[one] - found[other] == pytest.approx(gain, abs=6e-4)
+    assert all(abs(off("ablations", key)) < BAND for key in ("long", "long-200", "long-10-longer"))
+
+
+def test_full():
+    plain = mean("full", "beauty-sampled-softmax")
+    assert mean("full", "beauty-esasrec") < plain
+    assert min(mean("full", f"beauty-esasrec-{mended}") for mended in ("norm", "scale")) > plain
+    assert max(mean("full", f"beauty-esasrec-{other}") for other in ("dropout", "narrow")) < plain
+    two, six = (mean("full", f"beauty-bert4rec{rho}") for rho in ("", "-rho"))
+    assert two < six < mean("full", "beauty-markov")
+    assert max((mean("full", key), key) for key in results("full") if key.startswith("ml-1m"))[1] == "ml-1m-esasrec"
+
+
+def test_density():
+    assert abs(apart("density", "newest-5-sasrec", "newest-5-markov")) <= 2
+    assert apart("density", "newest-5-gru4rec", "newest-5-markov") < -2
+    for n in ("newest-20", "newest-50", "all"):
+        assert min(apart("density", f"{n}-{model}", f"{n}-markov") for model in ("sasrec", "gru4rec")) > 2
+        ahead = apart("density", f"{n}-sasrec", f"{n}-gru4rec")
+        assert abs(ahead) <= 2 if n == "newest-50" else ahead > 2
+    popularity, chain = ([mean("density", f"{n}-{model}") for n in ("newest-5", "newest-20", "newest-50", "all")]
+                         for model in ("popularity", "markov"))  # fmt: skip
+    assert popularity[0] > popularity[1] > popularity[2]
+    assert chain == sorted(chain)
+
+
+def test_splits():
+    last, by_time = ({key: mean("splits", f"beauty-{split}-{key}") for key in ("popularity", "markov", "cosine", "ease",
+                                                                                "fpmc", "bce", "ce")}
+                     for split in ("last", "time"))  # fmt: skip
+    assert all(by_time[key] < last[key] for key in last)
+    share = {key: 1 - by_time[key] / last[key] for key in last}
+    assert max(share, key=share.__getitem__) == "markov"
+    assert 0.6 < share["markov"] < 2 / 3
+    assert sorted(last, key=last.__getitem__)[-2:] == ["markov", "ce"]
+    assert max(by_time, key=by_time.__getitem__) == "ce"
+    assert by_time["markov"] < min(by_time["ease"], by_time["cosine"])
+    assert by_time["ce"] / by_time["ease"] < 1.1 < last["ce"] / last["ease"]
+
+
+def test_sampled():
+    def of(data, model, form=""):
+        return off("sampled", f"{data}-{model}{form}", f"{data}-{model}")
+
+    for data in ("ml-1m", "games"):
+        assert abs(of(data, "mf", "-short")) < abs(of(data, "mf"))
+        assert of(data, "gru4rec") > BAND
+        assert of(data, "gru4rec-plus") < 0
+        assert off("sampled", f"{data}-gru4rec-uniform", f"{data}-gru4rec-plus") > 0
+    assert abs(of("ml-1m", "fpmc", "-dropout")) < BAND < abs(of("games", "fpmc", "-patience"))
+    for tried in ("-wide", "-targets"):
+        assert abs(of("ml-1m", "caser")) > abs(of("ml-1m", "caser", tried)) > BAND
+    assert abs(of("games", "caser")) < BAND < of("games", "caser", "-targets")
+    assert abs(of("games", "sasrec", "-longer")) < BAND < abs(of("games", "sasrec"))
