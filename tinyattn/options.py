@@ -110,7 +110,7 @@ def _wrong(declared: Declared, value: Any) -> str:
     if option.choices is not None:
         return "" if isinstance(value, str) and value in option.choices else one_of(option.choices, value)
     if declared.type is bool:
-        return "" if isinstance(value, bool) else "True or False"
+        return "" if type(value).__name__ in ("bool", "bool_") else "True or False"       # NumPy's as well
     if isinstance(value, bool) or not isinstance(value, _NUMBERS[declared.type]):
         return "a whole number" if declared.type is int else "a number"
     low, high = option.at_least, option.at_most

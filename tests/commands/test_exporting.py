@@ -9,8 +9,9 @@ import pytest
 from tests.export.networks import untrained
 from tests.helpers import refuses
 from tinyattn.cli import main
-from tinyattn.data import Interactions
-from tinyattn.models import Markov, Popularity, RunFolder, SASRec
+from tinyattn.data import Interactions, Text
+from tinyattn.export import export
+from tinyattn.models import Decoder, Markov, Popularity, RunFolder, SASRec
 from tinyattn.models.parameters import named
 
 
@@ -33,6 +34,25 @@ def test_numbers_under_their_names(tmp_path, capsys):
             np.testing.assert_array_equal(found.get_tensor(name.removeprefix("parameters.")), array)
         assert json.loads(found.metadata()["items"]) == model.items.ids.tolist()
         assert json.loads(found.metadata()["options"]) == model.identity()
+
+
+def test_words_of_a_tokenizer_are_metadata(tmp_path):
+    safetensors = pytest.importorskip("safetensors", reason="numbers are written with the package safetensors")
+    model = Decoder(dim=8, layers=1, heads=2, context=4, epochs=1).fit(Text("to be or not to be " * 9), progress=False)
+    file = tmp_path / "model.safetensors"
+    export(model, file)
+    words = {name for name, x in model.arrays().items() if x.dtype.kind == "U"}
+    with safetensors.safe_open(file, framework="np") as found:
+        assert words
+        assert all(json.loads(found.metadata()[name]) == model.arrays()[name].tolist() for name in words)
+        assert len(found.keys()) == len(model.arrays()) - len(words)
+
+
+def test_what_a_run_learned_from_is_not_replaced(tmp_path, capsys):
+    data = tmp_path / "rated.csv"
+    data.write_text("".join(f"{user} {item}\n" for user in range(9) for item in range(user, user + 4)))
+    assert main(["train", str(data), "--model", "popularity", "--out", str(tmp_path / "run")]) == 0
+    refuses(capsys, ["export", tmp_path / "run", data], f"FILE {data} is the file {data}, which is read")
 
 
 def test_popularity_is_a_table(tmp_path, capsys):

@@ -37,6 +37,9 @@ def test_an_imported_model_writes_what_its_own_would(kind, tmp_path, capsys):
     refuses(capsys, ["generate", out, "--prompt", "1 " * 13], "the prompt has 13 tokens, expected 12 at most")
     assert main(["import-model", str(folder), "--out", str(out)]) == 0
     assert f"{out} has this model already" in capsys.readouterr().out
+    (tmp_path / "text.txt").write_text("1 2 3 " * 9)
+    assert main(["evaluate", str(out), str(tmp_path / "text.txt")]) == 0
+    refuses(capsys, ["evaluate", out], "does not say what data it is about; name DATA")
 
 
 def test_with_a_tokenizer_prompts_are_words(tmp_path, capsys):

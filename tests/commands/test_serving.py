@@ -9,7 +9,7 @@ import pytest
 
 from tests.helpers import refuses
 from tinyattn.cli import main, parser
-from tinyattn.models import MODELS, Recommender, explain
+from tinyattn.models import MODELS, Recommender, RunFolder, explain
 
 
 def test_names_stand_wherever_items_do_and_unknown_ones_are_counted(runs, names, tmp_path, capsys):
@@ -208,6 +208,9 @@ def test_explain_for_a_user_and_of_models_without_gradients(runs, capsys):
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1"], "expected at least 2")
     refuses(capsys, ["explain", runs["markov"], "--items", "s1e1,s1e2", "--for", "s9e9"], "unknown item id s9e9")
     refuses(capsys, ["explain", runs["markov"]], "required")
+    model, _ = RunFolder(runs["markov"]).open()
+    everything = ",".join(map(str, model.items.ids.tolist()))
+    refuses(capsys, ["explain", runs["markov"], "--items", everything], "the history has every item, and nothing is")
 
 
 def test_explain_says_what_narms_weights_are(data, tmp_path, capsys):

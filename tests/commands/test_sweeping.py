@@ -57,11 +57,15 @@ BAD = {
     "a table": ("[dim]\na = 1", "dim is {'a': 1}, expected a number, a text"),
     "no value": ("dim = []", "dim is [], expected a number"),
     "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
-    "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the run run twice"),
+    "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the same run twice: dim = 8"),
     "no TOML": ("dim = = 8", "is not readable TOML"),
     "lists in lists": (f"dim = {'[' * 5000}", "is not readable TOML"),
     "two lines": ('mechanism = "full\\nlinear"', r"mechanism is 'full\nlinear', expected a text of one line"),
     "a flag": ('data = ["a.csv", "-b.csv"]', "data is '-b.csv', expected a path that begins with no -, as ./-b.csv"),
+    "data and a world": ('data = "a.csv"\nworld = "series"', "DATA is a.csv and --world series, expected one of them"),
+    "unknown world": ('world = "nope"', "--world is 'nope', expected one of"),
+    "unknown task": ('model = "tagger"\ntask = "zz"', "--task is 'zz', expected one of"),
+    "two sets of images": ('model = "vit"\nimages = "a.npz"\nimage-set = "shapes"', "expected one of them"),
     "out": ('out = "x"', "out is no option of model sasrec"),
 }
 
@@ -87,6 +91,9 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     (tmp_path / "swept").write_text("a file")
     refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", tmp_path / "swept"], "cannot write to", "swept")
     refuses(capsys, ["collect", tmp_path], "sweep.json: no such file")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "commands.txt").write_text("mine")
+    refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "mine"], "has a commands.txt that is of no")
     out = tmp_path / "other"
     assert main(["sweep", str(grid(tmp_path, "dim = 8")), "--out", str(out)]) == 0
     (out / "README.md").mkdir()
@@ -95,7 +102,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
 
 def finished(folder, ndcg):
     """What `train` leaves of a run."""
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / "model.npz").write_bytes(b"")
     write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
 
@@ -113,6 +120,11 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert "6 runs: 3 have finished, 1 failed, 2 are to come" in printed
     assert "- dim=32,seed=1 failed: tinyattn: not enough memory for this size" in printed
+    (out / "dim=16,seed=0" / "metrics.json").write_text("[]")
+    assert main(["collect", str(out)]) == 1
+    assert "- dim=16,seed=0 failed: " in capsys.readouterr().out
+    finished(out / "dim=16,seed=0", 0.3)
+    assert main(["collect", str(out)]) == 1
     rows = [line for line in printed.splitlines() if line.startswith("| dim")]
     assert rows == ["| dim 16 | 1 | 0.3000 | 0.6000 |", "| dim 8 | 2 | 0.1500 ± 0.0707 | 0.3000 ± 0.1414 |"]
     assert all(line in (out / "README.md").read_text() for line in rows)

@@ -108,6 +108,13 @@ def test_users_are_known_to_the_model_by_its_own_numbers():
     assert asked == numbers[SPLIT.evaluated].tolist()
 
 
+@pytest.mark.parametrize("ks", [(0,), (-3,), (2.5,), 10, "5"])
+def test_cut_offs_that_cannot_be_are_refused(ks):
+    split = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
+    with pytest.raises(ValueError, match="expected whole numbers of 1 or more"):
+        evaluate(lambda histories, users: np.ones((len(histories), 5)), split, ks=ks)
+
+
 def test_what_cannot_be_drawn_is_said():
     small = leave_one_out(Interactions.from_sequences([[1, 2, 3, 4], [4, 3, 2, 1]]))
     with pytest.raises(ValueError, match="pop100: user 1 has 0 items left to draw from, 100 are needed"):

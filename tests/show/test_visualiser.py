@@ -173,8 +173,12 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="the history is empty"):
         visualise(model, [])
     chain = Markov().fit(WORLD.generate())
-    with pytest.raises(ValueError, match="model markov has no attention"):
+    with pytest.raises(ValueError, match="markov is of model markov, without attention that can be shown"):
         visualise(chain, history(model))
+    with pytest.raises(ValueError, match="padding is 'tokens': its attention looks at slots before the history"):
+        visualise(trained(padding="tokens"), history(model))
+    with pytest.raises(ValueError, match="none is of model sasrec, without attention that can be shown"):
+        visualise(trained(blocks=0), history(model), titles=["none"])
     with pytest.raises(ValueError, match="look at different tokens"):
         visualise(model, history(model, 8), against=trained(maxlen=5))
     with pytest.raises(ValueError, match="no blocks of queries, keys and values"):

@@ -42,7 +42,9 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     if options.picture:
-        refuse_no_picture(options.picture, "--picture")
+        refuse_no_picture(options.picture, "--picture", [options.images])
+    elif options.of != "rollout":
+        raise ValueError(f"--of {options.of} is for --picture FILE, which is not given")
     model, config = open_kind(options.run_folder, ImageModel, options.device)
     if options.images is not None:
         data = read_images(options.images, labelled=False)

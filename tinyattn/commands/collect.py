@@ -81,7 +81,10 @@ def _runs(folder: Path) -> dict[str, Found]:
 def _run(folder: Path, name: str, options: dict[str, Any]) -> Found:
     run, log = RunFolder(folder / name), folder / f"{name}.log"
     if run.finished:
-        metrics = run.metrics()["model"]
+        try:
+            metrics = run.metrics()["model"]
+        except FileError as error:                           # one damaged file, and not the end of the table
+            return Found(options, None, str(error))
         return Found(options, {(part, metric): v for part, row in metrics.items() for metric, v in row.items()})
     try:
         said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]

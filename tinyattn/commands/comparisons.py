@@ -80,7 +80,7 @@ def _print_metric(
     width = max(map(len, folders))
     said = ["", *(f"  {d.mean:+.4f} [{d.low:+.4f}, {d.high:+.4f}]" for d in differences)]
     for folder, value, difference in zip(folders, values, said, strict=True):
-        print(f"{name:8}{folder:{width}}  {value:7.4f}{difference}")
+        print(f"{name:9}{folder:{width}}  {value:7.4f}{difference}")
 
 
 def _hits(k: int) -> Callable[[np.ndarray], np.ndarray]:

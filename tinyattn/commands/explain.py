@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import textwrap
 from collections.abc import Sequence
 from typing import Any
@@ -50,6 +51,8 @@ def run(options: argparse.Namespace) -> None:
     history, users, model = history_of(options)
     names = names_of(options, model)
     found = explain(model, history, options.item, users[0] if users else None)
+    if len(found.history) < len(history):
+        print(f"note: the model looks at the newest {len(found.history)} of the {len(history)} items", file=sys.stderr)
     print(f"what made {names.label(found.item)}:")
     width = max(len(names.label(item)) for item in found.history)
     print(" " * (width + 6) + "".join(f"{name:>12}" for name in found.effects))

@@ -31,6 +31,8 @@ def run(options: argparse.Namespace) -> None:
     """What can be refused by names is refused before the model is read."""
     form_of(options.file)
     refuse_unwritable(options.file, "FILE")
-    model, _ = open_kind(options.run_folder, Estimator, options.device)
+    model, config = open_kind(options.run_folder, Estimator, options.device)
+    trained_on = config["data"].get("path")
+    refuse_unwritable(options.file, "FILE", [trained_on] if isinstance(trained_on, str) else [])
     export(model, options.file)
     print(f"{options.file}: {Path(options.file).stat().st_size:,} bytes of model {model.name}")

@@ -12,6 +12,7 @@ from ..models import SASREC_LAYOUTS, TEXT_LAYOUTS, RunFolder, SASRec, opened
 from ..options import options_of
 from ..tree import leaves
 from .arguments import add_option
+from .measures import MEASURES
 
 SAID = ("heads", "block_form", "maxlen", "padding")        # options of SASRec that a file of parameters may not tell
 
@@ -47,6 +48,7 @@ def run(options: argparse.Namespace) -> None:
         "model": found.model.name,
         "parameters": found.model.identity(),
         "data": found.describe(),
+        "evaluation": {"split": next(iter(MEASURES[found.model.table].splits))},
         "tinyattn": __version__,
     }
     with folder.claimed(config):

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..models import Decoder, Estimator, RunFolder
-from .arguments import add_data, add_history, add_names, add_run
+from ..models import Decoder, Estimator, NeuralRecommender, NextItemNetwork, RunFolder
+from .arguments import add_data, add_history, add_names, add_run, reading_given
 from .measures import open_kind
 from .runs import history_of, names_of, refuse_no_gif, refuse_no_picture, refuse_unwritable
 
@@ -59,7 +59,9 @@ def run(options: argparse.Namespace) -> None:
         raise ValueError("say which run: tinyattn show RUN --items A,B,C")
     history, _, model = history_of(options)
     if not model.attends:
-        raise ValueError(f"{options.run_folder} is of model {model.name}, without attention: there is nothing to show")
+        weighs = isinstance(model, NeuralRecommender) and type(model.network).weights is not NextItemNetwork.weights
+        why = "whose weights `tinyattn explain` shows" if weighs else "without attention: there is nothing to show"
+        raise ValueError(f"{options.run_folder} is of model {model.name}, {why}")
     ids, weights = model.attention(history)
     if len(ids) < len(history):
         print(f"note: the model looks at the newest {len(ids)} of the {len(history)} items", file=sys.stderr)
@@ -81,10 +83,16 @@ def run(options: argparse.Namespace) -> None:
 def _page(options: argparse.Namespace) -> Any:
     from ..show.views import visualise, visualise_text
 
-    if options.text is not None:
-        given = options.run_folder or options.against
+    reads = "--text" if options.text is not None else "--prompt" if options.prompt is not None else None
+    if reads:
+        given = [given for given in (options.names and "--names", reading_given(options)) if given]
+        given += [options.data] if reads == "--prompt" and options.data else []
         if given:
-            raise ValueError(f"--text takes the place of a run: leave out {given}")
+            raise ValueError(f"{' and '.join(given)}: for a history, and {reads} has none: leave it out")
+    if options.text is not None:
+        given_run = options.run_folder or options.against
+        if given_run:
+            raise ValueError(f"--text takes the place of a run: leave out {given_run}")
         if options.padding:
             raise ValueError(f"--padding {options.padding} is for a history, and --text has none: leave it out")
         return visualise_text(options.text)

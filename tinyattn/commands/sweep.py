@@ -52,12 +52,15 @@ def run(options: argparse.Namespace) -> None:
     for point in runs:
         name = _name(point, varied)
         if named.setdefault(name, point) is not point:
-            raise ValueError(f"{options.grid} has the run {name} twice")
+            said = ", ".join(f"{option} = {value}" for option, value in point.items())
+            raise ValueError(f"{options.grid} has the same run twice: {said}")
         if len(name) > LONGEST:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
     try:
         with alone_in(out):                                  # the two files are of one grid
+            if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
+                raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
             write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
             lines = "".join(_line(point, out / name) for name, point in named.items())
             write_atomically(out / COMMANDS_FILE, lines.encode())
@@ -135,6 +138,7 @@ def _check(point: dict[str, Any], grid: str) -> None:
     parser = Parser(prog="tinyattn")
     train.add(parser.add_subparsers(), words[1:])
     try:
-        train.model_of(parser.parse_args(words))
+        options = parser.parse_args(words)
+        train.model_of(options)[1].source(options)
     except ValueError as error:
         raise ValueError(f"{grid}: {error}") from None

@@ -108,6 +108,8 @@ def model_of(options: argparse.Namespace) -> tuple[Any, Any]:
 def run(options: argparse.Namespace) -> None:
     """Everything that can be refused is refused before training begins. Ranks of mpiexec do it together."""
     model, measure = model_of(options)
+    if options.out is not None and not options.out.strip():
+        raise ValueError("--out is empty, expected a folder")
     job = ranks()
     if isinstance(model, Settings):                      # trained by gradient steps
         _train(options, model, measure)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Protocol
 
@@ -55,8 +56,12 @@ def evaluate(
     expectations under P instead of values for one drawn item. `sampled` maps a protocol to the candidates of every
     evaluated user, without the target: (users, 100), from `draw_candidates`. `users` (n_users,) has the model's numbers
     of the data's users, 0 for an unknown one, where they differ from the data's.
-    Raises NaNScoreError for a NaN score.
+    Raises NaNScoreError for a NaN score, ValueError for ks that are not whole numbers of 1 or more, and another stage.
     """
+    if stage not in ("valid", "test"):
+        raise ValueError(f"stage is {stage!r}, expected valid or test")
+    if not isinstance(ks, Sequence) or not all(isinstance(k, Integral) and k >= 1 for k in ks):
+        raise ValueError(f"ks is {ks!r}, expected whole numbers of 1 or more, as (5, 10)")
     found = {}
     if truth is None or sampled:
         found = {name: metrics(rank, ks) for name, rank in target_ranks(score, split, stage, sampled, users).items()}

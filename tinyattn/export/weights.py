@@ -29,7 +29,8 @@ def about(model: Estimator) -> dict[str, str]:
 
 
 def safetensors(model: Estimator) -> bytes:
-    """Every array that was learned, by the name it has in the tree of parameters; `about` is the file's metadata.
+    """Every array that was learned, by the name it has in the tree of parameters; `about` is the file's metadata, and
+    so are arrays of words, as JSON.
 
     Raises ValueError for a model that has not learned, ImportError without the package safetensors.
     """
@@ -38,8 +39,10 @@ def safetensors(model: Estimator) -> bytes:
         package = import_module("safetensors.numpy")
     except ImportError:
         raise ImportError("writing .safetensors needs its package: pip install 'tinyattn[export]'") from None
-    arrays = {name.removeprefix(PREFIX): np.ascontiguousarray(x) for name, x in model.arrays().items()}
-    content: bytes = package.save(arrays, metadata=about(model))
+    arrays = {name.removeprefix(PREFIX): x for name, x in model.arrays().items()}
+    words = {name: json.dumps(x.tolist(), ensure_ascii=False) for name, x in arrays.items() if x.dtype.kind == "U"}
+    numbers = {name: np.ascontiguousarray(x) for name, x in arrays.items() if name not in words}
+    content: bytes = package.save(numbers, metadata=about(model) | words)
     return content
 
 

@@ -29,6 +29,13 @@ def in_order(values: Any, what: str) -> list[Any]:
     raise ValueError(f"{what} is {shortened(repr(values))}, expected a list")
 
 
+def refuse_text(ids: Any, what: str) -> Any:
+    """Some ids, as they are. Raises ValueError for a text, which would be taken apart into letters."""
+    if isinstance(ids, str | bytes):
+        raise ValueError(f"{what} is {shortened(repr(ids))}, expected several ids, as a list")
+    return ids
+
+
 def best_of(
     scores: np.ndarray, histories: list[np.ndarray], k: int, vocabulary: Vocabulary, exclude: Iterable[Any],
     only: Iterable[Any] | None,
@@ -51,10 +58,10 @@ def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any]
     if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
     scores[:, 0] = -np.inf
-    scores[:, vocabulary.numbers(exclude)] = -np.inf
+    scores[:, vocabulary.numbers(refuse_text(exclude, "exclude"))] = -np.inf
     if only is not None:
         others = np.ones(len(vocabulary) + 1, dtype=bool)
-        others[vocabulary.numbers(only)] = False
+        others[vocabulary.numbers(refuse_text(only, "only"))] = False
         scores[:, others] = -np.inf
 
 

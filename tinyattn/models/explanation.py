@@ -13,6 +13,7 @@ import numpy as np
 from .. import backend
 from ..data import pad
 from ..evaluation import all_ranks
+from .choosing import in_order
 from .neural import NeuralRecommender
 from .next_item import last_position
 from .recommender import Recommender
@@ -48,7 +49,7 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     takes the place of one that is left out. Raises ValueError for an unknown id (named), and for a history of fewer
     than two items, which has nothing to leave out.
     """
-    vocabulary = model.fitted()
+    vocabulary, sequence = model.fitted(), in_order(sequence, "sequence")
     history = vocabulary.numbers(sequence)[-getattr(model, "maxlen", len(sequence)) :]
     if len(history) < 2:
         seen = f"the model looks at {len(history)} of the history's items"
@@ -56,6 +57,8 @@ def explain(model: Recommender, sequence: Any, item: Any = None, user: Any = Non
     ids = vocabulary.decode(history)
     users = None if user is None else [user]
     if item is None:
+        if len(np.unique(vocabulary.numbers(sequence))) == len(vocabulary):
+            raise ValueError("the history has every item, and nothing is left to recommend: name the item to explain")
         item = model.recommend([ids], 1, exclude=sequence, users=users)[0][0, 0]
     (number,) = vocabulary.numbers([item]).tolist()
     owner = model.user_numbers([user])

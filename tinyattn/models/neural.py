@@ -19,6 +19,7 @@ from ..layers.readable import is_readable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
+from .choosing import in_order
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .one_history import OneHistory
@@ -227,7 +228,7 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         empty history, and a model without attention of this form: also bert4rec and narm, whose weights `explain` has.
         """
         vocabulary = self.fitted()
-        history = vocabulary.numbers(sequence)[-self.maxlen :]
+        history = vocabulary.numbers(in_order(sequence, "sequence"))[-self.maxlen :]
         if not len(history):
             raise ValueError("the history is empty: expected at least one item id")
         if not self.network.attends:

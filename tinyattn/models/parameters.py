@@ -32,8 +32,10 @@ def restored(network: Any, arrays: Arrays | Iterable[tuple[str, np.ndarray]], de
     for name, found in arrays.items() if isinstance(arrays, Arrays) else arrays:
         _refuse_unknown([name], wanted)
         leaf = wanted.pop(name)
-        if found.shape != leaf.shape or found.dtype != np.float32 or not np.all(np.isfinite(found)):
-            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} finite float32 numbers")
+        if found.shape != leaf.shape or found.dtype != np.float32:
+            raise ValueError(f"{name} is {found.shape} {found.dtype}, expected {leaf.shape} float32")
+        if not np.all(np.isfinite(found)):
+            raise ValueError(f"{name} has NaN or infinite numbers, expected finite ones")
         leaf[...] = backend.asarray(found, like=leaf)
     if wanted:
         raise ValueError(f"{min(wanted)} is missing")

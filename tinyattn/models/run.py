@@ -38,12 +38,14 @@ class RunFolder:
 
         Where the block fails before anything was learned, the folder is given back: another attempt is not refused.
         Raises FileError, having changed nothing, where another process is at work in it, or where it belongs to another
-        configuration or other data, holds a run whose config.json is gone, or cannot be written to.
+        configuration or other data, has a part of a run and no config.json, or cannot be written to.
         """
         if self.finished:                            # as on a disk that is read only, and as often as it is asked for
             self._refuse_other(self._config(), config)
             yield
             return
+        if self.path.is_file():
+            raise FileError(f"{self.path} is a file, expected a folder")
         with ExitStack() as alone:
             try:
                 alone.enter_context(alone_in(self.path))
@@ -65,7 +67,7 @@ class RunFolder:
             if found == config:
                 return
         else:
-            lost = next((n for n in ("metrics.json", "model.npz", "checkpoint.npz") if (self.path / n).exists()), None)
+            lost = next((name for name in self.PARTS if (self.path / name).exists()), None)
             if lost:
                 raise FileError(f"{self.path} has a {lost} and no config.json: {_REMEDY}")
         write_json(path, config)
@@ -95,9 +97,10 @@ class RunFolder:
 
     def evaluation(self) -> dict[str, Any]:
         """How the run was measured, as config.json has it."""
-        found = _evaluation(self._config())
-        if not isinstance(found["split"], str):
-            raise FileError(f"{self.path / 'config.json'} has split {found['split']!r}, expected a name")
+        config = self._config()
+        found = _evaluation(config)
+        if not isinstance(config.get("evaluation", {}), dict) or not isinstance(found["split"], str):
+            raise FileError(f"{self.path / 'config.json'} does not say how the run is measured")
         return found
 
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:

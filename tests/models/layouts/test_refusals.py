@@ -48,7 +48,7 @@ CONFIGURATIONS = [
     (LLAMA, {"rope_scaling": SCALED}, "has rope_type 'llama3', expected 'default'"),
     (LLAMA, {"rope_scaling": {"type": "linear"}}, "has rope_type 'linear', expected 'default'"),
     (LLAMA, {"rope_parameters": SCALED}, "has rope_type 'llama3', expected 'default'"),
-    (LLAMA, {"rope_scaling": "linear"}, "config.json is a str, expected names and values"),
+    (LLAMA, {"rope_scaling": "linear"}, "config.json has 'linear', expected names and values"),
     (LLAMA, {"rope_theta": -1}, "has rope_theta -1, expected a positive number"),
     (LLAMA, {"head_dim": 8}, "has head_dim 8, expected 4"),
     (LLAMA, {"hidden_act": "gelu"}, "has hidden_act 'gelu', expected 'silu'"),
@@ -111,7 +111,7 @@ def test_a_folder_without_weights_or_with_a_pickle(tmp_path):
 def test_files_that_are_damaged_or_no_configuration(tmp_path):
     folder = write(tmp_path, GPT_2, weights_of(GPT_2))
     refused(folder / "config.json", "config.json is no folder")
-    for content, says in (("[1]", "config.json is a list, expected names and values"), ("{", "is not readable JSON")):
+    for content, says in (("[1]", "config.json has [1], expected names and values"), ("{", "is not readable JSON")):
         (folder / "config.json").write_text(content)
         refused(folder, says)
     (folder / "config.json").unlink()

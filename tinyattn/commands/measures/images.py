@@ -29,14 +29,14 @@ class OfImages(InTenths):
         text = "the run of a beit, with whose encoder training begins (model vit)"
         group.add_argument("--start", metavar="RUN", help=text)
 
-    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, Truth | None]:
+    def source(self, options: argparse.Namespace) -> ImageSource:
         """Raises ValueError for a teacher whose answers are not asked for, and a model that starts from no other."""
         source = replace(ImageSource.of(options.images, options.image_set), teacher=options.teacher)
         if options.teacher is not None and not getattr(options, "distil", False):
             raise ValueError(f"--teacher is {options.teacher}, and only a model with --distil learns its answers")
         if options.start is not None and options.model != ViT.name:
             raise ValueError(f"--start is {options.start}, and only model vit starts from another's encoder")
-        return source, *self.load(source)
+        return source
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         """The model that it starts from, where one is named."""
@@ -95,9 +95,8 @@ class OfHiddenPatches(InTenths):
     def add_data(self, command: Any) -> None:
         add_images(command, "labels may be missing")
 
-    def read(self, options: argparse.Namespace) -> tuple[ImageSource, Images, None]:
-        source = ImageSource.of(options.images, options.image_set)
-        return source, self.load(source)[0], None
+    def source(self, options: argparse.Namespace) -> ImageSource:
+        return ImageSource.of(options.images, options.image_set)
 
     def load(self, source: ImageSource) -> tuple[Images, None]:
         return replace(source.load(labelled=False), labels=None, teacher=None), None

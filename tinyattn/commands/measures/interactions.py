@@ -36,14 +36,16 @@ class OfInteractions(Measure):
 
     def read(self, options: argparse.Namespace) -> tuple[Source, Interactions, Truth | None]:
         """Raises ValueError for data of a single user."""
-        source = self.named(options)
-        data, truth = self.load(source)
+        source, data, truth = super().read(options)
         if data.n_users < 2:
             raise ValueError(f"{source.title} has a single user: there is nothing to learn from others")
         return source, data, truth
 
-    def named(self, options: argparse.Namespace) -> Source:
+    def source(self, options: argparse.Namespace) -> Source:
         return source_of(options, self.ratings)
+
+    def named(self, options: argparse.Namespace) -> Source:
+        return self.source(options)
 
     def load(self, source: Source) -> tuple[Interactions, Truth | None]:
         return source.load()

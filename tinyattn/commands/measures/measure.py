@@ -32,9 +32,15 @@ class Measure(Protocol):
     def fill_options(self, options: argparse.Namespace, model: str) -> None:
         """Set what was not given of the evaluation. Raises ValueError for what was given and is not of this kind."""
 
+    def source(self, options: argparse.Namespace) -> Any:
+        """The source that `train` is to read, which has a `name`, a `title` and `describe`; nothing is read.
+
+        Raises ValueError for flags that do not go together."""
+
     def read(self, options: argparse.Namespace) -> tuple[Any, Any, Truth | None]:
-        """-> the source, which has a `name`, a `title` and `describe`; its data, which have `sizes` and a
-        `fingerprint`; and their truth, where it is known."""
+        """-> the source; its data, which have `sizes` and a `fingerprint`; and their truth, where it is known."""
+        source = self.source(options)
+        return source, *self.load(source)
 
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         """Further arguments of `fit`, by name."""

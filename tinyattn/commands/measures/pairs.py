@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...data import TASKS, Pairs, PairSource, Parts
+from ...data import TASKS, PairSource, Parts
 from ...models import RunFolder
 from ..tables import print_means
 from .measure import InTenths
@@ -23,9 +23,8 @@ class OfPairs(InTenths):
         text = "pairs from a text file, a line each: a string, a TAB, and what it becomes"
         group.add_argument("--pairs", metavar="FILE", help=text)
 
-    def read(self, options: argparse.Namespace) -> tuple[PairSource, Pairs, None]:
-        source = PairSource.of(options.pairs, options.task)
-        return source, source.load(), None
+    def source(self, options: argparse.Namespace) -> PairSource:
+        return PairSource.of(options.pairs, options.task)
 
     def print(self, metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print_means("tested strings, written from their sources alone", metrics, "test", model)

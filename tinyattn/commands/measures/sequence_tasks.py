@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from ...data import SEQUENCE_TASKS, Parts, SequencePart, SequenceTaskSource, Truth
+from ...data import SEQUENCE_TASKS, Parts, SequenceTaskSource, Truth
 from ..tables import print_means
 from .measure import InTenths
 
@@ -22,10 +22,9 @@ class OfSequenceTasks(InTenths):
         group.add_argument("--task", metavar="NAME", help=text)
         group.add_argument("--length", type=int, metavar="N", help="tokens of a sequence (default: 64)")
 
-    def read(self, options: argparse.Namespace) -> tuple[SequenceTaskSource, SequencePart, None]:
+    def source(self, options: argparse.Namespace) -> SequenceTaskSource:
         given = {} if options.length is None else {"length": options.length}
-        source = SequenceTaskSource.of(options.task, **given)
-        return source, source.load(), None
+        return SequenceTaskSource.of(options.task, **given)
 
     def named(self, options: argparse.Namespace) -> SequenceTaskSource:
         raise ValueError(f"DATA is {options.data}, and model tagger is measured on its own task: expected none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from ...data import GrammarChain, Parts, Text, TextSource, Truth
+from ...data import GrammarChain, Parts, TextSource, Truth
 from ...models import RunFolder
 from ..tables import print_means
 from .measure import InTenths
@@ -21,9 +21,8 @@ class OfText(InTenths):
         text = "a text file, .gz as well (default: sentences of a generated grammar, whose entropy is known)"
         group.add_argument("--text", metavar="FILE", help=text)
 
-    def read(self, options: argparse.Namespace) -> tuple[TextSource, Text, None]:
-        source = TextSource.of(options.text)
-        return source, source.load(), None
+    def source(self, options: argparse.Namespace) -> TextSource:
+        return TextSource.of(options.text)
 
     def rows(
         self,

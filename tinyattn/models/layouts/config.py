@@ -19,7 +19,7 @@ class Config:
         self.path = path
         self.values = read_json(path) if values is None else values
         if not isinstance(self.values, dict):
-            raise FileError(f"{path} is a {type(self.values).__name__}, expected names and values")
+            raise FileError(f"{path} has {shortened(repr(self.values))}, expected names and values")
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value, or the default where there is none or null."""

@@ -41,7 +41,7 @@ class SASRecLayout:
             raise FileError(f"{found.path} has no {name}, expected in {self.name}")
         shape = found.found[name].shape
         if len(shape) != axes or 0 in shape:
-            raise FileError(f"{found.path}: {name} is {shape}, expected {axes} axes")
+            raise FileError(f"{found.path}: {name} is {shape}, expected {axes} axes, none of them of length 0")
         return shape
 
     def blocks(self, found: StateDict) -> int:

@@ -30,6 +30,7 @@ from ..trained import Trained
 
 AT_ONCE = 4096           # ratings that are predicted at once
 RATED = "rated."         # begins the names of what a file has of `Rated`
+LARGEST = 1e9            # of ratings, and of days between two of them: their squares are far from overflow in float32
 
 
 @dataclass(kw_only=True)
@@ -217,10 +218,18 @@ class TimeSVDpp(TimeSVDppOptions, Trained, Recommender):
 
     def check_data(self, data: Interactions) -> None:
         refuse_unrated(data)
+        assert data.ratings is not None
+        assert data.times is not None
+        largest = float(np.max(np.abs(data.ratings), initial=0))
+        span = float(np.max(data.times)) - float(np.min(data.times)) if len(data.times) else 0.0
+        if largest > LARGEST:
+            raise ValueError(f"the largest rating is {largest:g}, expected at most {LARGEST:g}")
+        if self.time and span > self.day * LARGEST:
+            raise ValueError(f"day is {self.day:g}, and the times span {span:g}: expected at most {LARGEST:g} days")
 
     def _learn(self, data: Interactions, split: RatingSplit | None, **how: Any) -> None:
         """`how` is as in `tinyattn.training.train`; validation is by RMSE."""
-        refuse_unrated(data)
+        self.check_data(data)
         self.rated = Rated.of(data)
         self.network = self._network(data.n_items, data.n_users)
 

@@ -143,17 +143,19 @@ def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str)
 
 
 def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Asked:
-    if isinstance(model, Decoder):
-        if padding:
-            raise ValueError(f"padding is {padding}: it is for histories, and a prompt has none")
-        return _of_text(model, sequence, title)
     network: Any = getattr(model, "network", None)
     drawn = "tinyattn show without --html draws its weights"
     try:
         watched = Watched(network)
     except ValueError as error:
-        without = f"model {model.name} has no attention that can be shown"
+        without = f"{title} is of model {model.name}, without attention that can be shown"
         raise ValueError(f"model {model.name}: {error}; {drawn}" if model.attends else without) from None
+    if isinstance(model, Decoder):
+        if padding:
+            raise ValueError(f"padding is {padding}: it is for histories, and a prompt has none")
+        return _of_text(model, watched, sequence, title)
+    if getattr(model, "padding", "hidden") != "hidden":
+        raise ValueError(f"padding is {model.padding!r}: its attention looks at slots before the history; {drawn}")
     vocabulary = model.fitted()
     whole = vocabulary.numbers(sequence)
     if not len(whole):
@@ -176,15 +178,14 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
     )  # fmt: skip
 
 
-def _of_text(model: Decoder, prompt: str, title: str) -> Asked:
-    network = model.fitted()
+def _of_text(model: Decoder, watched: Watched, prompt: str, title: str) -> Asked:
     whole = np.asarray(model.tokens.encode(prompt))
     ids = whole[-min(model.context, LONGEST) :]
     if not len(ids):
         raise ValueError("the prompt is empty: expected at least one character")
     every = [model.tokens.text(np.array([i])) for i in range(len(model.tokens))]
     return Asked(
-        title, [every[i] for i in ids.tolist()], len(ids), Watched(network), model.parameters, ids[None], None, ids[1:],
+        title, [every[i] for i in ids.tolist()], len(ids), watched, model.parameters, ids[None], None, ids[1:],
         every, every, 0, np.zeros(0, int), _cut(len(whole), len(ids), "tokens of the prompt"),
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ class Watched:
     def __init__(self, network: Any) -> None:
         """Raises ValueError for a network without such blocks."""
         block = getattr(network, "block", None)
-        if not isinstance(block, Block) or not isinstance(block.mixer, MultiHead):
+        if not isinstance(block, Block) or not isinstance(block.mixer, MultiHead) or not network.stack.blocks:
             raise ValueError("it has no blocks of queries, keys and values")
         self.layers: list[Layer] = []
         self.change: Callable[[int, np.ndarray], np.ndarray] | None = None    # of the weights of a layer, (h, n, m)
