@@ -10,7 +10,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import by_time, leave_one_out, read
 from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks
-from tinyattn.models import Recommender
+from tinyattn.models import Recommender, RunFolder
 
 
 def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsys):
@@ -43,6 +43,14 @@ def test_a_user_has_a_line_for_each_protocol(data, tmp_path, capsys):
     assert [row["protocol"] for row in rows] == ["uni100"] * 61 + ["full"] * 61
     mean = np.mean([float(row["ndcg@10"]) for row in rows if row["protocol"] == "uni100"])
     assert f"{mean:.4f}" in next(x for x in capsys.readouterr().out.splitlines() if x.startswith("markov    "))
+
+
+def test_few_items_are_drawn_more_than_once_and_that_is_said(runs, capsys):
+    items = len(RunFolder(runs["markov"]).open()[0].items)
+    assert main(["evaluate", str(runs["markov"]), "--protocols", "uni100,full"]) == 0
+    assert f"note: uni100 draws 100 of {items} items, many of them more than once" in capsys.readouterr().err
+    assert main(["evaluate", str(runs["markov"]), "--protocols", "full"]) == 0
+    assert "note" not in capsys.readouterr().err
 
 
 def test_compare_prints_metrics_intervals_and_lists(runs, data, names, capsys):

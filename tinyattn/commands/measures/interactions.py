@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -94,6 +95,9 @@ class Ranking(OfInteractions):
         }  # fmt: skip
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
+        if "uni100" in options.protocols and split.data.n_items <= 100:
+            said = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
+            print(f"note: {said}: its metrics are not those of other data", file=sys.stderr)
         return candidates_for(split, options.protocols, options.negatives)
 
     def rows(
