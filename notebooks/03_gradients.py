@@ -142,7 +142,7 @@ print(f"<A, BC> = {one:.6f}   <BᵀA, C> = {two:.6f}   <ACᵀ, B> = {three:.6f}"
 #
 # Two tokens went through the same $W$ of shape (3, 2), and this gradient came back:
 #
-# $$x = \begin{pmatrix} 1 & 2 & 0 \\ 3 & -1 & 1 \end{pmatrix}, \qquad
+# $$x = \begin{pmatrix} 1 & 2 & 0 \\ 3 & -3 & 1 \end{pmatrix}, \qquad
 # dy = \begin{pmatrix} 2 & -1 \\ 0.5 & 1 \end{pmatrix} .$$
 #
 # What is $dW_{01}$, the gradient of the weight that leads from entry 0 of a token to its output 1? (We count from 0.)

@@ -187,7 +187,7 @@ print(
 
 # %%
 def my_sinusoids(slots, D):
-    """Shapes: slots (n,), integers -> PE (n, D)."""
+    """Shapes: slots (n,), integers -> PE (n, D), float64."""
     ### BEGIN SOLUTION
     speeds = 10000.0 ** (-np.arange(0, D, 2) / D)  # (D / 2,)
     angles = slots[:, None] * speeds  # (n, 1) * (D / 2,) -> (n, D / 2)

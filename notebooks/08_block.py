@@ -103,7 +103,8 @@ stacked(lambda x, attend: x + attend(x))
 #
 # ### Exercise `my_layer_norm` (write the op, ★☆☆, 8 min)
 #
-# Return `y`, and also `x_hat` and `rstd`, which the backward will need. There may be any axes before the last.
+# Return `y`, and also `x_hat` and `rstd`, which the backward will need. There may be any axes before the last. `eps` stands inside the
+# root: 1/√(variance + eps).
 
 
 # %%
@@ -306,8 +307,8 @@ show_arrays(
 # ### Exercise `each_token_alone` (write the property that kills this bug, ★★☆, 8 min)
 #
 # A LayerNorm whose mean runs along the wrong axis is a small BatchNorm. Write a test that tells it from a right one. You are given a
-# function `layer_norm(x, gamma, beta)` that returns `y, x_hat, rstd`; return True where every token is normalised alone. `buggy` hands
-# out the wrong one, to try your test on. Look at its columns: they have mean 0 where its rows should:
+# function `layer_norm(x, gamma, beta)` that returns `y, x_hat, rstd`; return True where every token is normalised alone. (The variance is 1 only nearly, since `eps`
+# is in it.) `buggy` hands out the wrong one, to try your test on. Look at its columns: they have mean 0 where its rows should:
 
 # %%
 wrong_norm = buggy("each_token_alone")

@@ -259,6 +259,7 @@ for name, given in (("[MASK]", inputs), ("one kept", kept), ("one stands elsewhe
 # ### Exercise `my_cloze_backward` (derive the backward, ★★☆, 12 min)
 #
 # Return `dh` and `dE` of the loss above. `targets` are 0 where nothing is asked, and `dloss` is the gradient that comes from above, a number.
+# Logits may be large: subtract each row's largest before you take exponentials.
 
 
 # %%

@@ -136,7 +136,7 @@ table("logits of the tile | m' | e^(m - m') | l' | o' / l'", rows)
 # ### Exercise `my_online_softmax` (write the op, ★★☆, 10 min)
 #
 # One tile, for $a$ queries at once. A mask may hide logits: they are $-\infty$ then, for some queries perhaps all of them, and in the
-# first tile as well. Such a query's state must stay as it was, without NaN.
+# first tile as well. Such a query's state must stay as it was, without NaN. Logits of 1,000 must work.
 
 
 # %%
@@ -258,7 +258,7 @@ show_figure(
 # ### Exercise `my_tile_gradients` (derive the backward, ★★☆, 8 min)
 #
 # Write what *one tile* adds to the gradients of its queries, keys and values. Its logits $s = q k^\top / \sqrt d$ are given, $-\infty$ where hidden, and its
-# queries' $L_i$ and $D_i$, which know of all keys.
+# queries' $L_i$ and $D_i$, which know of all keys. Logits of 1,000 must work.
 
 
 # %%

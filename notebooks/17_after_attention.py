@@ -333,7 +333,7 @@ print("rows of the matrix sum to 1:", np.allclose(weights.sum(axis=-1), 1))
 # %% [markdown]
 # ### Exercise `shifts_change_nothing` (write the property that kills this bug, ★★☆, 8 min)
 #
-# Return True if moving *all* keys of `wkv(k, v, w, u) -> y` by one number, however large, leaves $y$ as it is, else False. `k` and `v` are (n, d), `w` and `u` (d,). It must be False for `naive`, and for false repairs: keys that are cut off, NaN replaced by 0.
+# Return True if moving *all* keys of `wkv(k, v, w, u) -> y` by one number $c$, however large (as long as $k + c$ keeps its digits), leaves $y$ as it is, else False. `k` and `v` are (n, d), `w` and `u` (d,). It must be False for `naive`, and for false repairs: keys that are cut off, NaN replaced by 0.
 
 
 # %%
@@ -385,7 +385,7 @@ print("by Fourier transforms:", np.allclose(y, np.fft.irfft(spectra)[:n]))
 #
 # ### Exercise `held_state` (predict the number, ★★☆, 4 min)
 #
-# $A = -1$, $B = C = 1$, $D = 0$. The state is 10. Then comes one token, $x = 1$, with $\Delta = 3$, held exactly. What is $y$?
+# $A = -1$, $B = C = 1$, $D = 0$. The state is 10. Then comes one token, $x = 1$, with $\Delta = 3$, held exactly. What is $y$, to two decimals?
 
 # %%
 ### BEGIN SOLUTION

@@ -301,11 +301,11 @@ show_figure(
 
 # %% [markdown]
 # A story could be told about each. Let us ask two questions that have numbers for answers. *Does the class token look at the shape?* And *does a patch look at its neighbours?* For the second,
-# Dosovitskiy et al. (their figure 7) take the mean distance at which a head looks, weighed with $p$.
+# Dosovitskiy et al. (their figure 7) take the mean distance at which a head looks, weighted by $p$.
 #
 # ### Exercise `my_attention_distance` (write the op, ★★☆, 8 min)
 #
-# Patches lie row by row on a grid with `columns` columns, one apart. A query's distance is the mean over keys of how far they are from it in a straight line, weighed with $p$; a head's distance is the mean over queries.
+# Patches lie row by row on a grid with `columns` columns, one apart. A query's distance is the mean over keys of how far they are from it in a straight line, weighted by $p$; a head's distance is the mean over queries.
 
 
 # %%
@@ -463,7 +463,7 @@ table("α | 4 e^-α | off by, inside | at the edges", rows)
 #
 # $$4\,n D^2 + 2\,n\,m\,D$$
 #
-# multiply-adds: four maps ($W_q$, $W_k$, $W_v$, $W_o$), and a product with keys and one with values. Full attention has $m = n$, windows have $m = w^2$.
+# multiply-adds: four projections ($W_q$, $W_k$, $W_v$, $W_o$), and a product with keys and one with values. Full attention has $m = n$, windows have $m = w^2$.
 #
 # ### Exercise `window_saving` (predict the number, ★★☆, 5 min)
 #

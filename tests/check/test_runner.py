@@ -92,7 +92,7 @@ def test_forward_alone_is_enough_and_that_is_said(write, capsys):
         ("def f(", "", "SyntaxError"),
         ("def soft_max(s): return s", "", "there is no `softmax` in it, only soft_max"),
         ("x = 1", ":y", "has no `y`"),
-        ("def softmax(): return 1", "", "takes 0 arguments by position"),
+        ("def softmax(): return 1", "", "takes 0 arguments, expected 1: s"),
         ("def softmax(s, temperature): return s", "", "asks for `temperature`"),
         ("def softmax(s, mask=None): return s\ndef softmax_backward(dp, p, cache): return dp", "", "asks for `cache`"),
     ],

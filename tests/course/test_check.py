@@ -16,7 +16,9 @@ from tinyattn.check.zoo import ZOO
 from tinyattn.course import buggy, check, yours
 from tinyattn.course.checking import find
 from tinyattn.course.exercises.chapter_15 import GRU
-from tinyattn.course.graders import Function, Judge, Judged, Number
+from tinyattn.course.graders import Function, Judge, Judged, Number, Property
+from tinyattn.course.graders.function import _begun, _compared, _in_words_of
+from tinyattn.course.plain import plain_spec
 from tinyattn.course.session import recording
 
 
@@ -98,7 +100,8 @@ def test_long_sentences_are_broken_and_arrays_are_not():
         (None, "None (NoneType) is no answer here"),
         (np.mean, "the function `mean` is no answer here"),
         (True, "True (bool) is no answer here"),
-        ([16, 16], "wrong shape: (2,), expected a number"),
+        ([16, 16], "2 numbers, expected 1."),
+        ([[16, 16]], "wrong shape: (1, 2), expected a number"),
         ([20], "20 is too large."),
         ([[1, 2], [3]], "rows of different lengths"),
         (np.nan, "is not finite"),
@@ -117,7 +120,10 @@ def test_a_number_that_is_none_or_not_the_right_one(answer, says):
 def test_arrays_are_told_their_shape_apart_from_their_values():
     grader = Number(lambda: [1.0, 2.0, 3.0], 1e-3, ((lambda: [3.0, 2.0, 1.0], "which way round?", "it is reversed"),))
     assert grader([1, 2, 3]).outcome == "right"
-    assert "wrong shape: (2,), expected numbers of shape (3,)" in grader([1, 2]).says
+    assert grader([1, 2]).says == "2 numbers, expected 3."
+    assert grader(3).says == "one number, expected 3."
+    assert grader("?").says.endswith("is no answer here, expected 3 numbers")
+    assert grader([1, 2, 3]).says.endswith("computes 1, 2 and 3.")
     assert "right shape, wrong values: look again at entry [2]" in grader([1, 2, 30]).says
     assert (grader([3, 2, 1]).question, grader([3, 2, 1]).diagnosis) == ("which way round?", "it is reversed")
     assert grader([1, 2, 30]).question == ""
@@ -139,6 +145,13 @@ def test_a_number_may_be_asked_for_exactly():
     assert grader(-5).says == grader(-5.0).says == "right. It is -5."
     assert grader(-5.3).says == "-5.3 is no whole number."
     assert grader(-4).says == "-4 is too large."
+    assert Number(lambda: 18874368, exactly=True)(18874367).says == "18,874,367 is too small."
+
+
+def test_a_number_that_is_not_whole_may_tempt():
+    grader = Number(lambda: -5, exactly=True, tempting=((lambda: 1e-5, "That is h. Which k?"),))
+    assert (grader(1e-5).says, grader(1e-5).question) == ("1e-05 is no whole number.", "That is h. Which k?")
+    assert grader(0).question == ""
 
 
 # --- functions --------------------------------------------------------------------------------------------------
@@ -183,7 +196,7 @@ def raising(dp, p):
         (lambda dp, p: ops.softmax_backward(dp, p).astype("f4"), ["float64 in, float32 out: digits are lost."]),
         (lambda dp, p: (dp * p).tolist(), ["right shape, wrong values.", "expected  ds = ["]),
         (lambda dp, p: "ds", ["wrong type.", "ds is a str, expected an array of numbers"]),
-        (lambda dp, p: [[1.0], [2.0, 3.0]], ["softmax_backward returned 2 gradients, expected ds"]),
+        (lambda dp, p: [[1.0], [2.0, 3.0]], ["  it returned 2 gradients, expected ds"]),
         (lambda dp, p: None, ["it returned None. Is the `return` missing?"]),
         (lambda dp, p: dp * p, ["right shape, wrong values.", "for a question that leads: check("]),
         (lambda dp, p, cache: dp, ["it cannot be called.", "asks for `cache`"]),
@@ -327,7 +340,7 @@ def test_the_diagnosis_waits_until_it_is_asked_for():
     assert "expected  ds = [" in text
     assert known.says not in " ".join(text.split())
     assert f"question: {known.hint}" in asked
-    assert f"diagnosis: {known.says} ({known.name})." in asked
+    assert f"diagnosis: The {known.says.removeprefix('the ')}. " in asked
 
 
 def test_a_convention_is_as_good_unless_it_is_the_lesson():
@@ -388,7 +401,7 @@ def test_an_op_of_an_exercise_of_its_own():
 @pytest.mark.parametrize(
     ("name", "answer", "asks"),
     [
-        ("my_softmax_backward", lambda dp, p: dp[..., :1], "Print the shapes, line by line"),
+        ("my_softmax_backward", lambda dp, p: dp[..., :1], "Call your function on this example and print the shape"),
         ("my_softmax_backward", lambda dp, p: dp.no_such_thing, "Which line raises that"),
         ("my_rnn_backward", lambda dh, x, W, U, h: (x, W), "How many results does the task ask for"),
         ("shifts_change_nothing", lambda wkv: wkv(), "Which line raises that"),
@@ -404,6 +417,140 @@ def test_what_is_expected_and_what_was_got_never_look_alike():
     expected, got = (line.split(None, 1)[1] for line in grade.lines[-2:])
     assert grade.says == "right shape, wrong values."
     assert expected != got
+
+
+def band(n, width):
+    return np.abs(np.arange(n)[:, None] - np.arange(n)) < width
+
+
+def banded(sizes):
+    """Asks for `band`, of these sizes."""
+    spec = Spec(
+        name="band",
+        says="True where the distance is below width",
+        function="band",
+        case=lambda draw: {"n": draw.choose(sizes), "width": draw.choose((1, 2))},
+        ours=lambda: SimpleNamespace(band=band),
+        properties=plain_spec("band", "", None, band, "mask").properties,
+        outputs=("mask",),
+        common=False,
+    )
+    return Function(spec, names=(("mask", "allowed"),))
+
+
+@pytest.mark.parametrize("as_numbers", [lambda x: x.astype(int), lambda x: x * 1.0, lambda x: (x * 1).tolist()])
+def test_zeros_and_ones_become_true_and_false(as_numbers):
+    def mine(n, width):
+        return as_numbers(band(n, width))
+
+    grade = banded((2, 3))(mine)
+    assert grade.outcome == "right"
+    assert grade.note == "It returns numbers where True and False are asked for: dtype=bool."
+    made = banded((2, 3)).kindly(mine)(3, 2)
+    assert made.dtype == bool
+    np.testing.assert_array_equal(made, band(3, 2))
+    additive = banded((2, 3))(lambda n, width: np.where(band(n, width), 0, -np.inf))
+    assert additive.outcome == "wrong"
+
+
+def test_of_many_numbers_the_first_wrong_one_is_shown():
+    def one_wrong(n, width):
+        mask = band(n, width)
+        mask[7, 7] = False
+        return mask
+
+    lines = banded((20,))(one_wrong).lines
+    assert lines[-2:] == ("    allowed: bool (20, 20)", "    allowed[7, 7]: expected True, got False")
+    transposed = banded((20,))(lambda n, width: band(n, width)[:, 1:])
+    assert transposed.lines[-2:] == ("    expected  allowed: bool (20, 20)", "    got       allowed: bool (20, 19)")
+    nearly = _compared("x", np.ones((9, 9)), {"x": np.ones((9, 9)) + 1e-7})
+    assert list(nearly)[-1] == "x[0, 0]: expected 1, got 1.0000001000000001"
+
+
+def test_a_model_with_a_wrong_shape_is_told_so():
+    assert Function("causal_model")(lambda x: x[0]).says == "wrong shape."
+
+
+def test_arguments_in_another_order_are_refused():
+    grade = banded((2, 3))(lambda width, n: band(n, width))
+    assert grade.says == "the arguments are in another order than in the task: n, width."
+    assert banded((2, 3))(lambda a, b: band(a, b)).outcome == "right"
+    assert Function("softmax")(lambda s, axis=-1, mask=None: ops.softmax(s, mask)).outcome == "right"
+    assert "in another order" in Function("softmax", part="backward")(lambda p, dp: ops.softmax_backward(dp, p)).says
+
+
+def test_none_in_place_of_a_truth():
+    spec = plain_spec("even", "n is even", lambda draw: {"n": draw.choose((2, 3))}, lambda n: n % 2 == 0, "answer")
+    assert Function(spec)(lambda n: None).says == "it returned None; expected True or False."
+    assert Function(spec)(lambda n: None if n == 2 else False).says == "it returned None; expected True or False."
+
+
+def test_in_an_extreme_the_input_that_led_there_is_shown():
+    def overflows(s):
+        return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
+
+    assert "    s = [[10000.]]   float64 (1, 1)" in told("my_softmax", overflows)
+
+    def filled(s, mask=None):
+        return ops.softmax(s if mask is None else np.where(mask, s, -1e9)) * (1 if mask is None else mask)
+
+    text = told("my_masked_softmax", filled, hint=2)
+    assert "    mask = [" in text
+    assert "-1.267651e+30" in text
+    assert "diagnosis: Masked logits are filled with -1e9 and then zeroed" in text
+
+
+def test_results_in_another_order_are_said_to_be_that():
+    exchanged = find("self_lookup").grader.reference()
+    grade = find("self_lookup").grader(lambda x, W_q, W_k, W_v: exchanged(x, W_q, W_k, W_v)[::-1])
+    assert grade.says == "right results, in another order."
+    assert grade.question == "In which order does the task ask for them?"
+    backward = find("my_attention_backward").grader.reference()
+    turned = find("my_attention_backward").grader(lambda *args: tuple(backward(*args)[i] for i in (2, 0, 1)))
+    assert turned.says == "right results, in another order."
+    both_wrong = find("self_lookup").grader(lambda x, W_q, W_k, W_v: [2 * y for y in exchanged(x, W_q, W_k, W_v)[::-1]])
+    assert both_wrong.says == "wrong shape."
+
+
+def test_an_argument_that_may_be_left_out():
+    def my_masked_softmax(s, mask):
+        return ops.softmax(s, mask)
+
+    grade = find("my_masked_softmax").grader(my_masked_softmax)
+    assert grade.says == "it must also work without a mask: give `mask` the default None."
+    assert "calling.py" not in "".join(grade.lines)
+
+
+def test_messages_have_the_names_of_the_task():
+    def my_hit_rate(ranks):
+        return 1
+
+    def my_decoder_weights(s, lengths):
+        return s.no_such_thing
+
+    def my_softmax_backward(dp, p):
+        return [[1.0], [2.0, 3.0]]
+
+    assert find("my_hit_rate").grader(my_hit_rate).lines == ("  `my_hit_rate` takes 1 argument, expected 2: ranks, k",)
+    assert "  my_decoder_weights raised AttributeError" in told("my_decoder_weights", my_decoder_weights)
+    assert "  my_softmax_backward returned 2 gradients, expected ds" in told("my_softmax_backward", my_softmax_backward)
+    said = "the backward of linear is the derivative of its forward, and the gradients of linear, by linear algebra"
+    words = "mine is the derivative of its forward, and the gradients, by linear algebra"
+    assert _in_words_of(SimpleNamespace(__name__="mine"), "linear", said) == words
+
+
+@pytest.mark.parametrize(
+    ("says", "begun"),
+    [("it sums", "It sums"), ("dk and dq", "dk and dq"), ("W_q is", "W_q is"), ("b is", "b is"), ("no max", "No max")],
+)
+def test_a_diagnosis_begins_with_a_capital_unless_with_a_name(says, begun):
+    assert _begun(says, {"q", "k", "b", "W_q"}) == begun
+
+
+def test_numbers_are_shown_without_their_types():
+    text = told("my_shifted_batch", lambda s, n: [[[x + np.int64(1) for x in row[:-1]] for row in s]])
+    assert "np.int64" not in text
+    assert "got       rank = 3" in told("repaired_rank", lambda scores, target: 3.0)
 
 
 def test_cases_of_repaired_gru_do_not_saturate():
@@ -446,10 +593,10 @@ def test_results_may_be_packed_otherwise():
 @pytest.mark.parametrize(
     ("name", "answer", "got"),
     [
-        ("my_shifted_batch", lambda s, n: [x[np.newaxis, : len(x) - 1][0] for x in s], "wrong shape."),
+        ("my_shifted_batch", lambda s, n: [x[np.newaxis, : len(x) - 1][0] for x in s], "it returns no `targets`."),
         ("my_shifted_batch", lambda s, n: ([x[-n - 1 : -1] for x in s], [x[-n:] for x in s]), "wrong shape."),
         ("my_cloze", lambda ids, turn, rho, mask: (ids, [row[: 1 + b] for b, row in enumerate(ids)]), "wrong"),
-        ("no_target_is_read", lambda inputs, targets: "True", "got       holds = 'True'"),
+        ("no_target_is_read", lambda inputs, targets: "True", "got       answer = 'True'"),
     ],
 )
 def test_what_is_no_array_of_numbers_is_wrong(name, answer, got):
@@ -593,6 +740,24 @@ def asserting(prop, attention):
     return True
 
 
+def rows_sum_to_one_with_a_mask(attention):
+    q, k, v = np.random.default_rng(0).standard_normal((3, 4, 3))
+    mask = np.tri(4, dtype=bool)
+    p = attention(q, k, v, mask=mask)[1]
+    return np.allclose(p[~mask], 0) and np.allclose(p.sum(axis=-1), 1)
+
+
+def test_a_property_may_have_to_be_true_of_another_bug():
+    killing = Property("attention", "mask_after_softmax", gives=("attention",))
+    assert killing(rows_sum_to_one_with_a_mask).outcome == "right"
+    sparing = Property("attention", "mask_after_softmax", gives=("attention",), lives=("off_by_one_mask",))
+    grade = sparing(rows_sum_to_one_with_a_mask)
+    assert grade.outcome == "wrong"
+    assert grade.says.startswith("it is also false where the mask is shifted")
+    assert "    its last call" not in grade.lines[0]
+    assert "its last call, of `attention`, was with" in "".join(grade.lines)
+
+
 # --- properties of listed functions -----------------------------------------------------------------------------
 
 
@@ -626,6 +791,22 @@ def test_a_property_of_listed_functions_is_true_of_the_right_ones_only():
         assert grade.says.startswith(says)
     assert (ODD(lambda f, x: True).question, ODD(lambda f, x: True).diagnosis) == ("And -1?", "Ask it of -1.")
     assert told("later_rows_move_nothing").startswith("· later_rows_move_nothing: not answered yet")
+
+
+# --- checkers -----------------------------------------------------------------------------------------------------
+
+
+def test_an_error_has_no_sign():
+    def signed(f, f_backward, x):
+        rng = np.random.default_rng(0)
+        t, u = rng.standard_normal(x.shape), rng.standard_normal(f(x).shape)
+        measured, derived = np.sum(u * (f(x + 1e-5 * t) - f(x - 1e-5 * t))) / 2e-5, np.sum(f_backward(u, x) * t)
+        return (measured - derived) / max(abs(measured), abs(derived), 1e-300)
+
+    for answer in (signed, lambda *args: -signed(*args)):
+        grade = find("my_gradcheck").grader(answer)
+        assert grade.says == "it returns a negative error."
+        assert "|a - b|" in grade.question
 
 
 def test_a_property_that_nan_slips_through_is_asked_about_nan():

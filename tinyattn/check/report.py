@@ -41,6 +41,7 @@ class Report:
     conventions: tuple[str, ...] = ()
     place: str = ""  # FILE:LINE of the function
     case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
+    last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the last call's arguments
 
     @property
     def failures(self) -> list[Finding]:
@@ -66,12 +67,12 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """As plain dictionaries and lists."""
-        whole = asdict(replace(self, case={})) | {
+        whole = asdict(replace(self, case={}, last={})) | {
             "holds": bool(self),
             "verdict": self.verdict,
             "failures": [f.property for f in self.failures],
         }
-        del whole["case"]  # the findings have it in words
+        del whole["case"], whole["last"]  # the findings have it in words
         return {name: list(value) if isinstance(value, tuple) else value for name, value in whole.items()}
 
     def __str__(self) -> str:

@@ -134,7 +134,7 @@ def check_in_process(
     _prepare(keep, op, options, time_limit)
     properties = [prop for prop in properties_of(op.spec) if prop.stage in set(stages)]
     properties.sort(key=lambda prop: prop.leads == EMPTY_BATCHES)  # the empty batch last: no reader's first question
-    _try_all(keep, op, properties, options, time_limit)
+    sent["last"] = _try_all(keep, op, properties, options, time_limit)
     left = len(properties) - len(found)
     sent["problem"] = _untried(found)
     title = _title(implementation)
@@ -182,9 +182,9 @@ def look_at(op: Subject, limit: float = 10.0, patience: float = 10.0) -> None:
 
 def _try_all(
     send: Callable[[str, Any], None], op: Subject, properties: list[Property], options: dict[str, Any], limit: float
-) -> None:
+) -> dict[str, Any]:
     """Send "trying" before and a "finding" after each property; of the gravest failure also the smallest case, and the
-    "diagnosis" of it."""
+    "diagnosis" of it. -> the arguments of the last call before it failed, which not every process could send."""
     failed: list[tuple[Trial, Finding]] = []
     endless = 0
     budget = 0.6 * limit / max(len(properties), 1)
@@ -198,9 +198,9 @@ def _try_all(
             failed.append((trial, found))
         endless += found.endless
         if endless == 2:
-            return  # the others would take as long
+            return {}  # the others would take as long
     if not failed:
-        return
+        return {}
     first, found = min(failed, key=lambda pair: by_gravity(pair[1]))
     if not found.endless:
         again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
@@ -212,6 +212,7 @@ def _try_all(
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [found.property for _, found in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))
+    return first.last
 
 
 def _crashed(spec: Spec, name: str, why: str) -> Finding:

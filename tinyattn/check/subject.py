@@ -66,6 +66,7 @@ class Subject:
             says = f"`{name}` is a class, expected a function: make an object, or adapt it with tinyattn.check.layer"
             raise CannotRunError(says)
         self.forward = forward
+        self.last: dict[str, Any] = {}  # the arguments of the last call, of the forward or the backward
         self.remembered: dict[str, Any] = {}  # what a spec has found out about it, such as its width
         self.forms: list[Form] = []  # of calls that it does not take (forms.py)
         self.backward_forms: list[Form] = []  # of calls whose gradient it does not offer
@@ -124,6 +125,7 @@ class Subject:
 
     def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
+        self.last = given
         positional, named = self.arguments(given)
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
@@ -239,6 +241,7 @@ class Subject:
     def backward(self, takes: dict[str, Any]) -> Any:
         """Call the backward with arguments from `prepared`."""
         assert self._backward is not None
+        self.last = takes
         positional, named = [], dict(takes)
         with contextlib.suppress(TypeError, ValueError):
             for n, p in inspect.signature(self._backward).parameters.items():
@@ -327,7 +330,8 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in own.values()):
         places = len(required)
     if not by_name and places < len(required):
-        raise CannotRunError(f"`{name}` takes {places} arguments by position, expected {', '.join(required)}")
+        count = f"{places} argument{'s' * (places != 1)}"
+        raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
     plan = {}
     for n, p in library.parameters.items():
         if p.default is _EMPTY:

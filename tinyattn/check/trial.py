@@ -97,6 +97,7 @@ class Trial:
         self.violation: Violation | None = None
         self.case: dict[str, Any] = {}
         self.given: dict[str, Any] = {}
+        self.last: dict[str, Any] = {}  # the arguments of the last call before it failed
         self.too_long: Violation | None = None
 
     def __call__(self, case: dict[str, Any]) -> None:
@@ -115,7 +116,7 @@ class Trial:
             self.tries -= 1
             self.not_offered = left_out
             return
-        self.case = case
+        self.case, self.op.last = case, {}
         given = copied({n: x for n, x in case.items() if n not in self.op.lacks})  # before anything writes into them
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
@@ -144,7 +145,7 @@ class Trial:
             self._failed(given, Violation(says, sort="type"))
 
     def _failed(self, given: dict[str, Any], violation: Violation) -> None:
-        self.given, self.violation = given, violation
+        self.given, self.violation, self.last = given, violation, self.op.last
         raise violation
 
     def finding(self) -> Finding:

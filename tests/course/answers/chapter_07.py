@@ -161,6 +161,10 @@ def shifted_sines(slots, D):
     return np.sin(slots[:, None] * 10000.0 ** (-(feature // 2 * 2) / D) + np.pi / 2 * (feature % 2))
 
 
+def in_float32(slots, D):
+    return two_slices(slots, D).astype(np.float32)
+
+
 # --- my_rope and its backward ---------------------------------------------------------------------------------------
 
 
@@ -305,7 +309,7 @@ WRONG = {
         features_permuted, undone_the_wrong_way, with_a_mask, rejects_all, accepts_all, forgets_to_return,
         returns_the_difference,
     )),
-    "my_sinusoids": tuple((wrong, "") for wrong, *_ in WRONG_SINUSOIDS),
+    "my_sinusoids": (*((wrong, "") for wrong, *_ in WRONG_SINUSOIDS), (in_float32, "")),
     "my_rope": tuple((wrong, "") for wrong, *_ in WRONG_ROPE),
     "my_rope_backward": tuple((wrong, "") for wrong, *_ in WRONG_ROPE_BACKWARD),
 }  # fmt: skip

@@ -212,6 +212,13 @@ def nested_lists(dloss, h, E, targets):
     return dh.tolist(), dE.tolist()
 
 
+def overflows(dloss, h, E, targets):
+    """Its softmax subtracts nothing."""
+    _, onehot, asked = parts(h, E, targets)
+    e = np.exp(h @ E[1:].T)
+    return through(dloss * asked * (e / e.sum(axis=-1, keepdims=True) - onehot) / asked.sum(), h, E)
+
+
 def every_position(dloss, h, E, targets):
     p, onehot, asked = parts(h, E, targets)
     return through(dloss * (p - onehot) / asked.size, h, E)
@@ -310,6 +317,17 @@ def by_shifts(inputs, targets):
     return not np.any(found & (targets != 0))
 
 
+def asserts(inputs, targets):
+    """It returns nothing where it holds."""
+    for row, asked in zip(inputs, targets, strict=True):
+        for item in asked[asked != 0]:
+            assert item not in row, f"item {item} can be read"
+
+
+def asserts_too_little(inputs, targets):
+    assert not np.any((inputs == targets) & (targets != 0)), "an item can be read where it is asked for"
+
+
 def same_place(inputs, targets):
     return not ((inputs == targets) & (targets != 0)).any()
 
@@ -380,7 +398,7 @@ def unnamed(*answers):
 RIGHT = {
     "my_cloze": (by_ranks, by_rows, by_counting, by_threshold, in_place, in_lists, both_in_one_array),
     "my_cloze_backward": (flat, by_loops, with_ops, asked_rows_only, padding_at_minus_infinity, nested_lists),
-    "no_target_is_read": (all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts),
+    "no_target_is_read": (all_with_all, with_sets, with_isin, asked_one_by_one, with_minus_one, by_shifts, asserts),
 }
 WRONG = {
     "my_cloze": unnamed(not_hidden, all_asked, asks_for_the_mask, padding_too, width_for_length, none_of_short_rows,
@@ -388,8 +406,8 @@ WRONG = {
                         inputs_alone, only_the_last, hidden_items_only, overwritten, turn_itself, where_alone),
     "my_cloze_backward": unnamed(every_position, mean_over_all, a_sum, no_dloss, wrong_sign, padding_scored, one_off,
                                  only_the_target, only_p, dE_of_targets_only, without_padding_row, turned_round,
-                                 as_columns, mean_of_rows),
+                                 as_columns, mean_of_rows, overflows),
     "no_target_is_read": unnamed(same_place, any_row, zeros_count, opposite, masked_there, always, never,
                                  neighbours_only, all_must_leak, first_row_only, nothing, a_row_each,
-                                 first_target_of_each, later_only, in_words),
+                                 first_target_of_each, later_only, in_words, asserts_too_little),
 }  # fmt: skip

@@ -264,6 +264,16 @@ def diagonal_lost(A, W_Q, W_K, W_V):
     return np.tril(cut_for_every_row(A, W_Q, W_K, W_V), -1)
 
 
+def masked_cut(A, W_Q, W_K, W_V):
+    """Sums are cut, and the softmax of the cut is masked once more."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[k, seen] = Z[-1] @ ops.softmax(X.T @ Y, np.tri(k + 1, dtype=bool)).T
+    return B
+
+
 def last_row_only(A, W_Q, W_K, W_V):
     return cut_for_every_row(A, W_Q, W_K, W_V)[-1]
 
@@ -471,7 +481,7 @@ WRONG = {
                                   without_dA, maps_first, root_of_n_again, wrong_sign),
     "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
                               no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
-                              queries_for_keys, diagonal_lost, last_row_only),
+                              queries_for_keys, diagonal_lost, last_row_only, masked_cut),
     "later_rows_move_nothing": unnamed(last_row_alone, from_the_second, whole_rows, all_rows, last_row_changes,
                                        first_row_compared, columns_as_well, one_row_further, generous,
                                        below_the_diagonal, zeros_above, opposite, forgets_to_return, a_matrix, always,

@@ -153,7 +153,7 @@ def all_sorted(scores, log_p, width):
 def one_after_another(scores, log_p, width):
     total = scores[:, None] + log_p
     parents, symbols, found = [], [], []
-    while len(found) < width:
+    while len(found) < min(width, total.size):
         i, j = np.unravel_index(np.argmax(total), total.shape)
         parents.append(i)
         symbols.append(j)
@@ -164,6 +164,7 @@ def one_after_another(scores, log_p, width):
 
 def partitioned(scores, log_p, width):
     total = (scores[:, None] + log_p).reshape(-1)
+    width = min(width, len(total))
     best = np.argpartition(-total, width - 1)[:width]
     best = best[np.argsort(-total[best])]
     return best // log_p.shape[-1], best % log_p.shape[-1], total[best]

@@ -90,8 +90,8 @@ def five_lines(dout, q, k, v, s, L, D):
     return c * ds @ k, c * ds.T @ q, dv
 
 
-def a_quotient(dout, q, k, v, s, L, D):
-    p = np.exp(s) / np.exp(L)
+def logarithm_first(dout, q, k, v, s, L, D):
+    p = np.exp(np.subtract(s, L))
     ds = (p * (dout @ v.T) - p * D) / np.sqrt(q.shape[1])
     return [np.dot(ds, k), np.dot(ds.T, q), np.dot(p.T, dout)]
 
@@ -210,7 +210,7 @@ def plain_lists(a, b, v):
 
 RIGHT = {
     "my_online_softmax": (with_where, query_by_query, key_by_key, with_nan_to_num, in_place, state_as_a_key, live_rows),
-    "my_tile_gradients": (five_lines, a_quotient, einsums, pair_by_pair, scaled_inputs),
+    "my_tile_gradients": (five_lines, logarithm_first, einsums, pair_by_pair, scaled_inputs),
     "repaired_mask": (by_tri, by_tril, by_indices, by_loops, shorter, multiplied),
     "my_linear_attention": (recurrence, with_a_column_of_ones, cumulated, recursive, plain_lists),
 }

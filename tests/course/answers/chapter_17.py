@@ -194,6 +194,12 @@ def up_to_there(wkv):
     return worst <= 1e-9
 
 
+def too_far(wkv):
+    """k + 1e12 keeps four of k's decimals."""
+    k, v, w, u = given()
+    return all(np.allclose(wkv(k + far, v, w, u), wkv(k, v, w, u)) for far in (-1e12, 1e12))
+
+
 def far_and_farther(wkv):
     """Keys that are cut off are alike at both ends."""
     k, v, w, u = given()
@@ -300,6 +306,6 @@ WRONG = {
         ("my_state_backward", [wrong for wrong, *_ in WRONG_BACKWARD]),
         ("shifts_change_nothing", [only_up, only_down, a_small_shift, not_far_enough, finite, to_the_bit, the_librarys,
                                    values_as_well, one_key, ones_stay, generous, opposite, forgets_to_return, a_matrix,
-                                   always, far_and_farther, nothing_is_larger, worst_by_max]),
+                                   always, too_far, far_and_farther, nothing_is_larger, worst_by_max]),
     )
 }  # fmt: skip

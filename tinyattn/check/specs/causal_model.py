@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import adapters
 from ..cases import CaseDrawer
-from ..property import Property, close, demand, largest, rounding, same_bits, stating, untouched
+from ..property import Property, Violation, close, demand, largest, rounding, same_bits, stating, untouched
 from ..spec import Spec
 from ..subject import MissingError, Subject, called
 
@@ -32,7 +32,8 @@ def positions_kept(op: Subject, x: np.ndarray) -> None:
     given = input_of(op, x)
     kept = given.copy()
     y = forward_of(op, given)
-    demand(y.ndim >= 2 and y.shape[:2] == given.shape[:2], f"y has shape {y.shape} for x of shape {given.shape}")
+    if y.ndim < 2 or y.shape[:2] != given.shape[:2]:
+        raise Violation(f"y has shape {y.shape} for x of shape {given.shape}", sort="shape")
     demand(np.all(np.isfinite(y)), "an output is not finite")
     same_bits(given, kept, "the x that was given")
 
@@ -127,7 +128,8 @@ def noise_stays_noise(op: Subject, x: np.ndarray) -> None:
     fresh = rng.integers(0, vocabulary, (256, length))
     found = np.asarray(log_probs(fresh), float)
     expected = (256, length, vocabulary)
-    demand(found.shape == expected, f"log_probs has shape {found.shape}, expected {expected}")
+    if found.shape != expected:
+        raise Violation(f"log_probs has shape {found.shape}, expected {expected}", sort="shape")
     found = found[:, :-1]
     close(np.sum(np.exp(found), axis=-1), np.ones((256, length - 1)), 1e-4, "the sum of probabilities ")
     loss = -np.take_along_axis(found, fresh[:, 1:, None], axis=-1)[..., 0]

@@ -326,9 +326,9 @@ EXERCISES = (
         task="self_lookup(x, W_q, W_k, W_v) -> out, p",
         grader=Function(SELF_LOOKUP, tempting=TEMPTING),
         hints=(
-            "Which shape should each of q, k, v, s, p and out have? Print yours, and compare.",
+            "Do the example on paper, line by line: q, k, v, s, p, out. Which of your lines is the first to differ?",
             "Write a line for each of q, k, v, s, p, out. k.swapaxes(-1, -2) exchanges the last two axes only, "
-            "whatever stands before them; √d is the root of the last axis of q.",
+            "whatever stands before them; d is the length of q's last axis.",
         ),
         why="These are the four steps, with axes counted from the end: so the same lines do one sentence and a batch.",
     ),

@@ -105,9 +105,9 @@ EXERCISES = (
         task="my_attention(q, k, v) -> out, p",
         grader=Function("attention", tempting=WRONG_ATTENTION, names=(("weights", "p"),)),
         hints=(
-            "Which shape should each of s, p and out have? With one key, which weight must it get?",
-            "Write a line for each of s, p and out: q @ k.swapaxes(-1, -2) divided by the root of q's last axis; "
-            "softmax of it; p @ v.",
+            "Do the example on paper, line by line: s, p, out. Which of your lines is the first to differ?",
+            "Write a line for each of s, p and out: q @ k.swapaxes(-1, -2) divided by the square root of the length of "
+            "q's last axis; softmax of it; p @ v.",
         ),
         why="Axes are counted from the end, so any axes may come before; and softmax subtracts each row's largest "
         "logit, so no exponential is above 1.",

@@ -9,7 +9,7 @@ from ..exercise import Exercise
 from ..graders import Function, Number, Property
 
 CHAPTER = 3
-X = np.array([[1.0, 2.0, 0.0], [3.0, -1.0, 1.0]])     # of gradient_of_a_weight: two tokens,
+X = np.array([[1.0, 2.0, 0.0], [3.0, -3.0, 1.0]])     # of gradient_of_a_weight: two tokens,
 DY = np.array([[2.0, -1.0], [0.5, 1.0]])              # and the gradient that came back
 
 
@@ -69,6 +69,7 @@ EXERCISES = (
                 (lambda: X[1, 0] * DY[1, 1], "That is what token 1 asks for. Which other token used the same weight?"),
                 (lambda: _dW()[0, 1] / 2, "That is the mean over tokens. Does each token's error count half?"),
                 (lambda: _dW()[1, 0], "That is dW[1, 0]. Which index is the input's, which the output's?"),
+                (lambda: _dW()[0, 0], "That is dW[0, 0]. Which index is the output's?"),
             ),
         ),
         hints=(
@@ -130,6 +131,7 @@ EXERCISES = (
                 (lambda: -16, "Then x + h is x itself, or nearly. What is left of the difference?"),
                 (lambda: -8, "That would do for nudging one way only, where the error is h. What is it for both ways?"),
                 (lambda: -2, "That is about the best step of float32. What is ε in float64?"),
+                (lambda: 1e-5, "That is h. Which k makes h = 10^k?"),
             ),
         ),
         hints=(

@@ -120,6 +120,20 @@ def _after_softmax(s: Any, lengths: Any) -> Any:
     return np.asarray(ops.softmax(s) * ((j <= i) & (j < real)), s.dtype)
 
 
+def _filled(s: Any, lengths: Any) -> Any:
+    i, j, real = _places(s, lengths)
+    return ops.softmax(np.where((j <= i) & (j < real), s, s.dtype.type(-1e9)))
+
+
+def _nan_where_empty(s: Any, lengths: Any) -> Any:
+    p = _decoder_weights(s, lengths)
+    return np.where(p.sum(axis=-1, keepdims=True) == 0, p.dtype.type(np.nan), p)
+
+
+_EMPTY = (
+    "With length 0, which keys are left? What should that row be?",
+    "A row with nothing allowed is zeros: hand the mask to softmax(s, mask).",
+)
 DECODER = Spec(
     name="decoder_weights",
     says="softmax over the keys that are real and not later than the query; queries are the newest n of m positions",
@@ -192,6 +206,8 @@ TEMPTING = (
         "Do the rows of your weights sum to 1?",
         "The mask comes after the softmax. Hand it to softmax(s, mask).",
     ),
+    (_filled, *_EMPTY),
+    (_nan_where_empty, *_EMPTY),
 )
 
 
@@ -228,6 +244,8 @@ EXERCISES = (
                 (lambda: 0.0, "At every position? Which target is not among the inputs?"),
                 (lambda: math.log(SYMBOLS), "That is what an honest model pays. What does looking save, and where?"),
                 (lambda: math.log2(SYMBOLS) / POSITIONS, "Those are bits. And with the natural logarithm?"),
+                (lambda: (POSITIONS - 1) / POSITIONS * math.log(SYMBOLS),
+                 "Which positions pay: those whose target is in the input, or the others?"),
                 (lambda: math.log(SYMBOLS) / (POSITIONS + 1), "Over how many positions is the mean taken?"),
             ),
         ),
@@ -280,6 +298,7 @@ EXERCISES = (
             "mask_after_softmax",
             gives=("attention",), to_the_bit=True,
             others=("off_by_one_peek", "mask_transposed", "mask_ignored"),
+            lives=("off_by_one_mask",),
         ),
         hints=(
             "Call it twice with a causal mask: what may you change after position t, and which outputs must stay?",

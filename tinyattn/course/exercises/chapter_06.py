@@ -271,7 +271,8 @@ EXERCISES = (
         task="my_multi_head(x, W_q, W_k, W_v, W_o, heads) -> y",
         grader=Function("multi_head_attention"),
         hints=(
-            "Three products, three splits, one attention, one merge, one product: what is the shape after each?",
+            "Do the example on paper, line by line: which of your lines is the first to differ? Try heads = 1 first: "
+            "is it plain attention, times W_o?",
             "Split each projection as in to_heads, so that the head's axis stands before n. After attention go the "
             "same way back, last step first: swap, then reshape to (..., n, D), then times W_o.",
         ),

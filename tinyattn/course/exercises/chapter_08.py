@@ -35,6 +35,12 @@ def _over_the_batch(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
     return x_hat * gamma + beta, x_hat, rstd
 
 
+def _eps_outside(x: Any, gamma: Any, beta: Any, eps: float = 1e-5) -> Any:
+    centred = x - np.mean(x, axis=-1, keepdims=True)
+    rstd = 1 / (np.sqrt(np.mean(centred**2, axis=-1, keepdims=True)) + x.dtype.type(eps))
+    return centred * rstd * gamma + beta, centred * rstd, rstd
+
+
 def _rstd_for_x_hat(dy: Any, x_hat: Any, rstd: Any, gamma: Any) -> Any:
     dx, dgamma, dbeta = ops.layer_norm_backward(dy, x_hat, rstd, gamma)
     return dx * rstd, dgamma, dbeta
@@ -60,7 +66,14 @@ EXERCISES = (
         task="my_layer_norm(x, gamma, beta, eps=1e-5) -> y, x_hat, rstd",
         grader=Function(
             "layer_norm",
+            takes=("eps",),
+            conventions=False,
             tempting=(
+                (
+                    _eps_outside,
+                    "Is eps added to the variance, or to its root?",
+                    "Your eps stands outside the root: rstd = 1 / √(variance + eps).",
+                ),
                 (
                     _rstd_squared,
                     "y and x_hat are right. What is rstd, the number that x - mean is multiplied by?",

@@ -121,6 +121,18 @@ def _one_mean_for_all(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
     return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
 
 
+def _summed(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
+    g = dy * gamma
+    dx = r * (g - x_hat * np.sum(g * x_hat, axis=-1, keepdims=True))
+    return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
+
+
+def _down_the_columns(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
+    g = dy * gamma
+    dx = r * (g - x_hat * np.mean(g * x_hat, axis=0))
+    return dx, np.sum((dy * x_hat).reshape(-1, len(gamma)), axis=0)
+
+
 def _centred(dy: Any, x_hat: Any, r: Any, gamma: Any) -> Any:
     dx, dgamma = ops.rms_norm_backward(dy, x_hat, r, gamma)
     g = dy * gamma
@@ -210,6 +222,12 @@ EXERCISES = (
                     _one_mean_for_all,
                     "Which numbers does each mean run over? Try gradcheck on two tokens.",
                     "The mean runs over all tokens: with more than one, each needs its own.",
+                ),
+                (_summed, "Was it a mean or a sum?", "Your sum runs along the right axis: take its mean."),
+                (
+                    _down_the_columns,
+                    "Which axis holds one token's features?",
+                    "The mean runs over tokens, axis 0. A token's own runs along the last: axis=-1, keepdims=True.",
                 ),
                 (
                     _centred,

@@ -446,6 +446,12 @@ def _offers_what_was_seen(h: Any, ids: Any, table: Any) -> Any:
     return shown
 
 
+def _of_softmax(h: Any, ids: Any, table: Any) -> Any:
+    """Probabilities of all items, of which some are hidden then."""
+    p = ops.softmax(_scored(_last_real, hide_seen=False, hide_padding=False)(h, ids, table))
+    return np.where(np.isneginf(_scores(h, ids, table)), p.dtype.type(-np.inf), p)
+
+
 def _padding_forgotten(h: Any, ids: Any, table: Any) -> Any:
     """Column 0 is hidden only in rows that have padding among their ids."""
     made = h[np.arange(len(h)), _last_real(ids)] @ table.T
@@ -453,6 +459,15 @@ def _padding_forgotten(h: Any, ids: Any, table: Any) -> Any:
     return made
 
 
+def _normalised(h: Any, ids: Any, table: Any) -> Any:
+    """A softmax by hand, NaN where all items have been seen."""
+    made = _scores(h, ids, table)
+    e = np.exp(made - np.max(made, axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+_SOFTMAX = "Are scores asked for, or probabilities?"
+_LEAVE_OUT = "A softmax of the scores has the same order, but hidden is 0 then, not -inf. Leave the softmax out."
 WRONG_SCORES = (
     (_padding_forgotten, "What is in column 0, for a history without padding?",
      "Column 0 is padding, which is no item: it is -inf in every row."),
@@ -496,6 +511,9 @@ WRONG_SCORES = (
      "-inf stands where an item may be offered, and scores where it may not."),
     (lambda h, ids, table: _scores(h, ids, table)[:, 1:], "Which column is item 1?",
      "Column 0 is gone, so that columns are no longer item numbers."),
+    (lambda h, ids, table: ops.softmax(_scores(h, ids, table)), _SOFTMAX, _LEAVE_OUT),
+    (_normalised, _SOFTMAX, _LEAVE_OUT),
+    (_of_softmax, _SOFTMAX, "A score is h · e itself. Leave the softmax out."),
 )  # fmt: skip
 
 
@@ -552,7 +570,7 @@ EXERCISES = (
                  "The negative is this item in one of 20 draws: 1 / 20, not 20."),
                 (lambda: 0.5, "That is so where an item is a target as often as a negative. Is it?"),
                 (lambda: math.log(TRUE * NEGATIVES), "That is the score z. Which σ(z) does it give?"),
-                (lambda: 100 * _belief(), "σ lies between 0 and 1: does yours?", "That is in per cent."),
+                (lambda: 100 * _belief(), "σ lies between 0 and 1: does yours?", "That is in percent."),
                 (lambda: 1 - 1 / NEGATIVES, "Where does the probability .25 come in?",
                  "That is how often the item is not the negative."),
             ),

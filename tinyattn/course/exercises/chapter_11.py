@@ -307,7 +307,7 @@ EXERCISES = (
         grader=Function(SAMPLED_HIT, tempting=WRONG_HITS),
         hints=(
             "Take k = 1: the target must be first. How likely is it that none of m draws is above?",
-            "With a = (ranks - 1) / N, add up math.comb(m, j) * a**j * (1 - a)**(m - j) for j = 0, 1, .., k - 1.",
+            "Add up m-choose-j · a^j (1 - a)^(m - j) over the right j.",
         ),
         why="Each draw is above with probability a, and independent of the others, so the number above is binomial. A "
         "hit is fewer than k.",

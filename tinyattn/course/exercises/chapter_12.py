@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ from ...check.cases import CaseDrawer
 from ...check.property import Property, close, stating
 from ...check.spec import Spec
 from ...check.subject import Subject
-from ..exercise import Exercise
+from ..exercise import Exercise, Grade
 from ..graders import Function, Number
 
 CHAPTER = 12
@@ -306,6 +308,8 @@ CLOZE_LOSS = Spec(
     oracle=_cloze_loss,
     wrt=("h", "E"),
 )
+
+
 def _mean_of_rows(dloss: float, wrong: Any, asked: Any) -> Any:
     return dloss * asked * wrong / np.maximum(asked.sum(axis=1, keepdims=True), 1) / len(asked)
 
@@ -345,7 +349,16 @@ def _onehot_one_off(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, An
     return _through(h, E, dloss * asked[..., None] * (ops.softmax(s) - onehot) / asked.sum())
 
 
+def _overflowing(dloss: float, h: Any, E: Any, targets: Any) -> tuple[Any, Any]:
+    """Softmax without the largest logit taken off."""
+    s, _, asked = _loss_parts(h, E, targets)
+    e = np.exp(s)
+    wrong = e / e.sum(axis=-1, keepdims=True) - np.asarray(targets[..., None] == np.arange(1, len(E)), s.dtype)
+    return _through(h, E, dloss * asked[..., None] * wrong / asked.sum())
+
+
 WRONG_LOSS = (
+    (_overflowing, "What is e^100 in float32?", "exp overflows. Subtract each row's largest logit first."),
     (
         _onehot_one_off,
         "Which column of h E[1:]ᵀ belongs to item 1?",
@@ -469,8 +482,32 @@ def _batch_case(draw: CaseDrawer) -> dict[str, Any]:
 
 NO_TARGET_IS_READ = _compared(
     "no_target_is_read", "True where no item that is asked for stands in its own row of inputs, else False",
-    _batch_case, _no_target_is_read, ("holds",),
+    _batch_case, _no_target_is_read, ("answer",),
 )  # fmt: skip
+
+
+class _Asserted(Function):
+    """Grades a property as a function: it returns whether it holds; or it asserts, and returns nothing."""
+
+    def kindly(self, answer: Callable[..., Any]) -> Callable[..., Any]:
+        return super().kindly(_told(answer))
+
+    def __call__(self, answer: Any) -> Grade:
+        return super().__call__(_told(answer) if callable(answer) else answer)
+
+
+def _told(answer: Callable[..., Any]) -> Callable[..., Any]:
+    """What it returns; False for an AssertionError, and True for nothing."""
+
+    @functools.wraps(answer)
+    def holds(*args: Any, **kwargs: Any) -> Any:
+        try:
+            told = answer(*args, **kwargs)
+        except AssertionError:
+            return False
+        return True if told is None else told
+
+    return holds
 
 
 def _same_place(inputs: Any, targets: Any) -> bool:
@@ -585,7 +622,7 @@ WRONG_PROPERTY = (
     (
         lambda inputs, targets: True,
         "Does yours ever say False? Try it on a batch in which an asked item was kept.",
-        "It is True of every batch.",
+        "It is True of every batch. (Or it returns nothing: is the `return` missing?)",
     ),
     (
         lambda inputs, targets: False,
@@ -655,7 +692,7 @@ EXERCISES = (
         difficulty=2,
         minutes=8,
         task="no_target_is_read(inputs, targets) -> True where no asked item stands in its own row of inputs",
-        grader=Function(NO_TARGET_IS_READ, tempting=WRONG_PROPERTY),
+        grader=_Asserted(NO_TARGET_IS_READ, tempting=WRONG_PROPERTY),
         hints=(
             "At which positions of its row could an asked item be read, and which targets are no question?",
             "Compare every input of a row with every target of it: inputs[:, :, None] == targets[:, None, :], and "

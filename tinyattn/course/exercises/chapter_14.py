@@ -288,7 +288,7 @@ def _beam_case(draw: CaseDrawer) -> dict[str, Any]:
     scores = -draw.rng.random(k) * draw.choose((1.0, 4.0))
     log_p = np.log(ops.softmax(draw.choose((1.0, 2.0)) * draw.rng.standard_normal((k, V))))
     scores, log_p = (np.asarray(x, draw.dtype) for x in (scores, log_p))
-    return {"scores": scores, "log_p": log_p, "width": draw.size(1, k * V)}
+    return {"scores": scores, "log_p": log_p, "width": draw.size(1, k * V + 2)}
 
 
 BEAM_STEP = _compared(
@@ -312,6 +312,11 @@ def _from_the_best(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
     return np.full(len(at), best), at, scores[best] + log_p[best, at]
 
 
+def _one_by_one(scores: Any, log_p: Any, width: int) -> tuple[Any, Any, Any]:
+    """As many as are asked for, though there may be fewer."""
+    return _step_with(chosen=lambda t, width: np.array([np.argsort(-t)[i] for i in range(width)]))(scores, log_p, width)
+
+
 _SUM = "A string's probability is the product of its symbols'. What is its logarithm?"
 _WHERE = "The sums are (k, V), and laid out row by row. Which row and which column is entry 7, for V = 3?"
 WRONG_STEP = (
@@ -328,7 +333,7 @@ WRONG_STEP = (
     (_step_with(chosen=lambda t, width: np.argsort(t)[:width]), "Which is the better score: -1, or -5?",
      "The worst are chosen: argsort counts up, so sort -t."),
     (_step_with(chosen=lambda t, width: np.argsort(t)[-width:]), "In which order are they asked for?",
-     "They are the right ones, the best last. Turn them round."),
+     "They are the right ones, the best last. Reverse them."),
     (_step_with(chosen=lambda t, width: np.sort(np.argsort(-t)[:width])), "In which order are they asked for?",
      "They are the right ones, in the order of the table. Wanted is the best first."),
     (_step_with(chosen=lambda t, width: np.argsort(-t)[: width + 1]), "How many are asked for?", "One too many."),
@@ -342,6 +347,8 @@ WRONG_STEP = (
     (_step_with(parents=lambda at, k, V: at), _WHERE, "That is the place in the whole table: the row is at // V."),
     (_step_with(gives=lambda t, at: np.exp(t[at])), "Are probabilities asked for, or their logarithms?",
      "The scores are logarithms, so that the next step can add to them."),
+    (_one_by_one, "How many extensions are there with k = 1 and V = 3, if width is 5?",
+     "There are k V of them, which may be fewer than width: [:width] takes what there is."),
     (_best_of_each, "May two of the best have the same beginning?",
      "Each beginning goes on with its best symbol only. Compare all k V of them."),
     (_from_the_best, "May the second best have another beginning than the best?",
@@ -504,8 +511,7 @@ EXERCISES = (
         hints=(
             "Two attentions, two masks. What would be cheating in the first? What in the second? And which tokens of "
             "the memory are padding?",
-            "The memory has been read as a whole: every written token may see all of its real words. Its mask is "
-            "np.arange(m) < lengths[:, None, None].",
+            "All real words may be seen: compare positions with lengths, with axes for batch and queries.",
         ),
         why="What is still to be written must not be seen, and that is the first attention's matter. The source is "
         "known from the beginning, so the second hides nothing but padding.",
@@ -519,8 +525,8 @@ EXERCISES = (
         grader=Function(BEAM_STEP, tempting=WRONG_STEP),
         hints=(
             "What is the score of beginning i with symbol j appended? Of how many such sums are the best wanted?",
-            "total = (scores[:, None] + log_p).ravel(); best = np.argsort(-total)[:width]. Entry `best` of that "
-            "flat table stands in row best // V and column best % V.",
+            "Add each beginning's score to its row of log_p, lay the table out flat and sort. Which row and column is "
+            "flat entry e?",
         ),
         why="Logarithms of probabilities add up along a string. All k V continuations compete with each other, so two "
         "of the best may share a beginning, and a beginning may end.",

@@ -335,6 +335,11 @@ def scan_with(
     return scan
 
 
+def _quotients(a: Any, b: Any) -> Any:
+    products = np.cumprod(a, axis=-2)
+    return products * np.cumsum(b / products, axis=-2)
+
+
 _ACTS = "First (a, b), then (a', b'). Which of the two factors multiplies what the first step left?"
 WRONG_SCAN = (
     (scan_with(join=lambda ea, la, eh, lh: ea * eh + lh), "What has changed? Compare with buggy_scan line by line.",
@@ -357,6 +362,8 @@ WRONG_SCAN = (
     (scan_with(grow=lambda step: step + 1), "After two rounds, how many steps does row t stand for?",
      "Each round doubles the number of steps; that line was right."),
     (scan_with(grow=lambda step: 10**9), "How many rounds are there for four tokens?", "There is one round only."),
+    (_quotients, "What is b / 0?",
+     "Products of factors below 1 become 0, and you divide by them. Join pairs, as buggy_scan."),
     (scan_with(begin=2), "Which rows are joined first?", "The first round joins neighbours: step begins with 1."),
 )  # fmt: skip
 

@@ -86,6 +86,16 @@ def _as_derived(op: Subject, **case: Any) -> None:
         close(got, expected, atol, name)
 
 
+@_online_states("rounding", "the state is right, too, where m and s are near 1,000 or -1,000", "extremes",
+                hint="What becomes of e^s for s = 1,000?", once=True)  # fmt: skip
+def _large_logits(op: Subject, **case: Any) -> None:
+    ones, s = np.ones((1, 1)), np.array([[-1.0, 1.0]])
+    for far in (1000.0, -1000.0):
+        large = {"m": far * ones, "l": ones, "o": ones, "s": far + s, "v": np.array([[2.0], [3.0]])}
+        for name, got, expected in zip(ONLINE.outputs, op.outputs(**large), _online(**large), strict=True):
+            close(got, expected, 1e-6, name)
+
+
 ONLINE = Spec(
     name="online_softmax",
     says="m' = max(m, max s), l' = e^(m - m') l + Σ e^(s - m'), o' = e^(m - m') o + e^(s - m') v",
@@ -122,11 +132,18 @@ def _with_mean(m: Any, l: Any, o: Any) -> Any:
     return m, l, o / np.where(l == 0, 1, l)
 
 
+def _afterwards(m: Any, l: Any, o: Any, s: Any, v: Any) -> Any:
+    """The maximum is not subtracted: exponentials are multiplied by e^(-m')."""
+    top, of_old, e = np.maximum(m, _row_max(s)), np.exp(m), np.exp(s)
+    less = np.exp(-np.where(top == -np.inf, 0, top))
+    return top, (of_old * l + _row_sum(e)) * less, (of_old * o + e @ v) * less
+
+
 def _finite(factor: Any) -> Any:
     return np.where(np.isposinf(factor), 0, factor)
 
 
-_UPSIDE_DOWN = "The factor is upside down: e^(m - m'), which is at most 1."
+_INVERTED = "The factor is inverted: e^(m - m'), which is at most 1."
 _FACTOR = "Every old term is e^(s_j - m). Which power of e makes it e^(s_j - m')?"
 WRONG_ONLINE = (
     (_online_with(guard=False), "What is -inf minus -inf? Which rows have that?",
@@ -134,8 +151,8 @@ WRONG_ONLINE = (
     (_online_with(of_l=lambda f: 1, of_o=lambda f: 1), _FACTOR, "What was summed before is not scaled by e^(m - m')."),
     (_online_with(of_l=lambda f: 1), "o is scaled. Is l?", "l is a sum of the same e^(s_j - m): it shrinks as o does."),
     (_online_with(of_o=lambda f: 1), "l is scaled. Is o?", "o is a sum of the same e^(s_j - m): it shrinks as l does."),
-    (_online_with(turned=True), _FACTOR, _UPSIDE_DOWN),
-    (_online_with(turned=True, of_l=_finite, of_o=_finite), _FACTOR, _UPSIDE_DOWN),
+    (_online_with(turned=True), _FACTOR, _INVERTED),
+    (_online_with(turned=True, of_l=_finite, of_o=_finite), _FACTOR, _INVERTED),
     (_online_with(top=lambda m, s: _row_max(s)), "What if the new tile's logits are all below m?",
      "The maximum can only rise: m' is the larger of m and the tile's."),
     (_online_with(top=lambda m, s: np.maximum(m, s.max())), "Does a query's m' depend on the logits of other queries?",
@@ -155,6 +172,10 @@ WRONG_ONLINE = (
      "No maximum is subtracted at all."),
     (lambda m, l, o, s, v: (np.maximum(m, _row_max(s)), l + _row_sum(np.exp(s)), o + np.exp(s) @ v),
      "What becomes of e^s for s = 1,000?", "m' is computed, and not subtracted from anything."),
+    (_afterwards, "What becomes of e^s for s = 1,000?",
+     "The maximum is taken off after the exponentials, which are ∞ by then: exp(s - m'), and exp(m - m')."),
+    (_online_with(top=lambda m, s: np.maximum(np.maximum(m, _row_max(s)), -1e30)),
+     "Is m' of a query that has seen nothing still -∞?", "m' is asked for as it is: use the floor in the shift alone."),
     (lambda m, l, o, s, v: (_online(m, l, o, s, v)[0], l + 1, o + ops.softmax(s) @ v),
      "A softmax of the tile alone sums to 1, however small its logits are. Does that fit?",
      "Each tile has been normalised by itself; tiles with large logits must count for more."),
@@ -196,6 +217,18 @@ def _adds(op: Subject, **case: Any) -> None:
     arrays = [x for name, x in case.items() if name not in "sL"]
     for name, got, expected in zip(TILE_GRADIENTS.outputs, op.outputs(**case), _gradients(**case), strict=True):
         close(got, expected, 30 * rounding(case["q"].dtype, 40, largest(*arrays, 1) ** 3), name)
+
+
+@_tile_states("rounding", "the gradients are right, too, where s and L are near 1,000 or -1,000", "extremes",
+              hint="What becomes of e^s for s = 1,000?", once=True)  # fmt: skip
+def _large_logits_of_a_tile(op: Subject, **case: Any) -> None:
+    s = np.array([[-1.0, 0.0]])
+    for far in (1000.0, -1000.0):
+        k, v = np.array([[1.0], [2.0]]), np.array([[2.0], [3.0]])
+        large = {"dout": np.ones((1, 1)), "q": np.ones((1, 1)), "k": k, "v": v, "s": far + s, "L": np.full((1, 1), far)}
+        large["D"] = np.full((1, 1), 0.5)
+        for name, got, expected in zip(TILE_GRADIENTS.outputs, op.outputs(**large), _gradients(**large), strict=True):
+            close(got, expected, 1e-6, name)
 
 
 TILE_GRADIENTS = Spec(
@@ -246,6 +279,8 @@ WRONG_TILE = (
      "A softmax of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
     (_gradients_with(p_of=lambda s, L: np.exp(s) / _row_sum(np.exp(s))), "Do the weights of a tile's keys sum to 1?",
      "That divides by the sum of the tile alone. The sum over all keys is e^L: p = e^(s - L)."),
+    (_gradients_with(p_of=lambda s, L: np.exp(s) / np.exp(L)), "What becomes of e^s for s = 1,000?",
+     "e^s and e^L overflow, though their quotient does not: p = e^(s - L)."),
     (_gradients_with(p_of=lambda s, L: np.exp(s) / L), "L is the logarithm of the sum. Which operation undoes it?",
      "e^s / L divides by the logarithm. p = e^(s - L)."),
     (_gradients_with(p_of=lambda s, L: np.exp(s)), "By what does softmax divide?", "L is not used: p = e^(s - L)."),
@@ -255,7 +290,7 @@ WRONG_TILE = (
      "Your sum has the tile's keys only. D has all of them."),
     (_gradients_with(ds_of=lambda p, dp, D: p * dp), "What does softmax's backward subtract of dp?",
      "D is not used: ds = p (dp - D)."),
-    (_gradients_with(ds_of=lambda p, dp, D: p * dp - D), "Is the average weighed with p, too?",
+    (_gradients_with(ds_of=lambda p, dp, D: p * dp - D), "Is the average weighted by p, too?",
      "Brackets: p (dp - D), not p dp - D."),
     (_gradients_with(ds_of=lambda p, dp, D: p * (dp + D)), "What is the sum of ds over all keys of a row?",
      "D is subtracted, not added."),
@@ -365,6 +400,8 @@ WRONG_MASK = (
      "True = may look. Yours is the other way round."),
     (_mask_with(lambda back, of, to, past: ((abs(back) <= 2) | of | to) & past),
      "How many blocks before its own does a token look at?", "One block more is allowed than was."),
+    (lambda n, size: np.where(_mask(n, size), 0.0, -np.inf), "Which two values has buggy_mask?",
+     "True and False are asked for, not 0 and -∞."),
 )  # fmt: skip
 
 
@@ -437,7 +474,7 @@ TOKENS_OF_LINEAR = 256         # fewer than Python's limit of recursion
 
 def _keeps_no_square(answer: Any) -> str:
     """Of a right answer: does it make an array of all pairs of tokens?"""
-    x = np.ones((TOKENS_OF_LINEAR, 1))
+    x = np.full((TOKENS_OF_LINEAR, 1), 0.5)      # of whole numbers the grader asks the library, which does make it
     tracemalloc.start()
     try:
         answer(x, x, x)
@@ -577,8 +614,7 @@ EXERCISES = (
         hints=(
             "Find two different pairs (query, key) that look ahead: one with both in the same block, one with the "
             "query in block 0.",
-            "Blocks are too coarse to say who comes first. Compare tokens: & (np.arange(n) <= np.arange(n)[:, None]) "
-            "over all of the mask.",
+            "Blocks are too coarse to say who comes first. Combine the mask with the causal one.",
         ),
         why="Within a block tokens see later ones, and block 0 sees everything. Both go if the whole mask is met with "
         "the causal one, token by token; a mask that is causal by blocks is not causal.",

@@ -305,16 +305,17 @@ def shifts_change_nothing(wkv: Callable[..., Any]) -> bool:
     return all(np.allclose(wkv(k + c, v, w, u), y) for c in (800.0, -800.0))
 
 
+_DIGITS = "Does k + c still have its digits? float64 keeps 16. And do you compare to the last bit?"
 _SIDE = "e^800 is ∞. And e^(-800)?"
 _BOTH = "Does yours try a large shift of either sign?"
 _HOW_FAR = "From which number on is e^x ∞ in float64? How large is your shift?"
 _SAME = "Do you compare with the same function's y at other keys, or with something else?"
 _MOVED = "Move all keys by the same number, and compare wkv's y before with its y after: np.allclose."
 FORMS = (
-    Judged("the library's wkv", _library, question="Is y the same to the last bit, after k + 800 was rounded?",
-           diagnosis="Adding 800 rounds k itself: compare with np.allclose."),
-    Judged("weights as a matrix, times v", _by_matrix, question="Is y the same to the last bit?"),
-    Judged("the paper's code: a running exponent", _running, question="Is y the same to the last bit?"),
+    Judged("the library's wkv", _library, question=_DIGITS,
+           diagnosis="Adding c rounds k itself: take c = 800 and -800, and compare with np.allclose."),
+    Judged("weights as a matrix, times v", _by_matrix, question=_DIGITS),
+    Judged("the paper's code: a running exponent", _running, question=_DIGITS),
     Judged("no bonus: u is left out. Another function, but it knows differences of keys alone",
            lambda k, v, w, u: _library(k, v, w, 0 * u), question=_SAME, diagnosis=_MOVED),
     Judged("numerator and denominator as they are defined, and ∞ or -∞ where that is NaN", _infinite, right=False,

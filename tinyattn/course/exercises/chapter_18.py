@@ -174,7 +174,7 @@ _OF_DISTANCE: list[Law] = []
 _distance_states = stating("head_distance", _OF_DISTANCE)
 
 
-@_distance_states("rounding", "the mean over queries of the mean distance, weighed with p", "oracle",
+@_distance_states("rounding", "the mean over queries of the mean distance, weighted by p", "oracle",
                   hint="Do the example on paper.")  # fmt: skip
 def _of_heads(op: Subject, p: Any, columns: int) -> None:
     close(op(p=p, columns=columns), _attention_distance(p, columns), rounding(p.dtype, p.shape[-1], 10), "distance")
@@ -258,7 +258,7 @@ WRONG_DISTANCE = (
 
 
 def _multiply_adds(n: int, keys: int, D: int, maps: int = 4) -> int:
-    """Of a layer of attention: maps n × D × D, and two products of each query with its keys."""
+    """Of a layer of attention: projections n × D × D, and two products of each query with its keys."""
     return maps * n * D * D + 2 * n * keys * D
 
 
@@ -352,7 +352,7 @@ WRONG_WINDOWS = (
     (_windows_with(lambda y, x, H, W, w: (y // w, x % W // w)), _ONE_SIDE, "Left and right still share a window."),
     (_windows_with(lambda y, x, H, W, w: (y % H // w, x // w)), _ONE_SIDE, "Top and bottom still share a window."),
     (_other_way, "Shifted by 1 down and right: with windows of 3, which patches are cut off at the top?",
-     "The grid moves up and left: subtract the shift, do not add it."),
+     "Your grid moves up and left. It is to move down and right: y - shift, not y + shift."),
     (_windows_with(lambda y, x, H, W, w: (np.trunc(y / w), np.trunc(x / w))),
      "Which window is a patch above the first whole one in? And what is int(-0.5), what -1 // 2?",
      "What is cut off at the top and the left joins the first window. It is a window of its own: // rounds down."),
@@ -360,8 +360,8 @@ WRONG_WINDOWS = (
      "May patches look across the edge of an unshifted window?", "The shift is not used."),
     (_windows_with(_as_it_lies, both=lambda rows, columns: rows | columns),
      "Is a patch of the same row, but of another column of windows, in the window?", "Both must hold: & and not |."),
-    (_windows_with(lambda y, x, H, W, w: (y // w, y // w)), "What of columns?", "Windows have a left edge, too."),
-    (_windows_with(lambda y, x, H, W, w: (x // w, x // w)), "What of rows?", "Windows have an upper edge, too."),
+    (_windows_with(lambda y, x, H, W, w: (y // w, y // w)), "And the columns?", "Windows have a left edge, too."),
+    (_windows_with(lambda y, x, H, W, w: (x // w, x // w)), "And the rows?", "Windows have an upper edge, too."),
     (_windows_with(_as_it_lies, both=lambda rows, columns: ~(rows & columns)),
      "What does True mean?", "True = may look. Yours is the other way round."),
     (_rows_and_columns_swapped, "How many patches has a row: height, or width?",
@@ -374,6 +374,8 @@ WRONG_WINDOWS = (
      "What the grid cuts off at the top and the left is hidden. It makes smaller windows."),
     (_windows_with(lambda y, x, H, W, w: (y % w, x % w)), _WRAPS,
      "The remainder says where in its window a patch stands. Which window it is, // says."),
+    (lambda height, width, window, shift: np.where(_windows(height, width, window, shift), 0.0, -np.inf),
+     "Which two values has buggy_windows?", "True and False are asked for, not 0 and -∞."),
 )  # fmt: skip
 
 
@@ -404,8 +406,7 @@ EXERCISES = (
         hints=(
             "How far is patch j from patch i, if a row of the grid has `columns` patches? And what are the weights of "
             "a mean over j?",
-            "y, x = np.divmod(np.arange(n), columns), and far = np.hypot(y[:, None] - y, x[:, None] - x). Then "
-            "(p * far).sum(axis=-1), which is a mean since p's rows sum to 1, and its mean over queries.",
+            "np.divmod(i, columns) is a patch's row and column; np.hypot gives straight lines; p's rows sum to 1.",
         ),
         why="A row of p sums to 1, so Σ_j p_ij far_ij is a mean already; only queries are left to be averaged.",
     ),
@@ -415,20 +416,20 @@ EXERCISES = (
         difficulty=2,
         minutes=5,
         task=f"how many times as many multiply-adds full attention takes as windows of {SIDE} x {SIDE}, on "
-        f"{GRID} x {GRID} patches of width {WIDTH}, maps included",
+        f"{GRID} x {GRID} patches of width {WIDTH}, projections included",
         grader=Number(
             _window_saving,
             tolerance=0.03,
             tempting=(
                 (lambda: GRID**2 / SIDE**2, "What do windows not make cheaper?",
-                 "That is the ratio of pairs. The four linear maps cost the same as before."),
+                 "That is the ratio of pairs. The four projections cost the same as before."),
                 (lambda: GRID / SIDE,
                  "How many keys has a query, before and after? And how many products are taken with them?",
-                 "Keys are counted by areas, in two products; and the four maps cost the same as before."),
-                (lambda: 1 / _window_saving(), "Which of the two costs more?", "The ratio is upside down."),
+                 "Keys are counted by areas, in two products; and the four projections cost the same as before."),
+                (lambda: 1 / _window_saving(), "Which of the two costs more?", "The ratio is inverted."),
                 (lambda: _multiply_adds(GRID**2, GRID**2, WIDTH) / _multiply_adds(GRID**2, SIDE, WIDTH),
-                 "How many keys has a query in a window of 7 × 7? And which map comes after attention?",
-                 "A window has 7 · 7 = 49 keys, and there are four maps, W_o among them."),
+                 "How many keys has a query in a window of 7 × 7? And which projection comes after attention?",
+                 "A window has 7 · 7 = 49 keys, and there are four projections, W_o among them."),
                 (lambda: _multiply_adds(GRID**2, GRID**2, WIDTH, 12) / _multiply_adds(GRID**2, SIDE**2, WIDTH, 12),
                  "Is the feed-forward network part of the formula above?",
                  "That is for the whole block, with the feed-forward network's 8 n D²."),
@@ -436,10 +437,10 @@ EXERCISES = (
         ),
         hints=(
             "Divide both costs by n D. What is left of each term?",
-            "4 D + 2 m, with m = 3,136 keys a query or 49: 6,656 over 482.",
+            "4 D + 2 m for both: put in m.",
         ),
         why="4 · 96 + 2 · 3,136 = 6,656 over 4 · 96 + 2 · 49 = 482 is 13.8, although pairs are 64 times fewer: the "
-        "maps are most of what is left.",
+        "projections are most of what is left.",
     ),
     Exercise(
         "repaired_windows",

@@ -18,7 +18,9 @@ from ..exercise import UNANSWERED, WRONG, Grade
 
 PATIENCE = 2.0          # seconds of computing, for one case
 UNWRITTEN = Grade(UNANSWERED, "not answered yet")
-RAISES = "Which line raises that, and what is it given there? Print the shapes."
+RAISES = (
+    "Which line raises that? Call your function yourself and print the shapes before that line (check shows no prints)."
+)
 RETURNED_NONE = "it returned None. Is the `return` missing?"
 
 Tempting = tuple[tuple[Any, ...], ...]  # (what readers give instead, a question) or (..., a question, the diagnosis)
@@ -55,9 +57,10 @@ class Kindly:
     """An answer, called kindly: with copies, and its results as arrays in the dtype of its arguments.
 
     It may pack its results otherwise than the task says, as one array of all of them, or a tuple of the only one; the
-    `reference` tells how many axes a result has, and whether its numbers are whole. `remarks` says what it does
-    otherwise than a library would: "writes" into its arguments, returns a "list", a wider "dtype" or "floats". `narrow`
-    says what loses digits: "float64 in, float32 out".
+    `reference` tells how many axes a result has, and whether its numbers are whole, or True and False. `remarks` says
+    what it does otherwise than a library would: "writes" into its arguments, returns a "list", a wider "dtype",
+    "floats" for whole numbers, or "numbers" for True and False. `narrow` says what loses digits: "float64 in, float32
+    out".
     """
 
     def __init__(self, answer: Callable[..., Any], returns: int, reference: Callable[..., Any]):
@@ -76,13 +79,11 @@ class Kindly:
             dtypes = [x.dtype for x in before if isinstance(x, np.ndarray) and x.dtype.kind == "f"]
             if result is None:
                 return None
+            dtype, kind = dtypes[0] if dtypes else None, functools.partial(self._kind, args, kwargs)
             result = self._unpacked(result, args, kwargs)
-            listed = isinstance(result, tuple | list)
-            if not dtypes and not listed:  # of whole numbers
-                return result
-            if self.returns > 1 and listed:
-                return tuple(self._array(x, dtypes[0]) for x in result) if dtypes else self._whole(result, args, kwargs)
-            return self._array(result, dtypes[0] if dtypes else np.dtype(float))
+            if self.returns > 1 and isinstance(result, tuple | list):
+                return tuple(self._array(x, dtype, functools.partial(kind, i)) for i, x in enumerate(result))
+            return self._array(result, dtype, functools.partial(kind, 0))
 
         self.call = call
 
@@ -95,19 +96,13 @@ class Kindly:
             return result
         return result if self._axes(args, kwargs) == np.ndim(result[0]) + 1 else result[0]
 
-    def _whole(self, results: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Results with those as integers that are whole, and integers in the reference: as indices, floats raise."""
-        if not any(isinstance(x, np.ndarray) and x.dtype.kind == "f" for x in results):
-            return tuple(results)
-        found = []
-        for x, expected in zip(results, self.reference(*args, **kwargs), strict=False):
-            if isinstance(x, np.ndarray) and x.dtype.kind == "f" and expected.dtype.kind == "i":
-                whole = np.isfinite(x) & (x == np.round(x))
-                if np.all(whole):
-                    self.remarks.add("floats")
-                    x = x.astype(expected.dtype)
-            found.append(x)
-        return (*found, *results[len(found) :])
+    def _kind(self, args: tuple[Any, ...], kwargs: dict[str, Any], i: int) -> str:
+        """The kind of dtype of the reference's result i; "" where it does not take what the answer takes."""
+        try:
+            expected = self.reference(*args, **kwargs)
+            return np.asarray(expected[i] if self.returns > 1 else expected).dtype.kind
+        except Exception:
+            return ""
 
     def _axes(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
         """How many axes the first result should have; -1 where the reference does not take what the answer takes."""
@@ -117,7 +112,8 @@ class Kindly:
             return -1
         return np.ndim(expected[0] if self.returns > 1 else expected)
 
-    def _array(self, x: Any, dtype: np.dtype) -> Any:
+    def _array(self, x: Any, dtype: np.dtype | None, kind: Callable[[], str]) -> Any:
+        """A result as an array: of whole numbers, or of True and False, where the reference's is, else of `dtype`."""
         if isinstance(x, list | tuple):
             try:
                 made = np.array(x)
@@ -125,17 +121,33 @@ class Kindly:
                 return x
             if made.dtype.kind in "biuf":
                 self.remarks.add("list")
-                x = made if made.dtype.kind == "b" else made.astype(dtype)
+                x = made if made.dtype.kind != "f" or dtype is None else made.astype(dtype)
         if not isinstance(x, np.ndarray | np.number | int | float) or isinstance(x, bool):
             return x
-        x = np.asarray(x)
-        if x.dtype.kind != "f":
-            return x.astype(dtype) if x.dtype.kind in "iu" else x
-        if x.dtype.itemsize > dtype.itemsize and x.ndim:
+        y = np.asarray(x)
+        if _are_whole(y):
+            asked = kind()
+            if asked in ("i", "u"):
+                if y.dtype.kind == "f" and y.ndim and y.size:
+                    self.remarks.add("floats")
+                return y.astype(int) if y.dtype.kind == "f" else x
+            if asked == "b" and y.ndim and np.all((y == 0) | (y == 1)):
+                self.remarks.add("numbers")
+                return y.astype(bool)
+        if dtype is None:  # of whole numbers
+            return x
+        if y.dtype.kind != "f":
+            return y.astype(dtype) if y.dtype.kind in "iu" else y
+        if y.dtype.itemsize > dtype.itemsize and y.ndim:
             self.remarks.add("dtype")
-        elif x.dtype.itemsize < dtype.itemsize:
-            self.narrow = f"{dtype} in, {x.dtype} out"
-        return np.array(x, dtype)
+        elif y.dtype.itemsize < dtype.itemsize:
+            self.narrow = f"{dtype} in, {y.dtype} out"
+        return np.array(y, dtype)
+
+
+def _are_whole(x: np.ndarray) -> bool:
+    """Whether they are numbers that integers can hold."""
+    return x.dtype.kind in "iu" or (x.dtype.kind == "f" and bool(np.all((x == np.round(x)) & (np.abs(x) < 2.0**53))))
 
 
 def _copied(x: Any) -> Any:

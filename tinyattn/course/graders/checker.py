@@ -13,6 +13,7 @@ from ..exercise import RIGHT, WRONG, Grade
 from .calling import RETURNED_NONE, described, no_function, run_answer
 
 INPUTS = 3              # drawn for each pair: a direction may be unlucky once
+SIGN = ("An error is a size. What becomes of the sign in |a - b|?", "Compare |a - b|, not a - b.")
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,9 @@ class Checker:
                 if number.dtype.kind not in "iuf" or number.size != 1:
                     return Grade(WRONG, f"it returns {described(error)}, expected the relative error, one number.")
                 errors.append(float(number.reshape(())))
+                if errors[-1] < 0:  # the largest of a few, which is judged, would hide it
+                    lines = (f"  f(x) = {pair.says}", f"  got       {errors[-1]:.3g}")
+                    return Grade(WRONG, "it returns a negative error.", lines, *SIGN)
             told = self._misjudged(pair, errors)
             if told is not None:
                 return told
@@ -80,7 +84,7 @@ class Checker:
 
     def _misjudged(self, pair: Pair, errors: list[float]) -> Grade | None:
         worst = next((error for error in errors if math.isnan(error)), max(errors))
-        if (0 <= worst < self.small) if pair.right else worst > self.large:
+        if worst < self.small if pair.right else worst > self.large:
             return None
         says = "it finds fault with a right backward." if pair.right else "it lets a wrong backward pass."
         asked = f"below {self.small:g}" if pair.right else f"above {self.large:g}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from ...check.cases import CaseDrawer
 from ...check.common import upstream
-from ...check.diagnosis import same_numbers
+from ...check.diagnosis import differing, same_numbers
 from ...check.isolation import alarm
 from ...check.observing import observe_call
 from ...check.property import Violation
@@ -25,7 +27,7 @@ from ...check.subject import CannotRunError, Subject, TooLongError
 from ...check.trial import Finding, show_case
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
-from .calling import RAISES, RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
@@ -33,8 +35,8 @@ ALIKE = 30              # cases on which an answer is compared with a tempting o
 # What is right, and what a library would do in its place: at most one is said.
 REMARKS = {
     "dtype": "float32 in, float64 out: somewhere a float64 came in, as np.zeros or np.sqrt(d) make it.",
-    "floats": "It returns floats where whole numbers are asked for. They are used as indices, which floats cannot be: "
-    "dtype=int.",
+    "floats": "It returns floats where whole numbers are asked for, and floats cannot be used as indices: dtype=int.",
+    "numbers": "It returns numbers where True and False are asked for: dtype=bool.",
     "list": "It returns a list; np.array(...) around it would make it an array.",
     "writes": "It writes into an array that it was given; a library works on a copy.",
     "empty": "It fails on a batch of size 0, which a library would take.",
@@ -48,13 +50,23 @@ HEADLINES = {
     "raised": "it raises an error.",
     "endless": "it does not come back: is there a loop without end?",
 }
-ROUNDED = "Is there a float32 on the way, or a constant with few digits?"
+ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
+MANY = 60               # numbers of an array that are not shown: its shape is, and the first one that is wrong
 # Asked where no number is the matter: the exercise's question would be about the values.
 QUESTIONS = {
-    "shape": "Print the shapes, line by line, for the example: which is the first that you did not expect?",
+    "shape": "Call your function on this example and print the shape after each line: which is the first that you did "
+    "not expect? (check shows no prints.)",
     "count": "How many results does the task ask for, and in which order?",
-    "raised": RAISES,
+    "raised": "Which line raises that? Call your function on this example and print the shapes before that line (check "
+    "shows no prints).",
 }
+FEW = 5                 # cases on which results in another order are looked for
+NO_TRUTH = "it returned None; expected True or False."
+EXCHANGED = "right results, in another order.", "In which order does the task ask for them?"
+NO_RESULT = ("raised", "endless")
+_HERE = str(Path(__file__).parent)
+# What follows the library's name where it stands for the function: softmax, attention and others are also words.
+_SUBJECT = r"(?= (raise[sd]|return(s|ed)|leaves|does not|computes|is right|makes|has|takes|asks|give)\b)"
 
 
 @dataclass(frozen=True)
@@ -129,9 +141,9 @@ class Function:
         with silenced():
             try:
                 op = Subject(offered, spec)
-                empty = self._unwritten(answer, offered, spec)
-                if empty is not None:
-                    return empty
+                refusal = self._unwritten(answer, offered, spec) or self._disordered(answer)
+                if refusal is not None:
+                    return refusal
                 kind.remarks.clear()
                 try:
                     report = check_in_process(offered, spec, **how)
@@ -141,8 +153,8 @@ class Function:
                 if refused:  # a call that the task asks for raises, say: with the example
                     report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
-                says = re.sub(r"which the library's .*? does not have", "which the task does not give it", str(error))
-                return Grade(WRONG, "it cannot be called.", (f"  {says}",))
+                says = re.sub(r"which (the library's|is neither) .*", "which the task does not give it", str(error))
+                return Grade(WRONG, "it cannot be called.", (f"  {_in_words_of(answer, spec.function, says)}",))
         missing = next((name for name in self.takes if name in report.lacks), "")
         if missing:
             return Grade(WRONG, f"it takes no `{missing}`: further down it is passed by that name.")
@@ -169,8 +181,19 @@ class Function:
         except (TooLongError, Exception):  # reported in full when the properties are tried
             pass
         if returned and all(x is None for x in returned):
-            return Grade(WRONG, RETURNED_NONE)
+            asked = self.part == "forward" and _is_truth(Subject(spec.ours(), spec)(**case))
+            return Grade(WRONG, NO_TRUTH if asked else RETURNED_NONE)
         return None
+
+    def _disordered(self, answer: Callable[..., Any]) -> Grade | None:
+        """The grade of an answer that takes the task's arguments in another order: chapters give them by position."""
+        called, given = dict(self.names), inspect.signature(self.reference()).parameters
+        asked = [called.get(name, name) for name, p in given.items() if p.default is p.empty]
+        own = [called.get(name, name) for name in _signature(answer)]
+        if not set(asked) <= set(own) or own[: len(asked)] == asked:
+            return None
+        says = f"the arguments are in another order than in the task: {', '.join(asked)}."
+        return Grade(WRONG, says, question="Which argument comes first in the task?")
 
 
 @dataclass(frozen=True)
@@ -217,76 +240,97 @@ class _Tried:
         return [name for name, x in zip(spec.outputs, returned, strict=True) if x is None]
 
     def wrong(self) -> Grade:
-        first = self.report.failures[0]
-        says, nearly = HEADLINES[first.sort], ""
-        if self.kind.narrow and first.sort == "values":
+        first, spec = self.report.failures[0], self.op.spec
+        expected, got = ({}, {}) if first.sort in NO_RESULT else self._results(self.report.case)
+        says, question = HEADLINES[first.sort], QUESTIONS.get(first.sort, "")
+        missing = [dict(self.grader.names).get(name, name) for name in expected if name not in got]
+        optional = self._required(first)
+        if optional:
+            says = f"it must also work without a {optional}: give `{optional}` the default None."
+            question = f"What is `{optional}` where a call leaves it out?"
+        elif missing and not got and all(map(_is_truth, expected.values())):
+            says = NO_TRUTH
+        elif missing and got and first.sort in ("shape", "type"):
+            says, question = f"it returns no {', '.join(f'`{name}`' for name in missing)}.", QUESTIONS["count"]
+        elif len(expected) > 1 and self._only_exchanged():
+            says, question = EXCHANGED
+        elif self.kind.narrow and first.sort == "values":
             says = f"{self.kind.narrow}: digits are lost."
         elif first.stage == "extremes" and first.sort == "values":
             says = "right in ordinary cases, wrong in an extreme one."
-        elif first.stage == "oracle" and first.sort == "values" and self._alike():
-            says, nearly = "nearly right: it is off by more than rounding.", ROUNDED
-        question, diagnosis, names = QUESTIONS.get(first.sort, nearly), "", ()
+        elif first.stage == "oracle" and first.sort == "values" and not _differing(expected, got):
+            says, question = "nearly right: it is off by more than rounding.", ROUNDED
+        diagnosis, names = "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
         if said:
             question, diagnosis = [*said, ""][:2]
         elif self.report.diagnosis:
             bug, names = self.report.diagnosis.bugs[0][0], self.report.diagnosis.names
-            question, diagnosis = bug.hint, f"{bug.says} ({bug.name})."
-        return Grade(WRONG, says, tuple(self._shown(first)), question, diagnosis, names)
+            question, diagnosis = bug.hint, f"{_begun(bug.says, {*self.op.signature.parameters, *spec.outputs})}."
+        lines = () if optional else self._shown(first, _differing(expected, got), got)
+        return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
-    def _shown(self, first: Finding) -> Iterator[str]:
+    def _required(self, first: Finding) -> str:
+        """The argument that the answer requires and the task does not, where a call without it raised; or ""."""
+        missed = re.search(r"missing \d+ required positional argument\S* '(\w+)'", first.message)
+        name = missed[1] if missed and first.sort == "raised" else ""
+        parameters, own = self.op.signature.parameters, _signature(self.answer)
+        return name if name in own and name in parameters and parameters[name].default is None else ""
+
+    def _shown(self, first: Finding, differ: dict[str, Any], got: dict[str, Any]) -> Iterator[str]:
         """The counterexample, what is expected, and what was got."""
-        no_result = first.sort in ("raised", "endless")
-        differ, got = ({}, {}) if no_result else self._differ()
+        no_result = first.sort in NO_RESULT
+        words = functools.partial(_in_words_of, self.answer, self.op.spec.function)
         if not differ:
-            yield f"  {self._in_its_words(first.message)}"
+            yield f"  {words(first.message)}"
         if not differ and not no_result:
-            yield f"  it should hold that {first.statement}"
+            yield f"  it should hold that {words(first.statement)}"
         if first.counterexample:
             yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
-        yield from ("    " + self._named(line) for line in first.counterexample.splitlines())
+            yield from ("    " + self._named(line) for line in self._example(first, differ))
         for name, x in differ.items():
-            for what, shown in zip(("expected", "got"), _told_apart(name, x, got), strict=True):
-                yield f"    {what:10}" + self._named(shown).replace("\n", "\n" + " " * 14)
+            yield from ("    " + self._named(line) for line in _compared(name, x, got))
 
-    def _alike(self) -> bool:
-        """Whether the answer gives what the library gives for the counterexample, to eight digits."""
-        return not self._differ()[0]
+    def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
+        """The counterexample; in an extreme what was made of it, on which the answer is wrong."""
+        op, made = self.op, first.stage == "extremes" and not differ and self.report.last
+        given = {n: x for n, x in (made or self.report.case).items() if n not in op.lacks}
+        if op.spec.shown and given and not made:
+            with silenced():
+                given = op.spec.shown(op, given)
+        return _in_lines(given) if given else first.counterexample.splitlines()
 
-    def _differ(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the library gives for the counterexample and the answer does not, and what it gives."""
-        expected, got = self._results() if self.report.case else ({}, {})
-        return {n: x for n, x in expected.items() if n not in got or not _same(x, got[n])}, got
+    def _only_exchanged(self) -> bool:
+        """Whether the results are the expected ones in another order, for the counterexample and a few fixed cases."""
+        cases = (self.report.case, *(self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(FEW)))
+        both = [(expected, got) for expected, got in map(self._results, cases) if expected]
+        alike = all(_in_any_order(list(expected.values()), list(got.values())) for expected, got in both)
+        return alike and any(_differing(expected, got) for expected, got in both)
 
-    def _results(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the library gives for the counterexample, and what the answer gives: outputs or gradients by name."""
+    def _results(self, given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the library gives for a case, and what the answer gives: outputs or gradients by name."""
         spec, op, both = self.grader.known, self.op, []
+        if not given:
+            return {}, {}
         for one in (Subject(spec.ours(), spec), op):
             try:
-                case = op.fit(self.report.case)
-                with silenced():
+                case = op.fit(given)
+                with silenced(), alarm(calling.PATIENCE):
                     if self.grader.part == "backward":
                         gradients = one.gradients(case, *upstream(spec, case))
                         both.append({f"d{n}": x for n, x in gradients.items() if n not in op.lacks})
                     else:
                         outputs = zip(spec.outputs, one.outputs(**case), strict=True)
                         both.append({n: x for n, x in outputs if x is not None})
-            except Exception:  # it raises, or the gradients do not fit: the message says so
+            except (TooLongError, Exception):  # it raises, or the gradients do not fit: the message says so
                 return {}, {}
         return both[0], both[1]
-
-    def _in_its_words(self, message: str) -> str:
-        """With the answer's own name where the library's stands."""
-        own = getattr(self.answer, "__name__", "")
-        if not own.isidentifier():
-            return message
-        return re.sub(rf"\b{self.op.spec.function}(_backward)?\b(?= (raised|returned))", own, message)
 
     def _named(self, shown: str) -> str:
         """With the task's names of outputs where the library's stand."""
         for name, called in self.grader.names:
-            shown = re.sub(rf"^(d?){name} = ", rf"\1{called} = ", shown)
+            shown = re.sub(rf"^((?:expected|got) +)?(no )?(d?){name}(?= = |: |\[|$)", rf"\1\2\3{called}", shown)
         return shown
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
@@ -317,19 +361,90 @@ def _same(x: Any, y: Any) -> bool:
         return False
 
 
-def _told_apart(name: str, x: Any, got: dict[str, Any]) -> tuple[str, str]:
-    """What is expected and what was got, with as many digits as it takes to see that they differ."""
+def _differing(expected: dict[str, Any], got: dict[str, Any]) -> dict[str, Any]:
+    """What is expected and not got, by name."""
+    return {name: x for name, x in expected.items() if name not in got or not _same(x, got[name])}
+
+
+def _in_any_order(expected: list[Any], got: list[Any]) -> bool:
+    left = list(got)
+    for x in expected:
+        found = next((i for i, y in enumerate(left) if _same(x, y)), None)
+        if found is None:
+            return False
+        del left[found]
+    return not left
+
+
+def _compared(name: str, x: Any, got: dict[str, Any]) -> Iterator[str]:
+    """What is expected and what was got, in lines, with as many digits as it takes to see that they differ."""
     for digits in (6, 9, 17):
-        expected = show_case({name: _plain(x)}, digits)
-        there = show_case({name: _plain(got[name])}, digits) if name in got else f"no {name}"
+        expected = _in_lines({name: x}, digits)
+        there = _in_lines({name: got[name]}, digits) if name in got else [f"no {name}"]
         if expected != there:
-            break
-    return expected, there
+            for what, lines in (("expected", expected), ("got", there)):
+                yield from (f"{what if i == 0 else '':10}{line}" for i, line in enumerate(lines))
+            return
+    x, y = np.asarray(x), np.asarray(got[name])
+    wrong = np.argwhere(differing(x, y)) if x.shape == y.shape else ()
+    yield from expected
+    for at in map(tuple, wrong[:1]):
+        digits = 6 if _told(x[at], 6) != _told(y[at], 6) else 17
+        yield f"{name}[{', '.join(map(str, at))}]: expected {_told(x[at], digits)}, got {_told(y[at], digits)}"
+
+
+def _in_lines(case: dict[str, Any], digits: int = 6) -> list[str]:
+    """Arguments or results; of arrays of many numbers the dtype and shape."""
+    many = {name for name, x in case.items() if isinstance(x, np.ndarray) and x.size > MANY}
+    lines = []
+    for name, x in case.items():
+        lines += [f"{name}: {x.dtype} {x.shape}"] if name in many else show_case({name: _plain(x)}, digits).splitlines()
+    return lines
+
+
+def _told(x: np.generic, digits: int) -> str:
+    """One number."""
+    return f"{x:.{digits}g}" if x.dtype.kind == "f" else str(x)
 
 
 def _plain(x: Any) -> Any:
-    """A number without its NumPy type, an array as it is."""
+    """Numbers without their NumPy types, in lists too; an array as it is."""
+    if isinstance(x, list | tuple):
+        return type(x)(map(_plain, x)) if type(x) in (list, tuple) else x
     return x.item() if isinstance(x, np.generic | np.ndarray) and np.ndim(x) == 0 else x
+
+
+def _is_truth(x: Any) -> bool:
+    """Whether it is True or False."""
+    return isinstance(x, bool | np.bool_)
+
+
+def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The arguments that can be given by position; none where they cannot be known."""
+    try:
+        parameters = inspect.signature(f).parameters
+    except (TypeError, ValueError):
+        return {}
+    return {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
+
+
+def _in_words_of(answer: Callable[..., Any], function: str, message: str) -> str:
+    """A message of the check with the answer's own name, or "it", where the library's stands; no lines of graders."""
+    own, f = getattr(answer, "__name__", ""), re.escape(function)
+    own, quoted = (own, f"`{own}`") if own.isidentifier() else ("it", "it")
+    message = re.sub(rf" \(line \d+ of {re.escape(_HERE)}[^)]*\)", "", message)
+    message = re.sub(rf"`{f}(_backward)?`", quoted, message)
+    message = re.sub(rf"\bthe backward of {f}\b|\b{f}_backward\b", own, message)
+    message = re.sub(rf"\bthe gradients of {f}\b", "the gradients", message)
+    message = message if own == "it" else re.sub(rf"\b{f}(?=\()", own, message)
+    return re.sub(rf"\b{f}\b" + (r"(?!\()" if "_" in function else _SUBJECT), own, message)
+
+
+def _begun(says: str, names: set[str]) -> str:
+    """With a capital, unless it begins with a name of the code."""
+    word = says.split()[0]
+    a_name = not (word.isascii() and word.isalpha()) or (word in names and len(word) < 5) or word[1:] in names
+    return says if a_name else says[0].upper() + says[1:]
 
 
 def _given_to_backward(op: Any, case: dict[str, Any]) -> dict[str, Any]:

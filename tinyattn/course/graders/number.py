@@ -36,7 +36,7 @@ class Number:
 
     def __call__(self, answer: Any) -> Grade:
         expected = np.asarray(self.compute(), float)
-        wanted = "a number" if expected.ndim == 0 else f"numbers of shape {expected.shape}"
+        wanted = "a number" if expected.ndim == 0 else _counted(expected)
         try:
             got = np.asarray(float(answer) if isinstance(answer, Fraction) else answer)
         except ValueError:
@@ -46,17 +46,19 @@ class Number:
         if expected.ndim == 0 and got.size == 1:
             got = got.reshape(())
         if got.shape != expected.shape:
+            if max(got.ndim, expected.ndim) < 2:
+                return Grade(WRONG, f"{_counted(got)}, expected {expected.size}.")
             return Grade(WRONG, f"wrong shape: {got.shape}, expected {wanted}")
         if not np.all(np.isfinite(got)):
             return Grade(WRONG, f"{reprlib.repr(answer)} is not finite")
-        if self.exactly and np.any(got != np.round(got)):
-            return Grade(WRONG, f"{_shown(got)} is no whole number.")
         if self._near(got, expected):
             return Grade(RIGHT, f"right. {self.computed.format(_shown(expected))}")
         others = ((np.asarray(other(), float), said) for other, *said in self.tempting)
         near = [(float(np.max(np.abs(got - other))), said) for other, said in others if self._near(got, other)]
         question, diagnosis = [*min(near, key=itemgetter(0), default=(0.0, [""]))[1], ""][:2]      # that of the nearest
-        if expected.ndim == 0:
+        if self.exactly and np.any(got != np.round(got)):
+            says = f"{_shown(got)} is no whole number."
+        elif expected.ndim == 0:
             says = f"{_shown(got)} is too {'large' if got > expected else 'small'}."
         else:
             at = np.unravel_index(int(np.argmax(np.abs(got - expected))), expected.shape)
@@ -64,11 +66,27 @@ class Number:
         return Grade(WRONG, says, question=question, diagnosis=diagnosis)
 
     def _near(self, got: np.ndarray, expected: np.ndarray) -> bool:
+        if got.shape != expected.shape:
+            return False
         if self.exactly:
-            return bool(np.array_equal(got, np.round(expected)))
+            whole = np.round(expected)
+            return bool(np.array_equal(got, whole if np.allclose(expected, whole, rtol=0, atol=TINY) else expected))
         allowed = self.tolerance * float(np.max(np.abs(expected))) + TINY
-        return got.shape == expected.shape and bool(np.max(np.abs(got - expected)) <= allowed)
+        return bool(np.max(np.abs(got - expected)) <= allowed)
 
 
 def _shown(x: np.ndarray) -> str:
-    return f"{float(x):.4g}" if x.ndim == 0 else np.array2string(x, precision=4)
+    """A number, whole ones with every digit; a few as "1, 2 and 3"."""
+    if x.ndim == 0:
+        whole = abs(x) < 2.0**53 and x == np.round(x)
+        return f"{float(x):,.0f}" if whole else f"{float(x):.4g}"
+    if x.ndim > 1 or x.size > 6:
+        return np.array2string(x, precision=4)
+    *first, last = map(_shown, map(np.asarray, x))
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _counted(x: np.ndarray) -> str:
+    if x.ndim > 1:
+        return f"numbers of shape {x.shape}"
+    return "one number" if x.ndim == 0 else f"{x.size} number{'s' * (x.size != 1)}"

@@ -19,8 +19,9 @@ from ..exercise import RIGHT, WRONG, Grade
 from .calling import described, no_function, run_answer
 
 RUNS = 5                # of a property, which may draw random inputs
-FEW = 24                # numbers of a property's last call that are shown; of more, their shapes
+FEW = 30                # numbers of a property's last call that are shown; of more, their shapes
 REJECTS = "It returned False for it. Is the statement true of it? Compare by hand on the inputs below."
+DIFFERS = "Which number differs on these inputs, or with these sizes, and should it?"
 ROUNDING = "If the statement is right on paper, it may hold up to rounding only: np.allclose compares that way."
 
 
@@ -29,8 +30,9 @@ class Property:
     """Grades a property that the reader writes: true of every right implementation of `spec`, false of the zoo's `bug`.
 
     The answer is called with the functions named in `gives`, in this order. It returns whether the property holds; or
-    it asserts, and returns nothing. `others` are further bugs of the zoo that it must kill. `to_the_bit` is True where
-    equality is what the chapter teaches.
+    it asserts, and returns nothing. `others` are further bugs of the zoo that it must kill, and `lives` are bugs of
+    which it must be true all the same: they break something else. `to_the_bit` is True where equality is what the
+    chapter teaches.
     """
 
     spec: str
@@ -38,6 +40,7 @@ class Property:
     gives: tuple[str, ...]
     others: tuple[str, ...] = ()
     to_the_bit: bool = False
+    lives: tuple[str, ...] = ()
 
     asks = "a property"
 
@@ -64,6 +67,11 @@ class Property:
                 if not asked.holds:
                     return self._rejects(answer, which, asked)
         bugs = {b.name: b for b in ZOO[self.spec].BUGS if not b.convention}
+        for name in self.lives:
+            for asked in (self._ask(answer, make(frozenset([name]))) for _ in range(RUNS)):
+                if asked.finds:
+                    says = f"it is also false where {bugs[name].says} ({name}): the statement is true even there."
+                    return Grade(WRONG, says, self._why(answer, asked), DIFFERS if asked.last else "")
         bug, wrong = bugs[self.bug], make(frozenset([self.bug]))
         found = []
         for rounded in (False, True):
@@ -81,10 +89,10 @@ class Property:
                 says = "it is true of what is right, but of the bug as well."
             return Grade(WRONG, says, (f"  it should be false where {bug.says} ({bug.name})",))
         also = [name for name in bugs if name != self.bug and self._ask(answer, make(frozenset([name]))).finds]
-        lives = next((bugs[name] for name in self.others if name not in also), None)
-        if lives is not None:
+        missed = next((bugs[name] for name in self.others if name not in also), None)
+        if missed is not None:
             says = f"it finds {bug.name}, as it should, but another bug passes it."
-            return Grade(WRONG, says, (f"  it should be false, too, where {lives.says} ({lives.name})",), lives.hint)
+            return Grade(WRONG, says, (f"  it should be false, too, where {missed.says} ({missed.name})",), missed.hint)
         others = "another known bug" if len(also) == 1 else f"{len(also)} other known bugs"
         note = f"It also finds {others}: {', '.join(also)}." if also else ""
         return Grade(RIGHT, f"right. It is true of what is right, and false where {bug.says} ({bug.name}).", note=note)
@@ -92,10 +100,12 @@ class Property:
     def _rejects(self, answer: Callable[..., Any], which: str, asked: _Asked) -> Grade:
         """The grade of a property that is false of a correct implementation."""
         says = f"it also rejects {' and '.join(f'a correct `{name}`' for name in self.gives)}: {which}."
+        return Grade(WRONG, says, self._why(answer, asked), DIFFERS if asked.last else "")
+
+    def _why(self, answer: Callable[..., Any], asked: _Asked) -> tuple[str, ...]:
+        """What a property that is false where it should be true said, and its last call."""
         exact = _compares_exactly(answer) and not self.to_the_bit
-        lines = (f"  {asked.told or REJECTS}", *([f"  {ROUNDING}"] if exact else []), *asked.last)
-        question = "Which number differs on these inputs, or with these sizes, and should it?" if asked.last else ""
-        return Grade(WRONG, says, lines, question)
+        return (f"  {asked.told or REJECTS}", *([f"  {ROUNDING}"] if exact else []), *asked.last)
 
     def _ask(self, answer: Callable[..., Any], implementation: Any, rounded: bool = False) -> _Asked:
         """Call the property with an implementation.
