@@ -55,7 +55,7 @@ EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
 OPS = Path(tinyattn.__file__).parent / "ops"
 TESTS = ("tests/ops", "tests/layers", "tests/test_devices.py", "tests/models/test_network.py")
 SEEDS = 15  # cases a property, as many as the default test run draws
-BUDGET = 15.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
+BUDGET = 30.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
 PATIENCE = 5.0  # seconds that a check may take beyond ten times as long as on the library
 MEMORY = 4 << 30  # bytes that a mutant may ask for
 

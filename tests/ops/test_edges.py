@@ -182,14 +182,17 @@ def test_what_is_refused(call, error, message):
 
 
 @pytest.mark.parametrize("name", ["refine_simp", "refine_add", "refine_stoc", "refine_value_rows"])
-def test_maps_of_scores_have_one_width(name):
-    """A width of 1 would broadcast."""
+def test_maps_of_scores_have_one_width_and_no_axes_of_their_own(name):
+    """A width of 1 would broadcast, and so would scores to further axes of the maps."""
     A, one, other = normal(3, 3), normal(3, 2), normal(3, 1)
     more = [A] if name == "refine_value_rows" else []
     saved = getattr(ops, name)(A, one, one, *more)[0 if name == "refine_stoc" else 1 :]
     for f, given in ((name, []), (f"{name}_backward", [A])):
         with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(3, 1\), expected .* = 2$"):
             getattr(ops, f)(*given, A, one, other, *more, *(saved if given else []))
+        several = normal(2, 3, 2)
+        with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(2, 3, 2\), expected one that broadcasts to"):
+            getattr(ops, f)(*given, A, several, several, *more, *(saved if given else []))
 
 
 @pytest.mark.host  # a device would have to be waited for
