@@ -143,6 +143,7 @@ def _page(asked: list[Asked], runs: list[dict[str, Any]], title: str, note: str)
 
 
 def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", padding: int = 0) -> Asked:
+    vocabulary = model.fitted()
     network: Any = getattr(model, "network", None)
     drawn = "tinyattn show without --html draws its weights"
     try:
@@ -156,7 +157,6 @@ def _asked(model: Any, sequence: Any, names: Any = None, title: str = "", paddin
         return _of_text(model, watched, sequence, title)
     if getattr(model, "padding", "hidden") != "hidden":
         raise ValueError(f"padding is {model.padding!r}: its attention looks at slots before the history; {drawn}")
-    vocabulary = model.fitted()
     whole = vocabulary.numbers(sequence)
     if not len(whole):
         raise ValueError("the history is empty: expected at least one item id")
