@@ -95,10 +95,11 @@ class Ranking(OfInteractions):
         }  # fmt: skip
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
-        if "uni100" in options.protocols and split.data.n_items <= 100:
+        found = candidates_for(split, options.protocols, options.negatives)
+        if "uni100" in found and split.data.n_items <= 100:
             said = f"uni100 draws 100 of {split.data.n_items} items, many of them more than once"
             print(f"note: {said}: its metrics are not those of other data", file=sys.stderr)
-        return candidates_for(split, options.protocols, options.negatives)
+        return found
 
     def rows(
         self,
