@@ -2,7 +2,7 @@
 
 from .attending_gru import AttendingGRU, AttendingGRUCache
 from .bidirectional_gru import BidirectionalGRU, BidirectionalGRUCache
-from .block import ABOUT_BLOCK_FORMS, BLOCK_FORMS, Block, BlockCache
+from .block import BLOCK_FORMS, Block, BlockCache
 from .decoder_block import DECODER_FORMS, DecoderBlock, DecoderBlockCache
 from .dense import dense, dense_backward, dense_init, glorot
 from .dropout_mask import dropout_mask
@@ -37,7 +37,6 @@ from .stack import Stack
 from .swiglu import SwiGLU
 
 __all__ = [
-    "ABOUT_BLOCK_FORMS",
     "ACTIVATIONS",
     "BLOCK_FORMS",
     "DECODER_FORMS",

@@ -18,7 +18,6 @@ import numpy as np
 from ...backend import Array, get_xp
 from ...data import Batch
 from ...layers import (
-    ABOUT_BLOCK_FORMS,
     BLOCK_FORMS,
     FEED_FORWARDS,
     MECHANISMS,
@@ -34,6 +33,7 @@ from ...layers import (
     Stack,
     dropout_mask,
 )
+from ...layers.block import ABOUT_BLOCK_FORMS
 from ...layers.mechanisms import refined
 from ...ops import Mask, dropout, dropout_backward, embedding, sum_rows
 from ...options import make_parts, option, part_options

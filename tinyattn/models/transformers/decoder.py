@@ -22,7 +22,6 @@ from ...backend import Array, get_xp
 from ...data import TOKENIZERS, Text, TextSampler, Tokenizer, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
 from ...layers import (
-    ABOUT_BLOCK_FORMS,
     BLOCK_FORMS,
     FEED_FORWARDS,
     MECHANISMS,
@@ -35,6 +34,7 @@ from ...layers import (
     Stack,
     dropout_mask,
 )
+from ...layers.block import ABOUT_BLOCK_FORMS
 from ...ops import (
     Mask,
     dropout,

@@ -22,18 +22,8 @@ from ... import backend
 from ...backend import Array, get_xp
 from ...data import MaskedTextSampler, Masking, Text, TextBatch, Tokens, Vocabulary, learned_tokens
 from ...files import Arrays
-from ...layers import (
-    ABOUT_BLOCK_FORMS,
-    BLOCK_FORMS,
-    FEED_FORWARDS,
-    NORMS,
-    POSITIONS,
-    Block,
-    BlockCache,
-    MultiHead,
-    Stack,
-    dropout_mask,
-)
+from ...layers import BLOCK_FORMS, FEED_FORWARDS, NORMS, POSITIONS, Block, BlockCache, MultiHead, Stack, dropout_mask
+from ...layers.block import ABOUT_BLOCK_FORMS
 from ...ops import (
     dropout,
     dropout_backward,
