@@ -17,7 +17,7 @@ from tinyattn.course import buggy, check, yours
 from tinyattn.course.checking import find
 from tinyattn.course.exercises.chapter_15 import GRU
 from tinyattn.course.graders import Function, Judge, Judged, Number, Property
-from tinyattn.course.graders.function import _begun, _compared, _in_words_of
+from tinyattn.course.graders.words import begun, compared, in_words_of
 from tinyattn.course.plain import plain_spec
 from tinyattn.course.session import recording
 
@@ -463,7 +463,7 @@ def test_of_many_numbers_the_first_wrong_one_is_shown():
     assert lines[-2:] == ("    allowed: bool (20, 20)", "    allowed[7, 7]: expected True, got False")
     transposed = banded((20,))(lambda n, width: band(n, width)[:, 1:])
     assert transposed.lines[-2:] == ("    expected  allowed: bool (20, 20)", "    got       allowed: bool (20, 19)")
-    nearly = _compared("x", np.ones((9, 9)), {"x": np.ones((9, 9)) + 1e-7})
+    nearly = compared("x", np.ones((9, 9)), {"x": np.ones((9, 9)) + 1e-7})
     assert list(nearly)[-1] == "x[0, 0]: expected 1, got 1.0000001000000001"
 
 
@@ -536,15 +536,15 @@ def test_messages_have_the_names_of_the_task():
     assert "  my_softmax_backward returned 2 gradients, expected ds" in told("my_softmax_backward", my_softmax_backward)
     said = "the backward of linear is the derivative of its forward, and the gradients of linear, by linear algebra"
     words = "mine is the derivative of its forward, and the gradients, by linear algebra"
-    assert _in_words_of(SimpleNamespace(__name__="mine"), "linear", said) == words
+    assert in_words_of(SimpleNamespace(__name__="mine"), "linear", said) == words
 
 
 @pytest.mark.parametrize(
-    ("says", "begun"),
+    ("says", "expected"),
     [("it sums", "It sums"), ("dk and dq", "dk and dq"), ("W_q is", "W_q is"), ("b is", "b is"), ("no max", "No max")],
 )
-def test_a_diagnosis_begins_with_a_capital_unless_with_a_name(says, begun):
-    assert _begun(says, {"q", "k", "b", "W_q"}) == begun
+def test_a_diagnosis_begins_with_a_capital_unless_with_a_name(says, expected):
+    assert begun(says, {"q", "k", "b", "W_q"}) == expected
 
 
 def test_numbers_are_shown_without_their_types():

@@ -7,7 +7,6 @@ import inspect
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,7 @@ import numpy as np
 
 from ...check.cases import CaseDrawer
 from ...check.common import upstream
-from ...check.diagnosis import differing, same_numbers
+from ...check.diagnosis import same_numbers
 from ...check.isolation import alarm
 from ...check.observing import observe_call
 from ...check.property import Violation
@@ -24,10 +23,11 @@ from ...check.runner import check_in_process
 from ...check.spec import Spec
 from ...check.specs import get_spec
 from ...check.subject import CannotRunError, Subject, TooLongError
-from ...check.trial import Finding, show_case
+from ...check.trial import Finding
 from ..exercise import RIGHT, WRONG, Grade
 from . import calling
 from .calling import RETURNED_NONE, UNWRITTEN, Kindly, Tempting, no_function, run_answer, silenced
+from .words import begun, compared, in_lines, in_words_of
 
 EXAMPLES = 15           # cases a property: enough to kill every bug of the zoo, in a second or two
 ALIKE = 30              # cases on which an answer is compared with a tempting one; the first that differs ends it
@@ -51,7 +51,6 @@ HEADLINES = {
     "endless": "it does not come back: is there a loop without end?",
 }
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
-MANY = 60               # numbers of an array that are not shown: its shape is, and the first one that is wrong
 # Asked where no number is the matter: the exercise's question would be about the values.
 QUESTIONS = {
     "shape": "Call your function on this example and print the shape after each line: which is the first that you did "
@@ -64,9 +63,6 @@ FEW = 5                 # cases on which results in another order are looked for
 NO_TRUTH = "it returned None; expected True or False."
 EXCHANGED = "right results, in another order.", "In which order does the task ask for them?"
 NO_RESULT = ("raised", "endless")
-_HERE = str(Path(__file__).parent)
-# What follows the library's name where it stands for the function: softmax, attention and others are also words.
-_SUBJECT = r"(?= (raise[sd]|return(s|ed)|leaves|does not|computes|is right|makes|has|takes|asks|give)\b)"
 
 
 @dataclass(frozen=True)
@@ -154,7 +150,7 @@ class Function:
                     report = check_in_process(offered, spec, **how, strict=True)
             except CannotRunError as error:
                 says = re.sub(r"which (the library's|is neither) .*", "which the task does not give it", str(error))
-                return Grade(WRONG, "it cannot be called.", (f"  {_in_words_of(answer, spec.function, says)}",))
+                return Grade(WRONG, "it cannot be called.", (f"  {in_words_of(answer, spec.function, says)}",))
         missing = next((name for name in self.takes if name in report.lacks), "")
         if missing:
             return Grade(WRONG, f"it takes no `{missing}`: further down it is passed by that name.")
@@ -267,7 +263,7 @@ class _Tried:
             question, diagnosis = [*said, ""][:2]
         elif self.report.diagnosis:
             bug, names = self.report.diagnosis.bugs[0][0], self.report.diagnosis.names
-            question, diagnosis = bug.hint, f"{_begun(bug.says, {*self.op.signature.parameters, *spec.outputs})}."
+            question, diagnosis = bug.hint, f"{begun(bug.says, {*self.op.signature.parameters, *spec.outputs})}."
         lines = () if optional else self._shown(first, _differing(expected, got), got)
         return Grade(WRONG, says, tuple(lines), question, diagnosis, names)
 
@@ -281,7 +277,7 @@ class _Tried:
     def _shown(self, first: Finding, differ: dict[str, Any], got: dict[str, Any]) -> Iterator[str]:
         """The counterexample, what is expected, and what was got."""
         no_result = first.sort in NO_RESULT
-        words = functools.partial(_in_words_of, self.answer, self.op.spec.function)
+        words = functools.partial(in_words_of, self.answer, self.op.spec.function)
         if not differ:
             yield f"  {words(first.message)}"
         if not differ and not no_result:
@@ -290,7 +286,7 @@ class _Tried:
             yield "  the smallest example found:" if differ or no_result else "  the example that led there:"
             yield from ("    " + self._named(line) for line in self._example(first, differ))
         for name, x in differ.items():
-            yield from ("    " + self._named(line) for line in _compared(name, x, got))
+            yield from ("    " + self._named(line) for line in compared(name, x, got))
 
     def _example(self, first: Finding, differ: dict[str, Any]) -> list[str]:
         """The counterexample; in an extreme what was made of it, on which the answer is wrong."""
@@ -299,7 +295,7 @@ class _Tried:
         if op.spec.shown and given and not made:
             with silenced():
                 given = op.spec.shown(op, given)
-        return _in_lines(given) if given else first.counterexample.splitlines()
+        return in_lines(given) if given else first.counterexample.splitlines()
 
     def _only_exchanged(self) -> bool:
         """Whether the results are the expected ones in another order, for the counterexample and a few fixed cases."""
@@ -376,44 +372,6 @@ def _in_any_order(expected: list[Any], got: list[Any]) -> bool:
     return not left
 
 
-def _compared(name: str, x: Any, got: dict[str, Any]) -> Iterator[str]:
-    """What is expected and what was got, in lines, with as many digits as it takes to see that they differ."""
-    for digits in (6, 9, 17):
-        expected = _in_lines({name: x}, digits)
-        there = _in_lines({name: got[name]}, digits) if name in got else [f"no {name}"]
-        if expected != there:
-            for what, lines in (("expected", expected), ("got", there)):
-                yield from (f"{what if i == 0 else '':10}{line}" for i, line in enumerate(lines))
-            return
-    x, y = np.asarray(x), np.asarray(got[name])
-    wrong = np.argwhere(differing(x, y)) if x.shape == y.shape else ()
-    yield from expected
-    for at in map(tuple, wrong[:1]):
-        digits = 6 if _told(x[at], 6) != _told(y[at], 6) else 17
-        yield f"{name}[{', '.join(map(str, at))}]: expected {_told(x[at], digits)}, got {_told(y[at], digits)}"
-
-
-def _in_lines(case: dict[str, Any], digits: int = 6) -> list[str]:
-    """Arguments or results; of arrays of many numbers the dtype and shape."""
-    many = {name for name, x in case.items() if isinstance(x, np.ndarray) and x.size > MANY}
-    lines = []
-    for name, x in case.items():
-        lines += [f"{name}: {x.dtype} {x.shape}"] if name in many else show_case({name: _plain(x)}, digits).splitlines()
-    return lines
-
-
-def _told(x: np.generic, digits: int) -> str:
-    """One number."""
-    return f"{x:.{digits}g}" if x.dtype.kind == "f" else str(x)
-
-
-def _plain(x: Any) -> Any:
-    """Numbers without their NumPy types, in lists too; an array as it is."""
-    if isinstance(x, list | tuple):
-        return type(x)(map(_plain, x)) if type(x) in (list, tuple) else x
-    return x.item() if isinstance(x, np.generic | np.ndarray) and np.ndim(x) == 0 else x
-
-
 def _is_truth(x: Any) -> bool:
     """Whether it is True or False."""
     return isinstance(x, bool | np.bool_)
@@ -426,25 +384,6 @@ def _signature(f: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     except (TypeError, ValueError):
         return {}
     return {n: p for n, p in parameters.items() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)}
-
-
-def _in_words_of(answer: Callable[..., Any], function: str, message: str) -> str:
-    """A message of the check with the answer's own name, or "it", where the library's stands; no lines of graders."""
-    own, f = getattr(answer, "__name__", ""), re.escape(function)
-    own, quoted = (own, f"`{own}`") if own.isidentifier() else ("it", "it")
-    message = re.sub(rf" \(line \d+ of {re.escape(_HERE)}[^)]*\)", "", message)
-    message = re.sub(rf"`{f}(_backward)?`", quoted, message)
-    message = re.sub(rf"\bthe backward of {f}\b|\b{f}_backward\b", own, message)
-    message = re.sub(rf"\bthe gradients of {f}\b", "the gradients", message)
-    message = message if own == "it" else re.sub(rf"\b{f}(?=\()", own, message)
-    return re.sub(rf"\b{f}\b" + (r"(?!\()" if "_" in function else _SUBJECT), own, message)
-
-
-def _begun(says: str, names: set[str]) -> str:
-    """With a capital, unless it begins with a name of the code."""
-    word = says.split()[0]
-    a_name = not (word.isascii() and word.isalpha()) or (word in names and len(word) < 5) or word[1:] in names
-    return says if a_name else says[0].upper() + says[1:]
 
 
 def _given_to_backward(op: Any, case: dict[str, Any]) -> dict[str, Any]:
