@@ -3,10 +3,12 @@
     python benchmarks/gpu.py                     on a CUDA device, with CuPy
     python benchmarks/gpu.py --device strict     on the strict double: that the script works, before a device is at hand
 
-(1) CuPy does what each rule of the strict double says; (2) every op and layer, forward and backward, is as close to
-float64 NumPy as four times NumPy's own float32; (3) is each the same to the bit when repeated? (4) the default world,
-trained to the host's metrics; (5) times by events, beside PyTorch where it is installed; of the double, which has no
-times worth telling, the calls. Under ten minutes.
+(1) CuPy does what each rule of the strict double says; (2) what SASRec is made of, at its own sizes, and every op of
+`tinyattn check`, on cases that its spec draws, forward and backward, is as close to float64 NumPy as four times NumPy's
+own float32; (3) is each the same to the bit when repeated? (4) the default world, trained to the host's metrics, and
+every other model, trained small to the host's losses; (5) times by events, beside PyTorch where it is installed; of the
+double, which has no times worth telling, the calls. Under ten minutes. Every layer is left to the tests, which run on a
+device where there is one: `pytest -k gpu`.
 
 Writes the device's part of benchmarks/results/gpu.json, and README's line "GPU last verified". Exit code 1 where
 anything of (1), (2) or (4) does not hold.
@@ -30,20 +32,30 @@ import numpy as np
 from tqdm import tqdm
 
 from benchmarks.machine import README, RESULTS, describe, write_pages, write_result
+from benchmarks.peers import ADAM
+from tests.count_calls import COUNTED
 from tests.devices import On
+from tests.models import small
 from tests.rules import RULES, outcome
 from tests.strict import COUNTS
 from tinyattn import backend, ops
-from tinyattn.data import Interactions, Sampler, SeriesWorld, leave_one_out
+from tinyattn.check.cases import CaseDrawer
+from tinyattn.check.common import upstream
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
+from tinyattn.data import Batch, Interactions, Sampler, SeriesWorld, leave_one_out
 from tinyattn.evaluation import full_ranking
 from tinyattn.layers import BLOCK_FORMS, Block, MultiHead
-from tinyattn.models import SASRec, SASRecNetwork
+from tinyattn.models import MODELS, SASRec, SASRecNetwork
 from tinyattn.random import Stream, generator
 from tinyattn.training import Moments, adam
 from tinyattn.tree import Rows, flatten, leaves, tree_map
 
 RESULT = RESULTS / "gpu.json"
+STEP = "SASRec training step, 128 x 200 x 50, bce"
 TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
+CASES = 8  # of each spec
+LOSS_RTOL = 1e-3  # of a small model's loss on a device, of the host's; Adam makes a step of a gradient's rounding
 B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: of SASRec's order
 
 
@@ -63,14 +75,15 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
     ids, E, z = rng.zipf(1.3, (B, N)) % V, normal(V, D), normal(B, N)
     weights = (rng.random((B, N)) < 0.8).astype(float)
     logits, targets = 3 * normal(B * N, V // 4), rng.integers(0, V // 4, B * N)
-    p = Block(MultiHead(2)).init(rng, D)
 
-    def both_ways(block: Any) -> Callable[..., Any]:
+    def both_ways(form: str, **options: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        block = Block(MultiHead(2), form, rate=0.2, **options)
+
         def both(p: Any, x: Any, dy: Any) -> Any:
             y, cache = block.forward(p, x, mask=ops.Mask(causal=True), rng=_key())
             return y, *block.backward(p, dy, cache)
 
-        return both
+        return both, (block.init(generator(0, Stream.INIT), D), x, dy)
 
     def attention_backward(dout: Any, q: Any, k: Any, v: Any, mask: Any, keep: Any) -> Any:
         _, weights = ops.attention(q, k, v, mask, keep=keep, rate=0.2)
@@ -100,9 +113,8 @@ def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
             lambda z, t, w: ops.bce_with_logits_backward(1.0, z, t, w), (z, (z > 0).astype(float), weights)),
         "mask by hash": (lambda x: ops.keep_mask(_key(), x.shape, 0.2, like=x), (x,)),
         "adam": (_adam_step, (normal(D * D), normal(D * D))),
-        **{f"{form} block, both ways": (both_ways(Block(MultiHead(2), form, rate=0.2, fast=False)), (p, x, dy))
-           for form in BLOCK_FORMS},
-        "pre block of faster pairs, both ways": (both_ways(Block(MultiHead(2), rate=0.2)), (p, x, dy)),
+        **{f"{form} block, both ways": both_ways(form, fast=False) for form in BLOCK_FORMS},
+        "pre block of faster pairs, both ways": both_ways("pre"),
         **{f"SASRec, {loss}, loss and gradients": _network(loss) for loss in ("bce", "ce")},
     }  # fmt: skip
 
@@ -177,16 +189,42 @@ def compare(on: On) -> list[dict[str, Any]]:
     """One row a subject: its errors here and on the host, and whether three repeats have the same bits."""
     rows = []
     for name, (f, args) in tqdm(subjects().items(), desc="ops and layers", unit="op"):
-        exact = arrays(f(*args))
         single = [cast(a, np.float32) for a in args]
-        here = error(arrays(f(*single)), exact)
-        there_args = [on.there(a) for a in single]
-        repeats = [arrays(f(*there_args)) for _ in range(3)]
-        there = error(repeats[0], exact)
-        bitwise = all(np.array_equal(a, b) for again in repeats[1:] for a, b in zip(repeats[0], again, strict=True))
-        holds = there <= TIMES_CPU * max(here, 2.0**-24)  # an op without rounding may round once there
-        rows.append({"name": name, "error": there, "numpy_float32": here, "holds": holds, "bitwise": bitwise})
+        there = [on.there(a) for a in single]
+        rows.append(row(name, [(f(*args), f(*single), [f(*there) for _ in range(3)])]))
     return rows
+
+
+def row(name: str, cases: list[tuple[Any, Any, list[Any]]]) -> dict[str, Any]:
+    """Of results in float64, in float32 on the host, and three of a device in float32: the worst case's errors."""
+    here = there = 0.0
+    bitwise = True
+    for exact, single, repeats in cases:
+        wanted, first = arrays(exact), arrays(repeats[0])
+        here, there = max(here, error(arrays(single), wanted)), max(there, error(first, wanted))
+        for again in repeats[1:]:
+            bitwise &= all(np.array_equal(a, b, equal_nan=True) for a, b in zip(first, arrays(again), strict=True))
+    holds = there <= TIMES_CPU * max(here, 2.0**-24)  # an op without rounding may round once there
+    return {"name": name, "error": there, "numpy_float32": here, "holds": holds, "bitwise": bitwise}
+
+
+def by_spec(on: On) -> list[dict[str, Any]]:
+    """One such row for each op that has a spec, of its results and gradients in cases with sizes of 20 to 70."""
+    rows = []
+    for spec in tqdm([spec for spec in SPECS.values() if spec.function in COUNTED], desc="by spec", unit="op"):
+        here, there = Subject(ops, spec), Subject(on.of(ops), spec)
+        cases = []
+        for seed in range(CASES):
+            case = spec.case(CaseDrawer.seeded(seed, ((3,),), wide=True))
+            double, single = ({name: cast(x, t) for name, x in case.items()} for t in (np.float64, np.float32))
+            cases.append((_both(here, double), _both(here, single), [_both(there, single) for _ in range(3)]))
+        rows.append(row(spec.function, cases))
+    return rows
+
+
+def _both(op: Subject, case: dict[str, Any]) -> Any:
+    gradients = op.gradients(case, *upstream(op.spec, case)) if op.spec.wrt else {}
+    return *op.outputs(**case), gradients
 
 
 # --- (1), (4), (5) ----------------------------------------------------------------------------------------------------
@@ -214,6 +252,19 @@ def default_world(device: str, epochs: int) -> dict[str, Any]:
     return found | {"holds": abs(there - here) <= 0.01}
 
 
+def models(device: str) -> list[dict[str, Any]]:
+    """Every model that is trained, small, for two epochs: is an epoch's loss there the host's?"""
+    rows = []
+    for name in tqdm(small.TRAINED, desc="models", unit="model"):
+        here, there = (
+            small.make(name, device=d).fit(small.DATA[MODELS[name].table], progress=False).history
+            for d in ("cpu", device)
+        )
+        off = max(abs(a["loss"] - b["loss"]) / abs(b["loss"]) for a, b in zip(there, here, strict=True))
+        rows.append({"name": name, "loss_differs_by": off, "holds": off <= LOSS_RTOL})
+    return rows
+
+
 def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
     """-> what a call costs: the median of 20 by events, so that only the device counts; of the double, its calls."""
     if on.device == "gpu":
@@ -229,13 +280,18 @@ def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
     return calls
 
 
-def training_step(on: On) -> Callable[[], Any]:
-    """A whole step of SASRec at ml-1m's size (128 users, 200 positions, width 50), batch already there."""
+def work() -> tuple[SASRecNetwork, Batch]:
+    """SASRec at ml-1m's size, and a batch of 128 users."""
     rng = np.random.default_rng(0)
     data = Interactions.from_sequences([rng.permutation(3416)[: rng.integers(20, 202)] for _ in range(128)])
-    network = SASRecNetwork(n_items=3416, maxlen=200, dim=50)
-    vector, p = flatten(network.init(rng), np.float32, on.xp)
-    batch = Sampler(data, 200, 128, 0, True).batch(0).to(on.xp)
+    return SASRecNetwork(n_items=3416, maxlen=200, dim=50), Sampler(data, 200, 128, 0, True).batch(0)
+
+
+def training_step(on: On) -> Callable[[], Any]:
+    """A whole step of it, the batch already there."""
+    network, batch = work()
+    vector, p = flatten(network.init(generator(0, Stream.INIT)), np.float32, on.xp)
+    batch = batch.to(on.xp)
     moments = Moments(on.xp.zeros_like(vector), on.xp.zeros_like(vector))
 
     def step() -> None:
@@ -252,7 +308,7 @@ def times(on: On) -> list[dict[str, Any]]:
     for name, (f, args) in tqdm(subjects().items(), desc="times", unit="op"):
         there = [on.there(cast(a, np.float32)) for a in args]
         rows.append({"name": name, **measure(lambda f=f, there=there: f(*there))})
-    return [*rows, {"name": "SASRec training step, 128 x 200 x 50, bce", **measure(training_step(on))}]
+    return [*rows, {"name": STEP, **measure(training_step(on))}]
 
 
 def torch_times() -> list[dict[str, Any]] | None:
@@ -265,6 +321,9 @@ def torch_times() -> list[dict[str, Any]] | None:
     if not torch.cuda.is_available():
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
+    from benchmarks.peers.torch_models import FusedAttention
+    from benchmarks.peers.torch_models import SASRec as TorchSASRec
 
     def measure(f: Callable[[], Any]) -> float:
         found = []
@@ -294,12 +353,23 @@ def torch_times() -> list[dict[str, Any]] | None:
         "attention, causal, bfloat16 flash": lambda: F.scaled_dot_product_attention(*half, is_causal=True),
         "cross_entropy": lambda: F.cross_entropy(logits, targets),
     }
+    network, batch = work()
+    model = TorchSASRec(network, FusedAttention).cuda()
+    fed = [torch.from_numpy(x).cuda() for x in (batch.ids, batch.slots, batch.targets, batch.negatives, batch.weight)]
+    optimiser = torch.optim.Adam(model.parameters(), **ADAM, fused=True)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        model(*fed).backward()
+        optimiser.step()
+
     with torch.no_grad():
-        return [{"name": name, "seconds": measure(f)} for name, f in calls.items()]
+        rows = [{"name": name, "seconds": measure(f)} for name, f in calls.items()]
+    return [*rows, {"name": STEP, "seconds": measure(step)}]
 
 
-def versions(device: str) -> dict[str, Any]:
-    found = describe() | {"device": "the strict double of CuPy"}
+def versions(device: str, commit: str | None) -> dict[str, Any]:
+    found = describe() | ({"commit": commit} if commit else {}) | {"device": "the strict double of CuPy"}
     if device == "gpu":
         import cupy
 
@@ -325,11 +395,18 @@ def line(result: dict[str, Any]) -> str:
 
 
 def _told(part: dict[str, Any]) -> str:
-    held = f"{sum(r['holds'] for r in part['ops'])} of {len(part['ops'])} ops and layers, both ways"
-    ruled = f"{sum(r['holds'] for r in part['rules'])} of {len(part['rules'])} rules of CuPy"
+    ruled, held, by_spec, trained = (
+        f"{sum(row['holds'] for row in part[name])} of {len(part[name])} {what}"
+        for name, what in (
+            ("rules", "rules of CuPy"),
+            ("ops", "parts of SASRec, both ways"),
+            ("by_spec", "ops of the checker"),
+            ("models", "models to the host's losses"),
+        )
+    )
     world = part["default_world"]
     reached = f"NDCG@10 {world['there']['metrics']['ndcg@10']:.4f} after {world['epochs']} epochs"
-    return f"{ruled}, {held}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
+    return f"{ruled}, {held}, {by_spec}, {trained}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
 
 
 def pages() -> dict[Path, str]:
@@ -340,6 +417,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
     parser.add_argument("--epochs", type=int, help="of the default world (default: 100, on the double 10)")
+    parser.add_argument("--commit", help="which commit this is, where the files came without their history")
     options = parser.parse_args()
     try:
         on = On(options.device)
@@ -347,7 +425,8 @@ def main() -> int:
         print(f"gpu.py: {missing}", file=sys.stderr)
         return 2
     began = time.monotonic()
-    part: dict[str, Any] = {"machine": versions(options.device), "rules": rules(on), "ops": compare(on)}
+    part: dict[str, Any] = {"machine": versions(options.device, options.commit), "rules": rules(on)}
+    part |= {"ops": compare(on), "by_spec": by_spec(on), "models": models(options.device)}
     part["default_world"] = default_world(options.device, options.epochs or (100 if options.device == "gpu" else 10))
     part["times"] = times(on)
     part["torch"] = torch_times() if options.device == "gpu" else None
@@ -357,7 +436,7 @@ def main() -> int:
     write_result(RESULT, result)
     write_pages(__file__, pages())
     report(part)
-    everything = [*part["rules"], *part["ops"], part["default_world"]]
+    everything = [*part["rules"], *part["ops"], *part["by_spec"], *part["models"], part["default_world"]]
     return 0 if all(row["holds"] for row in everything) else 1
 
 
@@ -366,10 +445,12 @@ def report(part: dict[str, Any]) -> None:
         if not row["holds"]:
             print(f"RULE  {row['says']}: {row['found']}, expected {row['expected']}")
     print(f"{'':36} {'error':>9} {'NumPy f32':>9}  three repeats")
-    for row in part["ops"]:
+    for row in [*part["ops"], *part["by_spec"]]:
         same = "the same bits" if row["bitwise"] else "to rounding"
         held = "" if row["holds"] else "   TOO LARGE"
         print(f"{row['name']:36} {row['error']:9.1e} {row['numpy_float32']:9.1e}  {same}{held}")
+    for row in part["models"]:
+        print(f"{row['name']:36} loss off by {row['loss_differs_by']:.1e}{'' if row['holds'] else '   TOO MUCH'}")
     torch = {row["name"]: row["seconds"] for row in part["torch"] or []}
     for row in part["times"]:
         beside = f"   torch {1e6 * torch[row['name']]:9.1f}" if row["name"] in torch else ""

@@ -75,4 +75,7 @@ def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
 
 
 def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    try:
+        return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True).stdout.strip()
+    except OSError:                      # there is no git
+        return ""

@@ -12,16 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.models.test_sequence_models import DATA as PARTS
-from tests.models.test_sequence_models import MODELS_HERE, make
-from tests.models.worlds import TINY, drifting_ratings, write_tiny
+from tests.models import small
+from tests.models.worlds import TINY, write_tiny
 from tests.side_by_side import side_by_side
 from tests.training.test_learner import DATA, network, sampler
 from tinyattn import cli
-from tinyattn.data import Interactions, Sampler, leave_one_out, split_ratings
+from tinyattn.data import Interactions, Sampler, leave_one_out
 from tinyattn.evaluation import NaNScoreError, evaluate, target_ranks
 from tinyattn.models import MODELS, SASRec, SASRecNetwork
-from tinyattn.options import options_of
 from tinyattn.ranks import Ranks, RanksDifferError, alone, mpi, part_of, ranks, started
 from tinyattn.training import InterruptedRunError, Learner, Settings, loop, train
 from tinyattn.tree import leaves
@@ -29,7 +27,6 @@ from tinyattn.tree import leaves
 pytestmark = pytest.mark.host
 SPLIT = leave_one_out(TINY.generate())
 SETTINGS = Settings(epochs=1, patience=0, clip_norm=0.5, accumulate=2)
-TRAINED = [name for name, cls in MODELS.items() if issubclass(cls, Settings)]
 TRAIN = ["--maxlen", "6", "--dim", "8", "--batch-size", "20", "--lr", "0.01", "--epochs", "2", "--workers", "1"]
 
 
@@ -43,19 +40,10 @@ def lazily(_=None, **how):
     return flat(p).copy(), history
 
 
-def small(name):
-    known = {o.name for o in options_of(MODELS[name])}
-    given = {"dim": 8, "maxlen": 6, "batch_size": 20, "epochs": 2, "workers": 1, "patience": 0}
-    if name in MODELS_HERE:
-        return make(name), PARTS[MODELS[name].table]
-    data = split_ratings(drifting_ratings()) if MODELS[name].table == "ratings" else SPLIT
-    return MODELS[name](**{option: value for option, value in given.items() if option in known}), data
-
-
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", small.TRAINED)
 def test_every_model_trains_on_two_ranks_to_the_numbers_of_one(name):
     def fit(_=None):
-        model, data = small(name)
+        model, data = small.make(name), small.DATA[MODELS[name].table]
         return model.fit(data, progress=False)
 
     one, (two, other) = fit(), side_by_side(2, fit)

@@ -3,41 +3,12 @@
 import numpy as np
 import pytest
 
+from tests.models.small import DATA, SEQUENCE_MODELS, make
 from tinyattn.backend import to_numpy
-from tinyattn.data import SEQUENCE_TASKS, Grammar, Images, Pairs, Parts
+from tinyattn.data import Parts
 from tinyattn.files import FileError
 from tinyattn.models import MODELS, Estimator, Popularity, Recommender, SequenceModel
-from tinyattn.options import options_of
 from tinyattn.tree import leaves
-
-SMALL = {"dim": 8, "heads": 2, "layers": 1, "batch_size": 8, "epochs": 2, "workers": 1, "patience": 0, "lr": 0.01}
-MODELS_HERE = [name for name, cls in MODELS.items() if issubclass(cls, SequenceModel)]
-
-
-def pairs(n=30):
-    rng = np.random.default_rng(0)
-    words = ["".join(rng.choice(list("abcde"), rng.integers(1, 7))) for _ in range(n)]
-    return Pairs.of((word, word[::-1]) for word in words).split()
-
-
-def images(n=30):
-    rng = np.random.default_rng(0)
-    labels = rng.integers(3, size=n)
-    return Images(rng.random((n, 8, 8)) + labels[:, None, None] * np.eye(8), labels).split()
-
-
-# a small one for each table of measures
-TEXT = Grammar(sentences=8).generate().split()
-COPY = SEQUENCE_TASKS["selective-copy"](copied=1, tokens=2, length=6, sequences=160, held_out=40)
-DATA = {
-    "pairs": pairs(), "text": TEXT, "masked text": TEXT, "images": images(), "hidden patches": images(),
-    "sequence tasks": COPY.generate().split(),
-}  # fmt: skip
-
-
-def make(name, **more):
-    known = {o.name for o in options_of(MODELS[name])}
-    return MODELS[name](**{key: value for key, value in (SMALL | more).items() if key in known})
 
 
 def fitted(name, **how):
@@ -49,7 +20,7 @@ def parameters(model):
     return np.concatenate([to_numpy(leaf).ravel() for _, leaf in leaves(model.parameters)])
 
 
-@pytest.fixture(scope="module", params=MODELS_HERE)
+@pytest.fixture(scope="module", params=SEQUENCE_MODELS)
 def whole(request):
     return fitted(request.param)
 
@@ -103,7 +74,7 @@ def test_saved_and_loaded_it_is_the_same(whole, tmp_path):
 
 def test_a_recommender_is_none_of_them(tmp_path):
     Popularity().fit([["a", "b"], ["b"]]).save(tmp_path / "p.npz")
-    with pytest.raises(FileError, match=f"is of model popularity, expected {' or '.join(MODELS_HERE)}"):
+    with pytest.raises(FileError, match=f"is of model popularity, expected {' or '.join(SEQUENCE_MODELS)}"):
         SequenceModel.load(tmp_path / "p.npz")
 
 
