@@ -7,11 +7,11 @@
 `tinyattn check`, on cases that its spec draws, forward and backward, is as close to float64 NumPy as four times NumPy's
 own float32; (3) is each the same to the bit when repeated? (4) the default world, trained to the host's metrics, and
 every other model, trained small to the host's losses; (5) times by events, beside PyTorch where it is installed; of the
-double, which has no times worth telling, the calls. Under ten minutes. Every layer is left to the tests, which run on a
-device where there is one: `pytest -k gpu`.
+double, which has no times worth telling, the calls; (6) every test that runs on a device: those of all layers are among
+them. (On the double these run with all others.) Under ten minutes.
 
-Writes the device's part of benchmarks/results/gpu.json, and README's line "GPU last verified". Exit code 1 where
-anything of (1), (2) or (4) does not hold.
+Writes the device's part of benchmarks/results/gpu.json, README's line "GPU last verified", and the table of times in
+docs/gpu.md. Exit code 1 where anything of (1), (2), (4) or (6) does not hold.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
@@ -31,7 +34,7 @@ if __package__ is None:
 import numpy as np
 from tqdm import tqdm
 
-from benchmarks.machine import README, RESULTS, describe, write_pages, write_result
+from benchmarks.machine import README, RESULTS, ROOT, describe, write_pages, write_result
 from benchmarks.peers import ADAM
 from tests.count_calls import COUNTED
 from tests.devices import On
@@ -52,9 +55,10 @@ from tinyattn.training import Moments, adam
 from tinyattn.tree import Rows, flatten, leaves, tree_map
 
 RESULT = RESULTS / "gpu.json"
-STEP = "SASRec training step, 128 x 200 x 50, bce"
+SIZES = ((128, 50), (512, 256))  # users and width
+STEPS = {f"SASRec, a training step of {users} users, width {width}": (users, width) for users, width in SIZES}
 TIMES_CPU = 4.0  # the error allowed on a device, in errors of NumPy's float32
-CASES = 8  # of each spec
+CASES = 24  # of each spec
 LOSS_RTOL = 1e-3  # of a small model's loss on a device, of the host's; Adam makes a step of a gradient's rounding
 B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: of SASRec's order
 
@@ -208,17 +212,17 @@ def row(name: str, cases: list[tuple[Any, Any, list[Any]]]) -> dict[str, Any]:
     return {"name": name, "error": there, "numpy_float32": here, "holds": holds, "bitwise": bitwise}
 
 
-def by_spec(on: On) -> list[dict[str, Any]]:
+def by_spec(on: On, cases: int = CASES) -> list[dict[str, Any]]:
     """One such row for each op that has a spec, of its results and gradients in cases with sizes of 20 to 70."""
     rows = []
     for spec in tqdm([spec for spec in SPECS.values() if spec.function in COUNTED], desc="by spec", unit="op"):
         here, there = Subject(ops, spec), Subject(on.of(ops), spec)
-        cases = []
-        for seed in range(CASES):
+        found = []
+        for seed in range(cases):
             case = spec.case(CaseDrawer.seeded(seed, ((3,),), wide=True))
             double, single = ({name: cast(x, t) for name, x in case.items()} for t in (np.float64, np.float32))
-            cases.append((_both(here, double), _both(here, single), [_both(there, single) for _ in range(3)]))
-        rows.append(row(spec.function, cases))
+            found.append((_both(here, double), _both(here, single), [_both(there, single) for _ in range(3)]))
+        rows.append(row(spec.function, found))
     return rows
 
 
@@ -280,16 +284,16 @@ def clock(on: On) -> Callable[[Callable[[], Any]], dict[str, float]]:
     return calls
 
 
-def work() -> tuple[SASRecNetwork, Batch]:
-    """SASRec at ml-1m's size, and a batch of 128 users."""
+def work(users: int, width: int) -> tuple[SASRecNetwork, Batch]:
+    """SASRec for ml-1m's items, and a batch of so many users."""
     rng = np.random.default_rng(0)
-    data = Interactions.from_sequences([rng.permutation(3416)[: rng.integers(20, 202)] for _ in range(128)])
-    return SASRecNetwork(n_items=3416, maxlen=200, dim=50), Sampler(data, 200, 128, 0, True).batch(0)
+    data = Interactions.from_sequences([rng.permutation(3416)[: rng.integers(20, 202)] for _ in range(users)])
+    return SASRecNetwork(n_items=3416, maxlen=200, dim=width), Sampler(data, 200, users, 0, True).batch(0)
 
 
-def training_step(on: On) -> Callable[[], Any]:
-    """A whole step of it, the batch already there."""
-    network, batch = work()
+def training_step(on: On, users: int, width: int) -> Callable[[], Any]:
+    """A whole step of it with BCE, the batch already there."""
+    network, batch = work(users, width)
     vector, p = flatten(network.init(generator(0, Stream.INIT)), np.float32, on.xp)
     batch = batch.to(on.xp)
     moments = Moments(on.xp.zeros_like(vector), on.xp.zeros_like(vector))
@@ -308,7 +312,8 @@ def times(on: On) -> list[dict[str, Any]]:
     for name, (f, args) in tqdm(subjects().items(), desc="times", unit="op"):
         there = [on.there(cast(a, np.float32)) for a in args]
         rows.append({"name": name, **measure(lambda f=f, there=there: f(*there))})
-    return [*rows, {"name": STEP, **measure(training_step(on))}]
+    steps = list(STEPS.items())[: None if on.device == "gpu" else 1]  # of whatever size, it makes as many calls
+    return [*rows, *({"name": name, **measure(training_step(on, *size))} for name, size in steps)]
 
 
 def torch_times() -> list[dict[str, Any]] | None:
@@ -322,7 +327,7 @@ def torch_times() -> list[dict[str, Any]] | None:
         return None
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
-    from benchmarks.peers.torch_models import FusedAttention
+    from benchmarks.peers.torch_models import FusedAttention, tensors
     from benchmarks.peers.torch_models import SASRec as TorchSASRec
 
     def measure(f: Callable[[], Any]) -> float:
@@ -353,19 +358,48 @@ def torch_times() -> list[dict[str, Any]] | None:
         "attention, causal, bfloat16 flash": lambda: F.scaled_dot_product_attention(*half, is_causal=True),
         "cross_entropy": lambda: F.cross_entropy(logits, targets),
     }
-    network, batch = work()
-    model = TorchSASRec(network, FusedAttention).cuda()
-    fed = [torch.from_numpy(x).cuda() for x in (batch.ids, batch.slots, batch.targets, batch.negatives, batch.weight)]
-    optimiser = torch.optim.Adam(model.parameters(), **ADAM, fused=True)
 
-    def step() -> None:
-        optimiser.zero_grad()
-        model(*fed).backward()
-        optimiser.step()
+    def training_step(users: int, width: int) -> Callable[[], Any]:
+        network, batch = work(users, width)
+        model = TorchSASRec(network, FusedAttention).cuda()
+        fed = [x.cuda() for x in tensors(batch)]
+        optimiser = torch.optim.Adam(model.parameters(), **ADAM, fused=True)
+
+        def step() -> None:
+            optimiser.zero_grad()
+            model(*fed).backward()
+            optimiser.step()
+
+        return step
 
     with torch.no_grad():
         rows = [{"name": name, "seconds": measure(f)} for name, f in calls.items()]
-    return [*rows, {"name": STEP, "seconds": measure(step)}]
+    return [*rows, *({"name": name, "seconds": measure(training_step(*size))} for name, size in STEPS.items())]
+
+
+def tests() -> dict[str, Any]:
+    """How many of the tests that compute on the GPU there are, and which fail."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "tests.xml"
+        what = ["-k", "gpu", "-n", "logical", "-W", "default", "-q", f"--junitxml={path}"]
+        subprocess.run([sys.executable, "-m", "pytest", *what], cwd=ROOT, stdout=subprocess.DEVNULL)
+        every = ElementTree.parse(path).iter("testcase")
+        cases = [case for case in every if "gpu" in case.get("name", "").partition("[")[2]]
+    failed = [
+        f"{case.get('classname')}.{case.get('name')}"
+        for case in cases
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    ran = sum(case.find("skipped") is None for case in cases)
+    return {"ran": ran, "failed": failed, "holds": bool(ran) and not failed}
+
+
+def torch_version() -> str | None:
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch.__version__
 
 
 def versions(device: str, commit: str | None) -> dict[str, Any]:
@@ -376,7 +410,9 @@ def versions(device: str, commit: str | None) -> dict[str, Any]:
         properties = cupy.cuda.runtime.getDeviceProperties(0)
         found["device"] = properties["name"].decode()
         found["cupy"] = cupy.__version__
-        found["cuda"] = cupy.cuda.runtime.runtimeGetVersion()
+        version = cupy.cuda.runtime.runtimeGetVersion()
+        found["torch"] = torch_version()
+        found["cuda"] = f"{version // 1000}.{version % 1000 // 10}"
     return found
 
 
@@ -405,12 +441,43 @@ def _told(part: dict[str, Any]) -> str:
         )
     )
     world = part["default_world"]
+    tests, tested = part["tests"], ""
+    if tests:
+        tested = f"{tests['ran'] - len(tests['failed']):,} of {tests['ran']:,} tests, "
     reached = f"NDCG@10 {world['there']['metrics']['ndcg@10']:.4f} after {world['epochs']} epochs"
-    return f"{ruled}, {held}, {by_spec}, {trained}, {reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
+    return f"{ruled}, {held}, {by_spec}, {trained}, {tested}{reached} (host {world['host']['metrics']['ndcg@10']:.4f})"
+
+
+def table(result: dict[str, Any]) -> str:
+    """docs/gpu.md's times, and how many calls the double counts in each."""
+    gpu = result.get("gpu")
+    if not gpu:
+        return "Nothing has been timed on a GPU yet."
+    m, peers = gpu["machine"], {row["name"]: row["seconds"] for row in gpu["torch"] or []}
+    calls = {row["name"]: row["calls"] for row in result.get("strict", {}).get("times", [])}
+    calls |= {name: calls[next(iter(STEPS))] for name in STEPS} if calls else {}
+    rows = [
+        f"| {row['name']} | {calls.get(row['name'], '')} | {1e6 * row['seconds']:,.0f} "
+        f"| {1e6 * peers[row['name']]:,.0f} |"
+        for row in gpu["times"]
+        if row["name"] in peers
+    ]
+    of = f"{m['device']}, CuPy {m['cupy']}, CUDA {m['cuda']}, PyTorch {m['torch']}, NumPy {m['numpy']}, {m['date']}"
+    world = gpu["default_world"]
+    return "\n".join([
+        "| | calls | tinyattn, µs | PyTorch, µs |",
+        "|---|---|---|---|",
+        *rows,
+        "",
+        f"Float32 without TF32, medians of 20 by events; batches of {B} × {N} × {D} for the ops ({of}). The default "
+        f"world took {world['there']['seconds']:.0f} s for {world['epochs']} epochs there, and "
+        f"{world['host']['seconds']:.0f} s on that machine's {m['cores']} cores.",
+    ])  # fmt: skip
 
 
 def pages() -> dict[Path, str]:
-    return {README: line(json.loads(RESULT.read_text()))}
+    result = json.loads(RESULT.read_text())
+    return {README: line(result), ROOT / "docs" / "gpu.md": table(result)}
 
 
 def main() -> int:
@@ -430,6 +497,7 @@ def main() -> int:
     part["default_world"] = default_world(options.device, options.epochs or (100 if options.device == "gpu" else 10))
     part["times"] = times(on)
     part["torch"] = torch_times() if options.device == "gpu" else None
+    part["tests"] = tests() if options.device == "gpu" else None
     part["seconds"] = round(time.monotonic() - began, 1)
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     result[options.device] = part
@@ -437,6 +505,7 @@ def main() -> int:
     write_pages(__file__, pages())
     report(part)
     everything = [*part["rules"], *part["ops"], *part["by_spec"], *part["models"], part["default_world"]]
+    everything += [part["tests"]] if part["tests"] else []
     return 0 if all(row["holds"] for row in everything) else 1
 
 
@@ -458,6 +527,7 @@ def report(part: dict[str, Any]) -> None:
         print(f"{row['name']:44} {cost}{beside}")
     for name in torch.keys() - {row["name"] for row in part["times"]}:
         print(f"{name:44} torch {1e6 * torch[name]:9.1f} us")
+    print(f"tests: {part['tests']}")
     print(f"default world: {part['default_world']}")
     print(f"{part['seconds']} s")
 

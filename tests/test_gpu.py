@@ -16,7 +16,7 @@ def test_what_sasrec_is_made_of():
 
 @pytest.mark.slow(seconds=15)
 def test_every_op_that_has_a_spec():
-    rows = by_spec(On("strict"))
+    rows = by_spec(On("strict"), cases=6)
     assert sorted(row["name"] for row in rows) == sorted(COUNTED)
     assert [row["name"] for row in rows if not row["holds"]] == []
 
