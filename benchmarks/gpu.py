@@ -180,11 +180,13 @@ def cast(x: Any, dtype: Any) -> Any:
 def error(found: list[np.ndarray], exact: list[np.ndarray]) -> float:
     """The largest difference, each array's in units of its own largest number.
 
-    Or of a thousandth of the result's largest: the gradient of a key's bias is 0, and its rounding alone means nothing.
+    What is 0 but for rounding, as the gradient of a key's bias, has no size of its own: it is told in units of the
+    largest number of the whole result.
     """
     sizes = [float(np.max(np.abs(e), initial=0)) for e in exact]
+    whole = max(sizes)
     return max(
-        float(np.max(np.abs(a.astype(float) - e), initial=0)) / max(size, 1e-3 * max(sizes), 1e-300)
+        float(np.max(np.abs(a.astype(float) - e), initial=0)) / ((size if size > 1e-6 * whole else whole) or 1.0)
         for a, e, size in zip(found, exact, sizes, strict=True)
     )
 
