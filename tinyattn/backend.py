@@ -93,6 +93,12 @@ def module_for(device: str) -> Any:
     return cupy
 
 
+def device_name(device: str) -> str:
+    """What a GPU is sold as; any other device by its own name. Raises ValueError as `module_for` does."""
+    module = module_for(device)
+    return module.cuda.runtime.getDeviceProperties(0)["name"].decode() if device == "gpu" else device
+
+
 def is_numpy(xp: Any) -> bool:
     """Is `xp` NumPy? Otherwise arrays are on a device: to read a value, Python has to wait for it and fetch it."""
     return xp is np

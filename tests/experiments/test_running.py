@@ -19,7 +19,7 @@ from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
-from tinyattn.experiments.tables import figures, level, page, remarks, table
+from tinyattn.experiments.tables import figures, level, minutes, page, remarks, table
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
 from tinyattn.show import draw_picture, save
@@ -117,6 +117,23 @@ def test_the_page_is_made_of_the_files(finished):
     assert left in found
     whole = replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]})
     assert "to come" not in make_page(whole, results_of(whole, finished[0]))
+
+
+def test_on_another_device_the_same_comes_out_and_the_page_says_where(finished, monkeypatch, tmp_path):
+    run_here(monkeypatch)
+    carry_out(SMALL, None, tmp_path, device="strict")
+    ours, theirs = (results_of(SMALL, out) for out in (finished[0], tmp_path))
+    for here, there in zip(ours["sasrec"], theirs["sasrec"], strict=True):
+        assert there["row"] == here["row"]
+        assert there["machine"] == here["machine"] | {"device": "strict"}
+        assert there["metrics"]["full"]["mrr"] == pytest.approx(here["metrics"]["full"]["mrr"], abs=0.02)
+    assert "; strict beside" in make_page(SMALL, theirs)
+    assert minutes(theirs["sasrec"]).endswith(" on a GPU")
+    mixed = [*theirs["sasrec"], ours["sasrec"][0] | {"epoch_seconds": 120.0}]
+    assert minutes(mixed) == "4.0"                       # two epochs at the pace of the host
+    with pytest.raises(ValueError, match="device is 'tpu'"):
+        carry_out(SMALL, None, tmp_path / "none", device="tpu")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_file_of_another_grid_is_refused_before_anything_runs(finished, monkeypatch):
@@ -289,7 +306,7 @@ def test_every_experiment_makes_its_page_before_any_run_and_knows_its_models(nam
 
 FOUND = {"ndcg@10": 0.4, "hr@10": 0.6, "accuracy": 0.9}
 RUN = {"metrics": dict.fromkeys(("full", "uni100", "trained", "twice", "longest"), FOUND), "epoch_seconds": 2.0,
-       "row": {"seed": 0}}  # fmt: skip
+       "row": {"seed": 0}, "machine": {}}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [name for name, e in EXPERIMENTS.items() if e.pictures and name != "awrsr"])

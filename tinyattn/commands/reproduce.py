@@ -10,6 +10,7 @@ from typing import Any
 from ..experiments import EXPERIMENTS, Experiment, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
+from .arguments import add_device
 from .runs import drawing
 
 MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
@@ -33,6 +34,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--seeds", type=int, metavar="N", help=text)
     text = "runs side by side, each on one core (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
+    add_device(command)
     text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
     command.add_argument("--quick", action="store_true", help=text)
     command.add_argument("--page", action="store_true", help="only make the page, of what has been run")
@@ -62,7 +64,7 @@ def run(options: argparse.Namespace) -> None:
     if options.page and not out.is_dir():
         raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
     if not options.page:
-        carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs)
+        carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs, device=options.device)
     results = results_of(experiment, out, options.seeds)
     text = experiment.page(experiment, results)
     write_atomically(page, text.encode())

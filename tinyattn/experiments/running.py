@@ -23,6 +23,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
+from ..backend import device_name
 from ..data import SPLITS, Split, Truth
 from ..evaluation import (
     best_items,
@@ -77,16 +78,20 @@ def carry_out(
     *,
     seeds: int | None = None,
     jobs: int = 2,
+    device: str = "cpu",
     say: Callable[[str], None] = print,
 ) -> None:
     """Every run that has no file yet.
 
-    Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread. One that is
-    interrupted goes on from its checkpoint, which stands beside the files until the run has finished.
-    Raises FileError before anything is run where there is no data for any row, for files that `results_of` refuses, and
-    where `out` cannot be written to or another process is at work in it; WorkerKilledError where a run is killed. A run
-    that raises is named, the others go on, and what the first one raised is raised at the end.
+    Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread, and what is
+    trained is on `device`, which its file then names. One that is interrupted goes on from its checkpoint, which stands
+    beside the files until the run has finished; it may go on elsewhere.
+    Raises ValueError where the device cannot be used, FileError before anything is run where there is no data for any
+    row, for files that `results_of` refuses, and where `out` cannot be written to or another process is at work in it;
+    WorkerKilledError where a run is killed. A run that raises is named, the others go on, and what the first one raised
+    is raised at the end.
     """
+    device_name(device)
     results = results_of(experiment, out, seeds)
     missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
     here = {key for key, file in missing.items() if file is None}
@@ -109,7 +114,7 @@ def carry_out(
     known = {experiment.rows[key].data: run["data"]["fingerprint"] for key, found in results.items() for run in found}
     tasks, failures = [], []
     for key, seed in to_do:
-        given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed)
+        given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed), device
         tasks.append((f"{key}, seed {seed}", given))
     with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
@@ -190,7 +195,7 @@ def _side_by_side(
 
 
 def _run(
-    experiment: Experiment, key: str, folder: Path | None, seed: int, fingerprint: str | None, path: Path
+    experiment: Experiment, key: str, folder: Path | None, seed: int, fingerprint: str | None, path: Path, device: str
 ) -> None:
     """Train, measure, write the file. Raises FileError where the data has another `fingerprint`."""
     row = experiment.rows[key]
@@ -201,7 +206,7 @@ def _run(
         raise ValueError(f"{data.title}: {error}") from None
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
-    model, work = make_model(row, seed), path.with_suffix(".work")
+    model, work = make_model(row, seed, device), path.with_suffix(".work")
     checkpoint = work / "checkpoint.npz"
     began, history = time.monotonic(), []
     if isinstance(model, Trained):
@@ -220,7 +225,7 @@ def _run(
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
         "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
         "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
-        "machine": describe() | {"commit": commit()},
+        "machine": describe() | {"commit": commit()} | _elsewhere(model),
     })  # fmt: skip
     checkpoint.unlink(missing_ok=True)
     with suppress(OSError):                    # there was none, or something else is in it, which is not ours
@@ -307,10 +312,17 @@ def _beyond(model: Recommender, split: Split) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def make_model(row: Row, seed: int) -> Estimator:
-    """The row's model, with one worker where it has any."""
+def make_model(row: Row, seed: int, device: str = "cpu") -> Estimator:
+    """The row's model, with one worker and on `device` where it has any."""
     kind: Any = MODELS[row.model]
-    return kind(**row.options, **({"seed": seed, "workers": 1} if issubclass(kind, Trained) else {}))
+    trained = {"seed": seed, "workers": 1, "device": device} if issubclass(kind, Trained) else {}
+    return kind(**row.options, **trained)
+
+
+def _elsewhere(model: Any) -> dict[str, str]:
+    """The device that a model was trained on, where that is not the host."""
+    device = getattr(model, "device", "cpu")
+    return {} if device == "cpu" else {"device": device_name(device)}
 
 
 @cache

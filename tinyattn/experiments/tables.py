@@ -121,13 +121,24 @@ def minutes(runs: Sequence[dict[str, Any]]) -> str:
     Whatever else a machine did beside a run made it slower. "seconds" of a run count from its last start, and so serve
     only where there are no epochs.
     """
-    return f"{_minutes(runs):.1f}"
+    return f"{_minutes(runs):.1f}" + " on a GPU" * is_elsewhere(at_one_pace(runs))
 
 
 def _minutes(runs: Sequence[dict[str, Any]]) -> float:
     if not all(run["epochs"] for run in runs):
         return statistics.mean(run["seconds"] for run in runs) / 60
-    return statistics.mean(run["epochs"] for run in runs) * min(run["epoch_seconds"] for run in runs) / 60
+    pace = min(run["epoch_seconds"] for run in at_one_pace(runs))
+    return statistics.mean(run["epochs"] for run in runs) * pace / 60
+
+
+def is_elsewhere(runs: Sequence[dict[str, Any]]) -> bool:
+    """Was none of them made on the host?"""
+    return all("device" in run["machine"] for run in runs)
+
+
+def at_one_pace(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those whose seconds are to be told: of the host, where it has any."""
+    return [run for run in runs if "device" not in run["machine"]] or list(runs)
 
 
 def epochs(runs: Sequence[dict[str, Any]]) -> str:
@@ -146,7 +157,8 @@ def made(results: Results) -> str:
     runs = [run for found in results.values() for run in found]
     dates: dict[str, list[str]] = {}
     for m in (run["machine"] for run in runs):
-        machine = f"{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}"
+        beside = f"{m['device']} beside " if "device" in m else ""
+        machine = f"{beside}{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}"
         dates.setdefault(machine, []).append(m["date"])
     machines = (f"{machine}, {_span(sorted(when))}" for machine, when in dates.items())
     n = len(runs)
@@ -162,7 +174,8 @@ def to_come(experiment: Experiment, results: Results) -> str:
     left = missing(experiment, results)
     if not left:
         return ""
-    each = {key: _minutes(results[key]) if results[key] else experiment.rows[key].minutes for key in left}
+    timed = {key: at_one_pace(results[key]) for key in left}
+    each = {key: experiment.rows[key].minutes if is_elsewhere(timed[key]) else _minutes(results[key]) for key in left}
     hours = sum(n * each[key] for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
     n = sum(left.values())
