@@ -17,13 +17,14 @@ import pytest
 from tests.helpers import MACHINE
 from tests.models.worlds import TINY
 from tinyattn.cli import main
+from tinyattn.data import leave_one_out
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
 from tinyattn.experiments.tables import figures, level, minutes, page, remarks, table
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
 from tinyattn.show import draw_picture, save
-from tinyattn.training import WorkerKilledError
+from tinyattn.training import InterruptedRunError, WorkerKilledError
 
 COLUMNS = [("full", "ndcg@10"), ("uni100", "hr@10")]
 TRAINED = {"epochs": 2, "dim": 4, "maxlen": 5, "blocks": 1}
@@ -228,6 +229,26 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
         carry_out(broken, None, tmp_path, say=said.append)
     assert any(line.startswith("wrong, seed 0: failed: ") and "heads 3" in line for line in said)
     assert [path.name for path in tmp_path.glob("*.json")] == ["popularity-seed0.json"]
+
+
+def test_the_seconds_of_an_epoch_are_those_since_the_last_start(monkeypatch, tmp_path):
+    """Epochs that a checkpoint brings may have been trained elsewhere."""
+
+    def stop(history):
+        history[0]["seconds"] = 500.0
+        os.kill(os.getpid(), signal.SIGINT)
+
+    run_here(monkeypatch)
+    only = replace(SMALL, rows={"sasrec": replace(SMALL.rows["sasrec"], seeds=1)})
+    (tmp_path / "sasrec-seed0.work").mkdir()
+    with pytest.raises(InterruptedRunError):
+        running_module.make_model(only.rows["sasrec"], 0).fit(
+            leave_one_out(TINY.generate()), checkpoint=tmp_path / "sasrec-seed0.work" / "checkpoint.npz",
+            progress=False, on_epoch=stop)  # fmt: skip
+    carry_out(only, None, tmp_path)
+    found = results_of(only, tmp_path)["sasrec"][0]
+    assert found["epochs"] == 2
+    assert found["epoch_seconds"] < 100
 
 
 def test_a_killed_run_is_named(tmp_path, monkeypatch):

@@ -208,10 +208,12 @@ def _run(
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
     model, work = make_model(row, seed, device), path.with_suffix(".work")
     checkpoint = work / "checkpoint.npz"
-    began, history = time.monotonic(), []
+    began, history, paces = time.monotonic(), [], []
     if isinstance(model, Trained):
         work.mkdir(exist_ok=True)
-        model.fit(loaded.split, checkpoint=checkpoint, progress=False)
+        # the pace is this machine's: epochs that a checkpoint brings may be of another
+        model.fit(loaded.split, checkpoint=checkpoint, progress=False,
+                  on_epoch=lambda history: paces.append(history[-1]["seconds"]))  # fmt: skip
         history = model.history
     else:
         model.fit(loaded.split)
@@ -224,7 +226,7 @@ def _run(
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
         "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
-        "epoch_seconds": round(float(np.median([epoch["seconds"] for epoch in history])), 3) if history else None,
+        "epoch_seconds": round(float(np.median(paces or [e["seconds"] for e in history])), 3) if history else None,
         "machine": describe() | {"commit": commit()} | _elsewhere(model),
     })  # fmt: skip
     checkpoint.unlink(missing_ok=True)
