@@ -63,7 +63,7 @@ LOSS_RTOL = 1e-3  # of a small model's loss on a device, of the host's; Adam mak
 B, N, D, V = 32, 50, 64, 3000  # batch, positions, width, items: of SASRec's order
 
 
-# --- (2), (3): every op and layer ----------------------------------------------------------------------------------
+# --- (2), (3) -------------------------------------------------------------------------------------------------------
 
 
 def subjects() -> dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]:
@@ -233,7 +233,7 @@ def _both(op: Subject, case: dict[str, Any]) -> Any:
     return *op.outputs(**case), gradients
 
 
-# --- (1), (4), (5) ----------------------------------------------------------------------------------------------------
+# --- (1), (4), (5), (6) ----------------------------------------------------------------------------------------------
 
 
 def rules(on: On) -> list[dict[str, Any]]:
