@@ -134,6 +134,14 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     assert (out / "runs.png").stat().st_size > 1000
 
 
+def test_a_readme_of_ones_own_is_not_lost(tmp_path, capsys):
+    out = tmp_path / "swept"
+    assert main(["sweep", str(grid(tmp_path, "lr = [0.1]")), "--out", str(out)]) == 0
+    (out / "README.md").write_text("# My notes")
+    refuses(capsys, ["collect", out], "README.md is not what `tinyattn collect` wrote, and would be overwritten: move it")
+    assert sorted(p.name for p in out.iterdir()) == ["README.md", "commands.txt", "sweep.json"]
+
+
 def test_a_bar_in_a_value_ends_no_cell():
     assert collect._table([Found({"data": "a|b"}, {("test", "nats"): 1.0})])[-1].startswith(r"| data a\|b | 1 |")
 

@@ -394,4 +394,4 @@ def test_the_command_makes_a_page_of_what_there_is(tmp_path, capsys):
     assert (tmp_path / "README.md").read_text() == capsys.readouterr().out.rstrip("\n") + "\n"
     assert main(["reproduce", "full", "--page", "--out", str(tmp_path)]) == 0       # over its own page
     assert main(["reproduce", "sampled", "--page", "--out", str(tmp_path)]) == 2
-    assert "README.md is no page of experiment sampled, and would be overwritten" in capsys.readouterr().err
+    assert "README.md is not a page of experiment sampled, and would be overwritten" in capsys.readouterr().err

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 from ..experiments.tables import cell, heading
 from ..files import FileError, read_json, write_atomically
 from ..models import RunFolder
-from .runs import drawing
+from .runs import drawing, refuse_another_page
 from .sweep import RUNS_FILE
 
+OURS = " have finished, "         # every page of a sweep says so
 SEED = "seed"                    # runs that differ in nothing else stand in one row
 
 
@@ -41,10 +42,11 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 def run(options: argparse.Namespace) -> int:
     folder = Path(options.folder)
     found = _runs(folder)
+    refuse_another_page(folder / "README.md", OURS, "what `tinyattn collect` wrote", "move it")
     done = {name: run for name, run in found.items() if run.metrics is not None}
     failed = {name: run.why for name, run in found.items() if run.why}
     waiting = len(found) - len(done) - len(failed)
-    text = [f"{len(found)} runs: {len(done)} have finished, {len(failed)} failed, {waiting} are to come", ""]
+    text = [f"{len(found)} runs: {len(done)}{OURS}{len(failed)} failed, {waiting} are to come", ""]
     try:
         if done:
             text += [*_table(list(done.values())), ""]

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..experiments import EXPERIMENTS, Experiment, carry_out, results_of
+from ..experiments import EXPERIMENTS, carry_out, results_of
 from ..files import write_atomically
 from ..options import one_of
 from .arguments import add_device
-from .runs import drawing
+from .runs import drawing, refuse_another_page
 
 MOST = 1000              # seeds, or runs side by side: beyond that it is a slip
 
@@ -60,7 +60,8 @@ def run(options: argparse.Namespace) -> None:
     if options.out is not None:
         out = Path(options.out)
     page = out / "README.md"
-    _refuse_another_page(page, experiment)
+    made_by = f"Made by `tinyattn reproduce {experiment.name}`"
+    refuse_another_page(page, made_by, f"a page of experiment {experiment.name}", "give another --out")
     if options.page and not out.is_dir():
         raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
     if not options.page:
@@ -75,10 +76,3 @@ def run(options: argparse.Namespace) -> None:
             for name, picture in shown.items():
                 save(draw_picture(picture), out / f"{name}.png")
     print(text)
-
-
-def _refuse_another_page(page: Path, experiment: Experiment) -> None:
-    """Raise ValueError where a README.md would be overwritten that is no page of this experiment."""
-    if page.is_file() and f"Made by `tinyattn reproduce {experiment.name}`" not in page.read_text(errors="replace"):
-        said = f"{page} is no page of experiment {experiment.name}, and would be overwritten"
-        raise ValueError(f"{said}: give another --out")

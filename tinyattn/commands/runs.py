@@ -163,6 +163,12 @@ def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = (
     picture_format(out)
 
 
+def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
+    """Raise ValueError where a README.md is there without `mark`, which every page of ours has: it would be lost."""
+    if page.is_file() and mark not in page.read_text(errors="replace"):
+        raise ValueError(f"{page} is not {ours}, and would be overwritten: {remedy}")
+
+
 @contextmanager
 def drawing(what: str) -> Iterator[None]:
     """Pictures beside results that are written: where they cannot be drawn, that is said, and nothing else is lost."""
