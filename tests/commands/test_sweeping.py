@@ -138,7 +138,7 @@ def test_a_readme_of_ones_own_is_not_lost(tmp_path, capsys):
     out = tmp_path / "swept"
     assert main(["sweep", str(grid(tmp_path, "lr = [0.1]")), "--out", str(out)]) == 0
     (out / "README.md").write_text("# My notes")
-    refuses(capsys, ["collect", out], "README.md is not what `tinyattn collect` wrote, and would be overwritten: move it")
+    refuses(capsys, ["collect", out], "README.md is not what `tinyattn collect` wrote, and would be overwritten")
     assert sorted(p.name for p in out.iterdir()) == ["README.md", "commands.txt", "sweep.json"]
 
 
