@@ -2,7 +2,7 @@
 
 from tests.helpers import MACHINE
 from tinyattn.experiments import EXPERIMENTS
-from tinyattn.experiments.mixers import LENGTHS, PLACED
+from tinyattn.experiments.mixers import LENGTHS, PLACED, PROBE
 
 MIXERS = EXPERIMENTS["mixers"]
 
@@ -16,13 +16,14 @@ def made_up(ranks):
 
 def test_the_rows_differ_in_the_mixer_and_the_length_alone():
     options = [row.options for row in MIXERS.rows.values()]
+    varied = {"maxlen", "mixer", "expand", "position"}
     for each in options:
-        assert {n: v for n, v in each.items() if n not in ("maxlen", "mixer", "expand")}.items() <= options[0].items()
-    assert len(options) == len(LENGTHS) * len(PLACED) == 10
+        assert {n: v for n, v in each.items() if n not in varied}.items() <= options[0].items()
+    assert len(options) == len(LENGTHS) * len(PLACED) + len(PROBE) == 11
 
 
 def test_the_page_counts_parameters_and_compares_with_attention():
-    ranks = {"attention": "A...", "gru": "AG..", "lstm": "A...", "rwkv": "....", "mamba": "A..."}
+    ranks = {"attention": "A...", "gru": "AG..", "lstm": "A...", "rwkv": "....", "mamba": "A...", "t5": "A..."}
     found = MIXERS.page(MIXERS, made_up(ranks))
     D, rest = 50, 2 * 50 + 2 * 50 + 2 * (50 * 50 + 50)           # of a block: two norms, and the feed-forward network
     for title, mixer in {"attention": 3 * D * D, "GRU": 6 * D * D + 6 * D, "LSTM": 8 * D * D + 4 * D,
