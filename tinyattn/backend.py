@@ -81,14 +81,17 @@ def module_for(device: str) -> Any:
         raise ValueError(f"device is {device!r}, expected one of {', '.join(DEVICES)}")
     try:
         import cupy
-    except ImportError:
+    except ModuleNotFoundError:
         raise ValueError("device gpu needs CuPy: pip install -e '.[gpu]' in the checkout, or use device cpu") from None
+    except ImportError as error:                                     # such as a CUDA library that is not there
+        raise ValueError(f"device gpu: CuPy is installed and cannot be imported: {error}") from None
+    count, said = 0, "there is none"
     try:
         count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError:
-        count = 0
+    except cupy.cuda.runtime.CUDARuntimeError as error:              # such as a driver that is too old
+        said = str(error)
     if count == 0:
-        raise ValueError("device gpu: CuPy is installed but finds no CUDA device; use device cpu")
+        raise ValueError(f"device gpu: CuPy is installed but finds no CUDA device ({said}); use device cpu")
     register(cupy.ndarray, cupy, "gpu")
     return cupy
 

@@ -47,6 +47,16 @@ def test_two_sweeps_do_not_mix_in_one_folder(tmp_path, capsys):
     assert not list((tmp_path / "swept").iterdir())
 
 
+def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
+    """Folders are named by what varies alone."""
+    out = tmp_path / "swept"
+    assert main(["sweep", str(grid(tmp_path, "dim = [8, 16]\nepochs = 1")), "--out", str(out)]) == 0
+    finished(out / "dim=8", 0.5)
+    refuses(capsys, ["sweep", grid(tmp_path, "dim = [8, 16]\nepochs = 50"), "--out", out],
+            "is a run with epochs 1, and the grid has 50: choose another --out")  # fmt: skip
+    assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nepochs = 1")), "--out", str(out)]) == 0
+
+
 BAD = {
     "unknown option": ("dimm = 8", "dimm is no option of model sasrec; did you mean dim?"),
     "nothing near": ("zzz = 8", "zzz is no option of model sasrec; `tinyattn train --model sasrec --help` shows them"),

@@ -129,9 +129,12 @@ def test_on_another_device_the_same_comes_out_and_the_page_says_where(finished, 
         assert there["machine"] == here["machine"] | {"device": "strict"}
         assert there["metrics"]["full"]["mrr"] == pytest.approx(here["metrics"]["full"]["mrr"], abs=0.02)
     assert "; strict beside" in make_page(SMALL, theirs)
-    assert minutes(theirs["sasrec"]).endswith(" on a GPU")
+    assert "| SASRec | 2, 2 on a GPU | " in make_page(SMALL, theirs)
+    assert minutes(theirs["sasrec"]).endswith(", strict")
     mixed = [*theirs["sasrec"], ours["sasrec"][0] | {"epoch_seconds": 120.0}]
     assert minutes(mixed) == "4.0"                       # two epochs at the pace of the host
+    with pytest.raises(ValueError, match="compares seconds of the host: device is strict, expected cpu"):
+        carry_out(replace(SMALL, alone=True), None, tmp_path / "none", device="strict")
     with pytest.raises(ValueError, match="device is 'tpu'"):
         carry_out(SMALL, None, tmp_path / "none", device="tpu")
     assert not (tmp_path / "none").exists()
@@ -140,7 +143,7 @@ def test_on_another_device_the_same_comes_out_and_the_page_says_where(finished, 
 def test_a_file_of_another_grid_is_refused_before_anything_runs(finished, monkeypatch):
     other = replace(SMALL, rows=SMALL.rows | {"sasrec": replace(SMALL.rows["sasrec"], options=TRAINED | {"dim": 8})})
     monkeypatch.setattr(running_module, "ProcessPoolExecutor", None)
-    with pytest.raises(FileError, match=r"sasrec-seed0.json is of another grid: remove it, or give another --out"):
+    with pytest.raises(FileError, match=r"sasrec-seed0.json is of another grid, dim 4, expected 8: remove it, or"):
         carry_out(other, None, finished[0])
 
 
@@ -176,7 +179,7 @@ BEYOND = {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0}
         ({"beyond": BEYOND | {"best": []}}, "is damaged"),
         ({"beyond": BEYOND | {"best": [[]]}}, "is damaged"),
         ({"beyond": BEYOND | {"best": [[-1]]}}, "is damaged"),
-        ({"beyond": BEYOND | {"best": [[1], [2]]}}, "was made on other data than"),
+        ({"beyond": BEYOND | {"best": [[1], [2]]}}, "seed0.json has [0-9]+ lists, and "),
         ({"beyond": BEYOND | {"novelty": -1.0}}, "is damaged"),
         ({"valid": [[1]]}, "is damaged"),
         ({"valid": None}, "is damaged"),
@@ -231,24 +234,44 @@ def test_a_run_that_fails_is_named_and_the_others_go_on(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.glob("*.json")] == ["popularity-seed0.json"]
 
 
-def test_the_seconds_of_an_epoch_are_those_since_the_last_start(monkeypatch, tmp_path):
-    """Epochs that a checkpoint brings may have been trained elsewhere."""
+@pytest.mark.parametrize(("epochs", "told"), [(2, None), (3, "ours")])
+def test_a_run_that_goes_on_elsewhere_names_both_machines_and_the_pace_of_the_last(epochs, told, monkeypatch, tmp_path):
+    """Epochs that a checkpoint brings are another machine's; and of the first one here, a part may be."""
 
     def stop(history):
         history[0]["seconds"] = 500.0
         os.kill(os.getpid(), signal.SIGINT)
 
     run_here(monkeypatch)
-    only = replace(SMALL, rows={"sasrec": replace(SMALL.rows["sasrec"], seeds=1)})
-    (tmp_path / "sasrec-seed0.work").mkdir()
+    row = replace(SMALL.rows["sasrec"], options=TRAINED | {"epochs": epochs}, seeds=1)
+    only, work = replace(SMALL, rows={"sasrec": row}), tmp_path / "sasrec-seed0.work"
+    work.mkdir()
+    (work / "starts.json").write_text(json.dumps([MACHINE | {"device": "GPU"}]))
     with pytest.raises(InterruptedRunError):
-        running_module.make_model(only.rows["sasrec"], 0).fit(
-            leave_one_out(TINY.generate()), checkpoint=tmp_path / "sasrec-seed0.work" / "checkpoint.npz",
-            progress=False, on_epoch=stop)  # fmt: skip
+        running_module.make_model(row, 0).fit(leave_one_out(TINY.generate()), checkpoint=work / "checkpoint.npz",
+                                              progress=False, on_epoch=stop)  # fmt: skip
     carry_out(only, None, tmp_path)
     found = results_of(only, tmp_path)["sasrec"][0]
-    assert found["epochs"] == 2
-    assert found["epoch_seconds"] < 100
+    assert (found["epochs"], found["before"]) == (epochs, [MACHINE | {"device": "GPU"}])
+    assert "device" not in found["machine"]
+    assert found["epoch_seconds"] is None if told is None else found["epoch_seconds"] < 100
+    assert minutes([found]) == ("" if told is None else "0.0")
+    made = make_page(only, {"sasrec": [found]})
+    assert "| SASRec | 1, 1 on a GPU |" in made
+    assert "1 run of 2 commits" in made.replace("run, of", "run of")
+    assert "GPU beside 2 cores of abacus" in made
+    assert not work.exists()
+
+
+def test_a_kill_after_the_file_was_written_leaves_no_checkpoint(finished, tmp_path):
+    for path in finished[0].iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    work = tmp_path / "sasrec-seed0.work"
+    work.mkdir()
+    (work / "checkpoint.npz").write_bytes(b"")
+    (tmp_path / "sasrec-seed1.json").unlink()
+    carry_out(replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]}), None, tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("sasrec*")) == ["sasrec-seed0.json", "sasrec-seed1.json"]
 
 
 def test_a_killed_run_is_named(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ def run(options: argparse.Namespace) -> None:
     if options.data is not None and not options.data.is_dir():
         raise ValueError(f"--data is {options.data}, expected a folder")
     experiment = EXPERIMENTS[options.name]
+    if options.seeds is not None:
+        experiment = replace(experiment, seeds=options.seeds)
     if options.quick:
         experiment = experiment.quick()
     out = Path("reproduce") / (options.name + ("-quick" if options.quick else ""))
@@ -65,14 +68,14 @@ def run(options: argparse.Namespace) -> None:
     if options.page and not out.is_dir():
         raise ValueError(f"--page makes the page of runs, and there is no folder {out}")
     if not options.page:
-        carry_out(experiment, options.data, out, seeds=options.seeds, jobs=options.jobs, device=options.device)
-    results = results_of(experiment, out, options.seeds)
+        carry_out(experiment, options.data, out, jobs=options.jobs, device=options.device)
+    results = results_of(experiment, out)
     text = experiment.page(experiment, results)
-    write_atomically(page, text.encode())
     with drawing(f"the pictures of {page}"):
         if shown := experiment.shown(results):
             from ..show import draw_picture, save
 
             for name, picture in shown.items():
                 save(draw_picture(picture), out / f"{name}.png")
+    write_atomically(page, text.encode())
     print(text)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..files import FileError, alone_in, write_atomically, write_json
+from ..files import FileError, alone_in, read_json, write_atomically, write_json
 from ..models import MODELS, PRESETS
 from ..options import one_of
 from . import train
@@ -61,12 +61,25 @@ def run(options: argparse.Namespace) -> None:
         with alone_in(out):                                  # the two files are of one grid
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
                 raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
+            _refuse_other_runs(out, named)
             write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
             lines = "".join(_line(point, out / name) for name, point in named.items())
             write_atomically(out / COMMANDS_FILE, lines.encode())
     except OSError as error:
         raise FileError(f"cannot write to {out}: {error.strerror}") from None
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
+
+
+def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
+    """Raise FileError where a run is there whose name stands for other options now: it would be told as theirs."""
+    if not (out / RUNS_FILE).exists():
+        return
+    known = read_json(out / RUNS_FILE).get("runs", {})
+    for name, point in named.items():
+        if (out / name).exists() and known.get(name, point) != point:
+            was, other = known[name], next(o for o in point | known[name] if point.get(o) != known[name].get(o))
+            said = f"{out / name} is a run with {other} {was.get(other)!r}, and the grid has {point.get(other)!r}"
+            raise FileError(f"{said}: choose another --out")
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

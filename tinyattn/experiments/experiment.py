@@ -130,13 +130,12 @@ class Experiment:
         found = self.pictures(self, results) if self.pictures else {}
         return {name: picture for name, picture in found.items() if has_something(picture)}
 
-    def runs(self, seeds: int | None = None) -> list[tuple[str, int]]:
+    def runs(self) -> list[tuple[str, int]]:
         """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed.
 
-        Rows that are `late` follow, by themselves, in the same order. `seeds` are of rows that have no number of their
-        own; a model that is not trained from a seed has one run.
+        Rows that are `late` follow, by themselves, in the same order. A model that is not trained from a seed has one.
         """
-        wanted = {key: (row.seeds or row.times * (seeds or self.seeds)) if self.is_trained(key) else 1
+        wanted = {key: (row.seeds or row.times * self.seeds) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip
         turns = [(key, turn) for turn in range(max(wanted.values())) for key in self.rows if turn < wanted[key]]
         turns.sort(key=lambda run: self.rows[run[0]].late)

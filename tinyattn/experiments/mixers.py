@@ -14,7 +14,7 @@ from .datasets import ML_1M
 from .experiment import Experiment, Results, Row
 from .paired import difference
 from .pictures import Dots, Picture
-from .tables import at_one_pace, cell, dots, epochs, figures, heading, page, table
+from .tables import at_pace, dots, epochs, figures, heading, page, table
 
 COLUMNS = [("full", "hr@10"), ("full", "ndcg@10")]
 TRAINED: dict[str, Any] = {
@@ -43,7 +43,7 @@ def _parameters(runs: Sequence[dict[str, Any]]) -> str:
 def _page(experiment: Experiment, results: Results) -> str:
     more: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {
         "parameters in blocks": _parameters,
-        "seconds an epoch": lambda runs: cell([min(run["epoch_seconds"] for run in at_one_pace(runs))], digits=1),
+        "seconds an epoch": at_pace,
         "epochs": epochs,
     }
     parts = []

@@ -40,18 +40,19 @@ from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
 from .paired import letters
 from .whole import is_whole
 
+CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of a run that has not finished
 K = 10                   # length of the lists that are looked at beyond accuracy
 COMPARED = 200           # users whose lists are written down, so that models can be compared
 
 
-def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> Results:
+def results_of(experiment: Experiment, out: Path) -> Results:
     """What the finished runs found, in the order of the rows.
 
     Raises FileError for a file of another grid, a damaged one, and where two runs were made on different data.
     """
     found: dict[str, list[dict[str, Any]]] = {key: [] for key in experiment.rows}
     first: dict[tuple[str, str], tuple[Any, Path]] = {}     # of each dataset, by name: what all must share, which file
-    for key, seed in experiment.runs(seeds):
+    for key, seed in experiment.runs():
         path, data = file_of(out, key, seed), experiment.rows[key].data
         if not path.exists():
             continue
@@ -62,6 +63,8 @@ def results_of(experiment: Experiment, out: Path, seeds: int | None = None) -> R
             expected, other = first.setdefault((data, name), (value, path))
             if value != expected:
                 said = f"{path} was made on other data than {other}"
+                if name != "fingerprint":
+                    said = f"{path} has {value} {name}, and {other} has {expected}"
                 raise FileError(f"{said}: remove one of them, or give another --out")
         found[key].append(run)
     return found
@@ -76,7 +79,6 @@ def carry_out(
     folder: Path | None,
     out: Path,
     *,
-    seeds: int | None = None,
     jobs: int = 2,
     device: str = "cpu",
     say: Callable[[str], None] = print,
@@ -84,15 +86,17 @@ def carry_out(
     """Every run that has no file yet.
 
     Rows whose data is not in `folder` are left out, and named. Each run has a process and one thread, and what is
-    trained is on `device`, which its file then names. One that is interrupted goes on from its checkpoint, which stands
-    beside the files until the run has finished; it may go on elsewhere.
-    Raises ValueError where the device cannot be used, FileError before anything is run where there is no data for any
-    row, for files that `results_of` refuses, and where `out` cannot be written to or another process is at work in it;
-    WorkerKilledError where a run is killed. A run that raises is named, the others go on, and what the first one raised
-    is raised at the end.
+    trained is on `device`. One that is interrupted goes on from its checkpoint, which stands beside the files until the
+    run has finished; it may go on elsewhere, and its file names every machine and device that it was on.
+    Raises ValueError where the device cannot be used, or seconds are compared that are the host's; FileError before
+    anything is run where there is no data for any row, for files that `results_of` refuses, and where `out` cannot be
+    written to or another process is at work in it; WorkerKilledError where a run is killed. A run that raises is named,
+    the others go on, and what the first one raised is raised at the end.
     """
     device_name(device)
-    results = results_of(experiment, out, seeds)
+    if experiment.alone and device != "cpu":
+        raise ValueError(f"experiment {experiment.name} compares seconds of the host: device is {device}, expected cpu")
+    results = results_of(experiment, out)
     missing = {key: data.missing(folder) for key, data in experiment.datasets.items()}
     here = {key for key, file in missing.items() if file is None}
     if not here:
@@ -102,7 +106,7 @@ def carry_out(
     for key in experiment.datasets.keys() - here:
         where = f"in {folder}" if folder else "without --data DIR"
         say(f"left out: {experiment.datasets[key].title}, as there is no {missing[key]} {where}")
-    runs = [(key, seed) for key, seed in experiment.runs(seeds) if experiment.rows[key].data in here]
+    runs = [(key, seed) for key, seed in experiment.runs() if experiment.rows[key].data in here]
     to_do = [(key, seed) for key, seed in runs if not file_of(out, key, seed).exists()]
     jobs = 1 if experiment.alone else min(jobs, max(1, len(to_do)))
     minutes = sum(experiment.rows[key].minutes for key, _ in to_do) / jobs
@@ -116,6 +120,8 @@ def carry_out(
     for key, seed in to_do:
         given = experiment, key, folder, seed, known.get(experiment.rows[key].data), file_of(out, key, seed), device
         tasks.append((f"{key}, seed {seed}", given))
+    for key, seed in set(runs) - set(to_do):
+        _clear(_work_of(file_of(out, key, seed)))            # one that was killed when it had written its file
     with alone_in(out), tqdm(total=len(tasks), unit="run") as bar, _processes(jobs) as pool:
         for name, future in _side_by_side(pool, jobs, tasks):
             bar.set_postfix_str(name)
@@ -206,15 +212,18 @@ def _run(
         raise ValueError(f"{data.title}: {error}") from None
     if fingerprint not in (None, loaded.about["fingerprint"]):
         raise FileError(f"{data.title} is no longer what the finished runs in {path.parent} were made on")
-    model, work = make_model(row, seed, device), path.with_suffix(".work")
-    checkpoint = work / "checkpoint.npz"
+    model, work = make_model(row, seed, device), _work_of(path)
+    checkpoint = work / CHECKPOINT
     began, history, paces = time.monotonic(), [], []
+    machines = [describe() | {"commit": commit()}]
     if isinstance(model, Trained):
         work.mkdir(exist_ok=True)
-        # the pace is this machine's: epochs that a checkpoint brings may be of another
+        machines = _starts(work, machines[0] | ({} if device == "cpu" else {"device": device_name(device)}))
         model.fit(loaded.split, checkpoint=checkpoint, progress=False,
                   on_epoch=lambda history: paces.append(history[-1]["seconds"]))  # fmt: skip
         history = model.history
+        # the pace is this machine's: of the first epoch here another one may have done a part
+        paces = paces[1:] if machines[1:] else [epoch["seconds"] for epoch in history]
     else:
         model.fit(loaded.split)
     seconds = time.monotonic() - began
@@ -226,10 +235,30 @@ def _run(
         "epochs": len(history),
         "valid": [None if epoch["valid"] is None else round(epoch["valid"], 5) for epoch in history],
         "gradient_norm": [float(f"{epoch['gradient_norm']:.4g}") for epoch in history],
-        "epoch_seconds": round(float(np.median(paces or [e["seconds"] for e in history])), 3) if history else None,
-        "machine": describe() | {"commit": commit()} | _elsewhere(model),
+        "epoch_seconds": round(float(np.median(paces)), 3) if paces else None,
+        "machine": machines[-1],
+        **({"before": machines[:-1]} if machines[1:] else {}),
     })  # fmt: skip
-    checkpoint.unlink(missing_ok=True)
+    _clear(work)
+
+
+def _work_of(path: Path) -> Path:
+    """The folder of a run's checkpoint, beside its file."""
+    return path.with_suffix(".work")
+
+
+def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
+    """The machines that a run was started on, with their code and device, each once; the last is this one."""
+    path = work / STARTS
+    known = read_json(path) if path.exists() else []
+    there = [other for other in known if {**other, "date": ""} != {**machine, "date": ""}]
+    write_json(path, [*there, machine])
+    return [*there, machine]
+
+
+def _clear(work: Path) -> None:
+    for name in (CHECKPOINT, STARTS):
+        (work / name).unlink(missing_ok=True)
     with suppress(OSError):                    # there was none, or something else is in it, which is not ours
         work.rmdir()
 
@@ -321,12 +350,6 @@ def make_model(row: Row, seed: int, device: str = "cpu") -> Estimator:
     return kind(**row.options, **trained)
 
 
-def _elsewhere(model: Any) -> dict[str, str]:
-    """The device that a model was trained on, where that is not the host."""
-    device = getattr(model, "device", "cpu")
-    return {} if device == "cpu" else {"device": device_name(device)}
-
-
 @cache
 def _loaded(data: Dataset | TaskData, folder: Path | None, protocols: tuple[str, ...]) -> Loaded:
     """Read once by each process, for all runs on the same data."""
@@ -341,12 +364,24 @@ def _identity(row: Row, seed: int) -> dict[str, Any]:
 def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[str, Any]:
     """The file of one run. Raises FileError where it is of another grid, or not all there."""
     found = read_json(path)
-    if not isinstance(found, dict) or found.get("row") != _identity(experiment.rows[key], seed):
-        raise FileError(f"{path} is of another grid: remove it, or give another --out")
+    expected = _identity(experiment.rows[key], seed)
+    if not isinstance(found, dict) or found.get("row") != expected:
+        said = _difference(found.get("row") if isinstance(found, dict) else None, expected)
+        raise FileError(f"{path} is of another grid{said}: remove it, or give another --out")
     kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
     if not is_whole(experiment, found, kind.metrics(experiment)):
         raise FileError(f"{path} is damaged, or was made under other protocols: remove it, and it is run again")
     return found
+
+
+def _difference(found: Any, expected: dict[str, Any]) -> str:
+    """The first of a row's options, or of what else it depends on, that is another one."""
+    try:
+        mine, theirs = ({**row, **row["options"]} for row in (expected, found))
+        names = [name for name in mine | theirs if name != "options" and mine.get(name) != theirs.get(name)]
+        return f", {names[0]} {theirs.get(names[0])!r}, expected {mine.get(names[0])!r}" if names else ""
+    except (TypeError, KeyError):
+        return ""
 
 
 def _said(minutes: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation import overlap
-from .experiment import Experiment, Results
+from .experiment import Experiment, Results, Row
 from .pictures import Dot
 
 Column = tuple[str, str]                    # protocol, metric
@@ -49,11 +49,22 @@ def table(
     for key in keys:
         row, runs = experiment.rows[key], results[key]
         cells = [cell(values(runs, column)) for column in columns] + [f(runs) if runs else "" for f in more.values()]
-        lines.append(f"| {row.title} | {len(runs) or 'to come'} | {' | '.join(cells)} |")
+        lines.append(f"| {row.title} | {_seeds(runs)} | {' | '.join(cells)} |")
         if row.published:
             theirs = [_as_printed(row.published.get(column)) for column in columns] + [""] * len(more)
             lines.append(f"| *published: {row.source}* | | {' | '.join(theirs)} |")
     return lines
+
+
+def _seeds(runs: Sequence[dict[str, Any]]) -> str:
+    """How many, and how many of these were trained on a GPU, if only for a time."""
+    there = sum(any("device" in machine for machine in machines_of(run)) for run in runs)
+    return (f"{len(runs)}" if runs else "to come") + (f", {there} on a GPU" if there else "")
+
+
+def machines_of(run: dict[str, Any]) -> list[dict[str, Any]]:
+    """All that it was on: a run may be stopped, and go on elsewhere."""
+    return [*run.get("before", []), run["machine"]]
 
 
 def _as_printed(value: float | None) -> str:
@@ -121,24 +132,21 @@ def minutes(runs: Sequence[dict[str, Any]]) -> str:
     Whatever else a machine did beside a run made it slower. "seconds" of a run count from its last start, and so serve
     only where there are no epochs.
     """
-    return f"{_minutes(runs):.1f}" + " on a GPU" * is_elsewhere(at_one_pace(runs))
-
-
-def _minutes(runs: Sequence[dict[str, Any]]) -> float:
     if not all(run["epochs"] for run in runs):
-        return statistics.mean(run["seconds"] for run in runs) / 60
-    pace = min(run["epoch_seconds"] for run in at_one_pace(runs))
-    return statistics.mean(run["epochs"] for run in runs) * pace / 60
+        return f"{statistics.mean(run['seconds'] for run in runs) / 60:.1f}"
+    return at_pace(runs, statistics.mean(run["epochs"] for run in runs) / 60)
 
 
-def is_elsewhere(runs: Sequence[dict[str, Any]]) -> bool:
-    """Was none of them made on the host?"""
-    return all("device" in run["machine"] for run in runs)
+def pace(runs: Sequence[dict[str, Any]]) -> tuple[float, str] | None:
+    """Seconds an epoch of the quickest run on the host, or else on a device, and its name; None where none is told."""
+    found = [(run["epoch_seconds"], run["machine"].get("device", "")) for run in runs if run["epoch_seconds"]]
+    return min(found, key=lambda run: (run[1] != "", run[0]), default=None)
 
 
-def at_one_pace(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those whose seconds are to be told: of the host, where it has any."""
-    return [run for run in runs if "device" not in run["machine"]] or list(runs)
+def at_pace(runs: Sequence[dict[str, Any]], epochs: float = 1.0) -> str:
+    """A cell: what so many epochs take at that pace, in seconds, and on which device, where that is not the host."""
+    found = pace(runs)
+    return "" if found is None else f"{epochs * found[0]:.1f}" + (f", {found[1]}" if found[1] else "")
 
 
 def epochs(runs: Sequence[dict[str, Any]]) -> str:
@@ -148,21 +156,22 @@ def epochs(runs: Sequence[dict[str, Any]]) -> str:
 
 
 TRAINING: dict[str, Callable[[Sequence[dict[str, Any]]], str]] = {"epochs": epochs, "minutes of training": minutes}
-MINUTES = """Minutes of training are the mean of the epochs times the seconds an epoch of a row's quickest run; of a row
-with one seed, whatever else the machine did is in them.""".replace("\n", " ")
+MINUTES = """Minutes of training are the mean of the epochs times the seconds an epoch of a row's quickest run, on the
+host where there is one; of a row with one seed, whatever else the machine did is in them.""".replace("\n", " ")
 
 
 def made(results: Results) -> str:
     """How many runs stand on a page, and where they were made."""
     runs = [run for found in results.values() for run in found]
     dates: dict[str, list[str]] = {}
-    for m in (run["machine"] for run in runs):
+    for m in (machine for run in runs for machine in machines_of(run)):
         beside = f"{m['device']} beside " if "device" in m else ""
         machine = f"{beside}{m['cores']} cores of {m['cpu']}, Python {m['python']}, NumPy {m['numpy']}"
         dates.setdefault(machine, []).append(m["date"])
     machines = (f"{machine}, {_span(sorted(when))}" for machine, when in dates.items())
-    n = len(runs)
-    return f"{n} run{'s' * (n != 1)}, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
+    n, commits = len(runs), {machine.get("commit", "") for run in runs for machine in machines_of(run)}
+    of = f", of {len(commits)} commits" if len(commits) > 1 else ""
+    return f"{n} run{'s' * (n != 1)}{of}, each with one worker, on {'; '.join(machines) or 'no machine yet'}."
 
 
 def _span(dates: Sequence[str]) -> str:
@@ -174,14 +183,20 @@ def to_come(experiment: Experiment, results: Results) -> str:
     left = missing(experiment, results)
     if not left:
         return ""
-    timed = {key: at_one_pace(results[key]) for key in left}
-    each = {key: experiment.rows[key].minutes if is_elsewhere(timed[key]) else _minutes(results[key]) for key in left}
-    hours = sum(n * each[key] for key, n in left.items()) / 60
+    hours = sum(n * _minutes(experiment.rows[key], results[key]) for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
     n = sum(left.values())
     runs, them = ("1 run of the grid is", "it") if n == 1 else (f"{n} runs of the grid are", "them")
     return (f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: "
             f"`tinyattn reproduce {experiment.name}{given}` goes on with {them}. ")  # fmt: skip
+
+
+def _minutes(row: Row, runs: Sequence[dict[str, Any]]) -> float:
+    """About what a run of the row takes on the host: as its others did, or as the grid has it."""
+    found = pace(runs)
+    if found is None or found[1]:
+        return row.minutes
+    return statistics.mean(run["epochs"] for run in runs) * found[0] / 60
 
 
 def missing(experiment: Experiment, results: Results) -> dict[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from .experiment import Experiment
 from .paired import RANKS
+from .tables import machines_of
 
 MACHINE = ("cores", "cpu", "python", "numpy", "date")       # what pages say of it
 BEYOND = ("coverage@10", "novelty", "popularity")           # what they say beyond accuracy
@@ -34,14 +35,15 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
     yield len(found["valid"]) == epochs
     yield all(is_number(score) for score in found["valid"] if score is not None)
     if epochs:
-        yield is_number(found["epoch_seconds"])
-        yield found["epoch_seconds"] > 0
+        yield found["epoch_seconds"] is None or (is_number(found["epoch_seconds"]) and found["epoch_seconds"] > 0)
         yield any(score is not None for score in found["valid"])
         if experiment.norms or "gradient_norm" in found:     # runs of older versions do not have it
             yield len(found["gradient_norm"]) == epochs
             yield all(is_number(norm) and norm >= 0 for norm in found["gradient_norm"])
     yield type(found["data"]["fingerprint"]) is str
-    yield all(_is_said(found["machine"][name]) for name in MACHINE)
+    for machine in machines_of(found):
+        yield all(_is_said(machine[name]) for name in MACHINE)
+        yield _is_said(machine.get("device", ""))
     yield experiment.is_whole is None or experiment.is_whole(found)
     if experiment.per_user or "ranks" in found:
         yield type(found["ranks"]) is str
