@@ -1,8 +1,12 @@
-"""The proof on a GPU is written where there is none: each of its parts runs on the double, and holds there."""
+"""The proof on a GPU is written where there is none: its parts run on the double, and hold there.
 
+PyTorch's times and the run of the tests are left: they need the GPU. The rules are asked in test_strict.py.
+"""
+
+import numpy as np
 import pytest
 
-from benchmarks.gpu import by_spec, compare, models
+from benchmarks.gpu import by_spec, compare, default_world, models, row, subjects, times
 from tests.count_calls import COUNTED
 from tests.devices import On
 from tests.models import small
@@ -12,6 +16,20 @@ def test_what_sasrec_is_made_of():
     rows = compare(On("strict"))
     assert rows
     assert [row["name"] for row in rows if not row["holds"]] == []
+
+
+@pytest.mark.parametrize("wrong", [np.full(3, np.nan), np.array([1, np.inf, 1]), np.ones((2, 3)), np.ones(1)])
+def test_what_is_no_number_or_of_another_shape_does_not_hold(wrong):
+    ones = np.ones(3)
+    assert row("x", [(ones, ones, [ones] * 3)])["holds"]
+    assert not row("x", [(ones, ones, [wrong] * 3)])["holds"]
+    assert not row("x", [(ones, ones, [ones] * 3), (ones, ones, [wrong] * 3)])["holds"]
+
+
+@pytest.mark.slow(seconds=20)
+def test_the_default_world_and_the_calls():
+    assert default_world("strict", 1)["holds"]
+    assert [found["name"] for found in times(On("strict"))][:-1] == list(subjects())
 
 
 @pytest.mark.slow(seconds=15)

@@ -33,7 +33,7 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
     command.add_argument("--out", metavar="OUT", help=text)
     text = "seeds of each row that has no number of its own (default: the experiment's)"
     command.add_argument("--seeds", type=int, metavar="N", help=text)
-    text = "runs side by side, each on one core (default: 2)"
+    text = "runs side by side, each on one core; on a GPU they share it (default: 2)"
     command.add_argument("--jobs", type=int, default=2, metavar="N", help=text)
     add_device(command)
     text = "few people or sequences, and two epochs: it shows that all works, and measures nothing"
