@@ -43,10 +43,11 @@ def _lengths(results: Results) -> dict[int, tuple[float, float, int]]:
 
 def _beside(runs: Sequence[dict[str, Any]], base: Sequence[dict[str, Any]]) -> tuple[float, float, int] | None:
     """The median of the seconds, and of the ratios to `base` within a round; and rounds. None where there are none."""
-    mine, theirs = ([run["epoch_seconds"] for run in found] for found in in_pairs(runs, base))
-    if not mine:
+    both = zip(*([run["epoch_seconds"] for run in found] for found in in_pairs(runs, base)), strict=True)
+    pairs = [(mine, theirs) for mine, theirs in both if mine and theirs]        # one that went on elsewhere has none
+    if not pairs:
         return None
-    return statistics.median(mine), statistics.median(a / b for a, b in zip(mine, theirs, strict=True)), len(mine)
+    return statistics.median(a for a, _ in pairs), statistics.median(a / b for a, b in pairs), len(pairs)
 
 
 def _pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:

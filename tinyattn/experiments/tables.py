@@ -143,10 +143,10 @@ def pace(runs: Sequence[dict[str, Any]]) -> tuple[float, str] | None:
     return min(found, key=lambda run: (run[1] != "", run[0]), default=None)
 
 
-def at_pace(runs: Sequence[dict[str, Any]], epochs: float = 1.0) -> str:
-    """A cell: what so many epochs take at that pace, in seconds, and on which device, where that is not the host."""
+def at_pace(runs: Sequence[dict[str, Any]], times: float = 1.0) -> str:
+    """A cell: seconds an epoch, times a number, and on which device, where that is not the host."""
     found = pace(runs)
-    return "" if found is None else f"{epochs * found[0]:.1f}" + (f", {found[1]}" if found[1] else "")
+    return "" if found is None else f"{times * found[0]:.1f}" + (f", {found[1]}" if found[1] else "")
 
 
 def epochs(runs: Sequence[dict[str, Any]]) -> str:
