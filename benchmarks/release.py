@@ -80,7 +80,7 @@ def steps(readme: str) -> list[Step]:
             found[-1] = found[-1]._replace(shows=body)
         elif line:
             command, _, comment = line.partition("  #")
-            extra = re.search(r"pip install 'tinyattn(\[\w+\])'", comment)
+            extra = re.search(r"pip install -e '\.(\[\w+\])'", comment)
             if extra:
                 found.append(Step(["pip", "install", "-e", f".{extra[1]}"]))
             for part in command.split("&&"):
