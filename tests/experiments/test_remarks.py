@@ -115,3 +115,27 @@ def test_sampled():
         assert abs(of("ml-1m", "caser")) > abs(of("ml-1m", "caser", tried)) > BAND
     assert abs(of("games", "caser")) < BAND < of("games", "caser", "-targets")
     assert abs(of("games", "sasrec", "-longer")) < BAND < abs(of("games", "sasrec"))
+
+
+def test_mixers():
+    recurrent = ("gru", "lstm", "rwkv", "mamba")
+    mine = {(n, key): mean("mixers", f"n-{n}-{key}") for n in (50, 200) for key in ("attention", *recurrent)}
+    ahead = {place: value / mine[place[0], "attention"] - 1 for place, value in mine.items()}
+    assert all(0.025 < ahead[50, key] < 0.045 for key in ("gru", "lstm", "rwkv"))
+    assert -0.015 < ahead[50, "mamba"] < -0.005
+    assert sorted(round(100 * ahead[200, key]) for key in recurrent) == [8, 11, 14, 14]
+    for key in recurrent:
+        assert min(seeds("mixers", f"n-200-{key}")) > max(seeds("mixers", "n-200-attention"))
+    older = {key: round(100 * (mine[200, key] / mine[50, key] - 1)) for key in ("attention", *recurrent)}
+    assert older.pop("attention") == 2
+    assert (min(older.values()), max(older.values())) == (9, 12)
+    gain = mean("mixers", "n-200-t5") - mine[200, "attention"]
+    assert round(100 * gain / mine[200, "attention"]) == 9
+    assert gain / (mine[200, "lstm"] - mine[200, "attention"]) > 0.5
+    assert abs(apart("mixers", "n-200-t5", "n-200-mamba")) <= 2
+    assert min(apart("mixers", f"n-200-{key}", "n-200-t5") for key in ("lstm", "rwkv")) > 2
+    assert apart("mixers", "n-200-rwkv", "n-200-gru") > 2
+    assert abs(apart("mixers", "n-200-rwkv", "n-200-lstm")) <= 2
+    assert sum(run["epochs"] < 40 for runs in results("mixers").values() for run in runs) == 1
+    assert mean("full", "ml-1m-ce") == pytest.approx(0.162, abs=5e-4)
+    assert mine[50, "attention"] == pytest.approx(0.151, abs=5e-4)
