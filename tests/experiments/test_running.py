@@ -147,6 +147,21 @@ def test_a_file_of_another_grid_is_refused_before_anything_runs(finished, monkey
         carry_out(other, None, finished[0])
 
 
+def test_a_file_made_with_other_defaults_is_refused(finished, tmp_path):
+    """The grid says what is not the default: seeds before and after a change of one would stand in one mean."""
+    path = tmp_path / "sasrec-seed0.json"
+    found = json.loads((finished[0] / "sasrec-seed0.json").read_text())
+    settings = found.pop("settings")
+    for change, says in (({"beta2": 0.5}, "beta2 0.5, expected 0.98"), ({"gone": 1}, "gone 1, expected None")):
+        path.write_text(json.dumps(found | {"settings": settings | change}))
+        with pytest.raises(FileError, match=f"made with other defaults, {says}"):
+            results_of(SMALL, tmp_path)
+    before = {name: value for name, value in settings.items() if name != "padding"}    # had there been no such option
+    for known in ({}, {"settings": before}):
+        path.write_text(json.dumps(found | known))
+        assert results_of(SMALL, tmp_path)["sasrec"]
+
+
 def test_an_interrupted_run_goes_on_and_ends_with_the_same_numbers(finished, tmp_path, monkeypatch):
     run_here(monkeypatch)
     only = replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]}, seeds=1)

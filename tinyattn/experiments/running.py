@@ -229,6 +229,7 @@ def _run(
     seconds = time.monotonic() - began
     write_json(path, {
         "row": _identity(row, seed),
+        "settings": model.identity(),
         "data": loaded.about,
         **DATA_KINDS[type(data)].measure(experiment, model, loaded),
         "seconds": round(seconds, 1),
@@ -364,24 +365,32 @@ def _identity(row: Row, seed: int) -> dict[str, Any]:
 def _expected(path: Path, experiment: Experiment, key: str, seed: int) -> dict[str, Any]:
     """The file of one run. Raises FileError where it is of another grid, or not all there."""
     found = read_json(path)
-    expected = _identity(experiment.rows[key], seed)
+    row = experiment.rows[key]
+    expected = _identity(row, seed)
     if not isinstance(found, dict) or found.get("row") != expected:
-        said = _difference(found.get("row") if isinstance(found, dict) else None, expected)
+        said = _difference(_flat(found.get("row") if isinstance(found, dict) else None), _flat(expected))
         raise FileError(f"{path} is of another grid{said}: remove it, or give another --out")
+    if isinstance(found.get("settings"), dict):              # files of older versions do not say what the defaults were
+        now, then = make_model(row, seed).identity(), MODELS[row.model].identity_today(found["settings"])
+        if now != then:
+            said = f"{path} was made with other defaults{_difference(then, now)}"
+            raise FileError(f"{said}: remove it, or give another --out")
     kind = DATA_KINDS[type(experiment.datasets[experiment.rows[key].data])]
     if not is_whole(experiment, found, kind.metrics(experiment)):
         raise FileError(f"{path} is damaged, or was made under other protocols: remove it, and it is run again")
     return found
 
 
-def _difference(found: Any, expected: dict[str, Any]) -> str:
-    """The first of a row's options, or of what else it depends on, that is another one."""
-    try:
-        mine, theirs = ({**row, **row["options"]} for row in (expected, found))
-        names = [name for name in mine | theirs if name != "options" and mine.get(name) != theirs.get(name)]
-        return f", {names[0]} {theirs.get(names[0])!r}, expected {mine.get(names[0])!r}" if names else ""
-    except (TypeError, KeyError):
-        return ""
+def _flat(row: Any) -> dict[str, Any]:
+    """The options of a row beside what else it depends on; {} of what is none."""
+    whole = isinstance(row, dict) and isinstance(row.get("options"), dict)
+    return {name: value for name, value in {**row, **row["options"]}.items() if name != "options"} if whole else {}
+
+
+def _difference(found: dict[str, Any], expected: dict[str, Any]) -> str:
+    """The first name with another value."""
+    other = [name for name in expected | found if found.get(name) != expected.get(name)] if found else []
+    return f", {other[0]} {found.get(other[0])!r}, expected {expected.get(other[0])!r}" if other else ""
 
 
 def _said(minutes: float) -> str:
