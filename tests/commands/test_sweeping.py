@@ -55,6 +55,9 @@ def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
     refuses(capsys, ["sweep", grid(tmp_path, "dim = [8, 16]\nepochs = 50"), "--out", out],
             "is a run with epochs 1, and the grid has 50: choose another --out")  # fmt: skip
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nepochs = 1")), "--out", str(out)]) == 0
+    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}'):
+        (out / "sweep.json").write_text(damaged)
+        refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", out], "sweep.json was not written by `tinyattn")
 
 
 BAD = {

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..experiments.tables import cell, heading
-from ..files import FileError, read_json, write_atomically
+from ..files import FileError, write_atomically
 from ..models import RunFolder
 from .runs import drawing, refuse_another_page
-from .sweep import RUNS_FILE
+from .sweep import runs_of
 
 OURS = " have finished, "         # every page of a sweep says so
 SEED = "seed"                    # runs that differ in nothing else stand in one row
@@ -72,11 +72,7 @@ def _draw(runs: list[Found], path: Path) -> bool:
 
 
 def _runs(folder: Path) -> dict[str, Found]:
-    said = read_json(folder / RUNS_FILE)
-    try:
-        varied, runs = list(said["varied"]), {str(name): dict(point) for name, point in said["runs"].items()}
-    except (TypeError, KeyError, AttributeError, ValueError):
-        raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`") from None
+    varied, runs = runs_of(folder)
     return {name: _run(folder, name, {n: point.get(n, "") for n in varied}) for name, point in runs.items()}
 
 

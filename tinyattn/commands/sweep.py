@@ -70,11 +70,21 @@ def run(options: argparse.Namespace) -> None:
     print(f"{out / COMMANDS_FILE}: {len(named):,} commands; `tinyattn collect {out}` makes the table")
 
 
+def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
+    """The options that vary in a sweep, and its runs: name -> options. Raises FileError where it is no sweep's folder.
+    """
+    said = read_json(folder / RUNS_FILE)
+    try:
+        return list(said["varied"]), {str(name): dict(point) for name, point in said["runs"].items()}
+    except (TypeError, KeyError, AttributeError, ValueError):
+        raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`") from None
+
+
 def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
     """Raise FileError where a run is there whose name stands for other options now: it would be told as theirs."""
     if not (out / RUNS_FILE).exists():
         return
-    known = read_json(out / RUNS_FILE).get("runs", {})
+    _, known = runs_of(out)
     for name, point in named.items():
         if (out / name).exists() and known.get(name, point) != point:
             was, other = known[name], next(o for o in point | known[name] if point.get(o) != known[name].get(o))
