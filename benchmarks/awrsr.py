@@ -19,12 +19,13 @@ if __package__ is None:
 from benchmarks import refinements
 from benchmarks.machine import RESULTS, ROOT, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
+from tinyattn.experiments.awrsr.checks import checks
 from tinyattn.experiments.awrsr.claims import gain, ndcg5, other_seeds, verdicts
-from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, OF_HOST, PUBLISHED
-from tinyattn.experiments.tables import cell, heading, made, missing
+from tinyattn.experiments.awrsr.grid import DATASETS, HOSTS, LATER, OF_HOST, PUBLISHED
+from tinyattn.experiments.tables import cell, heading, made, to_come
 
 PAGE = ROOT / "docs" / "awrsr.md"
-AWRSR = EXPERIMENTS["awrsr"]
+AWRSR, DEPTH = EXPERIMENTS["awrsr"], EXPERIMENTS["awrsr-depth"]
 BESIDE = ("popularity", "markov", "sasrec-ce", "stosa-released")
 
 
@@ -41,7 +42,7 @@ def table(results: Results) -> list[str]:
         lines.append(_line(f"**{title}**", cells))
         cells = [(_score(others), gain(others, first), "") for others, first in map(other_seeds, hosts.values())]
         lines.append(_line(f"{title}, other seeds", cells))
-        for form in OF_HOST[host][1:]:
+        for form in OF_HOST[host][1:] + LATER:
             cells = []
             for data, plain in hosts.items():
                 runs, theirs = results[f"{data}-{host}-{form}"], PUBLISHED[data, host]
@@ -60,12 +61,13 @@ def _score(runs: list[dict[str, Any]]) -> str:
 
 
 def block(results: Results, costs: dict[str, Any]) -> str:
-    to_come = sum(missing(AWRSR, results).values())
+    deep = to_come(DEPTH, results_of(DEPTH, RESULTS / "reproduce" / DEPTH.name))
     return "\n".join([
         *verdicts(results, {"the cost is negligible": refinements.verdict(costs)}), "",
+        *checks(results), "",
         *table(results), "",
         "NDCG@5 under full ranking. Means ± standard deviations over seeds; in brackets intervals of 95 % over seeds. "
-        f"{to_come} of {len(AWRSR.runs())} runs are still to come. {made(results)}",
+        f"{made(results)} {to_come(AWRSR, results)}{deep and f'Of STOSA with several layers {deep}'}".strip(),
     ])  # fmt: skip
 
 

@@ -4,7 +4,7 @@
 # A token's row of attention scores says how it sees all others. Those are numbers about the token, like any features. **Could such rows be
 # compared in their turn, as the tokens were?**
 #
-# [Liu et al. (2024)](https://doi.org/10.1145/3640457.3688164) do that in a recommender, AWRSR, and print gains of 2 to 7 % in NDCG@5 over SASRec. No code
+# [Liu et al. (2024)](https://doi.org/10.1145/3640457.3688164) do that in a recommender, AWRSR, and print gains of 2 to 8 % in NDCG@5 over SASRec. No code
 # was released, and the formulas leave masks, padding and even shapes open. So this is a chapter on reading: what has to be settled before such a method
 # can be built, and what a table of gains can say.
 #

@@ -1,6 +1,7 @@
 """The replication of AWRSR: its verdicts on made-up runs, and what its page and pictures show of them."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -14,8 +15,9 @@ from tinyattn.data import SPLITS, SeriesWorld
 from tinyattn.evaluation import ndcg
 from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr import claims, settings
-from tinyattn.experiments.awrsr.claims import Claims, contrast, first_at, judge, pooled, steady_from, verdicts
-from tinyattn.experiments.awrsr.grid import PUBLISHED, SEEDS, SETTINGS
+from tinyattn.experiments.awrsr.checks import checks, unlike
+from tinyattn.experiments.awrsr.claims import Claims, Effect, contrast, first_at, judge, pooled, steady_from, verdicts
+from tinyattn.experiments.awrsr.grid import SEEDS, SETTINGS
 from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps, maps_are_whole
 from tinyattn.experiments.paired import ranks_of, t_95
 from tinyattn.models import MODELS
@@ -91,15 +93,50 @@ def test_where_seeds_differ_by_more_than_the_gain_it_is_undecided_and_said_what_
     results = made_up(lambda key: 0.03, spread=0.1)
     found = Claims(results).every_refinement_helps()
     assert found.verdict == "undecided at this power"
-    assert f"±{claims.published_gain() / 2:.1%}" in found.decides
+    assert "±0.7%" in found.decides
     assert int(found.decides.split()[1]) > SEEDS
+
+
+def test_as_many_seeds_as_are_said_to_decide_do_in_8_of_10_cases_where_nothing_is_gained(rng):
+    seeds = int(claims.seeds_for(Effect(0.0, 0.03**2 * (1 / SEEDS + 1 / (2 * SEEDS)), 7), claims.LEAST).split()[1])
+    drawn = (0.05 * (1 + 0.03 * rng.standard_normal((500, 3 * seeds)))).tolist()
+    judged = [judge(contrast([runs[:seeds]], runs[seeds:])) for runs in drawn]
+    assert 0.74 < judged.count("not replicated") / 500 < 0.86
+
+
+def test_where_refinements_vary_more_than_hosts_only_intervals_of_welch_hold(rng):
+    """At a true gain of nothing, of four places: hosts differ by 2 %, refined models by 6 %."""
+    holds = {"pooled": 0, "Welch": 0}
+    for _ in range(500):
+        pairs = [((1 + 0.06 * rng.standard_normal(3)).tolist(), (1 + 0.02 * rng.standard_normal(6)).tolist())
+                 for _ in range(4)]  # fmt: skip
+        found = {"pooled": pooled([contrast([row], host) for row, host in pairs]), "Welch": unlike(pairs)}
+        for name, effect in found.items():
+            holds[name] += effect.low < 0 < effect.high
+    assert holds["pooled"] / 500 < 0.9
+    assert 0.92 < holds["Welch"] / 500 < 0.99
+
+
+def test_what_is_asked_after_the_first_runs(rng):
+    assert checks({key: [] for key in AWRSR.rows}) == []
+    results = made_up(lambda key: 0.05 if "value" not in key else -0.05, sooner=1.5, spread=0.002)
+    for run in results["ml-1m-sasrec-simp"]:
+        run["gradient_norm"] = [1 + 0.01 * epoch for epoch in range(60)]
+        run["valid"] = [0.01] * 60
+    told = "\n".join(checks(results))
+    assert "of 0.2% for hosts (4 rows) and 0.2% for refinements (14 rows)" in told
+    assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
+    assert "whose causal form is ours: replicated." in told
+    assert "\n- 3 of 66 runs never reach 80%" in told
+    assert "\n- In 3 of 30 runs of SASRec the gradient's norm rises by more than 10% over the last 50 epochs" in told
 
 
 def test_every_refinement_is_judged_by_its_mean_and_stoc_decides_nothing():
     few = made_up(lambda key: -0.05 if "stoc" in key or key == "beauty-stosa-add" else 0.05)
     found = Claims(few).every_refinement_helps()
     assert found.verdict == "replicated"
-    assert found.found.endswith("of 14 rows 11 intervals lie above 0, 3 below")
+    assert "(M_stoc, which decides nothing, -5.0%" in found.found
+    assert found.found.endswith("of 14 rows' intervals, above 0: 11, below: 3")
     one = made_up(lambda key: 0.0 if "add" in key else 0.05)
     assert words(one)["every refinement helps"] == "not replicated"
 
@@ -136,11 +173,12 @@ def test_the_grid_has_the_settings_that_validated_best():
         assert settings.best(found, *place) in (None, chosen)
 
 
-def test_deep_rows_are_run_last_and_those_of_stosa_have_a_page_of_their_own():
+def test_deep_rows_and_those_added_later_are_run_last_and_those_of_stosa_have_a_page_of_their_own():
     order = [key for key, _ in AWRSR.runs()]
     first = order.index("beauty-sasrec-none-2")
-    assert {key.count("-") for key in order[first:]} == {3}
-    assert not any(key[-2:] in ("-2", "-3", "-4") for key in order[:first])
+    late = ("-2", "-3", "-4", "-rows", "-n20")
+    assert all(key.endswith(late) for key in order[first:])
+    assert not any(key.endswith(late) for key in order[:first])
     deep = EXPERIMENTS["awrsr-depth"]
     runs = {key: made_up(lambda key: 0.05)["beauty-sasrec-none"] for key in deep.rows}
     page = deep.page(deep, runs)
@@ -155,7 +193,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results["beauty-stosa-add"].pop()
     results["beauty-sasrec-add-4"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.found) == ("to come", "17 of 18 rows have all their seeds")
+    assert (found.verdict, found.found) == ("to come", "17 of 18 rows, hosts among them, have all their seeds")
     assert "| M_add is best with depth | **to come** |" in "\n".join(verdicts(results))
 
 
@@ -166,12 +204,6 @@ def test_when_a_curve_is_there_and_a_norm_steady():
     assert steady_from([1.0, 1.0]) == 1
     low, high = contrast([[1.1, 1.1]], [1.0, 1.1]), contrast([[1.2, 1.2]], [1.0, 1.0])
     assert [judge(low), judge(high)] == ["undecided", "replicated"]
-
-
-def test_the_mean_gain_that_is_published():
-    gains = [(0.0649 / 0.0616 - 1), (0.0516 / 0.0475 - 1)]
-    assert 0.03 < claims.published_gain() < max(gains)
-    assert sum(len(rows) - 1 for rows in PUBLISHED.values()) == 14
 
 
 @pytest.mark.parametrize("rows", [[], ["beauty-sasrec-none"], ["ml-1m-sasrec-none", "ml-1m-sasrec-simp"], None])

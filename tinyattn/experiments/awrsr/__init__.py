@@ -11,8 +11,8 @@ EXPERIMENT = Experiment(
     question="""
 AWRSR (Liu et al. 2024) makes new attention scores B of the scores A by maps that are learned with the model. Each
 refinement stands beside its host, which is trained with the same settings; n 50, d 64. Full ranking, items that the
-user has had left out. The paper's numbers, from one run each, stand in italics; its Beauty may be another cut of that
-data.
+user has had left out. The paper's numbers stand in italics, one each; its Beauty is, by the counts that it prints,
+another cut of that data.
 """,
     datasets=DATASETS,
     rows=rows_of_grid(),
