@@ -12,6 +12,7 @@ from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.commands import collect
 from tinyattn.commands.collect import Found
+from tinyattn.commands.sweep import asked
 from tinyattn.files import alone_in, write_json
 
 
@@ -51,11 +52,16 @@ def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
     """Folders are named by what varies alone."""
     out = tmp_path / "swept"
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16]\nepochs = 1")), "--out", str(out)]) == 0
-    finished(out / "dim=8", 0.5)
+    finished(out / "dim=8", 0.5, dim=8, epochs=1)
     refuses(capsys, ["sweep", grid(tmp_path, "dim = [8, 16]\nepochs = 50"), "--out", out],
             "is a run with epochs 1, and the grid has 50: choose another --out")  # fmt: skip
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nepochs = 1")), "--out", str(out)]) == 0
-    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}'):
+    assert main(["sweep", str(grid(tmp_path, "lr = [0.1, 0.2]")), "--out", str(out)]) == 0     # forgets the first
+    refuses(capsys, ["sweep", grid(tmp_path, "dim = [8, 16]\nepochs = 50"), "--out", out],
+            "dim=8 was made with --epochs 1, not 50; choose another --out or remove it")  # fmt: skip
+    outside = '{"varied": ["dim"], "runs": {"../dim=8": {"dim": 8}}}'
+    pairs = '{"varied": [["dim"]], "runs": {"run": {}}}'
+    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}', outside, pairs):
         (out / "sweep.json").write_text(damaged)
         refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", out], "sweep.json was not written by `tinyattn")
 
@@ -71,6 +77,9 @@ BAD = {
     "no value": ("dim = []", "dim is [], expected a number"),
     "one grid": ("[grid]\ndim = 8", "grid is one table, expected [[grid]]"),
     "twice": ("[[grid]]\ndim = 8\n[[grid]]\ndim = 8", "has the same run twice: dim = 8"),
+    "one folder": ('data = ["a b.txt", "a_b.txt"]', "two runs whose folder would be data=a_b.txt: data = a_b.txt"),
+    "two spellings": ('"user-embedding" = true\nuser_embedding = false', "an option is there twice, with - and with _"),
+    "no number": ("seed = [1, true]", "grid.toml: argument --seed: expected one argument"),
     "no TOML": ("dim = = 8", "is not readable TOML"),
     "lists in lists": (f"dim = {'[' * 5000}", "is not readable TOML"),
     "two lines": ('mechanism = "full\\nlinear"', r"mechanism is 'full\nlinear', expected a text of one line"),
@@ -98,6 +107,7 @@ def test_a_value_of_another_type_is_refused(tmp_path, capsys):
 def test_a_grid_that_is_no_file_is_refused(tmp_path, capsys):
     refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", tmp_path / "swept"], "grid.toml: no such file")
     refuses(capsys, ["sweep", tmp_path, "--out", tmp_path / "swept"], "is no regular file, expected TOML")
+    refuses(capsys, ["sweep", grid(tmp_path, "dim = 8"), "--out", " "], "--out is empty, expected a folder")
 
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
@@ -113,19 +123,21 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     refuses(capsys, ["collect", out], f"cannot write to {out}: Is a directory")
 
 
-def finished(folder, ndcg):
+def finished(folder, ndcg, fingerprint="f", **options):
     """What `train` leaves of a run."""
     folder.mkdir(exist_ok=True)
     (folder / "model.npz").write_bytes(b"")
+    source = {"path": options["data"]} if "data" in options else {"world": {"name": "series"}}
+    write_json(folder / "config.json", asked(options) | {"data": source | {"fingerprint": fingerprint, "users": 9}})
     write_json(folder / "metrics.json", {"model": {"full": {"ndcg@10": ndcg, "hr@10": 2 * ndcg}}})
 
 
 def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     out = tmp_path / "swept"
     assert main(["sweep", str(grid(tmp_path, "dim = [8, 16, 32]\nseed = [0, 1]")), "--out", str(out)]) == 0
-    for name, ndcg in (("dim=8,seed=0", 0.1), ("dim=8,seed=1", 0.2), ("dim=16,seed=0", 0.3)):
-        finished(out / name, ndcg)
-        (out / f"{name}.log").write_text("")
+    for dim, seed, ndcg in ((8, 0, 0.1), (8, 1, 0.2), (16, 0, 0.3)):
+        finished(out / f"dim={dim},seed={seed}", ndcg, dim=dim, seed=seed)
+        (out / f"dim={dim},seed={seed}.log").write_text("")
     (out / "dim=32,seed=1.log").write_text("a warning\ntinyattn: not enough memory for this size\n")
     (out / "dim=32,seed=0.log").write_text("RuntimeWarning: overflow\n  x * y\n")     # it may still be at work
     capsys.readouterr()
@@ -136,7 +148,7 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
     (out / "dim=16,seed=0" / "metrics.json").write_text("[]")
     assert main(["collect", str(out)]) == 1
     assert "- dim=16,seed=0 failed: " in capsys.readouterr().out
-    finished(out / "dim=16,seed=0", 0.3)
+    finished(out / "dim=16,seed=0", 0.3, dim=16, seed=0)
     assert main(["collect", str(out)]) == 1
     rows = [line for line in printed.splitlines() if line.startswith("| dim")]
     assert rows == ["| dim 16 | 1 | 0.3000 | 0.6000 |", "| dim 8 | 2 | 0.1500 ± 0.0707 | 0.3000 ± 0.1414 |"]
@@ -145,6 +157,24 @@ def test_a_table_of_what_has_finished_and_what_failed_by_name(tmp_path, capsys):
         ["run", "dim", "seed", "full ndcg@10", "full hr@10"], ["dim=8,seed=0", "8", "0", "0.1", "0.2"],
     ]  # fmt: skip
     assert (out / "runs.png").stat().st_size > 1000
+
+
+def test_a_run_that_is_not_the_sweeps_is_in_no_table(tmp_path, capsys):
+    """A finished folder of its name may be of another sweep, and data may change between two runs."""
+    out = tmp_path / "swept"
+    asking = grid(tmp_path, 'data = "d.txt"\ndim = [4, 8, 16, 32]\nepochs = 3')
+    assert main(["sweep", str(asking), "--out", str(out)]) == 0
+    finished(out / "dim=4", 0.1, dim=4, epochs=3, data="d.txt")
+    finished(out / "dim=8", 0.2, dim=8, epochs=2, data="d.txt")
+    finished(out / "dim=16", 0.3, dim=16, epochs=3, data="d.txt", fingerprint="another")
+    finished(out / "dim=32", 0.4, model="popularity", data="d.txt")
+    capsys.readouterr()
+    assert main(["collect", str(out)]) == 1
+    printed = capsys.readouterr().out
+    assert "4 runs: 1 have finished, 3 failed, 0 are to come" in printed
+    assert "dim=8 was made with --epochs 2, not 3" in printed
+    assert f"{out / 'dim=16'} was trained on other data than {out / 'dim=4'}" in printed
+    assert "dim=32 was made with --model popularity, not sasrec" in printed
 
 
 def test_a_readme_of_ones_own_is_not_lost(tmp_path, capsys):

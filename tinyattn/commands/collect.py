@@ -14,7 +14,7 @@ from ..experiments.tables import cell, heading
 from ..files import FileError, write_atomically
 from ..models import RunFolder
 from .runs import drawing, refuse_another_page
-from .sweep import runs_of
+from .sweep import asked, runs_of
 
 OURS = " have finished, "         # every page of a sweep says so
 SEED = "seed"                    # runs that differ in nothing else stand in one row
@@ -73,15 +73,25 @@ def _draw(runs: list[Found], path: Path) -> bool:
 
 def _runs(folder: Path) -> dict[str, Found]:
     varied, runs = runs_of(folder)
-    return {name: _run(folder, name, {n: point.get(n, "") for n in varied}) for name, point in runs.items()}
+    first: dict[str, tuple[str, Path]] = {}
+    return {name: _run(folder, name, point, varied, first) for name, point in runs.items()}
 
 
-def _run(folder: Path, name: str, options: dict[str, Any]) -> Found:
+def _run(
+    folder: Path, name: str, point: dict[str, Any], varied: list[str], first: dict[str, tuple[str, Path]]
+) -> Found:
+    """`first` keeps, of each file of data, what it was for the first run on it, and which run that is."""
     run, log = RunFolder(folder / name), folder / f"{name}.log"
+    options = {n: point.get(n, "") for n in varied}
     if run.finished:
         try:
+            run.refuse_other(asked(point))
+            source, fingerprint = run.data()
+            was, other = first.setdefault(source, (fingerprint, run.path))
+            if was != fingerprint:
+                raise FileError(f"{run.path} was trained on other data than {other}")
             metrics = run.metrics()["model"]
-        except FileError as error:                           # one damaged file, and not the end of the table
+        except (FileError, ValueError) as error:             # one that is not its own, and not the end of the table
             return Found(options, None, str(error))
         return Found(options, {(part, metric): v for part, row in metrics.items() for metric, v in row.items()})
     try:

@@ -9,10 +9,10 @@ import shlex
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from ..files import FileError, alone_in, read_json, write_atomically, write_json
-from ..models import MODELS, PRESETS
+from ..models import MODELS, PRESETS, RunFolder
 from ..options import one_of
 from . import train
 from .arguments import Parser
@@ -42,6 +42,8 @@ def add(commands: Any, arguments: Sequence[str]) -> Any:
 
 def run(options: argparse.Namespace) -> None:
     """Every run of the grid is checked as `train` does, before anything is written."""
+    if not options.out.strip():
+        raise ValueError("--out is empty, expected a folder")
     grids = _read(Path(options.grid))
     runs = list(itertools.islice((point for grid in grids for point in _points(grid)), MOST + 1))
     if len(runs) > MOST:
@@ -51,9 +53,10 @@ def run(options: argparse.Namespace) -> None:
     out, named = Path(options.out), dict[str, dict[str, Any]]()
     for point in runs:
         name = _name(point, varied)
-        if named.setdefault(name, point) is not point:
+        if (other := named.setdefault(name, point)) is not point:
             said = ", ".join(f"{option} = {value}" for option, value in point.items())
-            raise ValueError(f"{options.grid} has the same run twice: {said}")
+            twice = "the same run twice" if other == point else f"two runs whose folder would be {name}"
+            raise ValueError(f"{options.grid} has {twice}: {said}")
         if len(name) > LONGEST:
             raise ValueError(f"{options.grid} makes a folder name of {len(name)} letters, expected at most {LONGEST}")
         _check(point, options.grid)
@@ -75,21 +78,35 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     """
     said = read_json(folder / RUNS_FILE)
     try:
-        return list(said["varied"]), {str(name): dict(point) for name, point in said["runs"].items()}
-    except (TypeError, KeyError, AttributeError, ValueError):
-        raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`") from None
+        varied, runs = said["varied"], said["runs"]
+        ours = runs and all(name == _name(point, varied) and len(name) <= LONGEST for name, point in runs.items())
+    except (TypeError, KeyError, AttributeError):
+        ours = False
+    if not ours:
+        raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`")
+    return varied, runs
 
 
 def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:
     """Raise FileError where a run is there whose name stands for other options now: it would be told as theirs."""
-    if not (out / RUNS_FILE).exists():
-        return
-    _, known = runs_of(out)
+    known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
     for name, point in named.items():
-        if (out / name).exists() and known.get(name, point) != point:
-            was, other = known[name], next(o for o in point | known[name] if point.get(o) != known[name].get(o))
+        if not (out / name).exists():
+            continue
+        was = known.get(name, point)
+        if was != point:
+            other = next(o for o in point | was if point.get(o) != was.get(o))
             said = f"{out / name} is a run with {other} {was.get(other)!r}, and the grid has {point.get(other)!r}"
             raise FileError(f"{said}: choose another --out")
+        if (run := RunFolder(out / name)).finished:          # in a folder of several sweeps, of any of them
+            run.refuse_other(asked(point))
+
+
+def asked(point: dict[str, Any]) -> dict[str, Any]:
+    """What config.json has of a run with these options, but for its data. Raises ValueError where they cannot be."""
+    options = _parsed(point)
+    model, measure = train.model_of(options)
+    return {"model": options.model, "parameters": model.identity(), "evaluation": measure.settings(options)}
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -151,17 +168,29 @@ def _check(point: dict[str, Any], grid: str) -> None:
     model = point.get("model", preset.model if preset else train.DEFAULT)
     if model not in MODELS:
         raise ValueError(f"{grid}: model is {model!r}, expected {one_of(MODELS, model)}")
+    if len({name.replace("-", "_") for name in point}) < len(point):
+        raise ValueError(f"{grid}: an option is there twice, with - and with _: {', '.join(point)}")
     known = [*OWN, *(flag.removeprefix("--").replace("-", "_") for flag in train.flags_of(MODELS[model]))]
     for name in point:
         if name.replace("-", "_") not in known or name == "out":
             near = difflib.get_close_matches(name, known, 1, 0.5)
             hint = f"did you mean {near[0]}?" if near else f"`tinyattn train --model {model} --help` shows them"
             raise ValueError(f"{grid}: {name} is no option of model {model}; {hint}")
-    words = _arguments(point, Path("."))[1:]
-    parser = Parser(prog="tinyattn")
-    train.add(parser.add_subparsers(), words[1:])
     try:
-        options = parser.parse_args(words)
+        options = _parsed(point)
         train.model_of(options)[1].source(options)
     except ValueError as error:
         raise ValueError(f"{grid}: {error}") from None
+
+
+class _Parser(Parser):
+    def error(self, message: str) -> NoReturn:
+        raise ValueError(message)
+
+
+def _parsed(point: dict[str, Any]) -> argparse.Namespace:
+    """Of the command line of a run. Raises ValueError for a value of another kind."""
+    words = _arguments(point, Path("."))[1:]
+    parser = _Parser(prog="tinyattn")
+    train.add(parser.add_subparsers(parser_class=_Parser), words[1:])
+    return parser.parse_args(words)

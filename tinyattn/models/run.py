@@ -41,7 +41,7 @@ class RunFolder:
         configuration or other data, has a part of a run and no config.json, or cannot be written to.
         """
         if self.finished:                            # as on a disk that is read only, and as often as it is asked for
-            self._refuse_other(self._config(), config)
+            self.refuse_other(config)
             yield
             return
         if self.path.is_file():
@@ -103,6 +103,19 @@ class RunFolder:
             raise FileError(f"{self.path / 'config.json'} does not say how the run is measured")
         return found
 
+    def data(self) -> tuple[str, str]:
+        """Where the run's data are from, as one text, and their fingerprint. Raises FileError where it is not said."""
+        found = dict(self._config()["data"])
+        fingerprint = found.pop("fingerprint", None)
+        if not isinstance(fingerprint, str):
+            raise FileError(f"{self.path / 'config.json'} does not say what data it is about")
+        return repr({name: said for name, said in found.items() if type(said) is not int}), fingerprint  # but for sizes
+
+    def refuse_other(self, config: dict[str, Any]) -> None:
+        """Raise FileError where the folder's run has another model, other options or evaluation, or, where `config`
+        has any, other data."""
+        self._refuse_other(self._config(), config)
+
     def metrics(self, parts: Collection[str] = ()) -> dict[str, Any]:
         """What metrics.json holds. Raises FileError where it is not what tinyattn writes, or has none of `parts`, the
         protocols or parts of the data that a model of its kind is measured by."""
@@ -149,7 +162,7 @@ class RunFolder:
         return config
 
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
-        if found["data"].get("fingerprint") != config["data"]["fingerprint"]:
+        if "data" in config and found["data"].get("fingerprint") != config["data"]["fingerprint"]:
             raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
         from . import MODELS  # which imports this file
 
