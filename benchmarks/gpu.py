@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -494,7 +495,12 @@ def main() -> int:
     parser.add_argument("--device", choices=("gpu", "strict"), default="gpu")
     parser.add_argument("--epochs", type=int, help="of the default world (default: 100, on the double 10)")
     parser.add_argument("--commit", help="which commit this is, where the files came without their history")
+    parser.add_argument("--replace", action="store_true", help="the part of another GPU that the results have")
     options = parser.parse_args()
+    if options.epochs is not None and options.epochs < 1:
+        parser.error(f"--epochs is {options.epochs}, expected at least 1")
+    if options.commit is not None and not re.fullmatch("[0-9a-f]{7,40}", options.commit):
+        parser.error(f"--commit is {options.commit!r}, expected 7 to 40 hexadecimal digits")
     try:
         on = On(options.device)
     except ValueError as missing:
@@ -503,6 +509,9 @@ def main() -> int:
     began, is_real = time.monotonic(), options.device == "gpu"
     result = json.loads(RESULT.read_text()) if RESULT.exists() else {}
     part: dict[str, Any] = {"machine": versions(options.device, options.commit)}
+    known = result[options.device]["machine"]["device"] if options.device in result else part["machine"]["device"]
+    if known != part["machine"]["device"] and not options.replace:
+        parser.error(f"{RESULT} has what was measured on {known}; --replace puts {part['machine']['device']} there")
     parts: dict[str, Callable[[], Any]] = {
         "rules": lambda: rules(on),
         "ops": lambda: compare(on),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,5 +36,8 @@ if __name__ == "__main__":
     names = parser.parse_args().names or SCRIPTS
     if unknown := set(names) - set(SCRIPTS):
         parser.error(f"no pages of {', '.join(sorted(unknown))}: expected some of {', '.join(SCRIPTS)}")
-    for name in names:
-        write_pages(name, pages_of(name))
+    if len(names) == 1:
+        write_pages(names[0], pages_of(names[0]))
+    else:                                    # each alone: what one of them imports may show on another's page
+        for name in names:
+            subprocess.run([sys.executable, __file__, name], check=True)

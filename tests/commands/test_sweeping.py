@@ -120,7 +120,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     out = tmp_path / "other"
     assert main(["sweep", str(grid(tmp_path, "dim = 8")), "--out", str(out)]) == 0
     (out / "README.md").mkdir()
-    refuses(capsys, ["collect", out], f"cannot write to {out}: Is a directory")
+    refuses(capsys, ["collect", out], "README.md is no file, and a page is to be written there: move it")
 
 
 def finished(folder, ndcg, fingerprint="f", **options):

@@ -114,7 +114,7 @@ def test_the_page_is_made_of_the_files(finished):
     assert "| SASRec | 2 | 0." in found
     assert "| on absent data | to come |" in found
     assert "3 runs, each with one worker" in found
-    left = "1 run of the grid is to come, about 0.1 hours of one core: `tinyattn reproduce small --data DIR` goes on"
+    left = "1 run of the grid is to come, about 0.1 hours of one core: `tinyattn reproduce small --data DIR --out OUT` "
     assert left in found
     whole = replace(SMALL, rows={"sasrec": SMALL.rows["sasrec"]})
     assert "to come" not in make_page(whole, results_of(whole, finished[0]))
@@ -205,6 +205,11 @@ BEYOND = {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0}
         ({"machine": MACHINE | {"cpu": "<b>"}}, "is damaged"),
         ({"ranks": 5}, "is damaged"),
         ({"machine": None}, "is damaged"),
+        ({"machine": MACHINE | {"commit": []}}, "is damaged"),
+        ({"machine": MACHINE | {"date": 20261126}}, "is damaged"),
+        ({"machine": MACHINE | {"device": ""}}, "is damaged"),
+        ({"before": [5]}, "is damaged"),
+        ({"settings": []}, "is damaged"),
         ({"data": {"fingerprint": "another"}}, "sasrec-seed0.json was made on other data than .*popularity-seed0.json"),
         ("{", "is not readable JSON"),
     ],
@@ -278,6 +283,21 @@ def test_a_run_that_goes_on_elsewhere_names_both_machines_and_the_pace_of_the_la
     assert not work.exists()
 
 
+@pytest.mark.parametrize("starts", ["null", '["x"]', "[{}]", '[{"commit": []}]'])
+def test_of_damaged_starts_nothing_is_trained_and_of_no_checkpoint_they_say_nothing(starts, tmp_path, monkeypatch):
+    run_here(monkeypatch)
+    only, work = replace(SMALL, rows={"sasrec": replace(SMALL.rows["sasrec"], seeds=1)}), tmp_path / "sasrec-seed0.work"
+    work.mkdir()
+    (work / "starts.json").write_text(starts)
+    (work / "checkpoint.npz").write_bytes(b"not read")
+    with pytest.raises(FileError, match=r"starts.json is damaged: remove .*sasrec-seed0.work, and the run begins anew"):
+        carry_out(only, None, tmp_path)
+    (work / "checkpoint.npz").unlink()
+    (work / "starts.json").write_text(json.dumps([MACHINE | {"device": "GPU"}]))
+    carry_out(only, None, tmp_path)
+    assert "before" not in results_of(only, tmp_path)["sasrec"][0]
+
+
 def test_a_kill_after_the_file_was_written_leaves_no_checkpoint(finished, tmp_path):
     for path in finished[0].iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
@@ -289,13 +309,15 @@ def test_a_kill_after_the_file_was_written_leaves_no_checkpoint(finished, tmp_pa
     assert sorted(path.name for path in tmp_path.glob("sasrec*")) == ["sasrec-seed0.json", "sasrec-seed1.json"]
 
 
-def test_a_killed_run_is_named(tmp_path, monkeypatch):
+def test_of_a_killed_run_all_that_were_at_work_are_named(tmp_path, monkeypatch):
+    def submit(self, *given):
+        broken = Future()
+        broken.set_exception(BrokenProcessPool())
+        return broken
+
     run_here(monkeypatch)
-    pool = running_module.ProcessPoolExecutor
-    monkeypatch.setattr(pool, "submit", lambda self, *given: Future(), raising=False)
-    monkeypatch.setattr(Future, "result", lambda self: (_ for _ in ()).throw(BrokenProcessPool()))
-    monkeypatch.setattr(running_module, "wait", lambda futures, **how: type("", (), {"done": list(futures)[:1]}))
-    with pytest.raises(WorkerKilledError, match="popularity, seed 0: the run was killed"):
+    monkeypatch.setattr(running_module.ProcessPoolExecutor, "submit", submit)
+    with pytest.raises(WorkerKilledError, match="popularity, seed 0 or sasrec, seed 0: a run was killed"):
         carry_out(SMALL, None, tmp_path)
 
 
@@ -305,7 +327,9 @@ def test_no_more_runs_are_begun_than_go_on_side_by_side(monkeypatch):
     class Pool:
         def submit(self, f, *given):
             begun.append(given)
-            return Future()
+            done = Future()
+            done.set_result(None)
+            return done
 
     monkeypatch.setattr(running_module, "wait", lambda futures, **how: type("", (), {"done": list(futures)[:1]}))
     names = []
@@ -397,7 +421,7 @@ def test_rows_that_their_seeds_do_not_tell_apart_are_named():
 def test_runs_to_come_take_the_remarks_off_the_page():
     density, told = EXPERIMENTS["density"], "The runs agree"
     whole = {key: [RUN] * len([1 for name, _ in density.runs() if name == key]) for key in density.rows}
-    assert remarks(density, whole, told) == [told]
+    assert remarks(density, whole, told) == ["Of the runs in `benchmarks/results/reproduce/density`:", "", told]
     assert not remarks(density, whole | {"all-markov": []}, told)
     assert not remarks(density, whole | {"all-sasrec": [RUN]}, told)
     assert not remarks(density.quick(), whole, told)

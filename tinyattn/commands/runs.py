@@ -164,7 +164,10 @@ def refuse_no_picture(out: str, flag: str, read: Iterable[str | Path | None] = (
 
 
 def refuse_another_page(page: Path, mark: str, ours: str, remedy: str) -> None:
-    """Raise ValueError where a README.md is there without `mark`, which every page of ours has: it would be lost."""
+    """Raise ValueError where a README.md is there without `mark`, which every page of ours has: it would be lost; and
+    where it is no file."""
+    if page.exists() and not page.is_file():
+        raise ValueError(f"{page} is no file, and a page is to be written there: {remedy}")
     if page.is_file() and mark not in page.read_text(errors="replace"):
         raise ValueError(f"{page} is not {ours}, and would be overwritten: {remedy}")
 

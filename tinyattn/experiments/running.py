@@ -38,7 +38,7 @@ from ..models import MODELS, Estimator, Recommender, Trained
 from ..training import WorkerKilledError
 from .experiment import TIMES, Dataset, Experiment, Results, Row, TaskData
 from .paired import letters
-from .whole import is_whole
+from .whole import is_machine, is_whole
 
 CHECKPOINT, STARTS = "checkpoint.npz", "starts.json"     # of a run that has not finished
 K = 10                   # length of the lists that are looked at beyond accuracy
@@ -57,7 +57,8 @@ def results_of(experiment: Experiment, out: Path) -> Results:
         if not path.exists():
             continue
         run = _expected(path, experiment, key, seed)
-        lists = {"lists": len(run["beyond"]["best"])} if "beyond" in run else {}
+        best = run["beyond"]["best"] if "beyond" in run else None
+        lists = {"lists": len(best), "items a list": len(best[0])} if best else {}
         shared = {"fingerprint": run["data"]["fingerprint"], "ranks": len(run.get("ranks", "")), **lists}
         for name, value in shared.items():
             expected, other = first.setdefault((data, name), (value, path))
@@ -128,7 +129,7 @@ def carry_out(
             try:
                 future.result()                              # raises what the run raised
             except BrokenProcessPool:
-                raise WorkerKilledError(f"{name}: the run was killed, perhaps for want of memory") from None
+                raise WorkerKilledError(f"{name}: a run was killed, perhaps for want of memory") from None
             except Exception as error:
                 say(f"{name}: failed: {error}")
                 failures.append(error)
@@ -193,11 +194,28 @@ def _side_by_side(
     coming = iter(tasks)
     while True:
         for name, given in islice(coming, jobs - len(waiting)):
-            waiting[pool.submit(_run, *given)] = name
+            with _without_ctrl_c():
+                waiting[pool.submit(_run, *given)] = name
         if not waiting:
             return
         for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-            yield waiting.pop(future), future
+            name = waiting.pop(future)
+            if isinstance(future.exception(), BrokenProcessPool):        # of all that were at work, and it is not told
+                name = " or ".join(sorted([name, *waiting.values()]))    # whose process it was
+            yield name, future
+
+
+@contextmanager
+def _without_ctrl_c() -> Iterator[None]:
+    """What is started within does not hear Ctrl-C: a process that is told while it is imported prints a traceback."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    known = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, known)
 
 
 def _run(
@@ -249,9 +267,14 @@ def _work_of(path: Path) -> Path:
 
 
 def _starts(work: Path, machine: dict[str, Any]) -> list[dict[str, Any]]:
-    """The machines that a run was started on, with their code and device, each once; the last is this one."""
+    """The machines that a run was started on, with their code and device, each once; the last is this one.
+
+    Those that left no checkpoint have no part in it. Raises FileError for a damaged file.
+    """
     path = work / STARTS
-    known = read_json(path) if path.exists() else []
+    known = read_json(path) if path.exists() and (work / CHECKPOINT).exists() else []
+    if not isinstance(known, list) or not all(map(is_machine, known)):
+        raise FileError(f"{path} is damaged: remove {work}, and the run begins anew")
     there = [other for other in known if {**other, "date": ""} != {**machine, "date": ""}]
     write_json(path, [*there, machine])
     return [*there, machine]

@@ -104,8 +104,12 @@ def level(experiment: Experiment, results: Results, keys: Sequence[str], column:
 
 
 def remarks(experiment: Experiment, results: Results, text: str) -> list[str]:
-    """What the runs were found to show; nothing of a quick look, nor while runs are to come."""
-    return [text.strip()] if not missing(experiment, results) and not experiment.is_quick else []
+    """What the runs were found to show; nothing of a quick look, nor while runs are to come.
+
+    The text was written of the runs in benchmarks/results, and anybody's may show something else.
+    """
+    told = not missing(experiment, results) and not experiment.is_quick
+    return [f"Of the runs in `benchmarks/results/reproduce/{experiment.name}`:", "", text.strip()] if told else []
 
 
 def beyond(results: Results, keys: Sequence[str], titles: dict[str, str], first: str) -> list[str]:
@@ -185,10 +189,10 @@ def to_come(experiment: Experiment, results: Results) -> str:
         return ""
     hours = sum(n * _minutes(experiment.rows[key], results[key]) for key, n in left.items()) / 60
     given = " --data DIR" if any(data.missing(None) for data in experiment.datasets.values()) else ""
-    n = sum(left.values())
+    n, quick = sum(left.values()), " --quick" if experiment.is_quick else ""
     runs, them = ("1 run of the grid is", "it") if n == 1 else (f"{n} runs of the grid are", "them")
-    return (f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: "
-            f"`tinyattn reproduce {experiment.name}{given}` goes on with {them}. ")  # fmt: skip
+    command = f"`tinyattn reproduce {experiment.name}{given}{quick} --out OUT`"
+    return f"{runs} to come, about {max(hours, 0.1):.1f} hours of one core: {command} goes on with {them}. "
 
 
 def _minutes(row: Row, runs: Sequence[dict[str, Any]]) -> float:

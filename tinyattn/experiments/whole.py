@@ -41,9 +41,8 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
             yield len(found["gradient_norm"]) == epochs
             yield all(is_number(norm) and norm >= 0 for norm in found["gradient_norm"])
     yield type(found["data"]["fingerprint"]) is str
-    for machine in machines_of(found):
-        yield all(_is_said(machine[name]) for name in MACHINE)
-        yield _is_said(machine.get("device", ""))
+    yield all(map(is_machine, machines_of(found)))
+    yield isinstance(found.get("settings", {}), dict)        # runs of older versions do not have them
     yield experiment.is_whole is None or experiment.is_whole(found)
     if experiment.per_user or "ranks" in found:
         yield type(found["ranks"]) is str
@@ -54,6 +53,15 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
         yield len(lists) > 0
         yield all(type(row) is list and len(row) == len(lists[0]) > 0 for row in lists)
         yield all(is_count(item) for row in lists for item in row)
+
+
+def is_machine(machine: Any) -> bool:
+    """Is it what a run says of a machine that it was on?"""
+    if not isinstance(machine, dict) or not all(_is_said(machine.get(name)) for name in MACHINE):
+        return False
+    if type(machine["date"]) is not str or machine.get("device") == "":
+        return False
+    return all(_is_said(machine.get(name, "-")) for name in ("commit", "device"))
 
 
 def is_number(x: Any) -> bool:
