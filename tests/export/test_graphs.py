@@ -7,8 +7,9 @@ import pytest
 
 from tests.export.networks import histories, untrained
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS
-from tinyattn.models import BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
+from tinyattn.models import STOSA, BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
 from tinyattn.models.recommenders.sasrec import PADDINGS
+from tinyattn.options import options_of
 
 pytest.importorskip("onnx", reason="graphs are written with the package onnx")
 runtime = pytest.importorskip("onnxruntime", reason="graphs are computed with the package onnxruntime")
@@ -20,6 +21,8 @@ TABLES = {
     "mechanism": MECHANISMS, "mixer": MIXERS, "refine": REFINEMENTS, "padding": PADDINGS,
 }  # fmt: skip
 CASES = {f"{option} {name}": {option: name} for option, table in TABLES.items() for name in table}
+CASES |= {f"refine {name} by lags": {"refine": name, "refine_lags": True}
+          for name, kind in REFINEMENTS.items() if any(o.name == "refine_lags" for o in options_of(kind))}  # fmt: skip
 CASES |= {
     "two heads": {"heads": 2, "kv_heads": 1, "output_projection": True, "qkv_bias": True},
     "rope with two heads": {"heads": 2, "position": "rope"},
@@ -47,9 +50,13 @@ def test_sasrec_in_all_its_forms(options):
     agrees(untrained(SASRec, **options))
 
 
-@pytest.mark.parametrize("kind", [GRU4Rec, Caser, BERT4Rec])
+@pytest.mark.parametrize("kind", [GRU4Rec, Caser, BERT4Rec, STOSA])
 def test_other_networks_over_histories(kind):
     agrees(untrained(kind))
+
+
+def test_stosa_whose_refined_scores_are_read_by_lags():
+    agrees(untrained(STOSA, refine="stoc", refine_lags=True))
 
 
 def test_a_file_says_what_it_is():
@@ -58,6 +65,18 @@ def test_a_file_says_what_it_is():
     assert said["model"] == "sasrec"
     assert json.loads(said["options"])["blocks"] == 1
     assert json.loads(said["items"])[:2] == [10, 20]
+
+
+def test_places_of_two_axes_at_once_have_no_operator(monkeypatch):
+    model = untrained(SASRec, blocks=1)
+
+    def score(before, p, batch):
+        at = np.arange(3)
+        return before(p, batch) + before(p, batch)[at, at][:, None]
+
+    replaced_score(monkeypatch, model, score)
+    with pytest.raises(NoGraphError, match="takes places of two axes at once"):
+        onnx_graph(model)
 
 
 def test_parameters_stand_under_their_names():

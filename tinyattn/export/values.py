@@ -140,6 +140,8 @@ def get(x: Content, key: Any) -> Content:
             continue
         size = x.shape[at]
         if isinstance(part, Value | np.ndarray):
+            if taken is not None:
+                raise NoGraphError("takes places of two axes at once")
             taken = (at, part)
             wanted += list(part.shape)
         elif isinstance(part, slice):
