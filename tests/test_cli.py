@@ -547,7 +547,7 @@ def test_a_refused_training_gives_its_folder_back(tmp_path, capsys):
     """What cannot be trained with bce can with ce, in the same place: nothing of the first try stays."""
     few, out = tmp_path / "few.txt", tmp_path / "run"
     few.write_text("".join(f"{u} {i}\n" for u in (1, 2) for i in (1, 2, 3, 1, 2)))
-    refuses(capsys, ["train", few, *SMALL, "--out", out], "has had all 3 items", "such as ce")
+    refuses(capsys, ["train", few, *SMALL, "--out", out], "has had all 3 items", "ce where the model has it")
     assert not out.exists()
     assert main(["train", str(few), *SMALL, "--epochs", "1", "--loss", "ce", "--out", str(out)]) == 0
     huge = ["train", few, "--loss", "ce", "--dim", "100000", "--out", tmp_path / "huge"]

@@ -132,7 +132,10 @@ def _wrong(declared: Declared, value: Any) -> str:
     if low is not None and high is not None:
         return f"{low} to {high}"
     bounds = {"at least": low, "above": option.above, "at most": high, "below": option.below}
-    return " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None) or "a finite number"
+    said = " and ".join(f"{word} {bound}" for word, bound in bounds.items() if bound is not None)
+    if said and (isinstance(value, Integral) or math.isfinite(value)):
+        return said
+    return f"a finite number, {said}" if said else "a finite number"
 
 
 def one_of(known: Iterable[str], given: Any) -> str:

@@ -133,5 +133,5 @@ def test_options_of_a_loss_are_its_own():
     ):
         with pytest.raises(ValueError, match=says.replace("?", r"\?")):
             SASRec(**options)
-    with pytest.raises(ValueError, match="there is no negative to draw, and only a loss without negatives, such as ce"):
+    with pytest.raises(ValueError, match="there is no negative to draw, and only a loss without negatives, ce where"):
         SASRec(loss="gbce").fit(Interactions.from_sequences([[1, 2], [1, 2, 3]]))

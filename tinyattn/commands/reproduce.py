@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     for name in ("jobs", "seeds"):
         if getattr(options, name) is not None and not 1 <= getattr(options, name) <= MOST:
             raise ValueError(f"--{name} is {getattr(options, name)}, expected 1 to {MOST}")
-    if options.out == "":
+    if options.out is not None and not options.out.strip():
         raise ValueError("--out is empty, expected a folder")
     if options.quick and options.seeds is not None:
         raise ValueError("--seeds goes without --quick: a quick look has one seed")

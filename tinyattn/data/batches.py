@@ -133,7 +133,7 @@ class Sampler:
             name = train.users.ids[users[np.argmax(seen.counts[users])]]
             raise ValueError(
                 f"user {name} has had all {train.n_items} items: there is no negative to draw, and only a loss "
-                "without negatives, such as ce, could learn from this"
+                "without negatives, ce where the model has it, could learn from this"
             )
         if self.in_batch and min(self.batch_size, len(users)) < 2:
             raise ValueError(
