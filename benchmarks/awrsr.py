@@ -42,7 +42,7 @@ def table(results: Results) -> list[str]:
         lines.append(_line(f"**{title}**", cells))
         cells = [(_score(others), gain(others, first), "") for others, first in map(other_seeds, hosts.values())]
         lines.append(_line(f"{title}, other seeds", cells))
-        for form in OF_HOST[host][1:] + LATER:
+        for form in OF_HOST[host][1:] + LATER[host]:
             cells = []
             for data, plain in hosts.items():
                 runs, theirs = results[f"{data}-{host}-{form}"], PUBLISHED[data, host]

@@ -176,7 +176,7 @@ def test_the_grid_has_the_settings_that_validated_best():
 def test_deep_rows_and_those_added_later_are_run_last_and_those_of_stosa_have_a_page_of_their_own():
     order = [key for key, _ in AWRSR.runs()]
     first = order.index("beauty-sasrec-none-2")
-    late = ("-2", "-3", "-4", "-rows", "-n20")
+    late = ("-2", "-3", "-4", "-rows", "-n20", "-distances")
     assert all(key.endswith(late) for key in order[first:])
     assert not any(key.endswith(late) for key in order[:first])
     deep = EXPERIMENTS["awrsr-depth"]

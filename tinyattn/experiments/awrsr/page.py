@@ -44,7 +44,7 @@ def awrsr_page(experiment: Experiment, results: Results) -> str:
     parts = [["## Claims"], verdicts(results), [RULES], checks(results)]
     for data in DATASETS:
         keys = [f"{data}-{key}" for key in ("popularity", "markov", "sasrec-ce")]
-        keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host] + LATER]
+        keys += [f"{data}-{host}-{form}" for host in HOSTS for form in OF_HOST[host] + LATER[host]]
         keys.append(f"{data}-stosa-released")
         parts += [[f"## {experiment.datasets[data].title}"],
                   table(experiment, results, keys, COLUMNS, TRAINING),
@@ -69,7 +69,7 @@ def differences(experiment: Experiment, results: Results, data: str) -> list[str
     for host in HOSTS:
         plain, theirs = results[f"{data}-{host}-none"], PUBLISHED[data, host]
         lines.append(f"| {HOSTS[host][0]}, other seeds | {_difference(*other_seeds(plain))} |  |")
-        for form in OF_HOST[host][1:] + LATER:
+        for form in OF_HOST[host][1:] + LATER[host]:
             key = f"{data}-{host}-{form}"
             cells = _difference(results[key], plain)
             lines.append(f"| {experiment.rows[key].title} | {cells} | {_published(theirs.get(form), theirs['none'])} |")
