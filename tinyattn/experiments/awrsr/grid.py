@@ -80,7 +80,8 @@ BY_DEPTH = {
 AT_DEPTH = ("none", "simp", "add")                                   # the forms that are run with more layers
 # about what a run of the plain host takes, and how many times as long the others take
 MINUTES = {"sasrec": 4, "stosa": 12}
-TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25, "rows": 1.4, "distances": 1.1}
+TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25, "rows": 1.4,
+                 "distances": 1.1}  # fmt: skip
 
 
 def rows_of_grid() -> dict[str, Row]:
