@@ -67,6 +67,7 @@ def block(results: Results, costs: dict[str, Any]) -> str:
         *checks(results), "",
         *table(results), "",
         "NDCG@5 under full ranking. Means ± standard deviations over seeds; in brackets intervals of 95 % over seeds. "
+        "Published: the NDCG@5 of hosts, and the gains of refinements. "
         f"{made(results)} {to_come(AWRSR, results)}{deep and f'Of STOSA with several layers {deep}'}".strip(),
     ])  # fmt: skip
 

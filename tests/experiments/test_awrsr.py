@@ -124,11 +124,11 @@ def test_what_is_asked_after_the_first_runs(rng):
         run["gradient_norm"] = [1 + 0.01 * epoch for epoch in range(60)]
         run["valid"] = [0.01] * 60
     told = "\n".join(checks(results))
-    assert "of 0.2% for hosts (4 rows) and 0.2% for refinements (14 rows)" in told
+    assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
     assert "whose causal form is ours: replicated." in told
     assert "\n- 3 of 66 runs never reach 80%" in told
-    assert "\n- In 3 of 30 runs of SASRec the gradient's norm rises by more than 10% over the last 50 epochs" in told
+    assert "\n- In 3 of 30 runs of SASRec the gradient's norm rises by more than 10% over its last 50 epochs" in told
 
 
 def test_every_refinement_is_judged_by_its_mean_and_stoc_decides_nothing():
@@ -193,7 +193,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results["beauty-stosa-add"].pop()
     results["beauty-sasrec-add-4"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.found) == ("to come", "17 of 18 rows, hosts among them, have all their seeds")
+    assert (found.verdict, found.found) == ("to come", "17 of 18 rows (hosts included) are complete")
     assert "| M_add is best with depth | **to come** |" in "\n".join(verdicts(results))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Line = tuple[Sequence[float], Sequence[float]]          # x, y
@@ -11,12 +11,17 @@ Line = tuple[Sequence[float], Sequence[float]]          # x, y
 
 @dataclass(frozen=True)
 class Curves:
-    """Panels of lines, which are told apart by their names; `alt` describes them to readers who cannot see."""
+    """Panels of lines, which are told apart by their names; `alt` describes them to readers who cannot see.
+
+    A panel may have a line across at one of `levels`, and `level` is what that is.
+    """
 
     alt: str
     x: str
     y: str
     panels: dict[str, dict[str, Line]]
+    level: str = ""
+    levels: dict[str, float] = field(default_factory=dict)
 
 
 class Dot(NamedTuple):

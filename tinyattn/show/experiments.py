@@ -36,10 +36,12 @@ def _curves(picture: Curves) -> Any:
         for name, (x, y) in lines.items():
             colour, style = STYLES[names.index(name) % len(STYLES)]
             (handles[name],) = ax.plot(x, y, color=colour, linestyle=style, linewidth=1.6)
+        if title in picture.levels:
+            handles[picture.level] = ax.axhline(picture.levels[title], color="black", linestyle=":", linewidth=1)
         ax.set(title=title, xlabel=picture.x, ylabel=picture.y)
     for ax in axes.flat[len(picture.panels) :]:
         ax.set_visible(False)
-    shown = [name for name in names if name in handles]
+    shown = [name for name in (*names, picture.level) if name in handles]
     beside = min(3, columns + 1)
     fig.legend([handles[name] for name in shown], shown, loc="outside lower center", ncols=beside, fontsize=9)
     return fig
@@ -94,6 +96,7 @@ def _maps(picture: Maps) -> Any:
             ax.set(title=name, xticks=[0, n - 1], yticks=[0, n - 1])
             ax.set_xticklabels([f"-{n}", "-1"])
             ax.set_yticklabels([f"-{n}", "-1"])
-        of_row[0].set_ylabel(title, fontsize=9)
-        fig.colorbar(image, ax=list(of_row), fraction=0.03, pad=0.02)
+            ax.set_xlabel("attended position", fontsize=8)
+        of_row[0].set_ylabel(f"{title}\nattending position", fontsize=8)
+        fig.colorbar(image, ax=list(of_row), fraction=0.03, pad=0.02).set_label("weight, √ scale", fontsize=8)
     return fig

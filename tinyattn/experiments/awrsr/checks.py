@@ -55,7 +55,7 @@ def spread(results: Results) -> str:
             freedom = sum(len(group) - 1 for group in groups)
             squares = sum((len(g) - 1) * (statistics.stdev(g) / statistics.mean(g)) ** 2 for g in groups)
             said.append(f"{math.sqrt(squares / freedom):.1%} for {name} ({len(groups)} row{'s' * (len(groups) != 1)})")
-    return f"Over seeds, NDCG@5 has standard deviations, of its mean, of {' and '.join(said)}." if said else ""
+    return f"As a share of its mean, NDCG@5's standard deviation over seeds is {', '.join(said)}." if said else ""
 
 
 def welch(results: Results) -> str:
@@ -97,7 +97,7 @@ def still_rising(results: Results) -> str:
     long = [run["gradient_norm"][-EPOCHS:] for run in runs if len(run["gradient_norm"]) >= EPOCHS]
     rising = sum(statistics.mean(norms[-LAST:]) > (1 + STEADY) * statistics.mean(norms[:LAST]) for norms in long)
     said = f"In {rising} of {len(long)} runs of SASRec the gradient's norm rises by more than {STEADY:.0%}"
-    return f"{said} over the last {EPOCHS} epochs: it is steady nowhere there." if long else ""
+    return f"{said} over its last {EPOCHS} epochs; these never become steady." if long else ""
 
 
 def unlike(pairs: Sequence[tuple[Sequence[float], Sequence[float]]]) -> Effect:

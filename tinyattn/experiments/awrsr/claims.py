@@ -18,6 +18,9 @@ replicated where all three gain, and not replicated where one of them does not. 
 nothing: the paper itself prints that it loses on Beauty. A row alone has three seeds beside six, which cannot tell a
 gain such as the paper's from none.
 
+The last column, how many seeds would decide, was first computed for half of the gain that the paper has; it is now for
+the least gain that counts. That was changed after the first runs, and no verdict with it.
+
 Where pairs are counted one by one, two on the wrong side are more than chance: of seven that nothing moves, two are
 there in about 1 of 100 cases.
 """
@@ -164,7 +167,7 @@ class Claims:
         there = sum(len(self.results.get(key, ())) >= SEEDS * self.rows[key].times for key in keys)
         if there == len(keys):
             return None
-        return Verdict("to come", f"{there} of {len(keys)} rows, hosts among them, have all their seeds")
+        return Verdict("to come", f"{there} of {len(keys)} rows (hosts included) are complete")
 
     def every_refinement_helps(self) -> Verdict:
         if to_come := self.missing([f"{p}-{f}" for p, forms in PLACES.items() for f in ("none", *forms)]):

@@ -4,7 +4,7 @@ Written down before the first run, with the rules of the verdicts in claims.py. 
 learning rate and dropout of each host by settings.py, on its plain form alone, before any refinement is run.
 **Budget**: refinements have what their host has: the same settings, epochs and patience. **What it can show**: seeds
 alone make NDCG@5 differ by about 3 % of itself (standard deviation, measured on SASRec before), so that between the
-three seeds of a row and the six of its host a difference of 5 % can be told from chance (95 %), and of 2.5 % between
+three seeds of a row and the six of its host a difference of 5 % can be told from chance (95 %), and of 2 % between
 the twelve runs of a refinement in its four places and their hosts'; differences in pairs of users tell more about
 users, and nothing about seeds. The paper's gains are 0 to 9 %, one number each. **Left out** for the budget: M_value
 and M_stoc at depth, lags on STOSA; several layers of STOSA are an experiment of their own (depth.py).

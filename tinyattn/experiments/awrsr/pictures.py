@@ -18,6 +18,7 @@ from ..experiment import Experiment, Results
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from ..whole import is_number
+from .claims import NEAR, Claims
 from .grid import DATASETS, FORMS, HOSTS, OF_HOST
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
@@ -75,14 +76,19 @@ def _last(weights: np.ndarray) -> list[list[float]]:
 def pictures(experiment: Experiment, results: Results) -> dict[str, Picture]:
     """What there is to show, by the name of its file."""
     return {
-        "ndcg": Curves("NDCG at N from 1 to 20, by host, data and refinement", "N", "NDCG@N", _panels(results, _at_n)),
-        "validation": Curves("Validation NDCG@10 by epoch, mean over seeds", "epoch", "NDCG@10, validation",
-                             _panels(results, lambda runs: _mean([run["valid"] for run in runs]))),
+        "ndcg": Curves("NDCG at N from 1 to 20, by host, data and refinement, mean over seeds", "N", "NDCG@N",
+                       _panels(results, _at_n)),
+        "validation": Curves("Validation NDCG@10 by epoch, mean over seeds, as far as all of them go", "epoch",
+                             "NDCG@10, validation",
+                             _panels(results, lambda runs: _mean([run["valid"] for run in runs])),
+                             f"{NEAR:.0%} of the host's best", _targets(results)),
         "gradients": Curves(f"The norm of the gradient in the last {EPOCHS} epochs, mean over seeds",
-                            "epochs before the end", "norm of the gradient", _panels(results, _to_the_end)),
+                            "epoch, counted from the last, which is 0", "norm of the gradient",
+                            _panels(results, _to_the_end)),
         "attention": Maps(
-            f"Attention weights of one user's last {POSITIONS} positions: the host's, those of the refined model's "
-            "scores A, and of its B", _maps(results)),
+            f"Attention weights among one user's last {POSITIONS} positions, mean over heads, one seed: the host's, "
+            "those of the refined model's scores A, and of its B; what a row gives to older positions is not shown",
+            _maps(results)),
     }  # fmt: skip
 
 
@@ -96,6 +102,12 @@ def _panels(results: Results, line: Callable[[Sequence[dict[str, Any]]], Line]) 
                     said = FORMS[form][0].removeprefix(" + ") or "host"
                     found.setdefault(f"{title} on {DATASETS[data].title}", {})[said] = line(runs)
     return found
+
+
+def _targets(results: Results) -> dict[str, float]:
+    """To where the epochs of a panel's runs are counted."""
+    return {f"{title} on {DATASETS[data].title}": Claims(results).target(f"{data}-{host}")
+            for data in DATASETS for host, (title, *_) in HOSTS.items() if results[f"{data}-{host}-none"]}  # fmt: skip
 
 
 def _at_n(runs: Sequence[dict[str, Any]]) -> Line:
