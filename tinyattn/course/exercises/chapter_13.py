@@ -19,7 +19,7 @@ from ..plain import plain_spec
 
 CHAPTER = 13
 REFINEMENTS, SEEDS, SPREAD = 3, 3, 3.0               # of all_better_by_chance; of smallest_difference, in percent
-T = {2: 4.303, 4: 2.776}                             # Student's t, two-sided 95 %, by degrees of freedom
+T = {2: 4.303, 4: 2.776, 7: 2.365}                   # Student's t, two-sided 95 %, by degrees of freedom
 
 
 def _all_better() -> float:
@@ -66,13 +66,13 @@ REFINE = Spec(
 def _backward_with(
     of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
     of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W: Any = lambda A, X, d: A.T @ d,
-    order: tuple[int, int, int] = (0, 1, 2),
+    order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
 ) -> Any:  # fmt: skip
-    """The backward, with one line written otherwise."""
+    """The backward, with one line written otherwise; `crossed`, X stands where Y belongs."""
 
     def backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
         X, Y = A @ W_Q, A @ W_K
-        dX, dY = of_X(dB, Y, c), of_Y(dB, X, c)
+        dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
         found = of_A(dX, dY, W_Q, W_K), of_W(A, X, dX), of_W(A, Y, dY)
         return tuple(found[i] for i in order)
 
@@ -113,6 +113,12 @@ WRONG_BACKWARD = (
     (_backward_with(of_W=lambda A, X, d: X.T @ d), "X = A W_Q. What did W_Q multiply: A, or X?",
      "W_Q met A: dW_Q = Aᵀ dX."),
     (_backward_with(of_W=lambda A, X, d: d), "X = A W_Q. Where does A come in?", "dW_Q = Aᵀ dX: Aᵀ is missing."),
+    (_backward_with(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
+     "Is there a mask in B = c X Yᵀ?", "The mask comes after B; dB is masked already where it comes from."),
+    (_backward_with(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)), "Is there a mask in B = c X Yᵀ?",
+     "Every entry of A was multiplied: dA is not triangular."),
+    (_backward_with(of_X=lambda dB, X, c: c * dB @ X, of_Y=lambda dB, Y, c: c * dB.T @ Y, crossed=True),
+     "Which factor met X in B?", "X and Y have changed places: dX = c dB Y."),
     (_backward_with(order=(0, 2, 1)), "In which order are the gradients asked for?", "dW_Q comes before dW_K."),
     (_backward_with(order=(1, 2, 0)), "In which order are the gradients asked for?", "dA comes first."),
 )  # fmt: skip
@@ -177,6 +183,15 @@ def _all_columns(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
     return B
 
 
+def _zeroed_rows(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
+    """Later rows of A are 0; the maps are whole."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        seen = np.where(np.arange(len(A))[:, None] <= k, A, 0)
+        B[k, : k + 1] = _literal(seen, W_Q, W_K, W_V)[k, : k + 1]
+    return B
+
+
 _SUM = "(XᵀY)_tj = Σ_i x_it y_ij: over which i does it run, for row k?"
 WRONG_VALUE = (
     (_literal, "Which sum runs over all rows i of X and Y?", "It is as it was, and leaks: XᵀY sums over all rows."),
@@ -205,6 +220,10 @@ WRONG_VALUE = (
     (lambda A, W_Q, W_K, W_V: ops.refine_value_rows(A, W_Q, W_K, W_V, np.tri(len(A), dtype=bool))[0],
      "On which side of A does W stand in equation 3?", "That is causal, but another form: rows of A as tokens."),
     (_row_by_row(weights=lambda L: L), "Where is the softmax?", "The softmax is missing."),
+    (_row_by_row(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))), "Has equation 3 a scale?",
+     "There is no scale in equation 3."),
+    (_zeroed_rows, "What is row i > k of W A, if A's later rows are 0?",
+     "Rows of W after k still meet A's first rows: cut the maps, and the columns, too."),
     (lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V), "X = W_Q A and Y = W_K A: is XᵀY the same the other way round?",
      "The maps of X and Y have changed places."),
     (lambda A, W_Q, W_K, W_V: np.tril(W_V @ A), "What has become of S?", "That is Z alone."),
@@ -253,7 +272,9 @@ FORMS = (
            diagnosis="Above the diagonal B may move: it is masked. And A is lower triangular before and after your "
            "change: rows up to k must not change in any column."),
     Judged("M_add", lambda A: (_simp(A) + A) / 2, question=_ABOVE),
-    Judged("M_value, repaired", lambda A: _value(A, *_maps(len(A)))),
+    Judged("M_value, repaired", lambda A: _value(A, *_maps(len(A))),
+           question="Are your changed rows finite numbers? 0 · NaN is NaN.",
+           diagnosis="Change later rows to other finite numbers: the library multiplies what it has masked by 0."),
     Judged("M_value by rows, its softmax masked", lambda A: _rows(A, np.tri(len(A), dtype=bool))),
     Judged("equation 3 as printed", lambda A: ops.refine_value_literal(A, *_maps(len(A)))[0], right=False,
            question="Did a row of A after k change, and did you look at the rows of B before it?",
@@ -377,6 +398,11 @@ EXERCISES = (
                  "2 · 3 - 2 = 4, so t = 2.776."),
                 (lambda: _smallest(runs=1), "How far is a mean of three off, if one run is off by s?",
                  "That is t s. A mean of three varies less than one run."),
+                (lambda: _smallest(t=1), "How many standard errors does an interval of 95 % reach to each side?",
+                 "That is one standard error of the difference; the interval reaches t of them."),
+                (lambda: T[7] * SPREAD * math.sqrt(1 / 3 + 1 / 6), "How many runs of the host are there here?",
+                 "That is for six runs of the host, as on the page; here both have three."),
+                (lambda: _smallest() / 2, "Is ± already half of the interval?", "It is: ± is half of it."),
                 (lambda: SPREAD, "s is how far one run is off, typically. And the difference of two means of three?"),
                 (lambda: _smallest() / 100, "In percent?", "That is the share: 100 times as much in percent."),
                 (lambda: 2 * _smallest(), "Is it the width of the interval, or half of it?"),

@@ -48,7 +48,7 @@ HEADLINES = {
     "type": "wrong type.",
     "count": "a gradient is missing, or there is one too many.",
     "raised": "it raises an error.",
-    "endless": "it does not come back: is there a loop without end?",
+    "endless": "it does not come back in time: is there a loop without end, or one over every entry?",
 }
 ROUNDED = "Is there a float32 on the way, a constant with few digits, or a small number added to a denominator?"
 # Asked where no number is the matter: the exercise's question would be about the values.
