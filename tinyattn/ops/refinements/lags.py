@@ -13,5 +13,5 @@ def by_lag(A: Array, lags: bool) -> Array:
         return A
     xp, n = get_xp(A), A.shape[-1]
     k, r = xp.arange(n)[:, None], xp.arange(n)
-    flat = A.reshape(*A.shape[:-2], n * n)                       # one index, as graphs of ONNX have it
+    flat = A.reshape(*A.shape[:-2], n * n)                      # one index, as graphs of ONNX have it
     return xp.where(r <= k, flat[..., (n + 1) * k - r], 0)      # beyond the diagonal it is of another row, and dropped
