@@ -6,6 +6,7 @@ PyTorch's times and the run of the tests are left: they need the GPU. The rules 
 import numpy as np
 import pytest
 
+from benchmarks import gpu
 from benchmarks.gpu import by_spec, compare, default_world, models, row, subjects, times
 from tests.count_calls import COUNTED
 from tests.devices import On
@@ -37,6 +38,25 @@ def test_every_op_that_has_a_spec():
     rows = by_spec(On("strict"), cases=6)
     assert sorted(row["name"] for row in rows) == sorted(COUNTED)
     assert [row["name"] for row in rows if not row["holds"]] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (["--epochs", "0"], "--epochs is 0, expected at least 1"),
+        (["--commit", "<b>"], "--commit is '<b>', expected 7 to 40 hexadecimal digits"),
+        ([], "has what was measured on ANOTHER; --replace puts the strict double of CuPy there"),
+    ],
+)
+def test_what_is_refused_before_anything_is_measured(given, says, tmp_path, monkeypatch, capsys):
+    known = tmp_path / "gpu.json"
+    known.write_text('{"strict": {"machine": {"device": "ANOTHER"}}}')
+    monkeypatch.setattr(gpu, "RESULT", known)
+    monkeypatch.setattr("sys.argv", ["gpu.py", "--device", "strict", *given])
+    with pytest.raises(SystemExit):
+        gpu.main()
+    assert says in " ".join(capsys.readouterr().err.split())
+    assert "ANOTHER" in known.read_text()
 
 
 def test_every_model_that_is_trained():

@@ -143,6 +143,7 @@ def places_of(form: str) -> list[str]:
 
 
 def name_of(form: str) -> str:
+    """Of a refinement, as pages and pictures have it; "" of none."""
     return FORMS[form][0].removeprefix(" + ")
 
 

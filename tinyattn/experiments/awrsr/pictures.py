@@ -18,8 +18,8 @@ from ..experiment import Experiment, Results
 from ..paired import ranks_of
 from ..pictures import Curves, Line, Maps, Picture
 from ..whole import is_number
-from .claims import NEAR, Claims
-from .grid import DATASETS, FORMS, HOSTS, OF_HOST
+from .claims import NEAR, Claims, name_of
+from .grid import DATASETS, HOSTS, OF_HOST
 
 POSITIONS = 15              # of a history, its last ones, in the maps of figure 3
 EPOCHS = 50                 # of a run, its last ones, in figure 5
@@ -99,7 +99,7 @@ def _panels(results: Results, line: Callable[[Sequence[dict[str, Any]]], Line]) 
         for host, (title, *_) in HOSTS.items():
             for form in OF_HOST[host]:
                 if runs := results[f"{data}-{host}-{form}"]:
-                    said = FORMS[form][0].removeprefix(" + ") or "host"
+                    said = name_of(form) or "host"
                     found.setdefault(f"{title} on {DATASETS[data].title}", {})[said] = line(runs)
     return found
 
