@@ -61,7 +61,8 @@ def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
             "dim=8 was made with --epochs 1, not 50; choose another --out or remove it")  # fmt: skip
     outside = '{"varied": ["dim"], "runs": {"../dim=8": {"dim": 8}}}'
     pairs = '{"varied": [["dim"]], "runs": {"run": {}}}'
-    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}', outside, pairs, pairs.replace('[["dim"]]', '"dim"')):
+    text = '{"varied": "dim", "runs": {"run": {}}}'
+    for damaged in ("[]", "{}", '{"runs": [1]}', '{"runs": {"dim=8": 1}}', outside, pairs, text):
         (out / "sweep.json").write_text(damaged)
         refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", out], "sweep.json was not written by `tinyattn")
 

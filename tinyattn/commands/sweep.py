@@ -79,8 +79,8 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     said = read_json(folder / RUNS_FILE)
     try:
         varied, runs = said["varied"], said["runs"]
-        ours = type(varied) is list and runs
-        ours = ours and all(name == _name(point, varied) and len(name) <= LONGEST for name, point in runs.items())
+        known = all(name == _name(point, varied) and len(name) <= LONGEST for name, point in runs.items())
+        ours = type(varied) is list and runs and known
     except (TypeError, KeyError, AttributeError):
         ours = False
     if not ours:
