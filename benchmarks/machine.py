@@ -45,14 +45,15 @@ def clean_environment() -> dict[str, str]:
 
 
 def describe() -> dict[str, Any]:
-    """Date, commit, machine and versions."""
-    return machine.describe() | {"commit": _git("rev-parse", "--short", "HEAD") or "unknown"}
+    """Date, commit, machine and versions; with "+" after the commit, code has changed since."""
+    commit = _git("rev-parse", "--short", "HEAD") or "unknown"
+    return machine.describe() | {"commit": commit + _changed("tinyattn", "benchmarks/*.py")}
 
 
 def describe_code(*paths: str) -> dict[str, Any]:
     """`describe`, with the last commit that changed these paths for the commit; with "+", they have changed since."""
     commit = _git("log", "-1", "--format=%h", "--", *paths) or "unknown"
-    return describe() | {"commit": commit + ("+" if _git("status", "--porcelain", "--", *paths) else "")}
+    return describe() | {"commit": commit + _changed(*paths)}
 
 
 def made_on(machines: Iterable[dict[str, Any]]) -> str:
@@ -72,6 +73,10 @@ def refuse_other_code(known: Iterable[dict[str, Any]], what: str) -> None:
     others = {m["commit"] for m in known if m["cpu"] == now["cpu"]} - {now["commit"]}
     if others:
         raise SystemExit(f"{what} that stay are of commit {', '.join(sorted(others))}: measure all of them")
+
+
+def _changed(*paths: str) -> str:
+    return "+" if _git("status", "--porcelain", "--", *paths) else ""
 
 
 def _git(*words: str) -> str:
