@@ -7,6 +7,7 @@ import pytest
 
 from tests.export.networks import histories, untrained
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MECHANISMS, MIXERS, NORMS, POSITIONS, REFINEMENTS
+from tinyattn.layers.mechanisms.full import LONG
 from tinyattn.models import STOSA, BERT4Rec, Caser, GRU4Rec, SASRec, preset_options
 from tinyattn.models.recommenders.sasrec import PADDINGS
 from tinyattn.options import options_of
@@ -48,6 +49,10 @@ def agrees(model):
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
 def test_sasrec_in_all_its_forms(options):
     agrees(untrained(SASRec, **options))
+
+
+def test_attention_in_tiles():
+    agrees(untrained(SASRec, maxlen=LONG, dim=2, blocks=2))
 
 
 @pytest.mark.parametrize("kind", [GRU4Rec, Caser, BERT4Rec, STOSA])

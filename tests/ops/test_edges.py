@@ -50,6 +50,9 @@ def test_tokens_without_width():
         np.testing.assert_allclose(out, np.tile(v.mean(axis=0), (4, 1)), rtol=0, atol=1e-15)
     assert not ops.linear_attention(q, k, v, causal=False)[0].any()
     assert not ops.refine_simp(normal(3, 3), normal(3, 0), normal(3, 0))[0].any()
+    B, *saved = ops.refine_stoc(normal(3, 3), normal(3, 0), normal(3, 0))
+    assert not B.any()
+    assert not ops.refine_stoc_backward(normal(3, 3), normal(3, 3), normal(3, 0), normal(3, 0), B, *saved)[0].any()
 
 
 def test_a_single_position_without_any_axis():
@@ -99,6 +102,14 @@ def test_weights_that_are_all_zero_give_zero_loss_and_gradient():
     assert not ops.bce_with_logits_backward(1.0, z[0], np.ones(4), np.zeros(4)).any()
     assert ops.bpr_max(z[:, 0], z, w) == 0
     assert not any(d.any() for d in ops.bpr_max_backward(1.0, z[:, 0], z, w))
+
+
+def test_weight_0_takes_out_a_position_whose_loss_is_infinite():
+    z, t, w = normal(2, 4), np.array([1, 0]), np.array([1.0, 0.0])
+    z[:, 0] = -np.inf  # as scores of padding are
+    np.testing.assert_allclose(ops.cross_entropy(z, t, w), ops.cross_entropy(z[:1], t[:1]))
+    assert np.isfinite(ops.cross_entropy_backward(1.0, z, t, w)).all()
+    np.testing.assert_allclose(ops.smoothed_cross_entropy(z, t, w, 0.0), ops.cross_entropy(z, t, w))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -157,6 +168,8 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
         (lambda: ops.batch_norm(normal(3, 4), np.ones(4), np.ones(4), mean=np.ones(4)), ValueError, "var is None"),
         (lambda: ops.max_pool1d(normal(3, 4), 0), ValueError, "width is 0, expected 1 to 3, the number of tokens"),
         (lambda: ops.max_pool1d(normal(3, 4), 4), ValueError, "max_pool1d: width is 4, expected 1 to 3"),
+        (lambda: ops.max_pool1d_backward(normal(1, 4), normal(3, 4), np.zeros((1, 4), int), 2), ValueError,
+         r"max_pool1d_backward: dy has shape \(1, 4\), expected \(..., 2, 4\), that of y"),
         (lambda: ops.patchify(normal(4, 6, 1), 4), ValueError,
          "patchify: patch is 4, expected a divisor of the width, which is 6"),
         (lambda: ops.patchify(normal(4, 6, 1), 0), ValueError, "patch is 0, expected a divisor of the height"),

@@ -18,6 +18,12 @@ def test_embedding_backward(lead, rng):
     )
 
 
+def test_ids_below_0_are_those_from_the_end_in_both_directions(rng):
+    ids, E, dy = np.array([-1, 4, -5, 4]), rng.standard_normal((5, 2)), rng.standard_normal((4, 2))
+    assert np.array_equal(ops.embedding(ids, E), ops.embedding(ids % 5, E))
+    assert np.array_equal(ops.embedding_backward(dy, ids, E), ops.embedding_backward(dy, ids % 5, E))
+
+
 @pytest.mark.host  # a device adds into the whole table: test_embedding_backward
 @pytest.mark.parametrize("repeats", [1, 3, 8, 16, 17, 60, 256, 300])
 def test_sum_rows(repeats, rng):

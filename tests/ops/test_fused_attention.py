@@ -108,6 +108,9 @@ def test_fused_attention_names_what_does_not_fit(rng):
         ops.fused_attention(q, k[:, :5], v)
     with pytest.raises(ValueError, match=r"fused_attention: mask has shape \(3, 4\), expected one that broadcasts to"):
         ops.fused_attention(q, k, v, np.ones((3, 4), bool))
+    for lengths in ([2], [2, 2, 2]):
+        with pytest.raises(ValueError, match=r"fused_attention: lengths .*, which are \(2, 1, 4, 4\)"):
+            ops.fused_attention(*[x.reshape(2, 1, 4, 3) for x in (q, k, v)], ops.Mask(lengths=np.array(lengths)))
     _, looked = ops.fused_attention(q, k, v)
     with pytest.raises(TypeError, match="fused_attention_backward: q is float64 where the others are float32"):
         ops.fused_attention_backward(q.astype(np.float32), looked)

@@ -90,7 +90,9 @@ def test_alibi_number_by_number(heads, dtype):
         (lambda: ops.sinusoids(np.arange(3), -1, "f"), ValueError, "sinusoids: dim is -1, expected at least 0"),
         (lambda: ops.sinusoids(np.arange(3), 4, "f", -2.0), ValueError, "sinusoids: base is -2.0, expected a positive"),
         (lambda: ops.sinusoids(np.arange(3.0), 4, "f"), TypeError, "sinusoids: slots has dtype float64"),
+        (lambda: ops.sinusoids(np.arange(3), 4, int), TypeError, "sinusoids: dtype is int64, expected float32 or"),
         (lambda: ops.alibi(3, 3, 0, np.ones(1)), ValueError, "alibi: heads is 0, expected at least 1"),
+        (lambda: ops.alibi(3, 3, 2, np.ones(1, int)), TypeError, "alibi: like has dtype int64, expected float32 or"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(call, error, says):

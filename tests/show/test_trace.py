@@ -352,6 +352,12 @@ def test_functions_of_a_notebooks_cell_and_of_nowhere():
 
 
 def test_one_line_of_several_statements_and_a_generator():
+    def twice(x):
+        a = x * 2; b = a + 1  # fmt: skip # noqa: E702
+        return b
+
+    assert [e.text for e in trace(twice, X).entries][1:] == ["a = x * 2; b = a + 1"] * 2
+
     def rows(x):
         yield from (row + 1 for row in x)
 

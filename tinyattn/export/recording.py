@@ -225,9 +225,10 @@ register(Recorded, module)
 def _call(name: str, numpy: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if name in SHARED_MEMORY_FORMS:
         return SHARED_MEMORY_FORMS[name](*args, **kwargs)
-    out = kwargs.pop("out", None)
     if name == "copyto":
-        raise NoGraphError("calls copyto")
+        there, new = args
+        return there.assign(module.where(kwargs["where"], new, there) if kwargs else new)
+    out = kwargs.pop("out", None)
     host = numpy(*_hosts(args), **{key: _hosts(value) for key, value in kwargs.items()})
     made_of = name not in ("zeros_like", "ones_like", "full_like") and any(not x.constant for x in _arrays(args))
     if not made_of:

@@ -40,7 +40,7 @@ def conv1d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
     into y_t as x_{t + j δ - p} where t = s - j δ + p. Padding received a gradient, too, and it is dropped.
     """
     expect("...mo ...ni kio", dy=dy, x=x, W=W)
-    return _convolve_backward(dy, x, W, dilation, _padding("conv1d_backward", x, W, dilation, padding))
+    return _convolve_backward(dy, x, W, dilation, _padding("conv1d_backward", x, W, dilation, padding, dy))
 
 
 def conv2d(x: Array, W: Array, dilation: int = 1, padding: str = "same") -> Array:
@@ -62,17 +62,19 @@ def conv2d_backward(dy: Array, x: Array, W: Array, dilation: int = 1, padding: s
     Shapes: dy like y, x (..., h, w, i), W (K, L, i, o) -> dx like x, dW like W.
     """
     expect("...uvo ...hwi klio", dy=dy, x=x, W=W)
-    return _convolve_backward(dy, x, W, dilation, _padding("conv2d_backward", x, W, dilation, padding))
+    return _convolve_backward(dy, x, W, dilation, _padding("conv2d_backward", x, W, dilation, padding, dy))
 
 
-def _padding(op: str, x: Array, W: Array, dilation: int, padding: str) -> list[tuple[int, int]]:
-    """How many zeros stand before and after, for each axis of the kernel."""
+def _padding(
+    op: str, x: Array, W: Array, dilation: int, padding: str, dy: Array | None = None
+) -> list[tuple[int, int]]:
+    """How many zeros stand before and after, for each axis of the kernel; refuses a dy that is unlike y."""
     known = ("valid", "same", "causal") if W.ndim == 3 else ("valid", "same")
     if padding not in known:
         raise ValueError(f"{op}: padding is {padding!r}, expected one of {', '.join(known)}")
     if dilation < 1:
         raise ValueError(f"{op}: dilation is {dilation}, expected at least 1")
-    found = []
+    found, sizes = [], []
     for K, n in zip(W.shape[:-2], _grid(x, W), strict=True):
         if K < 1:
             raise ValueError(f"{op}: W has shape {W.shape}, expected a kernel of at least 1")
@@ -81,6 +83,10 @@ def _padding(op: str, x: Array, W: Array, dilation: int, padding: str) -> list[t
             raise ValueError(f"{op}: the kernel reaches over {gaps + 1} tokens, expected at most {n}, which are there")
         before = {"valid": 0, "same": gaps // 2, "causal": gaps}[padding]
         found.append((before, 0 if padding == "valid" else gaps - before))
+        sizes.append(n + sum(found[-1]) - gaps)
+    if dy is not None and _grid(dy, W) != tuple(sizes):
+        expected = ", ".join(["...", *map(str, sizes), str(W.shape[-1])])
+        raise ValueError(f"{op}: dy has shape {dy.shape}, expected ({expected}), that of y")
     return found
 
 

@@ -30,6 +30,9 @@ def depthwise_conv1d_backward(dy: Array, x: Array, W: Array) -> tuple[Array, Arr
     """
     expect("...md ...nd kd", dy=dy, x=x, W=W)
     xp, n, d = get_xp(x), _outputs("depthwise_conv1d_backward", x, W), x.shape[-1]
+    if dy.shape[-2] != n:
+        expected = f"(..., {n}, {x.shape[-1]})"
+        raise ValueError(f"depthwise_conv1d_backward: dy has shape {dy.shape}, expected {expected}, that of y")
     dx, dW = xp.zeros_like(x), xp.empty_like(W)
     for j in range(len(W)):
         seen = x[..., j : j + n, :]

@@ -60,6 +60,8 @@ def _by_rounds(ids: Array, values: Array, height: int, xp: Any) -> Rows:
     """
     if not len(ids):
         return Rows(ids, values)
+    if xp.min(ids) < 0:                                                  # counted from the end, as in the forward
+        ids = ids.astype(xp.int64) % height
     small = ids.astype(xp.uint16) if height <= 1 << 16 else ids          # 16 bits are sorted by radix
     order = xp.argsort(small, kind="stable")
     ids = xp.take(ids, order)

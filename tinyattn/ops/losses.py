@@ -59,7 +59,9 @@ def smoothed_cross_entropy(
     expect("...v #... ...", logits=logits, targets=targets, weights=weights)
     xp, eps = get_xp(logits), float(smoothing)
     chosen = xp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
-    each = _log_sum_exp(xp, logits) - (1 - eps) * chosen - eps * xp.mean(logits, axis=-1)
+    each = _log_sum_exp(xp, logits) - (1 - eps) * chosen
+    if eps:                                             # a logit may be -∞
+        each -= eps * xp.mean(logits, axis=-1)
     return _weighted_mean(xp, each, weights)
 
 
@@ -192,7 +194,8 @@ def _log_sum_exp(xp: Any, x: Array) -> Array:
 def _weighted_mean(xp: Any, each: Array, weights: Array | None) -> Array:
     if weights is None:
         return xp.sum(each) / max(each.size, 1)
-    return xp.sum(each * weights) / _total(weights)
+    counted = xp.where(weights == 0, 0, each)           # what is taken out may be infinite, and 0 ∞ is no number
+    return xp.sum(counted * weights) / _total(weights)
 
 
 def _shares(dloss: float, targets: Array, like: Array, weights: Array | None) -> Array:

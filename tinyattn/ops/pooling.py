@@ -35,6 +35,9 @@ def max_pool1d_backward(dy: Array, x: Array, winners: Array, width: int) -> Arra
     """
     expect("...md ...nd #...md", dy=dy, x=x, winners=winners)
     xp, size = get_xp(dy), _size("max_pool1d_backward", x, width)
+    if dy.shape[-2] != size:
+        expected = f"(..., {size}, {x.shape[-1]})"
+        raise ValueError(f"max_pool1d_backward: dy has shape {dy.shape}, expected {expected}, that of y")
     dx = xp.zeros(x.shape, dtype=x.dtype)
     for j in range(width):
         dx[..., j : j + size, :] += dy * (winners == j)

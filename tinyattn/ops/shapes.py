@@ -97,6 +97,16 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
             raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")
 
 
+def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) -> None:
+    """Check that a `Mask` goes onto these pairs (..., B, h, n, m): its array broadcasts, and it has B lengths."""
+    expect_onto(shape, bool, like=like, mask=mask.allowed)
+    if mask.lengths is not None and (len(shape) < 4 or mask.lengths.shape != shape[-4:-3]):
+        raise ValueError(
+            f"{_caller()}: lengths of the mask has shape {mask.lengths.shape}, expected one for each sequence of the "
+            f"pairs (..., B, h, n, m), which are {shape}"
+        )
+
+
 def expect_not_negative(**arrays: Array) -> None:
     """Raise ValueError, naming the argument and its smallest entry, if one is below 0: it should be a spread.
 

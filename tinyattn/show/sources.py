@@ -59,7 +59,7 @@ def _statements(lines: list[str]) -> dict[int, Statement]:
                 if other and other.first == other.last == line == statement.first == statement.last:
                     targets = other.targets + statement.targets                # a = 1; b = 2
                     statement = statement._replace(
-                        targets=targets, renames=False, text=f"{other.text}; {statement.text}",
+                        targets=targets, renames=False,                        # the text is the whole line
                         returned=other.returned + statement.returned,
                         reads=other.reads + statement.reads, allocates=other.allocates + statement.allocates,
                     )  # fmt: skip

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 from ...backend import Array, get_xp, is_numpy, overflow_is_meant
 from ..masks import Mask, as_mask
-from ..shapes import expect, expect_onto, row_sum, transpose_last
+from ..shapes import expect, expect_mask, row_sum, transpose_last
 from .attention import attention, attention_backward
 
 TILE = 64
@@ -65,7 +65,7 @@ def fused_attention(
     """
     expect("...nd ...md ...me", q=q, k=k, v=v)
     xp, (n, m), mask = get_xp(q, k, v), (q.shape[-2], k.shape[-2]), as_mask(mask)
-    expect_onto((*q.shape[:-1], m), bool, mask=mask.allowed)
+    expect_mask((*q.shape[:-1], m), mask)
     if not is_numpy(xp):
         out, weights = attention(q, k, v, mask.array(n, m, like=q), scale=scale)
         return out, AttentionCache(q, k, v, scale, plain=weights)

@@ -25,7 +25,7 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
     """
     expect("...nd ...nd ...md ...md", q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev)
     expect_not_negative(q_dev=q_dev, k_dev=k_dev)
-    xp, c = get_xp(q_mean), 1 / math.sqrt(q_mean.shape[-1])
+    xp, c = get_xp(q_mean), 1 / math.sqrt(max(q_mean.shape[-1], 1))
     q, k = _points(q_mean, q_dev, k_mean, k_dev)
     left = xp.concatenate([2 * q, xp.ones_like(q[..., :1]), row_sum(q * q)], axis=-1)    # [2 a, 1, |a|²]
     right = xp.concatenate([k, -row_sum(k * k), -xp.ones_like(k[..., :1])], axis=-1)     # [b, -|b|², -1]
@@ -47,7 +47,7 @@ def wasserstein_scores_backward(
     """
     expect("...nm ...nd ...nd ...md ...md ...nm", ds=ds, q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev, s=s)
     xp, d = get_xp(ds), q_mean.shape[-1]
-    g = ds / xp.where(s < 0, 2 * d * s, math.inf) if root else ds * (-1 / math.sqrt(d))
+    g = ds / xp.where(s < 0, 2 * d * s, math.inf) if root else ds * (-1 / math.sqrt(max(d, 1)))
     q, k = _points(q_mean, q_dev, k_mean, k_dev)           # only their differences have a gradient
     dq, dk = _pulled(g, q, k), _pulled(transpose_last(g), k, q)
     return dq[..., :d], dq[..., d:], dk[..., :d], dk[..., d:]

@@ -1,6 +1,7 @@
 """ALiBi, attention with linear biases: what is far counts less, by a slope a head (Press et al. 2022, section 3)."""
 
 from ...backend import Array, get_xp
+from ..shapes import expect
 
 
 def alibi(n: int, m: int, heads: int, like: Array) -> Array:
@@ -11,8 +12,9 @@ def alibi(n: int, m: int, heads: int, like: Array) -> Array:
     power of 2 the authors' code takes other slopes between these; the rule of the paper needs none.)
 
     Shapes: n queries, m keys -> (h, n, m), in the module and dtype of the array `like`.
-    Raises ValueError for heads below 1.
+    Raises ValueError for heads below 1, TypeError for a dtype other than float32 / float64.
     """
+    expect("...", like=like)
     if heads < 1:
         raise ValueError(f"alibi: heads is {heads}, expected at least 1")
     xp = get_xp(like)

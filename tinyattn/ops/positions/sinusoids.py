@@ -18,11 +18,14 @@ def sinusoids(slots: Array, dim: int, dtype: Any, base: float = 10000.0) -> Arra
     They are constants, made in float64, whatever the dtype: in float32 the angle of slot 100,000 has an error of 0.004.
     An odd dim lacks the last cosine.
     Shapes: slots (...) of any integer dtype, dim D -> (..., D) in `dtype`.
-    Raises ValueError for dim below 0 and a base that is not positive, TypeError for slots that are no integers.
+    Raises ValueError for dim below 0 and a base that is not positive, TypeError for slots that are no integers,
+    and a dtype other than float32 / float64.
     """
     expect("#...", slots=slots)
     angle, xp = angles("sinusoids", slots, dim, base), get_xp(slots)
     found = xp.empty((*slots.shape, dim), dtype=dtype)
+    if found.dtype.char not in "fd":
+        raise TypeError(f"sinusoids: dtype is {found.dtype}, expected float32 or float64")
     found[..., 0::2] = xp.sin(angle)
     found[..., 1::2] = xp.cos(angle[..., : dim // 2])
     return found

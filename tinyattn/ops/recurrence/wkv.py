@@ -29,13 +29,14 @@ def wkv(
 
     Shapes: k and v (..., n, d), w (d,) >= 0, u (d,), mean0 and size0 (..., d), m and z of what came before, or None
     -> y (..., n, d), mean (..., n, d), size (..., n, d): m_t and z_t.
-    Raises ValueError for shapes that do not fit, TypeError for dtypes other than float32 / float64.
+    Raises ValueError for shapes that do not fit and for one of mean0 and size0 alone, TypeError for dtypes other than
+    float32 / float64.
     """
     expect("...nd ...nd d d ...d ...d", k=k, v=v, w=w, u=u, mean0=mean0, size0=size0)
     xp, (n, d), N = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2])
     keys, values = k.reshape(N, n, d), v.reshape(N, n, d)
     mean, size = (xp.zeros((N, n, d), dtype=k.dtype) for _ in range(2))
-    before = _nothing(k, mean0, size0)
+    before = _nothing("wkv", k, mean0, size0)
     m0, z0 = before
     for span, _, chunks, length in spans(n, N * d, MOST):
         k_, v_, m, z = (side_by_side(a, span, chunks) for a in (keys, values, mean, size))
@@ -75,7 +76,7 @@ def wkv_backward(
            dy=dy, k=k, v=v, w=w, u=u, mean=mean, size=size, mean0=mean0, size0=size0)  # fmt: skip
     xp, (n, d), N, shape = get_xp(k), k.shape[-2:], math.prod(k.shape[:-2]), k.shape
     dy, k, v, mean, size = (x.reshape(N, n, d) for x in (dy, k, v, mean, size))
-    m, z = _before(_nothing(k, mean0, size0), mean, size)
+    m, z = _before(_nothing("wkv_backward", k, mean0, size0), mean, size)
     e, rho, gamma = v - m, _sigma(k + u - z), _sigma(k - z + w)
     a = dy * e * rho * (1 - rho)
     keep, bend = 1 - gamma, e * gamma * (1 - gamma)             # b_t = M_t bend_t
@@ -119,8 +120,11 @@ def _of_chunks(steps: list[list[Array]]) -> tuple[Array, Array, Array, Array]:
     return e_M, e_Z, Q, X
 
 
-def _nothing(k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
+def _nothing(op: str, k: Array, mean0: Array | None, size0: Array | None) -> tuple[Array, Array]:
     """What stands before the first token, (N, 1, d): the mean of nothing is 0, and its size -inf."""
+    if (mean0 is None) != (size0 is None):
+        missing, given = ("mean0", "size0") if mean0 is None else ("size0", "mean0")
+        raise ValueError(f"{op}: {given} is given and {missing} is not, expected both or neither")
     xp, shape = get_xp(k), (math.prod(k.shape[:-2]), 1, k.shape[-1])
     mean = xp.zeros(shape, dtype=k.dtype) if mean0 is None else mean0.reshape(shape)
     return mean, xp.full(shape, -math.inf, dtype=k.dtype) if size0 is None else size0.reshape(shape)
