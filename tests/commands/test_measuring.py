@@ -45,6 +45,17 @@ def test_a_user_has_a_line_for_each_protocol(data, tmp_path, capsys):
     assert f"{mean:.4f}" in next(x for x in capsys.readouterr().out.splitlines() if x.startswith("markov    "))
 
 
+def test_candidates_are_kept_and_are_those_of_the_run(data, tmp_path, capsys):
+    more, run, given = tmp_path / "more.txt", tmp_path / "run", tmp_path / "given"
+    more.write_text(data.read_text() + "".join(f"99 extra{i}\n" for i in range(150)))
+    train = ["train", str(more), "--model", "markov", "--out", str(run), "--protocols", "uni100", "--negatives"]
+    assert main([*train, str(given)]) == 0
+    refuses(capsys, [*train, tmp_path / "others"], f"made with --negatives {given}, not {tmp_path / 'others'}")
+    candidates = given / "uni100.txt"
+    ask = ["evaluate", run, "--protocols", "uni100", "--negatives", given, "--per-user", candidates]
+    refuses(capsys, ask, f"--per-user {candidates} is the file {candidates}, which is read")
+
+
 def test_few_items_are_drawn_more_than_once_and_that_is_said(runs, capsys):
     items = len(RunFolder(runs["markov"]).open()[0].items)
     assert main(["evaluate", str(runs["markov"]), "--protocols", "uni100,full"]) == 0
@@ -125,6 +136,14 @@ def test_a_split_by_time_is_part_of_the_run(data, tmp_path, capsys):
     assert main(["evaluate", str(run)]) == 0
     assert table[0] in capsys.readouterr().out
     refuses(capsys, ["evaluate", run, data], "a split by time needs times")
+    moved = timed.read_text()
+    rows = map(str.split, moved.splitlines())
+    timed.write_text("".join(f"{user} {item} {int(t) + 10**6}\n" for user, item, t in rows))
+    refuses(capsys, ["evaluate", run], f"{timed} is no longer what {run} was trained on")  # in the same order
+    refuses(capsys, [*train, run, "--split", "time"], f"{run} was trained on other data")
+    timed.rename(tmp_path / "elsewhere")
+    refuses(capsys, ["evaluate", run], f"{timed}: no such file: {run} was trained on it; name DATA to use another")
+    timed.write_text(moved)
     refuses(capsys, [*train, run], "made with --split time, not leave-one-out")
     assert main([*train, str(other)]) == 0
     refuses(capsys, ["compare", run, other], f"{other} has another --split than {run}")

@@ -67,6 +67,19 @@ def test_a_run_is_not_told_as_one_with_other_options(tmp_path, capsys):
         refuses(capsys, ["sweep", tmp_path / "grid.toml", "--out", out], "sweep.json was not written by `tinyattn")
 
 
+def test_a_finished_run_goes_on_under_the_name_that_says_what_varies_now(tmp_path, capsys):
+    out = tmp_path / "swept"
+    assert main(["sweep", str(grid(tmp_path, "dim = [8, 16]\nepochs = 1")), "--out", str(out)]) == 0
+    finished(out / "dim=8", 0.5, dim=8, epochs=1)
+    (out / "dim=8.log").write_text("")
+    (out / "dim=16").mkdir()                                 # which may be at work
+    assert main(["sweep", str(grid(tmp_path, "dim = [8, 16]\nepochs = [1, 2]")), "--out", str(out)]) == 0
+    assert f"{out / 'dim=8'} is {out / 'dim=8,epochs=1'} now" in capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir() if "=" in path.name) == [
+        "dim=16", "dim=8,epochs=1", "dim=8,epochs=1.log",
+    ]  # fmt: skip
+
+
 BAD = {
     "unknown option": ("dimm = 8", "dimm is no option of model sasrec; did you mean dim?"),
     "nothing near": ("zzz = 8", "zzz is no option of model sasrec; `tinyattn train --model sasrec --help` shows them"),

@@ -119,9 +119,13 @@ def test_dates_of_iso_8601_are_seconds_since_1970(tmp_path):
     data = read(written(tmp_path, DATES))
     assert sequences(data) == {1: [10, 20, 30]}
     assert data.times.tolist() == [1701561600.0, 1701602256.5, 1701602257.0]
-    bads = ["2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+02:00", "7", "9999999-01-01"]
+    bads = ["2023-13-03", "2023-12", "now", "NaT", "2023-12-03T11:17:37+2:00", "7", "9999999-01-01"]
     bads += ["2023-12-03 103000", "2023-12-03T11:17:37ZZZ"]         # which NumPy takes, the first with a warning
-    bads += ["2023-12-03 11:", "2023-12-03T11:17:37.", "2023-12-03 25:00"]
+    bads += ["2023-12-03 11:", "2023-12-03T11:17:37.", "2023-12-03 25:00", "2023-12-03T11:17+0x:00"]
+    zones = ["2023-12-03T13:17:37+02:00", "2023-12-03T05:47:37.0-0530"]
+    zones += ["2023-12-03 11:17+00:00", "2023-12-03T11:17:37Z"]
+    data = read(written(tmp_path, "user,item,time\n" + "".join(f"1,{i},{t}\n" for i, t in enumerate(zones))))
+    assert data.times.tolist() == [1701602220, *[1701602257] * 3]
     for bad in bads:
         with pytest.raises(DataError, match=f"line 5: time {re.escape(repr(bad))} is not a date, as those above are"):
             read(written(tmp_path, f"{DATES}1,40,{bad}\n"))
@@ -292,6 +296,43 @@ def test_bad_content_is_named(tmp_path, text, message):
     with pytest.raises(DataError, match=message) as caught:
         read(written(tmp_path, text))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1,2014-04-07T10:51:09.277Z,214536502,0\n" * 2, "its items would be dates; --columns says"),
+        ("7,10,1500000000,4.5\n7,20,1500000060,3\n", "its ratings would be times, and its times ratings"),
+        ("1\tU1\t11/11/2019 9:05 AM\tN5 N4\tN5-1\n2\tU2\t11/12/2019 6:11 PM\tN3\tN7-0\n", "looks like none of"),
+        ('{"who": 1, "what": 2}\n', "no user_id in who, what; --columns user=NAME,item=NAME says which they are"),
+    ],
+)
+def test_columns_of_known_tables_in_another_order_are_not_guessed(tmp_path, text, message):
+    with pytest.raises(DataError, match=message):
+        read(written(tmp_path, text))
+
+
+def test_sequences_of_one_length_are_read_by_name(tmp_path):
+    data = read(written(tmp_path, "1 10 11 12\n2 11 10 13\n"), "sequences")
+    assert sequences(data) == {1: [10, 11, 12], 2: [11, 10, 13]}
+
+
+def test_objects_may_have_unusual_names_and_no_times(tmp_path):
+    rows = [{"client": 7, "sku": "b", "date": "2024-02-01"}, {"client": 7, "sku": "a", "date": "2024-01-01"}]
+    path = written(tmp_path, "".join(f"{json.dumps(row)}\n" for row in rows))
+    untimed = read(path, columns="user=client,item=sku")
+    assert sequences(untimed) == {7: ["b", "a"]}
+    assert untimed.notes["columns"] == "user, item; no times: the file's order is taken"
+    assert sequences(read(path, columns="user=client,item=sku,time=date")) == {7: ["a", "b"]}
+    with pytest.raises(DataError, match="format is pairs and columns are 'user item', expected one of them"):
+        read(path, "pairs", "user item")
+
+
+def test_what_each_column_was_read_as_is_said(tmp_path):
+    told = "user (user_id), item (item_id), - (when); no times: the file's order is taken"
+    assert read(written(tmp_path, "user_id,item_id,when\n1,2,3\n")).notes["columns"] == told
+    assert read(written(tmp_path, FILES["movielens-100k"])).notes["columns"] == "user, item, rating, time"
+    assert read(written(tmp_path, FILES["sequences"])).notes["columns"] == "user, items"
 
 
 def test_a_users_second_line_deep_in_a_sequences_file_is_named(tmp_path):

@@ -145,6 +145,8 @@ def test_vocabulary():
     for bad in (8, "x", 2**70, 3.5, None, "1_2", "07", "٣"):
         with pytest.raises(ValueError, match="unknown item id"):
             integers.numbers([3, bad])
+    assert integers.numbers_or_zero(np.array(["12", "012", "x", "3"])).tolist() == [3, 0, 0, 1]
+    assert Vocabulary(np.array(["12", "x"])).numbers_or_zero(np.array([3, 12])).tolist() == [0, 1]
     with pytest.raises(ValueError, match="unknown user id c: the 2 known ids are a, b"):
         strings.numbers(["a", "c"])
 

@@ -8,6 +8,7 @@ import pytest
 
 from tests.models.worlds import TINY, drifting_ratings
 from tinyattn.data import Interactions, leave_one_out
+from tinyattn.evaluation import evaluate
 from tinyattn.files import FileError, read_arrays, write_arrays
 from tinyattn.models import (
     MF,
@@ -41,6 +42,21 @@ def test_only_some_items_may_be_given():
     ):
         with pytest.raises(ValueError, match=message):
             call()
+
+
+def test_users_of_another_split_are_found_by_their_ids():
+    """And those whom the model does not know are strangers."""
+    rng = np.random.default_rng(0)
+    rows = [(u, i) for u in range(40) for i in rng.choice(12, 6, replace=False).tolist()]
+    whole = Interactions.of(np.array(rows))
+    some = Interactions.of(np.array([row for row in rows if row[0] % 2] + [(99, i) for i in range(12)]))
+    model = MF(dim=4, epochs=5).fit(leave_one_out(whole))
+    numbers = model.users.numbers_or_zero(some.users.ids)
+    assert numbers[-1] == 0
+    expected = evaluate(model, leave_one_out(some), users=numbers)["full"]
+    assert model.evaluate(leave_one_out(some)) == expected
+    with pytest.raises(ValueError, match="a Interactions is no split, expected one, such as leave_one_out"):
+        model.evaluate(some)
 
 
 @pytest.mark.parametrize("model", [Markov(), MF(**SMALL), SASRec(**SMALL)], ids=["markov", "mf", "sasrec"])

@@ -476,7 +476,9 @@ def test_fit_takes_what_people_have():
     stamps = Frame(User=user.astype(object).astype(str).astype(object), movieId=item, time=time.astype("datetime64[s]"))
     floats = shuffled.astype(np.float64)
     expected = Markov().fit(sequences).score([np.array([1]), np.array([2, 3])])
-    for data in (ordered, shuffled, floats, frame, stamps, Interactions.from_sequences(sequences)):
+    short = Interactions.from_columns(user, item, (10_000 * (time - 4)).astype(np.int16))  # differences overflow
+    listed, objects = Interactions.from_sequences(sequences), shuffled.astype(object)
+    for data in (ordered, shuffled, objects, floats, frame, stamps, short, listed):
         np.testing.assert_array_equal(Markov().fit(data).score([np.array([1]), np.array([2, 3])]), expected)
 
 
@@ -538,8 +540,9 @@ def test_times_in_memory_may_be_dates_as_in_a_file():
         (Frame(user=[1, 1], item=[2, 3], time=[date(2023, 12, 3), "soon"]), "time '2023-12-03' in row 0 is no number"),
         (Frame(user=[1, 1], item=[2, 3], time=[1j, 2]), "times are complex128, expected numbers or dates"),
         (np.array([["a", "x", "soon"]]), "row 0: time 'soon' is not a finite number, nor a date such as"),
+        (np.zeros((0, 2), int), "there are no interactions to learn from"),
     ],
-    ids=range(23),
+    ids=range(24),
 )
 def test_fit_says_what_it_expected(data, message):
     with pytest.raises(ValueError, match=message):

@@ -87,6 +87,7 @@ def _run(
         try:
             run.refuse_other(asked(point))
             source, fingerprint = run.data()
+            source += run.evaluation()["split"]                  # some splits depend on more of the data than others
             was, other = first.setdefault(source, (fingerprint, run.path))
             if was != fingerprint:
                 raise FileError(f"{run.path} was trained on other data than {other}")

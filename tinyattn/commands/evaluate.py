@@ -43,6 +43,9 @@ def run(options: argparse.Namespace) -> None:
         refuse_unwritable(options.per_user, "--per-user", [getattr(source, "path", None)])
     measure = MEASURES[model.table]
     measure.fill_options(options, model.name)
+    if options.per_user and getattr(options, "negatives", None):
+        read = [Path(options.negatives) / f"{protocol}.txt" for protocol in options.protocols]
+        refuse_unwritable(options.per_user, "--per-user", read)
     if options.per_user and measure is not MEASURES["ranking"]:
         raise ValueError(f"--per-user writes ranks, and model {model.name} {measure.does}")
     split = split_of(options.run_folder, model, data, is_its_own=options.data is None)

@@ -58,11 +58,12 @@ def open_runs(folders: Sequence[str], device: str) -> tuple[list[Any], Any, Inte
             raise ValueError(f"{folders[0]} and {folder} have no measure in common: {kinds}")
     source, data, _ = its_own_data(folders[0], *opened[0])
     by = RunFolder(folders[0]).evaluation()["split"]
+    fingerprint = MEASURES[first.table].fingerprint(data, by)
     for folder, (_, config) in zip(folders, opened, strict=True):
-        if config["data"].get("fingerprint") != data.fingerprint():
-            raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
         if RunFolder(folder).evaluation()["split"] != by:
             raise ValueError(f"{folder} has another --split than {folders[0]}: their metrics cannot be compared")
+        if config["data"].get("fingerprint") != fingerprint:
+            raise ValueError(f"{folder} was trained on other data than {folders[0]}: their metrics cannot be compared")
     return [model for model, _ in opened], source, data, split_of(folders[0], first, data)
 
 
@@ -82,8 +83,11 @@ def its_own_data(folder: str, model: Any, config: dict[str, Any]) -> tuple[Any, 
         trained_on = config["data"]["fingerprint"]
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(f"{folder}/config.json does not say what data it is about; name DATA") from None
-    data, truth = measure.load(source)
-    if data.fingerprint() != trained_on:
+    try:
+        data, truth = measure.load(source)
+    except DataError as error:
+        raise DataError(f"{error}: {folder} was trained on it; name DATA to use another") from None
+    if measure.fingerprint(data, RunFolder(folder).evaluation()["split"]) != trained_on:
         raise ValueError(f"{source.title} is no longer what {folder} was trained on; name DATA to use it anyway")
     return source, data, truth
 
@@ -110,7 +114,7 @@ def _refuse_reading_nothing(options: argparse.Namespace) -> None:
 
 def listed(items: str) -> list[str]:
     """The ids of --items."""
-    return [item.strip() for item in items.split(",") if item.strip()]
+    return [item.strip(" \t") for item in items.split(",") if item.strip(" \t")]        # the blanks of a table's fields
 
 
 def names_of(options: argparse.Namespace, model: Recommender) -> ItemNames:

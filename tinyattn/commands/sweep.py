@@ -64,6 +64,7 @@ def run(options: argparse.Namespace) -> None:
         with alone_in(out):                                  # the two files are of one grid
             if (out / COMMANDS_FILE).exists() and not (out / RUNS_FILE).exists():
                 raise FileError(f"{out} has a {COMMANDS_FILE} that is of no sweep: choose another --out or remove it")
+            _rename(out, named)
             _refuse_other_runs(out, named)
             write_json(out / RUNS_FILE, {"varied": varied, "runs": named})
             lines = "".join(_line(point, out / name) for name, point in named.items())
@@ -86,6 +87,18 @@ def runs_of(folder: Path) -> tuple[list[str], dict[str, dict[str, Any]]]:
     if not ours:
         raise FileError(f"{folder / RUNS_FILE} was not written by `tinyattn sweep`")
     return varied, runs
+
+
+def _rename(out: Path, named: dict[str, dict[str, Any]]) -> None:
+    """Finished runs that are there go on under their new names, which say what varies now."""
+    known = runs_of(out)[1] if (out / RUNS_FILE).exists() else {}
+    for name, point in named.items():
+        old = next((other for other, was in known.items() if was == point), name)
+        if old != name and RunFolder(out / old).finished and not (out / name).exists():
+            (out / old).rename(out / name)
+            if (log := out / f"{old}.log").exists():
+                log.rename(out / f"{name}.log")
+            print(f"{out / old} is {out / name} now")
 
 
 def _refuse_other_runs(out: Path, named: dict[str, dict[str, Any]]) -> None:

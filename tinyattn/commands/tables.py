@@ -50,10 +50,13 @@ def print_table(metrics: dict[str, Any], model: Any, expected: bool) -> None:
         print(f"\n{SAID[protocol]}{under}")
         names = list(metrics["model"][protocol])
         print(" " * 12 + "".join(f"{name.upper():>10}" for name in names))
+        other = metrics.get(model.name, metrics["model"]) != metrics["model"]         # than the baseline of its kind
         for row in ROWS:
             if row in metrics and (row != model.name or metrics[row] != metrics["model"]):
                 values = metrics[row][protocol]
-                title = model.name if row == "model" else row
+                title = row
+                if row == "model":
+                    title = f"this {model.name}" if other else model.name
                 print(f"{title:12}" + "".join(f"{values[name]:10.4f}" for name in names))
     print()
 

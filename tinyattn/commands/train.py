@@ -126,11 +126,12 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     source, data, truth = measure.read(options)
     split = measure.split(data, options)
     folder = RunFolder(options.out or f"runs/{options.preset or options.model}-{source.name}")
+    settings = measure.settings(options)
     config = {
         "model": options.model,
         "parameters": model.identity(),
-        "data": source.describe() | {"fingerprint": data.fingerprint(), **data.sizes},
-        "evaluation": measure.settings(options),
+        "data": source.describe() | {"fingerprint": measure.fingerprint(data, settings["split"]), **data.sizes},
+        "evaluation": settings,
         "tinyattn": __version__,
     }
     model.check_data(split.train)                        # refuses what cannot be trained on
@@ -139,6 +140,8 @@ def _train(options: argparse.Namespace, model: Any, measure: Any) -> None:
     with ExitStack() as stack:
         job.once(lambda: bool(stack.enter_context(folder.claimed(config))))
         print(f"{options.model} on {source.title}: {said(data, split)}")
+        if columns := getattr(data, "notes", {}).get("columns"):
+            print(f"read as {data.notes['format']}: {columns}")
         if job.once(lambda: folder.finished):
             if job.number == 0:
                 print(f"{folder.path} is complete; another --out, or removing it, trains again")

@@ -304,23 +304,46 @@ def _reals(strings: np.ndarray) -> np.ndarray | None:
 def _seconds(strings: np.ndarray) -> np.ndarray | None:
     """Dates of ISO 8601, to the microsecond, as seconds since 1970 in UTC; None where one is no such date.
 
-    int64 where all are whole. NumPy would also take "now", a month, and hours of another zone, these with a warning.
+    int64 where all are whole. A zone is Z, or an offset such as +02:00; NumPy would also take "now" and a month.
     """
     each = strings.view(np.uint8).reshape(len(strings), -1).copy()
     row, length = np.arange(len(strings)), np.char.str_len(strings)
     zone = each[row, length - 1] == ord("Z")
     length = length - zone
     each[row[zone], length[zone]] = 0
+    offset = _offsets(each, length)
+    if offset is None:
+        return None
     form = np.where((each >= ord("0")) & (each <= ord("9")), ord("0"), np.where(each == ord(" "), ord("T"), each))
     wanted = np.frombuffer(_DATE.ljust(each.shape[1], b"0"), np.uint8)[: each.shape[1]]
     other = (form != wanted) & (np.arange(each.shape[1]) < length[:, None])
     if np.any(other) or not np.all(np.isin(length, (10, 13, 16, 19)) | (length > 20)):     # to a day, an hour, ...
         return None
     try:
-        micro = each.view(strings.dtype).reshape(-1).astype("M8[us]").astype(np.int64)
+        micro = each.view(strings.dtype).reshape(-1).astype("M8[us]").astype(np.int64) - offset * 60_000_000
     except ValueError:
         return None
     return seconds(micro)
+
+
+def _offsets(each: np.ndarray, length: np.ndarray) -> np.ndarray | None:
+    """The minutes of +02:00 or -0530 at the end of times, taken off these and their lengths; None where one is none."""
+    row, minutes = np.arange(len(each)), np.zeros(len(each), np.int64)
+    for form in ("00:00", "0000"):
+        size = len(form) + 1
+        at = np.maximum(length - size, 0)
+        sign = np.where(each[row, at] == ord("+"), 1, np.where(each[row, at] == ord("-"), -1, 0))
+        (found,) = np.nonzero((sign != 0) & (length >= 13 + size))
+        if not len(found):
+            continue
+        tail = each[found[:, None], at[found][:, None] + np.arange(1, size)]
+        digits = tail[:, [place for place, c in enumerate(form) if c == "0"]].astype(np.int64) - ord("0")
+        if np.any((digits < 0) | (digits > 9)) or (":" in form and np.any(tail[:, 2] != ord(":"))):
+            return None
+        minutes[found] = sign[found] * (digits @ [600, 60, 10, 1])
+        each[found[:, None], at[found][:, None] + np.arange(size)] = 0
+        length[found] -= size
+    return minutes
 
 
 def seconds(micro: np.ndarray) -> np.ndarray:

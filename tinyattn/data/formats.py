@@ -66,6 +66,16 @@ class Delimited:
         self._refuse_header_again(table)
         return table
 
+    def told(self) -> str:
+        """What each column is read as, - where it is not read; a header's name stands in brackets."""
+        known = {self.time: "time", self.rating: "rating", self.item: "item", self.user: "user"}
+        names = self.fields(self.header) if self.header else []
+        said = [known.get(place, "-") for place in range(self.width)]
+        if names:
+            said = [f"{what} ({name})" for what, name in zip(said, names, strict=True)]
+        untimed = "; no times: the file's order is taken" if self.header and self.time is None else ""
+        return shortened(", ".join(said)) + untimed
+
     def fields(self, line: str) -> list[str]:
         """The fields of one line, without blanks at their ends; none where its quotes are not CSV's."""
         return fields_of(line, "" if b" " in self.separators else self.separators.decode())
@@ -84,6 +94,9 @@ class Delimited:
 class Sequences:
     """One user a line, then the user's items, oldest first."""
 
+    def told(self) -> str:
+        return "user, items"
+
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
         users, items = Column("user"), Column("item")
         lines, counts = lists(chunks, BLANKS, users, items)
@@ -101,12 +114,25 @@ class Sequences:
 class JsonLines:
     """One object a line, JSON or, in old dumps, a Python literal: `ast.literal_eval`, never `eval`.
 
-    Ids are strings or integers; a number may also stand in a string.
+    Ids are strings or integers; a number may also stand in a string. `names` has unusual names of user, item, time and
+    rating; without a name of a time in the first line, the file's order is the order in time.
     """
 
+    def __init__(self, head: list[str], names: dict[str, str] | None = None) -> None:
+        usual = {"user": USER_NAMES, "item": ITEM_NAMES, "time": TIME_NAMES, "rating": RATING_NAMES}
+        self.names = usual | {what: (name.lower(),) for what, name in (names or {}).items()}
+        there = {str(name).lower() for name in _object(head[0], 1)} if head[0].rstrip().endswith("}") else set()
+        if there and "time" not in (names or {}) and not there & set(TIME_NAMES):
+            del self.names["time"]
+
+    def told(self) -> str:
+        return "user, item, time" if "time" in self.names else "user, item; no times: the file's order is taken"
+
     def read(self, chunks: Iterable[bytes], ratings: bool = False) -> Table:
-        names = {Column("user"): USER_NAMES, Column("item"): ITEM_NAMES, Times(): TIME_NAMES}
-        names |= {Column("rating", True): RATING_NAMES} if ratings else {}
+        names = {Column("user"): self.names["user"], Column("item"): self.names["item"]}
+        times, rated = Times(), Column("rating", True)
+        names |= {times: self.names["time"]} if "time" in self.names else {}
+        names |= {rated: self.names["rating"]} if ratings else {}
         line = 1
         for chunk in chunks:
             rows = [_object(text, number) for number, text in enumerate(chunk.decode().split("\n")[:-1], start=line)]
@@ -115,9 +141,9 @@ class JsonLines:
                 picked = [_pick(row, usual, column, number) for number, row in zip(lines, rows, strict=True)]
                 column.add_strings(picked, lines)
             line += len(rows)
-        users, items, times, *rated = names
-        found = rated[0].values().astype(np.float64) if rated else None
-        return Table(users.ids(), items.ids(), times.values(), found)
+        users, items, *_ = names
+        found = rated.values().astype(np.float64) if ratings else None
+        return Table(users.ids(), items.ids(), times.values() if times in names else None, found)
 
 
 class Format(NamedTuple):
@@ -125,10 +151,11 @@ class Format(NamedTuple):
 
     example: str
     sniff: Callable[[list[str]], Any]
+    named: Callable[[list[str]], Any] | None = None      # the same, where it is asked for by name
 
 
 def _sniff_json(head: list[str]) -> Any:
-    return JsonLines() if head[0].lstrip().startswith("{") else None
+    return JsonLines(head) if head[0].lstrip().startswith("{") else None
 
 
 def _sniff_inter(head: list[str]) -> Any:
@@ -175,7 +202,14 @@ def _sniff_sequences(head: list[str]) -> Any:
     firsts = {row[0] for row in rows}
     lengths = {len(row) for row in rows}
     several = min(lengths) > 1 and (len(lengths) > 1 or max(lengths) > 4)
+    if any(line.count("\t") > 1 and " " in line.strip() for line in head):       # fields, some of which have blanks
+        return None
     return Sequences() if several and len(firsts) == len(rows) and "," not in head[0] else None
+
+
+def _named_sequences(head: list[str]) -> Any:
+    """Lines of a user and items, however many: of equal lengths, they would be taken for a table."""
+    return Sequences() if all(len(fields_of(line, "")) != 1 for line in head) and "," not in head[0] else None
 
 
 FORMATS = {
@@ -188,7 +222,7 @@ FORMATS = {
     "movielens-1m": Format("1::1193::5::978300760  (UserID::MovieID::Rating::Timestamp)", _sniff_movielens_1m),
     "amazon-csv": Format("A1,B000,5.0,1370000000  (user,item,rating,timestamp)", _sniff_fields(",", 4, 3)),
     "movielens-100k": Format("1<TAB>242<TAB>3<TAB>881250949  (user, item, rating, time)", _sniff_fields("\t", 4, 3)),
-    "sequences": Format("u i1 i2 i3 ...  (one user a line: S3Rec, STOSA)", _sniff_sequences),
+    "sequences": Format("u i1 i2 i3 ...  (one user a line: S3Rec, STOSA)", _sniff_sequences, _named_sequences),
     "pairs": Format("u i  (one interaction a line, in order: SASRec)", _sniff_fields("", 2, None)),
     "triples": Format("u i t  (user, item, time)", _sniff_fields("", 3, 2)),
 }  # fmt: skip
@@ -200,9 +234,11 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     Raises DataError where no format fits, or the one named does not, or line 1 seems to be a header of other names.
     """
     for known, form in FORMATS.items():
-        reader = form.sniff(head) if name in (None, known) else None
+        sniff = form.named or form.sniff if name == known else form.sniff
+        reader = sniff(head) if name in (None, known) else None
         if reader is not None:
             _refuse_header(head, reader)
+            _refuse_exchanged(head, reader)
             return known, reader
     shown = shortened(head[0])
     if name is not None:
@@ -243,6 +279,29 @@ def _refuse_header(head: list[str], reader: Any) -> None:
         )
 
 
+def _refuse_exchanged(head: list[str], reader: Any) -> None:
+    """Raise DataError where a table without a header has dates as items, or times as ratings."""
+    if not isinstance(reader, Delimited) or reader.header:
+        return
+    rows = [row for line in head if len(row := reader.fields(line)) == reader.width]
+    if all(_DATE.match(row[reader.item]) for row in rows):
+        raise DataError(
+            f"line 1 is {shortened(head[0])!r}: its items would be dates; --columns says what its columns are, such as "
+            "user,time,item"
+        )
+    if reader.rating is not None and reader.time is not None:
+        numbers = [[row[place] for place in (reader.rating, reader.time)] for row in rows]
+        if all(_is_integer(r) and int(r) >= _LATE and _is_number(t) and abs(float(t)) < _LATE for r, t in numbers):
+            raise DataError(
+                f"line 1 is {shortened(head[0])!r}: its ratings would be times, and its times ratings; --columns says "
+                "what its columns are, such as user,item,time,rating"
+            )
+
+
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]|$)")
+_LATE = 100_000_000                   # seconds: no rating is as large, and times since 1970 are larger from 1973 on
+
+
 def _uncommented(header: str) -> str:
     return header.removeprefix("#").strip(" ")
 
@@ -254,6 +313,10 @@ def _plain(name: str) -> str:
 
 def _is_integer(field: str) -> bool:
     return field.removeprefix("-").isdecimal()
+
+
+def _is_number(field: str) -> bool:
+    return field.removeprefix("-").replace(".", "", 1).isdecimal()
 
 
 def fields_of(line: str, separator: str) -> list[str]:
@@ -298,7 +361,7 @@ def named(header: str, separator: str, names: dict[str, str] | None = None) -> D
     return Delimited(separator.encode() or BLANKS, len(lowered), user, item, time, header, rating)
 
 
-def described(columns_spec: str, head: list[str]) -> Delimited:
+def described(columns_spec: str, head: list[str]) -> Delimited | JsonLines:
     """The columns of `--columns`: a template of a line such as `user;item;-;time`, or names: `user=client,item=sku`.
 
     A template also shows the separator. With names the file has a header, and the separator is detected from it.
@@ -312,7 +375,7 @@ def described(columns_spec: str, head: list[str]) -> Delimited:
             raise DataError(
                 f"--columns {columns_spec!r}: expected user=NAME,item=NAME and perhaps time=NAME, rating=NAME"
             )
-        return named(head[0], separator, names)
+        return JsonLines(head, names) if head[0].lstrip().startswith("{") else named(head[0], separator, names)
     separator = next((c for c in columns_spec if not (c.isalnum() or c in "_-")), "")
     separator = "::" if separator == ":" and "::" in columns_spec else separator
     fields = columns_spec.split(separator if separator != " " else None) if separator else [columns_spec]
@@ -370,7 +433,8 @@ def _pick(row: dict[str, Any], names: tuple[str, ...], column: Column, line: int
     lowered = {str(name).lower(): value for name, value in row.items()}
     name = next((name for name in names if name in lowered), None)
     if name is None:
-        raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}")
+        remedy = "; --columns user=NAME,item=NAME says which they are" if len(names) > 1 else ""
+        raise DataError(f"line {line}: no {names[0]} in {shortened(', '.join(map(str, row)))}{remedy}")
     value = lowered[name]
     if isinstance(value, bool) or not isinstance(value, (str, int, float) if column.number else (str, int)):
         shown = str(value) if value is None or isinstance(value, bool | float) else f"a {type(value).__name__}"

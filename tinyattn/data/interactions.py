@@ -125,14 +125,15 @@ class Interactions:
             **self.notes,
         }
 
-    def fingerprint(self) -> str:
+    def fingerprint(self, timed: bool = False) -> str:
         """A digest of sequences and ids: the same for the same data, in whatever file format it was stored.
 
-        Of the times, only the order that they gave to each user's items is in it; with ratings, they are in it whole.
+        Of the times, only the order that they gave to each user's items is in it; with ratings, or if `timed`, they
+        are in it whole.
         """
         digest = hashlib.sha256()
         parts = [self.flat.astype(np.int64), self.offsets.astype(np.int64), self.items.ids, self.users.ids]
-        if self.ratings is not None:
+        if self.ratings is not None or timed:
             parts += [part.astype(np.float64) for part in (self.ratings, self.times) if part is not None]
         for part in parts:
             digest.update(str(part.dtype.kind).encode())
@@ -151,10 +152,12 @@ class Interactions:
         """From columns with one interaction a row: ids as integers, strings or UTF-8 bytes.
 
         Each user's rows keep their order, or are sorted (stably) by `times`. `format` goes to `notes`.
-        Raises ValueError where one has fewer rows than another.
+        Raises ValueError where one has fewer rows than another, and for a time that is not finite.
         """
         given = {"users": users, "items": items, "times": times, "ratings": ratings}
         rows = {what: len(column) for what, column in given.items() if column is not None}
+        if times is not None and times.dtype.kind == "f":
+            _finite(times)
         if len(set(rows.values())) > 1:
             found = ", ".join(f"{count:,} {what}" for what, count in rows.items())
             raise ValueError(f"columns of {found}: expected as many of each")
@@ -197,7 +200,7 @@ class Interactions:
             return data
         if hasattr(data, "columns"):
             return cls._from_frame(data)
-        if isinstance(data, np.ndarray) and data.dtype != object and data.ndim == 2:
+        if isinstance(data, np.ndarray) and data.ndim == 2:
             if data.shape[1] not in (2, 3):
                 raise ValueError(f"an array of shape {data.shape}, expected columns user, item and perhaps time")
             _refuse_masked(data)
@@ -272,7 +275,7 @@ def _in_order(user: np.ndarray, times: np.ndarray | None) -> np.ndarray:
         first = int(np.min(times))
         span = int(np.max(times)) - first + 1
         if (int(np.max(user)) + 1) * span < 2**63:              # both in one number: several times as fast
-            return np.argsort(user * np.int64(span) + (times - first), kind="stable")
+            return np.argsort(user * np.int64(span) + (times.astype(np.int64) - first), kind="stable")
     return np.lexsort((times, user))
 
 
@@ -289,9 +292,12 @@ def _ids(column: np.ndarray, what: str) -> np.ndarray:
     exact = 2 ** min(np.finfo(column.dtype).nmant + 1, 63) if column.dtype.kind == "f" else 0
     if exact and np.all(np.abs(column) < exact) and np.all(column == np.round(column)):
         return column.astype(np.int64)             # from there on, 2^53 of float64, neighbours are one float
-    if column.dtype.kind == "O" and all(isinstance(i, str) for i in column.tolist()):
-        _refuse_nul(column.tolist(), what)
-        return column.astype(str)
+    if column.dtype.kind == "O":                   # what a DataFrame of several types gives
+        if all(isinstance(i, str) for i in column.tolist()):
+            _refuse_nul(column.tolist(), what)
+            return column.astype(str)
+        if all(isinstance(i, int) for i in column.tolist()):
+            column = np.array(column.tolist())
     if column.dtype.kind not in "iuU":
         raise ValueError(f"{what} ids are {column.dtype}, expected integers or strings")
     return signed(column, f"{what} id")

@@ -84,7 +84,7 @@ def read_ids(path: str | Path) -> list[str]:
     Raises DataError for a missing file, and one without ids.
     """
     try:
-        ids = list(dict.fromkeys(line.strip() for line in _lines(path) if line.strip()))
+        ids = list(dict.fromkeys(line.strip(" \t") for line in _lines(path) if line.strip()))
         if not ids:
             raise DataError("no ids, expected one a line")
     except DataError as error:

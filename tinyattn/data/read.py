@@ -36,13 +36,17 @@ def read(
         raise DataError(f"unknown format {format!r}, expected one of {', '.join(FORMATS)}")
     try:
         head = _head(path)
+        if format is not None and columns is not None:
+            raise DataError(f"format is {format} and columns are {columns!r}, expected one of them")
         name, reader = ("columns", described(columns, head)) if columns is not None else detect(head, format)
         if ratings:
             _refuse_unrated(reader)
         table = reader.read(_lines(path), ratings)
     except DataError as error:
         raise DataError(f"{path}: {error}") from None
-    return Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
+    found = Interactions.from_numbered(table.users, table.items, table.times, name, table.ratings)
+    found.notes["columns"] = reader.told()
+    return found
 
 
 def read_text(path: str | Path) -> str:
@@ -109,13 +113,21 @@ def pieces(path: Path, size: int = _PIECE) -> Iterator[bytes]:
                 first = True
                 while piece := content.read(size):
                     if b"\0" in piece:
-                        raise DataError("not text")
+                        raise DataError(_kind(piece) if first else "not text")
                     yield piece.removeprefix(_MARK) if first else piece
                     first = False
         except (EOFError, gzip.BadGzipFile, zlib.error):
             raise DataError("not a whole gzip file: truncated or damaged") from None
         except OSError as error:
             raise DataError(str(error.strerror)) from None
+
+
+def _kind(start: bytes) -> str:
+    """What is no text, by its first bytes."""
+    known = {b"PK\x03\x04": "a zip archive", b"BZh": "compressed by bzip2", b"\xfd7zXZ": "compressed by xz",
+             b"PAR1": "Parquet", b"\xff\xfe": "UTF-16", b"\xfe\xff": "UTF-16"}  # fmt: skip
+    what = next((what for begin, what in known.items() if start.startswith(begin)), "")
+    return f"{what}, expected UTF-8 text, or that gzipped" if what else "not text"
 
 
 def whole(path: Path) -> bytes:

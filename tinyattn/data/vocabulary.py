@@ -40,11 +40,17 @@ class Vocabulary:
         return place + 1
 
     def numbers_or_zero(self, ids: np.ndarray) -> np.ndarray:
-        """The numbers of `ids`, 0 for an unknown one."""
+        """The numbers of `ids`, 0 for an unknown one. As in `numbers`, 7 is "7", where one side has strings."""
         if (ids.dtype.kind == "U") != (self.ids.dtype.kind == "U"):
-            return np.zeros(len(ids), dtype=np.int64)
+            return np.array([self._number_or_zero(i) for i in ids.tolist()], dtype=np.int64)
         place = np.minimum(np.searchsorted(self.ids, ids), len(self.ids) - 1)
         return np.where(self.ids[place] == ids, place + 1, 0)
+
+    def _number_or_zero(self, value: Any) -> int:
+        try:
+            return int(self.numbers([value])[0])
+        except ValueError:
+            return 0
 
     def decode(self, numbers: np.ndarray) -> np.ndarray:
         """The ids of `numbers` (each in 1..len)."""

@@ -169,9 +169,10 @@ def full_ranking(
     stage: str = "test",
     ks: tuple[int, ...] = (10,),
     truth: Truth | None = None,
+    users: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`."""
-    return evaluate(score, split, stage, ks, truth)["full"]
+    """HR@k, NDCG@k and MRR under full ranking: `evaluate(...)["full"]`, with the model's own numbers of `users`."""
+    return evaluate(score, split, stage, ks, truth, users=users)["full"]
 
 
 def draw_candidates(split: Split, protocol: str, seed: int = 0, count: int = 100) -> np.ndarray:

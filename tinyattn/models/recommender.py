@@ -42,6 +42,8 @@ class Recommender(Estimator):
             train, split = data.train, data
         else:
             train, split = Interactions.of(data), None
+        if not len(train):
+            raise ValueError("there are no interactions to learn from")
         self._learn(train, split, **how)
         self.items, self.users = train.items, train.users
         return self
@@ -129,10 +131,13 @@ class Recommender(Estimator):
         """HR@k, NDCG@k and MRR under full ranking; see `tinyattn.evaluation.full_ranking`.
 
         Raises ValueError before `fit`, and for a split whose items are not those that the model knows; NaNScoreError
-        for a NaN score. A model with a vector for each user takes users by number: those of the training data.
+        for a NaN score.
         """
+        if not isinstance(split, Split):
+            raise ValueError(f"a {type(split).__name__} is no split, expected one, such as leave_one_out(data)")
         self.refuse_other_items(split.data)
-        return full_ranking(self, split, stage, ks, truth)
+        assert self.users is not None
+        return full_ranking(self, split, stage, ks, truth, self.users.numbers_or_zero(split.data.users.ids))
 
     def refuse_other_items(self, data: Interactions) -> None:
         """Raise ValueError where the data's item numbers are not the model's."""

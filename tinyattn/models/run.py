@@ -162,8 +162,6 @@ class RunFolder:
         return config
 
     def _refuse_other(self, found: dict[str, Any], config: dict[str, Any]) -> None:
-        if "data" in config and found["data"].get("fingerprint") != config["data"]["fingerprint"]:
-            raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
         from . import MODELS  # which imports this file
 
         if isinstance(found.get("model"), str) and found["model"] in MODELS:
@@ -174,6 +172,8 @@ class RunFolder:
             if old.get(name) != new.get(name):
                 was, now = _told(old.get(name)), _told(new.get(name))
                 raise FileError(f"{self.path} was made with --{name.replace('_', '-')} {was}, not {now}; {_REMEDY}")
+        if "data" in config and found["data"].get("fingerprint") != config["data"]["fingerprint"]:
+            raise FileError(f"{self.path} was trained on other data; {_REMEDY}")
 
 
 def _evaluation(config: dict[str, Any]) -> dict[str, Any]:

@@ -51,6 +51,9 @@ class OfInteractions(Measure):
     def load(self, source: Source) -> tuple[Interactions, Truth | None]:
         return source.load()
 
+    def fingerprint(self, data: Interactions, split: str) -> str:
+        return data.fingerprint(timed=split == "time")
+
     def split(self, data: Interactions, options: argparse.Namespace) -> Any:
         return self.splits[options.split](data)
 
@@ -92,7 +95,7 @@ class Ranking(OfInteractions):
         return {
             "at": list(options.at), "protocols": options.protocols, "baselines": options.baselines,
             "split": options.split,
-        }  # fmt: skip
+        } | ({} if options.negatives is None else {"negatives": options.negatives})  # fmt: skip
 
     def prepare(self, split: Split, options: argparse.Namespace) -> dict[str, np.ndarray]:
         found = candidates_for(split, options.protocols, options.negatives)

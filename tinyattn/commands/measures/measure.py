@@ -42,6 +42,11 @@ class Measure(Protocol):
         source = self.source(options)
         return source, *self.load(source)
 
+    def fingerprint(self, data: Any, split: str) -> str:
+        """Of all that this split of the data depends on."""
+        found: str = data.fingerprint()
+        return found
+
     def fitting(self, options: argparse.Namespace) -> dict[str, Any]:
         """Further arguments of `fit`, by name."""
         return {}
