@@ -151,7 +151,7 @@ class Format(NamedTuple):
 
     example: str
     sniff: Callable[[list[str]], Any]
-    named: Callable[[list[str]], Any] | None = None      # the same, where it is asked for by name
+    by_name: Callable[[list[str]], Any] | None = None    # the same, where it is asked for by name
 
 
 def _sniff_json(head: list[str]) -> Any:
@@ -234,7 +234,7 @@ def detect(head: list[str], name: str | None = None) -> tuple[str, Any]:
     Raises DataError where no format fits, or the one named does not, or line 1 seems to be a header of other names.
     """
     for known, form in FORMATS.items():
-        sniff = form.named or form.sniff if name == known else form.sniff
+        sniff = form.by_name or form.sniff if name == known else form.sniff
         reader = sniff(head) if name in (None, known) else None
         if reader is not None:
             _refuse_header(head, reader)
