@@ -123,7 +123,9 @@ def test_what_is_asked_after_the_first_runs(rng):
     for run in results["ml-1m-sasrec-simp"]:
         run["gradient_norm"] = [1 + 0.01 * epoch for epoch in range(60)]
         run["valid"] = [0.01] * 60
+    results["ml-1m-stosa-simp"][0]["valid"][30:] = []  # as a dip would end it
     told = "\n".join(checks(results))
+    assert re.search(r"STOSA on MovieLens 1M -\d\.\d%, -\d\.\d% within the 30 epochs that all had \(the host", told)
     assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
     assert "whose causal form is ours: replicated." in told

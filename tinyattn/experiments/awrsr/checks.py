@@ -4,7 +4,8 @@ A referee's questions; no verdict follows the answers. Do refined models vary as
 vary more, intervals that pool the two are too narrow: simulated, with 2 % for hosts and 6 % for refinements, those of
 95 % hold 84 %. What is found without M_value, whose form is ours? How many runs never came to where their epochs are
 counted, and how many gradient norms rise to the end, so that they are steady nowhere and the epoch from which on they
-are near their last ones says where they were cut?
+are near their last ones says where they were cut? And does early stopping decide? Validation dips, and whether a run
+outlives a dip is chance; so what are the gains within as many epochs as all have?
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from .claims import (
     refined,
     scores,
 )
-from .grid import TRAINED
+from .grid import DATASETS, HOSTS, SEEDS, TRAINED
 from .pictures import EPOCHS
 
 SMALLEST = 2        # runs whose spread can be told
@@ -39,7 +40,7 @@ SMALLEST = 2        # runs whose spread can be told
 
 def checks(results: Results) -> list[str]:
     """A list, of those that can be answered yet; nothing at first."""
-    asked = (spread, welch, without_value, never_there, still_rising)
+    asked = (spread, welch, without_value, cut_alike, never_there, still_rising)
     found = [f"- {said}" for ask in asked if (said := ask(results))]
     return ["Asked after the first runs; no verdict follows it:", "", *found] if found else []
 
@@ -76,6 +77,34 @@ def without_value(results: Results) -> str:
     against = Claims(results).against
     means = [pooled([against([f"{p}-{form}"], f"{p}-none") for p in places_of(form)]) for form in ("simp", "add")]
     return f"Of M_simp and M_add alone, without M_value, whose causal form is ours: {of_all(means)}."
+
+
+def cut_alike(results: Results) -> str:
+    """The mean gain in validation's best NDCG@10, by place, and that within the epochs which all runs of the place had.
+    """
+    said = []
+    for place, forms in PLACES.items():
+        host, *rows = ([scores(run) for run in results.get(f"{place}-{form}", [])] for form in ("none", *forms))
+        if min(len(host), *map(len, rows)) < SEEDS:
+            continue
+        shortest = min(len(curve) for curves in (host, *rows) for curve in curves)
+        whole, alike = (
+            statistics.mean(_best(row, epochs) for row in rows) / _best(host, epochs) - 1
+            for epochs in (TRAINED["epochs"], shortest)
+        )
+        lengths = [round(statistics.mean(map(len, curves))) for curves in (host, [c for row in rows for c in row])]
+        said.append(f"{_title(place)} {whole:+.1%}, {alike:+.1%} within the {shortest} epochs that all had (the host "
+                    f"{lengths[0]} on average, refinements {lengths[1]})")  # fmt: skip
+    return f"On validation refinements are above their host by: {'; '.join(said)}." if said else ""
+
+
+def _best(curves: Sequence[Sequence[float]], epochs: int) -> float:
+    return statistics.mean(max(curve[:epochs]) for curve in curves)
+
+
+def _title(place: str) -> str:
+    data, host = place.rsplit("-", 1)
+    return f"{HOSTS[host][0]} on {DATASETS[data].title}"
 
 
 def never_there(results: Results) -> str:
