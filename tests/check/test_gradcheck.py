@@ -176,6 +176,43 @@ def test_inputs_keep_their_bits():
     assert x.tobytes() + w.tobytes() + b.tobytes() == X.tobytes() + W.tobytes() + B.tobytes()
 
 
+def test_what_a_backward_writes_moves_no_number_and_is_said():
+    """It must not change what its gradient is compared with: the upstream gradient, an input, what was saved."""
+
+    def leaky(x):
+        return np.where(x > 0, x, 0.1 * x)
+
+    def relu_backward(dout, x):
+        dout[x < 0] = 0
+        return dout
+
+    report = gradcheck(leaky, relu_backward, np.array([-2.0, -1.0, 0.5, 2.0]))
+    assert report.entries[0].error > 0.01
+    assert str(report).startswith("gradients DIFFER")
+    assert "the backward writes into dout, which it was given" in str(report)
+
+    def in_place(dy, x):
+        x *= 2
+        dy *= x
+        return dy
+
+    report = gradcheck(lambda x: x * x, in_place, np.array([-2.0, 0.5]))
+    assert not report
+    assert report.entries[0].error < 1e-8
+    assert "gradients agree, but" in str(report)
+    assert "writes into dy, x," in str(report)
+
+
+def test_what_a_layers_backward_writes_moves_no_number_and_is_said():
+    def backward(p, dy, cache):
+        dy *= 0
+        return dense_backward(p, dy, cache)
+
+    report = gradcheck_layer(dense, backward, dense_init(generator(0, Stream.INIT), 4, 5), X)
+    assert report.entries[0].error > 0.1
+    assert "the backward writes into dy, which it was given" in str(report)
+
+
 def test_float32_is_refused_by_all_three():
     with pytest.raises(TypeError, match="x is float32, expected float64"):
         gradcheck(ops.linear, right, X.astype("f"), W, B)

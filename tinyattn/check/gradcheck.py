@@ -14,8 +14,8 @@ Three functions share one comparison:
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,9 @@ class GradReport:
         return bool(self.entries) and all(self.agrees(e) for e in self.entries)
 
     def __str__(self) -> str:
-        verdict = "gradients agree" if self else "gradients DIFFER"
+        written = any(e.name == WRITTEN for e in self.entries)
+        agree = bool(self.entries) and all(self.agrees(e) for e in self.entries if e.name != WRITTEN)
+        verdict = "gradients agree" + ", but" * written if agree else "gradients DIFFER"
         lines = [f"{verdict} (tolerance {self.tolerance:.0e})", "argument                    error   adjoint   float32"]
         return "\n".join(lines + [str(e) for e in self.entries])
 
@@ -97,20 +99,23 @@ def gradcheck(
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
     The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
-    outputs are too coarse for this step: float32 arguments raise TypeError.
+    outputs are too coarse for this step: float32 arguments raise TypeError. What the backward writes into an array
+    that it was given moves nothing here, and is reported.
     """
-    inputs = bind(forward, *args, **kwargs)
+    inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}
     floats = {}
     for name, x in inputs.items():
         if _is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-            floats[name] = inputs[name] = np.array(x)  # copies, since entries are moved in place
+            floats[name] = x  # a copy, since entries are moved in place
     if not floats:
         raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
     rng = np.random.default_rng(seed)
-    given, upstream = backward_arguments(forward, backward, inputs, rng)
-    gradients = name_gradients(inputs, backward(**given), wrt)
+    given, upstream = backward_arguments(forward, backward, _copied(inputs), rng)
+    upstream = _copied(upstream)
+    returned, written = _watched(lambda: backward(**given), given)
+    gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
     def terms() -> list[Any]:
@@ -126,7 +131,7 @@ def gradcheck(
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
-    return report
+    return _with_written(report, written)
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -186,6 +191,7 @@ def upstream_names(parameters: list[str], inputs: Collection[str]) -> list[str]:
 
 CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
 SURPLUS = "(surplus)"
+WRITTEN = "(written)"
 
 
 def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -198,6 +204,43 @@ def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] |
     absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may be returned all the same
     beyond = max(len(found) - len(names) - absent, 0)
     return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
+
+
+def _copied(x: Any) -> Any:
+    """Arrays in new memory, those in dicts, lists and tuples too; anything else as it is."""
+    if isinstance(x, np.ndarray):
+        return np.array(x)
+    if type(x) is dict:
+        return {name: _copied(part) for name, part in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_copied(part) for part in x)
+    return type(x)(*map(_copied, x)) if hasattr(x, "_fields") else x
+
+
+def _watched(call: Callable[[], Any], given: dict[str, Any]) -> tuple[Any, list[str]]:
+    """-> what `call` returns, and the names in `given` under which it wrote into an array."""
+    before = [(name, x, x.tobytes()) for name, part in given.items() for x in _arrays_in(part)]
+    returned = call()
+    return returned, list(dict.fromkeys(name for name, x, kept in before if x.tobytes() != kept))
+
+
+def _arrays_in(x: Any) -> Iterator[np.ndarray]:
+    """The arrays that can be reached from x: in dicts, lists, tuples and dataclasses."""
+    if isinstance(x, np.ndarray):
+        yield x
+    elif isinstance(x, dict | list | tuple):
+        for part in x.values() if isinstance(x, dict) else x:
+            yield from _arrays_in(part)
+    elif is_dataclass(x) and hasattr(x, "__dict__"):
+        yield from _arrays_in(vars(x))
+
+
+def _with_written(report: GradReport, written: list[str]) -> GradReport:
+    """The report with what the backward wrote into, if anything: the layer below, or a second call, may read that."""
+    if not written:
+        return report
+    says = f"the backward writes into {', '.join(written)}, which it was given: expected work on a copy"
+    return GradReport((*report.entries, Entry(WRITTEN, np.inf, problem=says)), report.tolerance)
 
 
 def _differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[str]:
@@ -226,18 +269,24 @@ def gradcheck_layer(
     p = tree_map(np.array, p)
     xs = [np.array(x) for x in inputs]
 
-    def run() -> Any:
+    def run(p: Any, xs: list[Any], options: dict[str, Any]) -> Any:
         rng = {} if key is None else {"rng": np.random.default_rng(key)}
         return forward(p, *xs, **options, **rng)
 
-    y, cache = run()
+    lent = _copied((p, xs, options))  # the backward may write into these, and the loss reads others
+    y, cache = run(*lent)
     rng = np.random.default_rng(seed)
     dy = _cotangent(rng, y)
-    *dxs, grads = backward(p, dy, cache)
+    size = float(np.sum(np.abs(dy * y)))
+    given = {"p": lent[0], "dy": _copied(dy), "cache": cache}
+    (*dxs, grads), written = _watched(lambda: backward(*given.values()), given)
     arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
-    size = float(np.sum(np.abs(dy * y)))
-    return _compare(lambda: float(np.sum(dy * run()[0])), arrays, gradients, rng, step, tolerance, None, size)
+
+    def loss() -> float:
+        return float(np.sum(dy * run(p, xs, options)[0]))
+
+    return _with_written(_compare(loss, arrays, gradients, rng, step, tolerance, None, size), written)
 
 
 def gradcheck_model(
@@ -358,7 +407,7 @@ def _float32_gradients(
     wrt: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
-    narrow = {n: x.astype(np.float32) if _is_float_array(x) else x for n, x in inputs.items()}
+    narrow = {n: x.astype(np.float32) if _is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
         given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
         names = list(given)[: len(drawn)]
