@@ -145,7 +145,7 @@ def _oracle(states: Any, spec: Spec, f: str) -> None:
 def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
     @states(
         "rounding",
-        f"{f} is right for sizes of 20 to 70 too, beyond one tile of a blocked computation",
+        f"{f} is right for sizes of 20 to 70 too, and for 300 tokens, beyond one tile of a blocked computation",
         "extremes",
         "Where one tile ends and the next begins, what must be carried over?",
         leads=((),),
@@ -175,7 +175,7 @@ def _beyond_one_tile(states: Any, spec: Spec, f: str) -> None:
 
     @states(
         "rounding",
-        f"the gradients of {f} are right for sizes of 20 to 70 too",
+        f"the gradients of {f} are right for sizes of 20 to 70 too, and for 300 tokens",
         "extremes",
         "Where one tile ends and the next begins, what must be carried over?",
         leads=((),),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import copied, strategy
+from .cases import copied, long_cases, strategy
 from .isolation import alarm
 from .property import Property, RoundingViolation, Violation
 from .specs import Spec
@@ -80,6 +80,8 @@ def trial_of(
     )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
     try:
         holds()
+        for case in long_cases(spec.case, examples) if prop.wide else ():
+            trial(case)
     except Violation:
         trial.failed = True
     except hypothesis.errors.HypothesisException:  # it fails on some calls only
