@@ -52,6 +52,21 @@ def test_a_causal_model_may_take_tokens_without_saying_so():
     assert not check_implementation(SimpleNamespace(forward=lambda x: forward(x)[:, ::-1]), "causal_model", examples=5)
 
 
+def test_a_causal_model_is_tried_with_as_many_positions_as_it_takes():
+    def model(leak):
+        def forward(x):
+            sees = np.tri(x.shape[1], dtype=bool) | (np.arange(x.shape[1]) >= leak)
+            return sees @ x / np.sum(sees, axis=1)[:, None]
+
+        return SimpleNamespace(forward=forward, dim=4, maxlen=64)
+
+    report = check_in_process(model(64), "causal_model", examples=3)
+    assert report, report
+    assert "long_sequences: tried with 64 positions, of its 64" in str(report)
+    report = check_in_process(model(48), "causal_model", examples=3)
+    assert [f.property for f in report.failures] == ["long_sequences"]
+
+
 def test_positional_only_and_keyword_only_arguments():
     def forward(s, /, *, mask=None):
         return ops.softmax(s, mask)

@@ -118,12 +118,13 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What is no failure: not offered, another convention, rounding."""
+    """What is no failure: not offered, another convention, rounding, how much was tried."""
     missing = (*report.lacks, *report.not_offered)
     if missing:
         yield f"not offered, and so not looked at: {', '.join(missing)}"
     yield from (f"differs by convention: {says}" for says in report.conventions)
     yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
+    yield from (f"{f.property}: {f.message}" for f in report.findings if f.outcome == "holds" and f.message)
 
 
 def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> Iterator[str]:

@@ -20,7 +20,7 @@ class Finding:
     """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text.
 
     `gravity` says how bad it is if it fails, `cause` tells failures of one cause from others, and `note` is said of an
-    exact property that holds to rounding only.
+    exact property that holds to rounding only. The message of one that holds says on what it was tried.
     """
 
     property: str
@@ -157,7 +157,8 @@ class Trial:
             if self.missing or not self.tries:
                 why = self.missing or self.not_offered or "there was no time left"
                 return Finding(*common, "skipped", self.tries, message=why)
-            return Finding(*common, "holds", self.tries, note=self.note)
+            says = str(self.op.remembered.get(prop.name, ""))
+            return Finding(*common, "holds", self.tries, message=says, note=self.note)
         violation = self.violation or Violation("it fails on some calls and not on others")
         hint = prop.hint
         if violation.__cause__ is not None:
