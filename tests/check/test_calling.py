@@ -77,6 +77,27 @@ def test_positional_only_and_keyword_only_arguments():
     assert check("softmax", forward, backward)
 
 
+def test_a_mask_by_its_usual_names_is_passed_and_what_never_is_is_said():
+    def attention(query, key, value, attn_mask=None, is_causal=False):
+        s = query @ np.swapaxes(key, -1, -2) / query.dtype.type(np.sqrt(query.shape[-1]))
+        return ops.softmax(s if attn_mask is None else s * attn_mask) @ value  # wrong: a masked logit is 0
+
+    report = check("attention", attention)
+    assert report.verdict == "wrong"
+    assert "mask" not in report.lacks
+    assert "never passed, and so not looked at: is_causal" in str(report)
+
+    def softmax(s, *, attention_mask=None):
+        return ops.softmax(s, attention_mask)
+
+    def backward(dp, s, attention_mask):
+        return ops.softmax_backward(dp, ops.softmax(s, attention_mask))
+
+    report = check("softmax", softmax, backward)
+    assert report, report
+    assert report.lacks == report.unused == ()
+
+
 def test_behind_a_decorator_that_tells_nothing():
     def hidden(f):
         return lambda *args, **kwargs: f(*args, **kwargs)

@@ -24,8 +24,9 @@ _HELD_TO = {
 class Report:
     """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
 
-    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take, and
-    `conventions` what it does otherwise than this library, each of them no failure.
+    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take,
+    `unused` its own optional arguments that were never passed, and `conventions` what it does otherwise than this
+    library, each of them no failure.
     """
 
     kind: str
@@ -39,6 +40,7 @@ class Report:
     problem: str = ""  # why it could not run
     not_offered: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
     place: str = ""  # FILE:LINE of the function
     case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
     last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the last call's arguments
@@ -122,6 +124,8 @@ def remarks(report: Report) -> Iterator[str]:
     missing = (*report.lacks, *report.not_offered)
     if missing:
         yield f"not offered, and so not looked at: {', '.join(missing)}"
+    if report.unused:
+        yield f"never passed, and so not looked at: {', '.join(report.unused)}"
     yield from (f"differs by convention: {says}" for says in report.conventions)
     yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
     yield from (f"{f.property}: {f.message}" for f in report.findings if f.outcome == "holds" and f.message)

@@ -90,6 +90,7 @@ def check_implementation(
 # what a child sends, and of which type
 SENT: dict[Any, Any] = {
     "trying": str, "finding": Finding, "total": int, "lacks": tuple, "not_offered": tuple, "conventions": tuple,
+    "unused": tuple,
     "place": str, "case": dict, "diagnosis": Diagnosis | None, "problem": str, "ended": str,
 }  # fmt: skip
 
@@ -121,7 +122,7 @@ def check_in_process(
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
     op = subject_of(implementation, known)
-    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "diagnosis": None}
+    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "unused": tuple(op.unused), "diagnosis": None}
     found: dict[str, Finding] = {}
 
     def keep(what: str, value: Any) -> None:
@@ -155,6 +156,7 @@ def _check_in_child(
         send("trying", properties_of(spec)[0].name)
         op = subject_of(implementation, spec)
         send("lacks", tuple(op.lacks))
+        send("unused", tuple(op.unused))
         _prepare(send, op, options, limit)
         _try_all(send, op, properties_of(op.spec), options, limit)
     except CannotRunError as error:

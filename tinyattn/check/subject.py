@@ -22,6 +22,7 @@ from .switch import Switch
 
 _EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
+OTHER_NAMES = {"attn_mask": "mask", "attention_mask": "mask"}  # of optional arguments: usual elsewhere -> the library's
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -44,7 +45,8 @@ class NotOfferedError(MissingError):
 class Subject:
     """`subject(**case)` is the first output, `outputs(**case)` all of them, `gradients(case, dy)` a dict by argument.
 
-    Raises CannotRunError if the implementation lacks the spec's function. `lacks` names what else it does not have.
+    Raises CannotRunError if the implementation lacks the spec's function. `lacks` names what else it does not have,
+    `unused` its own optional arguments that are never passed.
     """
 
     def __init__(self, implementation: Any, spec: Spec):
@@ -73,6 +75,8 @@ class Subject:
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions.py)
         self._passing = _plan(forward, self.signature, spec.function)
         self._called = _own_names(forward, self._passing)
+        self._own = {n: own for own, n in self._called.items()}  # the library's name -> its own
+        self.unused = _unused(forward, self._passing, self._called)
         self._backward = getattr(implementation, f"{name}_backward", None) if spec.wrt else None
         if spec.wrt and self._backward is None:
             self._backward = getattr(forward, "backward", None)  # a layer's, or autograd's
@@ -156,7 +160,7 @@ class Subject:
             if how == "by position":
                 positional.append(x)
             elif how == "by name":
-                named[name] = x
+                named[self._own.get(name, name)] = x
             elif not _same(x, self.signature.parameters[name].default):
                 raise MissingError(f"{self.spec.function} takes no `{name}`")
         return positional, named
@@ -333,6 +337,7 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
         count = f"{places} argument{'s' * (places != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
     plan = {}
+    named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and own[n].default is not _EMPTY}
     for n, p in library.parameters.items():
         if p.default is _EMPTY:
             plan[n] = "by name" if by_name else "by position"
@@ -347,12 +352,27 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
 
 
 def _own_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, str]:
-    """The implementation's names of the arguments that are passed by position: its name -> the library's."""
+    """Its name -> the library's, of the arguments that are passed by position, or by a name of OTHER_NAMES."""
     try:
-        own = [n for n, p in inspect.signature(forward).parameters.items() if p.kind in _BY_POSITION]
+        parameters = inspect.signature(forward).parameters
     except (TypeError, ValueError):
         return {}
-    return dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
+    own = [n for n, p in parameters.items() if p.kind in _BY_POSITION]
+    found = dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
+    for n, ours in OTHER_NAMES.items():
+        if n in parameters and n not in found and ours not in parameters and plan.get(ours) == "by name":
+            found[n] = ours
+    return found
+
+
+def _unused(forward: Callable[..., Any], plan: dict[str, str], called: dict[str, str]) -> list[str]:
+    """Its optional arguments that are never passed: the library's signature has none of their names."""
+    try:
+        own = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    passed = {*called, *(n for n, how in plan.items() if how == "by name")}
+    return [p.name for p in own if p.default is not _EMPTY and p.name not in passed]
 
 
 def _same(x: Any, default: Any) -> bool:
