@@ -130,6 +130,22 @@ def test_a_backward_may_ask_for_what_the_forward_returns_beyond_its_answer():
     assert check("softmax", forward, backward)
 
 
+def test_a_function_of_a_file_has_the_backward_that_stands_beside_it(tmp_path):
+    path = tmp_path / "mine.py"
+    text = """
+        import numpy as np
+        from tinyattn import ops
+        def my_softmax(x):
+            return ops.softmax(x)
+        def my_softmax_backward(dy, p):
+            return p * dy
+    """
+    path.write_text(textwrap.dedent(text))
+    report = check_implementation(f"{path}:my_softmax", "softmax", examples=5)
+    assert report.lacks == ("mask",)
+    assert report.diagnosis.names == ("backward_no_sum",)
+
+
 def test_less_than_the_library_offers_is_enough():
     def layer_norm(x, gamma, beta, eps=1e-5):
         return ops.layer_norm(x, gamma, beta, eps)[0]

@@ -17,7 +17,7 @@ from .common import upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Spec
-from .subject import OTHER_NAMES, MissingError, Subject, TooLongError
+from .subject import OTHER_NAMES, MissingError, Subject, TooLongError, backward_beside
 
 
 class Torch:
@@ -149,6 +149,8 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     lifted = Lifted(f, op, framework)
     found = SimpleNamespace(**{op.spec.function: lifted if differentiable else lifted._call})
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
+    if backward is None and op.spec.wrt and op.forward is op.implementation:
+        backward = backward_beside(op.forward)
     if backward is not None:
         setattr(found, f"{op.spec.function}_backward", _plain(backward, framework))
     for name in (*op.spec.others, "vocabulary", "dim", "maxlen"):

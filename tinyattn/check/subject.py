@@ -80,6 +80,8 @@ class Subject:
         self._backward = getattr(implementation, f"{name}_backward", None) if spec.wrt else None
         if spec.wrt and self._backward is None:
             self._backward = getattr(forward, "backward", None)  # a layer's, or autograd's
+        if spec.wrt and self._backward is None and forward is implementation:  # FILE:function
+            self._backward = backward_beside(forward)
         if spec.wrt:
             self._ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
         self.lacks = [
@@ -92,8 +94,7 @@ class Subject:
     @property
     def plain_backward(self) -> Any:
         """The backward where it is a Python function, of this name or beside the forward; else None."""
-        name = f"{getattr(self.forward, '__name__', '')}_backward"
-        found = self._backward or getattr(inspect.unwrap(self.forward), "__globals__", {}).get(name)
+        found = self._backward or backward_beside(self.forward)
         return found if hasattr(found, "__code__") else None
 
     def place(self, backward: bool) -> str:
@@ -274,6 +275,12 @@ class Subject:
         for switch in self.conventions:
             named = switch.gradients(case, named)
         return {n: named[n] for n in present}
+
+
+def backward_beside(forward: Any) -> Any:
+    """The function of this name with `_backward` at its end in the module where it is defined, or None."""
+    found = getattr(inspect.unwrap(forward), "__globals__", {}).get(f"{getattr(forward, '__name__', '')}_backward")
+    return found if callable(found) else None
 
 
 def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
