@@ -151,6 +151,34 @@ def test_arguments_are_bound_by_name_and_further_outputs_in_order():
         gradcheck(forward, asks_too_much, np.ones(3))
 
 
+def test_what_was_saved_may_have_a_name_with_a_d_in_front():
+    def drop(x):
+        drop_mask = np.arange(x.size) % 2 == 0
+        return x * drop_mask, drop_mask
+
+    assert gradcheck(drop, lambda dout, drop_mask: dout * drop_mask, np.ones(4))
+
+    def rms(x):
+        denom = np.sqrt(np.mean(x * x))
+        return x / denom, denom
+
+    def saved_first(dout, denom, x):
+        return dout / denom - x * np.mean(dout * x) / denom**3
+
+    def under_another_name(dout, divisor, x):
+        return saved_first(dout, divisor, x)
+
+    for backward in (saved_first, under_another_name):
+        assert gradcheck(rms, backward, np.array([1.0, -2.0, 0.5])), backward
+
+    def two(x):
+        s, c = np.sin(x), np.cos(x)
+        return s, c
+
+    assert gradcheck(two, lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
+    assert gradcheck(lambda x: (np.sin(x), np.cos(x)), lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
+
+
 def test_what_a_backward_takes_besides_stays_as_it_is():
     def backward(dy, x, into=None):
         assert into is None

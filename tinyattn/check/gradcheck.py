@@ -13,8 +13,10 @@ Three functions share one comparison:
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable, Collection, Iterator
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
@@ -92,7 +94,8 @@ def gradcheck(
 
     Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
     what it takes: first `d` + the name of an output, then inputs and outputs of the forward. Where it takes
-    an output under a name that is no input, the forward's further outputs are passed in order. The gradients
+    an output under a name that is no input, the forward's further outputs are passed in order. Which of several
+    names with a d in front are gradients, and which an output that is called so, `upstream_names` says. The gradients
     it returns belong, in order, to the arguments named in `wrt`: by default all float arrays but those called
     targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
     returned for an argument that was None.
@@ -148,22 +151,24 @@ def backward_arguments(
 
     Raises TypeError where it asks for what is neither an input nor an output.
     """
-    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs))
+    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs), named_results(forward))
     cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
     return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
 
 
 def asked_of(
-    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any
+    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any, results: Sequence[str] = ("",)
 ) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
     """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
 
-    Raises TypeError where it asks for what is neither an input nor an output.
+    `results` are what the forward calls its outputs (`named_results`). Raises TypeError where it asks for what is
+    neither an input nor an output.
     """
     outputs = _as_tuple(returned)
     signature = inspect.signature(backward).parameters
     parameters = list(signature)
-    upstream = upstream_names(parameters, inputs)
+    floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
+    upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
     if not upstream:
         expected = "its first argument, or the one after p, is d + an output's name"
         raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
@@ -179,14 +184,44 @@ def asked_of(
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
-def upstream_names(parameters: list[str], inputs: Collection[str]) -> list[str]:
-    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front."""
-    found = []
+def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
+    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front.
+
+    They belong to the first results, in order. After the first one it takes d + the result's name, so that `denom` in
+    `return y, denom` is what was saved. `results` are these names; any name will do for a result that has none ("").
+    """
+    found: list[str] = []
     for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
         if not name.startswith("d") or name in inputs:
             break
+        result = results[len(found)] if len(found) < len(results) else results[-1]
+        taken = name[1:] in parameters and name[1:] not in inputs  # as in lstm_backward(dh, dc, ..., h, c)
+        if found and (name in results or (result not in ("", name[1:]) and not taken)):
+            break
         found.append(name)
     return found
+
+
+def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """What a function calls the results that it returns, by its source; "" for one without a name."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward)))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return ("",)
+    returns = [node for node in _own_nodes(tree) if isinstance(node, ast.Return)]
+    if not isinstance(tree, ast.FunctionDef) or not returns:
+        return ("",)
+    value = max(returns, key=lambda node: node.lineno).value
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below a node of source that is not in another function."""
+    for part in ast.iter_child_nodes(node):
+        if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield part
+            yield from _own_nodes(part)
 
 
 CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
