@@ -146,6 +146,19 @@ def test_a_function_of_a_file_has_the_backward_that_stands_beside_it(tmp_path):
     assert report.diagnosis.names == ("backward_no_sum",)
 
 
+def test_optional_arguments_of_a_backward_do_not_count():
+    def softmax(x, axis=-1):
+        e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+        return e / np.sum(e, axis=axis, keepdims=True)
+
+    def backward(dout, y, axis=-1):
+        return y * (dout - np.sum(dout * y, axis=axis, keepdims=True))
+
+    report = check("softmax", softmax, backward)
+    assert report, report
+    assert report.unused == ("axis",)
+
+
 def test_less_than_the_library_offers_is_enough():
     def layer_norm(x, gamma, beta, eps=1e-5):
         return ops.layer_norm(x, gamma, beta, eps)[0]

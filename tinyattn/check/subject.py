@@ -208,8 +208,13 @@ class Subject:
         rest = list(asked)[len(upstream) :]
         canonical = list(self._ours_backward.parameters)[len(upstream) :]
         alien = [n for n in rest if n not in known and asked[n]]
-        if alien and not spare and len(rest) == len(canonical):  # other names: by position
-            known |= {n: known.get(c) for n, c in zip(rest, canonical, strict=True)}
+        if alien and not spare:  # other names: by position, those with defaults where that makes them as many
+            ours = self._ours_backward.parameters
+            needed = [n for n in rest if asked[n]], [n for n in canonical if ours[n].default is _EMPTY]
+            for own, theirs in ((rest, canonical), needed):
+                if len(own) == len(theirs):
+                    known |= {n: known.get(c) for n, c in zip(own, theirs, strict=True)}
+                    break
         for n in rest:
             if n in known:
                 takes[n] = known[n]
