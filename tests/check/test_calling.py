@@ -146,6 +146,21 @@ def test_a_function_of_a_file_has_the_backward_that_stands_beside_it(tmp_path):
     assert report.diagnosis.names == ("backward_no_sum",)
 
 
+def test_a_second_result_that_is_no_array_is_a_cache():
+    """As in cs231n; the library's second output is an array."""
+
+    def layer_norm(x, gamma, beta, eps=1e-5):
+        y, *kept = ops.layer_norm(x, gamma, beta, eps)
+        return y, (*kept, gamma)
+
+    def backward(dout, cache):
+        return ops.layer_norm_backward(dout, *cache)
+
+    report = check("layer_norm", layer_norm, backward)
+    assert report, report
+    assert report.lacks == ()
+
+
 def test_optional_arguments_of_a_backward_do_not_count():
     def softmax(x, axis=-1):
         e = np.exp(x - np.max(x, axis=axis, keepdims=True))

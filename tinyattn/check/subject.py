@@ -135,6 +135,10 @@ class Subject:
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.spec.outputs)
+        cache = wanted
+        if self.spec.common:
+            cache = next((i for i, x in enumerate(found[:wanted]) if i and _is_cache(x)), wanted)
+        found, spare = found[:cache], found[cache:]
         if self.spec.common:
             for name, x in zip(self.spec.outputs, found, strict=False):
                 if x is not None or name == self.spec.outputs[0]:
@@ -145,7 +149,7 @@ class Subject:
             found += (None,) * (wanted - len(found))
         for switch in self.conventions:
             found = (switch.result(given, found[0]), *found[1:])
-        return found[:wanted], found[wanted:]
+        return found[:wanted], spare
 
     def arguments(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """What the implementation is called with: by position, and by its own names.
@@ -330,6 +334,11 @@ def _numeric(x: Any, name: str) -> None:
         return
     found = f"an array of {dtype}" if dtype is not None else f"a {type(x).__name__}"
     raise Violation(f"{name} is {'None' if x is None else found}, expected an array of numbers", sort="type")
+
+
+def _is_cache(x: Any) -> bool:
+    """Whether a further result is no output but something for the backward: a tuple, a dict, an object."""
+    return x is not None and not isinstance(x, bool | int | float) and not hasattr(x, "dtype")
 
 
 def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:
