@@ -131,6 +131,23 @@ def test_a_wrong_class_is_found_and_named():
     assert "db" in report.failures[0].message
 
 
+def test_a_backward_that_returns_none_has_no_gradient_of_inputs():
+    class Embedding:
+        W = dW = None
+
+        def forward(self, ids):
+            self.ids = ids
+            return self.W[ids]
+
+        def backward(self, dy):
+            self.dW = ops.embedding_backward(dy, self.ids, self.W)
+
+    mine = layer(Embedding, params={"E": "W"}, grads={"E": "dW"}, inputs=("ids",))
+    report = check_in_process(mine, "embedding", examples=5)
+    assert report, report
+    assert report.lacks == ()
+
+
 def test_options_and_sizes_reach_the_one_who_makes_the_object():
     class Norm:
         def __init__(self, size, eps):
