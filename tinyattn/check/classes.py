@@ -26,7 +26,8 @@ def layer(
     `make` is the class, or a function that makes an object: it is called, by name, with those arguments of the spec
     that its signature names (`heads`, `eps`, but also `x`, for one that goes by sizes). `params` says under which
     attribute each of the spec's parameters is to be put, `grads` where the backward leaves its gradient; the backward
-    returns the gradients of `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at its end transposes:
+    returns the gradients of `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at
+    its end transposes:
 
         linear = layer(Dense, params={"W": "weight.T", "b": "bias"}, grads={"W": "grads.weight.T", "b": "grads.bias"})
 
