@@ -304,6 +304,21 @@ def test_wrong_numbers_come_before_the_contract():
     assert any(line.startswith("contract: p has the wrong dtype (shape_and_dtype)") for line in lines)
 
 
+def test_what_it_writes_into_its_input_does_not_change_what_is_expected():
+    def softmax(s):
+        s -= np.max(s, axis=-1, keepdims=True)
+        np.exp(s, out=s)
+        s /= np.sum(s, axis=-1, keepdims=True)
+        return s
+
+    report = check(softmax, "softmax")
+    assert report.verdict == "contract", report
+    assert {"inputs_unchanged", "own_memory"} <= {f.property for f in report.failures}
+    assert report.failures[0].property == "inputs_unchanged"
+    before = report.case["s"].copy()
+    assert not np.array_equal(softmax(report.case["s"]), before)
+
+
 def test_right_numbers_that_break_the_contract_are_said_to_be_right():
     report = check(lambda s, mask=None: ops.softmax(s.astype(float), mask), "softmax")
     assert not report

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from .cases import copied
 from .property import Violation
 from .spec import Form, Spec
 from .switch import Switch
@@ -125,13 +126,20 @@ class Subject:
         return self.outputs(*args, **kwargs)[0]
 
     def outputs(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """All outputs, in the spec's order; those not returned are None."""
+        """All outputs, in the spec's order; those not returned are None.
+
+        It gets copies: what it writes into them must not change what its results are compared with.
+        """
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
-    def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def outputs_of_lent(self, **case: Any) -> tuple[Any, ...]:
+        """All outputs, as `outputs`, of a call that is given these very arrays: for questions of memory."""
+        return self._run(dict(self.signature.bind(**case).arguments), lent=True)[0]
+
+    def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
         self.last = given
-        positional, named = self.arguments(given)
+        positional, named = self.arguments(given if lent else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.spec.outputs)
@@ -192,8 +200,7 @@ class Subject:
         It gets copies: whether it writes into what it is given is a question of its own, not one of numbers.
         """
         takes = self.prepared(case, upstream)
-        takes = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in takes.items()}
-        return self.name_gradients(case, self.backward(takes))
+        return self.name_gradients(case, self.backward(copied(takes)))
 
     def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
         """Run the forward. -> the backward's arguments under its own names, upstream gradients first."""

@@ -118,8 +118,8 @@ class Trial:
             self.tries -= 1
             self.not_offered = left_out
             return
-        self.case, self.op.last = case, {}
-        given = copied({n: x for n, x in case.items() if n not in self.op.lacks})  # before anything writes into them
+        self.case, self.op.last = copied(case), {}  # before anything writes into it
+        given = {n: x for n, x in self.case.items() if n not in self.op.lacks}
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
