@@ -319,6 +319,23 @@ def test_what_it_writes_into_its_input_does_not_change_what_is_expected():
     assert not np.array_equal(softmax(report.case["s"]), before)
 
 
+def test_a_buffer_that_is_kept_comes_before_what_fails_because_of_it():
+    kept = {}
+
+    def attention(q, k, v, mask=None):
+        out = ops.attention(q, k, v, mask)[0]
+        buffer = kept.setdefault((out.shape, out.dtype), out)
+        buffer[...] = out
+        return buffer
+
+    report = check(attention, "attention", examples=20)
+    assert report.failures[0].property == "repeatable", report
+    assert len(report.failures) > 1
+    assert report.verdict == "wrong"
+    crash = check(lambda s: s[:, :, :, 0], "softmax", strict=True)
+    assert crash.failures[0].gravity == "numbers"
+
+
 def test_right_numbers_that_break_the_contract_are_said_to_be_right():
     report = check(lambda s, mask=None: ops.softmax(s.astype(float), mask), "softmax")
     assert not report
