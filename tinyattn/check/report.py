@@ -42,6 +42,7 @@ class Report:
     not_offered: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
+    again: str = ""  # the command that does the same, where the implementation was given by its name
     place: str = ""  # FILE:LINE of the function
     case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
     last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the last call's arguments
@@ -115,6 +116,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from also_fails(failures)
         if report.not_run:
             yield f"not run after that: {report.not_run} properties"
+        yield f"again: {report.again or f'seed {report.seed}, {report.examples} examples a property'}"
     if report.problem:
         yield f"could not run: {report.problem}"
     elif report:

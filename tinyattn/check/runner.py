@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -19,6 +20,8 @@ from .specs import Spec, get_spec, properties_of
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 
+TIME_LIMIT = 900.0  # seconds for a check, unless told: as the command's --time-limit
+
 
 def check_implementation(
     implementation: Any,
@@ -26,7 +29,7 @@ def check_implementation(
     *,
     examples: int = 50,
     seed: int = 0,
-    time_limit: float = 900.0,
+    time_limit: float = TIME_LIMIT,
     patience: float = 10.0,
     strict: bool = False,
     progress: Callable[[str], Any] | None = None,
@@ -55,7 +58,9 @@ def check_implementation(
     title = implementation if isinstance(implementation, str) else _title(implementation)
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     found: dict[str, Finding] = {}
-    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
+    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": "", "again": ""}
+    if isinstance(implementation, str):
+        extra["again"] = _command(implementation, spec, examples, seed, time_limit, strict)
     total = len(properties_of(known))
     trying = ""
     try:
@@ -228,6 +233,13 @@ def _untried(found: dict[str, Finding]) -> str:
     if not found or any(finding.outcome != "skipped" for finding in found.values()):
         return ""
     return f"no property was tried: {next(iter(found.values())).message}"
+
+
+def _command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
+    """The command that tries the same cases."""
+    command = ["tinyattn", "check", target, "--as", spec, "--seed", str(seed), "--examples", str(examples)]
+    command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
+    return shlex.join(command + ["--strict"] * strict)
 
 
 def _title(implementation: Any) -> str:
