@@ -106,6 +106,23 @@ def test_a_mask_may_have_to_have_two_axes_in_every_kind():
     assert "a mask of one axis" in report.not_offered
 
 
+def test_exchanged_axes_are_said_to_be():
+    def attention(q, k, v, mask=None):
+        s = np.einsum("bnhd,bmhd->bhnm", q, k) / q.dtype.type(np.sqrt(q.shape[-1]))
+        return np.einsum("bhnm,bmhd->bnhd", ops.softmax(s, mask), v)
+
+    report = check(attention, "attention")
+    assert report.verdict == "wrong"
+    assert "hint: axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)" in str(report)
+    assert "known bug" not in str(report)
+
+
+def test_the_hint_of_a_wrong_shape_is_not_about_dtypes():
+    report = check(lambda s: ops.softmax(s)[..., None], "softmax", stages=("shapes",))
+    assert report.failures[0].property == "shape_and_dtype"
+    assert "dtype" not in report.failures[0].hint
+
+
 def test_what_was_never_tried_does_not_hold():
     def softmax(s):
         _n, _m = s.shape

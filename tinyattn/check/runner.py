@@ -7,11 +7,12 @@ import importlib.util
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from .conventions import find_conventions
 from .diagnosis import Diagnosis, diagnose
-from .forms import find_backward_forms, find_forms
+from .forms import EXCHANGED, axes_exchanged, find_backward_forms, find_forms
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
@@ -209,13 +210,16 @@ def _try_all(
     if not failed:
         return {}
     first, found = min(failed, key=lambda pair: by_gravity(pair[1]))
+    exchanged = op.spec.common and not found.endless and axes_exchanged(op, options["patience"])
     if not found.endless:
         again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
         if again.failed:
-            first = again
-            send("finding", again.finding())
+            first, found = again, again.finding()
+        send("finding", replace(found, hint=EXCHANGED) if exchanged else found)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.case))
+    if exchanged:
+        return first.last  # no bug is to be named
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [found.property for _, found in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))

@@ -161,6 +161,8 @@ class Trial:
             return Finding(*common, "holds", self.tries, message=says, note=self.note)
         violation = self.violation or Violation("it fails on some calls and not on others")
         hint = prop.hint
+        if prop.name == "shape_and_dtype" and violation.sort == "shape":
+            hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
         if violation.__cause__ is not None:
             hint = "What does that line do with this input?"
         if violation is self.too_long:
