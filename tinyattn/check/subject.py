@@ -128,7 +128,8 @@ class Subject:
     def outputs(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """All outputs, in the spec's order; those not returned are None.
 
-        It gets copies: what it writes into them must not change what its results are compared with.
+        It gets copies: what it writes into them must not change what its results are compared with. Without common
+        properties writing may be what is asked for, as of Adam.
         """
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
@@ -139,7 +140,7 @@ class Subject:
     def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
         self.last = given
-        positional, named = self.arguments(given if lent else copied(given))
+        positional, named = self.arguments(given if lent or not self.spec.common else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.spec.outputs)
