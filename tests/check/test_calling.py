@@ -52,6 +52,21 @@ def test_a_causal_model_may_take_tokens_without_saying_so():
     assert not check_implementation(SimpleNamespace(forward=lambda x: forward(x)[:, ::-1]), "causal_model", examples=5)
 
 
+def test_a_causal_model_is_tried_with_as_many_positions_as_it_takes():
+    def model(leak):
+        def forward(x):
+            sees = np.tri(x.shape[1], dtype=bool) | (np.arange(x.shape[1]) >= leak)
+            return sees @ x / np.sum(sees, axis=1)[:, None]
+
+        return SimpleNamespace(forward=forward, dim=4, maxlen=64)
+
+    report = check_in_process(model(64), "causal_model", examples=3)
+    assert report, report
+    assert "long_sequences: tried with 64 positions, of its 64" in str(report)
+    report = check_in_process(model(48), "causal_model", examples=3)
+    assert [f.property for f in report.failures] == ["long_sequences"]
+
+
 def test_positional_only_and_keyword_only_arguments():
     def forward(s, /, *, mask=None):
         return ops.softmax(s, mask)
@@ -60,6 +75,27 @@ def test_positional_only_and_keyword_only_arguments():
         return ops.softmax_backward(dp, p)
 
     assert check("softmax", forward, backward)
+
+
+def test_a_mask_by_its_usual_names_is_passed_and_what_never_is_is_said():
+    def attention(query, key, value, attn_mask=None, is_causal=False):
+        s = query @ np.swapaxes(key, -1, -2) / query.dtype.type(np.sqrt(query.shape[-1]))
+        return ops.softmax(s if attn_mask is None else s * attn_mask) @ value  # wrong: a masked logit is 0
+
+    report = check("attention", attention)
+    assert report.verdict == "wrong"
+    assert "mask" not in report.lacks
+    assert "never passed, and so not looked at: is_causal" in str(report)
+
+    def softmax(s, *, attention_mask=None):
+        return ops.softmax(s, attention_mask)
+
+    def backward(dp, s, attention_mask):
+        return ops.softmax_backward(dp, ops.softmax(s, attention_mask))
+
+    report = check("softmax", softmax, backward)
+    assert report, report
+    assert report.lacks == report.unused == ()
 
 
 def test_behind_a_decorator_that_tells_nothing():
@@ -92,6 +128,50 @@ def test_a_backward_may_ask_for_what_the_forward_returns_beyond_its_answer():
         return ops.softmax_backward(dp, cache["p"])
 
     assert check("softmax", forward, backward)
+
+
+def test_a_function_of_a_file_has_the_backward_that_stands_beside_it(tmp_path):
+    path = tmp_path / "mine.py"
+    text = """
+        import numpy as np
+        from tinyattn import ops
+        def my_softmax(x):
+            return ops.softmax(x)
+        def my_softmax_backward(dy, p):
+            return p * dy
+    """
+    path.write_text(textwrap.dedent(text))
+    report = check_implementation(f"{path}:my_softmax", "softmax", examples=5)
+    assert report.lacks == ("mask",)
+    assert report.diagnosis.names == ("backward_no_sum",)
+
+
+def test_a_second_result_that_is_no_array_is_a_cache():
+    """As in cs231n; the library's second output is an array."""
+
+    def layer_norm(x, gamma, beta, eps=1e-5):
+        y, *kept = ops.layer_norm(x, gamma, beta, eps)
+        return y, (*kept, gamma)
+
+    def backward(dout, cache):
+        return ops.layer_norm_backward(dout, *cache)
+
+    report = check("layer_norm", layer_norm, backward)
+    assert report, report
+    assert report.lacks == ()
+
+
+def test_optional_arguments_of_a_backward_do_not_count():
+    def softmax(x, axis=-1):
+        e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+        return e / np.sum(e, axis=axis, keepdims=True)
+
+    def backward(dout, y, axis=-1):
+        return y * (dout - np.sum(dout * y, axis=axis, keepdims=True))
+
+    report = check("softmax", softmax, backward)
+    assert report, report
+    assert report.unused == ("axis",)
 
 
 def test_less_than_the_library_offers_is_enough():

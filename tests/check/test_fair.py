@@ -106,6 +106,23 @@ def test_a_mask_may_have_to_have_two_axes_in_every_kind():
     assert "a mask of one axis" in report.not_offered
 
 
+def test_exchanged_axes_are_said_to_be():
+    def attention(q, k, v, mask=None):
+        s = np.einsum("bnhd,bmhd->bhnm", q, k) / q.dtype.type(np.sqrt(q.shape[-1]))
+        return np.einsum("bhnm,bmhd->bnhd", ops.softmax(s, mask), v)
+
+    report = check(attention, "attention")
+    assert report.verdict == "wrong"
+    assert "hint: axes 1 and 2 are exchanged: it is right for (batch, n, heads, d)" in str(report)
+    assert "known bug" not in str(report)
+
+
+def test_the_hint_of_a_wrong_shape_is_not_about_dtypes():
+    report = check(lambda s: ops.softmax(s)[..., None], "softmax", stages=("shapes",))
+    assert report.failures[0].property == "shape_and_dtype"
+    assert "dtype" not in report.failures[0].hint
+
+
 def test_what_was_never_tried_does_not_hold():
     def softmax(s):
         _n, _m = s.shape
@@ -302,6 +319,38 @@ def test_wrong_numbers_come_before_the_contract():
     assert report.diagnosis.names == ("backward_no_sum",)
     lines = str(report).splitlines()
     assert any(line.startswith("contract: p has the wrong dtype (shape_and_dtype)") for line in lines)
+
+
+def test_what_it_writes_into_its_input_does_not_change_what_is_expected():
+    def softmax(s):
+        s -= np.max(s, axis=-1, keepdims=True)
+        np.exp(s, out=s)
+        s /= np.sum(s, axis=-1, keepdims=True)
+        return s
+
+    report = check(softmax, "softmax")
+    assert report.verdict == "contract", report
+    assert {"inputs_unchanged", "own_memory"} <= {f.property for f in report.failures}
+    assert report.failures[0].property == "inputs_unchanged"
+    before = report.case["s"].copy()
+    assert not np.array_equal(softmax(report.case["s"]), before)
+
+
+def test_a_buffer_that_is_kept_comes_before_what_fails_because_of_it():
+    kept = {}
+
+    def attention(q, k, v, mask=None):
+        out = ops.attention(q, k, v, mask)[0]
+        buffer = kept.setdefault((out.shape, out.dtype), out)
+        buffer[...] = out
+        return buffer
+
+    report = check(attention, "attention", examples=20)
+    assert report.failures[0].property == "repeatable", report
+    assert len(report.failures) > 1
+    assert report.verdict == "wrong"
+    crash = check(lambda s: s[:, :, :, 0], "softmax", strict=True)
+    assert crash.failures[0].gravity == "numbers"
 
 
 def test_right_numbers_that_break_the_contract_are_said_to_be_right():

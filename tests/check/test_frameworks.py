@@ -7,8 +7,9 @@ import pytest
 
 from tinyattn import ops
 from tinyattn.check import check_implementation, check_in_process, layer
-from tinyattn.check.frameworks import subject_of
+from tinyattn.check.frameworks import Lifted, subject_of
 from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
 
 KINDS = ["softmax", "layer_norm", "rms_norm", "linear", "gelu", "relu", "cross_entropy", "embedding"]
 
@@ -49,6 +50,31 @@ def test_a_module_of_torch_is_called_with_tensors(torch):
 
 def test_a_string_of_the_command_line_names_a_function_of_torch(torch):
     assert check_implementation("torch.nn.functional:gelu", "gelu", examples=4)
+
+
+def test_a_mask_of_another_name_reaches_the_function_that_is_differentiated():
+    """As a framework would differentiate it: the function is called with the arguments of the forward."""
+
+    def attention(query, key, value, dropout_p=0.0, attn_mask=None):
+        assert dropout_p == 0.0
+        return ops.attention(query, key, value, attn_mask)[0]
+
+    class Differences:
+        lift = lower = staticmethod(lambda x: x)
+
+        @staticmethod
+        def differentiate(f, wrt, given, dy):
+            weights = ops.attention(given["q"], given["k"], given["v"], given["mask"])[1]
+            np.testing.assert_array_equal(f(**given), weights @ given["v"])
+            found = ops.attention_backward(dy, given["q"], given["k"], given["v"], weights)
+            return dict(zip(wrt, found[:3], strict=False))
+
+    op = Subject(attention, SPECS["attention"])
+    lifted = SimpleNamespace(attention=Lifted(attention, op, Differences))
+    report = check_in_process(lifted, "attention", examples=5)
+    assert report, report
+    assert "mask" not in report.lacks
+    assert "attention_backward" not in report.lacks
 
 
 def test_functions_of_jax():
@@ -103,6 +129,23 @@ def test_a_wrong_class_is_found_and_named():
     report = check_in_process(dense(Averaged), "linear", examples=10)
     assert report.verdict == "wrong"
     assert "db" in report.failures[0].message
+
+
+def test_a_backward_that_returns_none_has_no_gradient_of_inputs():
+    class Embedding:
+        W = dW = None
+
+        def forward(self, ids):
+            self.ids = ids
+            return self.W[ids]
+
+        def backward(self, dy):
+            self.dW = ops.embedding_backward(dy, self.ids, self.W)
+
+    mine = layer(Embedding, params={"E": "W"}, grads={"E": "dW"}, inputs=("ids",))
+    report = check_in_process(mine, "embedding", examples=5)
+    assert report, report
+    assert report.lacks == ()
 
 
 def test_options_and_sizes_reach_the_one_who_makes_the_object():

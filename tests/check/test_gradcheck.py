@@ -151,6 +151,34 @@ def test_arguments_are_bound_by_name_and_further_outputs_in_order():
         gradcheck(forward, asks_too_much, np.ones(3))
 
 
+def test_what_was_saved_may_have_a_name_with_a_d_in_front():
+    def drop(x):
+        drop_mask = np.arange(x.size) % 2 == 0
+        return x * drop_mask, drop_mask
+
+    assert gradcheck(drop, lambda dout, drop_mask: dout * drop_mask, np.ones(4))
+
+    def rms(x):
+        denom = np.sqrt(np.mean(x * x))
+        return x / denom, denom
+
+    def saved_first(dout, denom, x):
+        return dout / denom - x * np.mean(dout * x) / denom**3
+
+    def under_another_name(dout, divisor, x):
+        return saved_first(dout, divisor, x)
+
+    for backward in (saved_first, under_another_name):
+        assert gradcheck(rms, backward, np.array([1.0, -2.0, 0.5])), backward
+
+    def two(x):
+        s, c = np.sin(x), np.cos(x)
+        return s, c
+
+    assert gradcheck(two, lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
+    assert gradcheck(lambda x: (np.sin(x), np.cos(x)), lambda ds, dc, x: ds * np.cos(x) - dc * np.sin(x), np.ones(3))
+
+
 def test_what_a_backward_takes_besides_stays_as_it_is():
     def backward(dy, x, into=None):
         assert into is None
@@ -174,6 +202,43 @@ def test_inputs_keep_their_bits():
     x, w, b = X.copy(), W.copy(), B.copy()
     assert gradcheck(ops.linear, right, x, w, b)
     assert x.tobytes() + w.tobytes() + b.tobytes() == X.tobytes() + W.tobytes() + B.tobytes()
+
+
+def test_what_a_backward_writes_moves_no_number_and_is_said():
+    """It must not change what its gradient is compared with: the upstream gradient, an input, what was saved."""
+
+    def leaky(x):
+        return np.where(x > 0, x, 0.1 * x)
+
+    def relu_backward(dout, x):
+        dout[x < 0] = 0
+        return dout
+
+    report = gradcheck(leaky, relu_backward, np.array([-2.0, -1.0, 0.5, 2.0]))
+    assert report.entries[0].error > 0.01
+    assert str(report).startswith("gradients DIFFER")
+    assert "the backward writes into dout, which it was given" in str(report)
+
+    def in_place(dy, x):
+        x *= 2
+        dy *= x
+        return dy
+
+    report = gradcheck(lambda x: x * x, in_place, np.array([-2.0, 0.5]))
+    assert not report
+    assert report.entries[0].error < 1e-8
+    assert "gradients agree, but" in str(report)
+    assert "writes into dy, x," in str(report)
+
+
+def test_what_a_layers_backward_writes_moves_no_number_and_is_said():
+    def backward(p, dy, cache):
+        dy *= 0
+        return dense_backward(p, dy, cache)
+
+    report = gradcheck_layer(dense, backward, dense_init(generator(0, Stream.INIT), 4, 5), X)
+    assert report.entries[0].error > 0.1
+    assert "the backward writes into dy, which it was given" in str(report)
 
 
 def test_float32_is_refused_by_all_three():

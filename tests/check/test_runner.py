@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import textwrap
 import time
 
@@ -65,6 +66,20 @@ def test_an_afternoons_attention_is_told_what_is_wrong(write, capsys):
     assert "fill_-1e9" not in out
     assert "hint: Compute the variance of one score" in out
     assert "not offered, and so not looked at: bias, keep, rate, scale" in out
+
+
+def test_a_failing_report_ends_with_the_command_that_does_it_again(write, capsys):
+    path = write("def softmax(s):\n    return s", "my file.py")
+    arguments = ["--as", "softmax", "--seed", "3", "--examples", "4"]
+    code, out = check(path, *arguments, "--strict", capsys=capsys)
+    assert code == 1
+    again = out.splitlines()[-1]
+    assert again.startswith("again: tinyattn check ")
+    assert shlex.split(again.removeprefix("again: tinyattn check ")) == [path, *arguments, "--strict"]
+    code, twice = check(*shlex.split(again.removeprefix("again: tinyattn check ")), capsys=capsys)
+    assert twice == out
+    said = str(check_in_process(lambda s: s, "softmax", seed=5, examples=2))
+    assert said.splitlines()[-1] == "again: seed 5, 2 examples a property"
 
 
 def test_json_says_the_same(write, capsys):

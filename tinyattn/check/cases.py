@@ -6,7 +6,7 @@ towards the front of every sequence; a seeded NumPy generator gives the same cas
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,16 +15,26 @@ import numpy as np
 from .property import LEADS
 
 DTYPES = (np.float64, np.float32)
+MASKS = ("random", "left", "window")  # forms of large masks
 
 
 class CaseDrawer:
-    """Draws the parts of one case. Entries are small whole numbers, easy to read, or normally distributed."""
+    """Draws the parts of one case. Entries are small whole numbers, easy to read, or normally distributed.
+
+    With `wide`, sizes are 20 to 70. With `long`, tokens are about 300 and all else is small; `long` is the form of its
+    masks, one of MASKS, or "none": then whatever is optional is left out.
+    """
 
     def __init__(
-        self, choose: Callable[[Sequence[Any]], Any], leads: tuple[tuple[int, ...], ...] = LEADS, wide: bool = False
+        self,
+        choose: Callable[[Sequence[Any]], Any],
+        leads: tuple[tuple[int, ...], ...] = LEADS,
+        wide: bool = False,
+        long: str = "",
     ):
         self.choose = choose
-        self.wide = wide
+        self.wide, self.long = wide, long
+        self.lengths: list[int] = []  # of token axes
         self.lead: tuple[int, ...] = choose(leads)
         self.dtype = choose(DTYPES)
         self.whole = choose((True, False, False))
@@ -37,14 +47,21 @@ class CaseDrawer:
         return cls(lambda options: options[int(rng.integers(len(options)))], leads, wide)
 
     def size(self, low: int = 1, high: int = 7) -> int:
-        return self.choose(range(20, 71) if self.wide else range(low, high + 1))
+        return self.choose(range(20, 71) if self.wide else range(low, min(high, 4) + 1 if self.long else high + 1))
+
+    def tokens(self, low: int = 1, high: int = 7) -> int:
+        """The length of an axis of tokens: where long, beyond two blocks of 128."""
+        self.lengths.append(self.choose(range(270, 331)) if self.long else self.size(low, high))
+        return self.lengths[-1]
 
     def size_like(self, other: int) -> int:
         """Often the same as another axis, so that code that goes by sizes cannot tell the two apart."""
-        return other if self.choose((False, False, True)) else self.size()
+        if self.choose((False, False, True)):
+            return other
+        return self.tokens() if self.long and other in self.lengths else self.size()
 
     def flag(self) -> bool:
-        return self.choose((False, True))
+        return self.choose((False, True)) if not self.long else self.long != "none"
 
     def array(self, *shape: int, size: float = 1.0) -> np.ndarray:
         """Entries of about `size`; one in twenty is 0."""
@@ -53,7 +70,17 @@ class CaseDrawer:
         return np.asarray(size * x, self.dtype)
 
     def mask(self, *shape: int) -> np.ndarray:
-        """True = may look; some rows are all True, and some all False."""
+        """True = may look; some rows are all True, and some all False.
+
+        Of a large mask whole blocks may be False: the first keys are padding, or a row sees the few keys before it.
+        """
+        form = self.long or (self.choose(MASKS) if self.wide else "random")
+        if form in ("left", "window") and shape[-1] > 1:
+            keys = np.arange(shape[-1])
+            if form == "left" or shape[-2:-1] in ((), (1,)):
+                return np.broadcast_to(keys >= shape[-1] // 2, shape).copy()
+            queries = np.arange(shape[-2])[:, None]
+            return np.broadcast_to((keys <= queries) & (keys > queries - 10), shape).copy()
         mask = self.rng.random(shape) < 0.7
         rows = shape[:-1]
         mask[self.rng.random(rows) < 0.15] = False
@@ -68,6 +95,22 @@ class CaseDrawer:
         if weights.size and not np.any(weights):
             weights.reshape(-1)[0] = 1
         return weights
+
+
+def long_cases(case: Callable[[CaseDrawer], dict[str, Any]], count: int = 4) -> Iterator[dict[str, Any]]:
+    """At most `count` cases of about 300 tokens, the same at every call; none where a case has no tokens."""
+    for seed, form in enumerate(("none", "left", "window", "random")[:count]):
+        rng = np.random.default_rng([seed, 11])
+
+        def choose(options: Sequence[Any], rng: np.random.Generator = rng) -> Any:
+            shapes = isinstance(options[0], tuple)  # the first is that of what is written out in full
+            return options[0 if shapes else int(rng.integers(len(options)))]
+
+        draw = CaseDrawer(choose, ((),), long=form)
+        found = case(draw)
+        if not draw.lengths:
+            return
+        yield found
 
 
 def copied(case: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,8 @@ def layer(
     `make` is the class, or a function that makes an object: it is called, by name, with those arguments of the spec
     that its signature names (`heads`, `eps`, but also `x`, for one that goes by sizes). `params` says under which
     attribute each of the spec's parameters is to be put, `grads` where the backward leaves its gradient; the backward
-    returns the gradients of `inputs`. A path is a chain of names or dictionary keys; ".T" at its end transposes:
+    returns the gradients of `inputs`, None where they have none. A path is a chain of names or dictionary keys; ".T" at
+    its end transposes:
 
         linear = layer(Dense, params={"W": "weight.T", "b": "bias"}, grads={"W": "grads.weight.T", "b": "grads.bias"})
 
@@ -97,7 +98,8 @@ class Layer:
     def _gradients(self, dy: Any, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         made, y = self._run(args, kwargs)
         found = getattr(made, self._backward)(self._flat(dy))
-        of_inputs = [self._like(dx, y) for dx in (found if isinstance(found, tuple | list) else (found,))]
+        found = found if isinstance(found, tuple | list) else () if found is None else (found,)
+        of_inputs = [self._like(dx, y) for dx in found]
         return *of_inputs, *(_at(made, self._grads[n]) for n in self._params if n in self._grads)
 
 

@@ -60,6 +60,29 @@ def find_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list
     return found
 
 
+EXCHANGED = "axes 1 and 2 are exchanged: it is right for (batch, n, heads, d). Adapt it with np.swapaxes(x, 1, 2)."
+
+
+def axes_exchanged(op: Subject, patience: float = 10.0) -> bool:
+    """Whether it is right where axes 1 and 2 of q, k, v and of its result are exchanged."""
+    needed = [n for n, p in op.signature.parameters.items() if p.default is p.empty]
+    if not {"q", "k", "v"} <= set(needed):
+        return False
+    for seed in range(4):
+        case = op.spec.case(CaseDrawer.seeded(seed, ((2, 5),)))
+        case = {n: case[n] for n in needed}
+        swapped = case | {n: np.swapaxes(case[n], 1, 2).copy() for n in "qkv"}
+        right = ours_of(op.spec, case)[0]
+        try:
+            with alarm(patience), np.errstate(all="ignore"):
+                y = np.swapaxes(np.asarray(op.outputs(**swapped)[0]), 1, 2)
+                if y.shape != right.shape or not np.allclose(y, right, rtol=0, atol=1e-4):
+                    return False
+        except (Exception, TooLongError):  # it does not take such a call, or its result cannot be looked at
+            return False
+    return True
+
+
 def find_backward_forms(op: Subject, limit: float = 10.0, patience: float = 10.0) -> list[Form]:
     """Whether the backward cannot be called without a dropout's mask, in evaluation, where the forward can."""
     names = [name for name in ("keep",) if name in op.signature.parameters and name not in op.lacks]

@@ -17,7 +17,7 @@ from .common import upstream
 from .isolation import alarm
 from .property import Violation
 from .spec import Spec
-from .subject import MissingError, Subject, TooLongError
+from .subject import OTHER_NAMES, MissingError, Subject, TooLongError, backward_beside
 
 
 class Torch:
@@ -149,6 +149,8 @@ def _lifted(op: Subject, framework: Any, differentiable: bool = True) -> Any:
     lifted = Lifted(f, op, framework)
     found = SimpleNamespace(**{op.spec.function: lifted if differentiable else lifted._call})
     backward = getattr(op.implementation, f"{op.spec.function}_backward", None)
+    if backward is None and op.spec.wrt and op.forward is op.implementation:
+        backward = backward_beside(op.forward)
     if backward is not None:
         setattr(found, f"{op.spec.function}_backward", _plain(backward, framework))
     for name in (*op.spec.others, "vocabulary", "dim", "maxlen"):
@@ -170,6 +172,7 @@ class Lifted:
             required = [p for p in op.signature.parameters.values() if p.default is p.empty]
             self.__signature__ = inspect.Signature([p.replace(kind=p.POSITIONAL_ONLY) for p in required])
         self._names = list(op.signature.parameters)
+        self._required = sum(p.default is p.empty for p in op.signature.parameters.values())
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
@@ -179,17 +182,19 @@ class Lifted:
         """(dy, the forward's arguments) -> a gradient for each of the spec's `wrt` that is an array."""
         asked = list(self.__signature__.parameters.values())
         by_name = {p.name for p in asked if p.default is p.empty} <= set(self._names)
-        own = [p for p in asked if p.name in self._names] if by_name else asked[: len(self._names)]
-        names = [p.name for p in own] if by_name else self._names[: len(own)]
+        first = 0 if by_name else self._required  # so many are passed by position
+        own = {n: p for n, p in zip(self._names[:first], asked, strict=False)}
+        own |= {OTHER_NAMES.get(p.name, p.name): p for p in asked[first:]}
+        own = {n: p for n, p in own.items() if n in self._names}
+        names = list(own)
 
         def backward(dy: Any, *args: Any) -> tuple[Any, ...]:
             given = dict(zip(names, args, strict=True))
 
             def called(**lifted: Any) -> Any:
-                values = [lifted[name] for name in names]
-                if by_name and not any(p.kind is p.POSITIONAL_ONLY for p in own):
-                    return self._f(**{p.name: value for p, value in zip(own, values, strict=True)})
-                return self._f(*values)
+                placed = [n for i, (n, p) in enumerate(own.items()) if i < first or p.kind is p.POSITIONAL_ONLY]
+                by_position = [lifted[n] for n in placed]
+                return self._f(*by_position, **{p.name: lifted[n] for n, p in own.items() if n not in placed})
 
             found = self._framework.differentiate(called, self._spec.wrt, given, dy)
             return tuple(found[name] for name in self._spec.wrt if name in found)

@@ -13,9 +13,11 @@ Three functions share one comparison:
 
 from __future__ import annotations
 
+import ast
 import inspect
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+import textwrap
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -69,7 +71,9 @@ class GradReport:
         return bool(self.entries) and all(self.agrees(e) for e in self.entries)
 
     def __str__(self) -> str:
-        verdict = "gradients agree" if self else "gradients DIFFER"
+        written = any(e.name == WRITTEN for e in self.entries)
+        agree = bool(self.entries) and all(self.agrees(e) for e in self.entries if e.name != WRITTEN)
+        verdict = "gradients agree" + ", but" * written if agree else "gradients DIFFER"
         lines = [f"{verdict} (tolerance {self.tolerance:.0e})", "argument                    error   adjoint   float32"]
         return "\n".join(lines + [str(e) for e in self.entries])
 
@@ -90,27 +94,31 @@ def gradcheck(
 
     Arguments are float64 arrays (and masks, ids, numbers), bound to `forward`'s names. `backward`'s names say
     what it takes: first `d` + the name of an output, then inputs and outputs of the forward. Where it takes
-    an output under a name that is no input, the forward's further outputs are passed in order. The gradients
+    an output under a name that is no input, the forward's further outputs are passed in order. Which of several
+    names with a d in front are gradients, and which an output that is called so, `upstream_names` says. The gradients
     it returns belong, in order, to the arguments named in `wrt`: by default all float arrays but those called
     targets or weights. A gradient that is missing, or one too many, is reported; None, or any gradient, may be
     returned for an argument that was None.
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
     The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
-    outputs are too coarse for this step: float32 arguments raise TypeError.
+    outputs are too coarse for this step: float32 arguments raise TypeError. What the backward writes into an array
+    that it was given moves nothing here, and is reported.
     """
-    inputs = bind(forward, *args, **kwargs)
+    inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}
     floats = {}
     for name, x in inputs.items():
         if _is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-            floats[name] = inputs[name] = np.array(x)  # copies, since entries are moved in place
+            floats[name] = x  # a copy, since entries are moved in place
     if not floats:
         raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
     rng = np.random.default_rng(seed)
-    given, upstream = backward_arguments(forward, backward, inputs, rng)
-    gradients = name_gradients(inputs, backward(**given), wrt)
+    given, upstream = backward_arguments(forward, backward, _copied(inputs), rng)
+    upstream = _copied(upstream)
+    returned, written = _watched(lambda: backward(**given), given)
+    gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
     def terms() -> list[Any]:
@@ -126,7 +134,7 @@ def gradcheck(
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
-    return report
+    return _with_written(report, written)
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
@@ -143,22 +151,24 @@ def backward_arguments(
 
     Raises TypeError where it asks for what is neither an input nor an output.
     """
-    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs))
+    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs), named_results(forward))
     cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
     return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
 
 
 def asked_of(
-    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any
+    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any, results: Sequence[str] = ("",)
 ) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
     """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
 
-    Raises TypeError where it asks for what is neither an input nor an output.
+    `results` are what the forward calls its outputs (`named_results`). Raises TypeError where it asks for what is
+    neither an input nor an output.
     """
     outputs = _as_tuple(returned)
     signature = inspect.signature(backward).parameters
     parameters = list(signature)
-    upstream = upstream_names(parameters, inputs)
+    floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
+    upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
     if not upstream:
         expected = "its first argument, or the one after p, is d + an output's name"
         raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
@@ -174,18 +184,49 @@ def asked_of(
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
-def upstream_names(parameters: list[str], inputs: Collection[str]) -> list[str]:
-    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front."""
-    found = []
+def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
+    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front.
+
+    They belong to the first results, in order. After the first one it takes d + the result's name, so that `denom` in
+    `return y, denom` is what was saved. `results` are these names; any name will do for a result that has none ("").
+    """
+    found: list[str] = []
     for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
         if not name.startswith("d") or name in inputs:
+            break
+        result = results[len(found)] if len(found) < len(results) else results[-1]
+        taken = name[1:] in parameters and name[1:] not in inputs  # as in lstm_backward(dh, dc, ..., h, c)
+        if found and (name in results or (result not in ("", name[1:]) and not taken)):
             break
         found.append(name)
     return found
 
 
+def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """What a function calls the results that it returns, by its source; "" for one without a name."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward)))).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return ("",)
+    returns = [node for node in _own_nodes(tree) if isinstance(node, ast.Return)]
+    if not isinstance(tree, ast.FunctionDef) or not returns:
+        return ("",)
+    value = max(returns, key=lambda node: node.lineno).value
+    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
+    return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
+
+
+def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Everything below a node of source that is not in another function."""
+    for part in ast.iter_child_nodes(node):
+        if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.ClassDef):
+            yield part
+            yield from _own_nodes(part)
+
+
 CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
 SURPLUS = "(surplus)"
+WRITTEN = "(written)"
 
 
 def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
@@ -198,6 +239,43 @@ def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] |
     absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may be returned all the same
     beyond = max(len(found) - len(names) - absent, 0)
     return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
+
+
+def _copied(x: Any) -> Any:
+    """Arrays in new memory, those in dicts, lists and tuples too; anything else as it is."""
+    if isinstance(x, np.ndarray):
+        return np.array(x)
+    if type(x) is dict:
+        return {name: _copied(part) for name, part in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_copied(part) for part in x)
+    return type(x)(*map(_copied, x)) if hasattr(x, "_fields") else x
+
+
+def _watched(call: Callable[[], Any], given: dict[str, Any]) -> tuple[Any, list[str]]:
+    """-> what `call` returns, and the names in `given` under which it wrote into an array."""
+    before = [(name, x, x.tobytes()) for name, part in given.items() for x in _arrays_in(part)]
+    returned = call()
+    return returned, list(dict.fromkeys(name for name, x, kept in before if x.tobytes() != kept))
+
+
+def _arrays_in(x: Any) -> Iterator[np.ndarray]:
+    """The arrays that can be reached from x: in dicts, lists, tuples and dataclasses."""
+    if isinstance(x, np.ndarray):
+        yield x
+    elif isinstance(x, dict | list | tuple):
+        for part in x.values() if isinstance(x, dict) else x:
+            yield from _arrays_in(part)
+    elif is_dataclass(x) and hasattr(x, "__dict__"):
+        yield from _arrays_in(vars(x))
+
+
+def _with_written(report: GradReport, written: list[str]) -> GradReport:
+    """The report with what the backward wrote into, if anything: the layer below, or a second call, may read that."""
+    if not written:
+        return report
+    says = f"the backward writes into {', '.join(written)}, which it was given: expected work on a copy"
+    return GradReport((*report.entries, Entry(WRITTEN, np.inf, problem=says)), report.tolerance)
 
 
 def _differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[str]:
@@ -226,18 +304,24 @@ def gradcheck_layer(
     p = tree_map(np.array, p)
     xs = [np.array(x) for x in inputs]
 
-    def run() -> Any:
+    def run(p: Any, xs: list[Any], options: dict[str, Any]) -> Any:
         rng = {} if key is None else {"rng": np.random.default_rng(key)}
         return forward(p, *xs, **options, **rng)
 
-    y, cache = run()
+    lent = _copied((p, xs, options))  # the backward may write into these, and the loss reads others
+    y, cache = run(*lent)
     rng = np.random.default_rng(seed)
     dy = _cotangent(rng, y)
-    *dxs, grads = backward(p, dy, cache)
+    size = float(np.sum(np.abs(dy * y)))
+    given = {"p": lent[0], "dy": _copied(dy)}
+    (*dxs, grads), written = _watched(lambda: backward(*given.values(), cache), given)      # the cache is its own
     arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
-    size = float(np.sum(np.abs(dy * y)))
-    return _compare(lambda: float(np.sum(dy * run()[0])), arrays, gradients, rng, step, tolerance, None, size)
+
+    def loss() -> float:
+        return float(np.sum(dy * run(p, xs, options)[0]))
+
+    return _with_written(_compare(loss, arrays, gradients, rng, step, tolerance, None, size), written)
 
 
 def gradcheck_model(
@@ -358,7 +442,7 @@ def _float32_gradients(
     wrt: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
-    narrow = {n: x.astype(np.float32) if _is_float_array(x) else x for n, x in inputs.items()}
+    narrow = {n: x.astype(np.float32) if _is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
         given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
         names = list(given)[: len(drawn)]

@@ -18,7 +18,7 @@ def observe_call(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any
     given = copied(case)
     seen: dict[str, Any] = {}
     try:
-        outputs = op.outputs(**given)
+        outputs = op.outputs_of_lent(**given)
         for name, x in zip(spec.outputs, outputs, strict=True):
             if x is not None:
                 seen |= {name: _in_dtype(x, case), f"dtype of {name}": str(getattr(x, "dtype", "number"))}

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from .property import GRAVITY, STAGES
 from .trial import Finding
 
+MEMORY = ("inputs_unchanged", "own_memory", "repeatable")  # where these fail, numbers may be wrong because of it
 _HELD_TO = {
     "exact": "to the last bit",
     "rounding": "up to rounding",
@@ -24,8 +25,9 @@ _HELD_TO = {
 class Report:
     """All findings, in order of trial; true if none fails and at least one holds. `kind` is the name of the spec.
 
-    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take, and
-    `conventions` what it does otherwise than this library, each of them no failure.
+    `lacks` are names that the implementation does not have, `not_offered` forms of a call that it does not take,
+    `unused` its own optional arguments that were never passed, and `conventions` what it does otherwise than this
+    library, each of them no failure.
     """
 
     kind: str
@@ -39,13 +41,15 @@ class Report:
     problem: str = ""  # why it could not run
     not_offered: tuple[str, ...] = ()
     conventions: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    again: str = ""  # the command that does the same, where the implementation was given by its name
     place: str = ""  # FILE:LINE of the function
     case: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the counterexample, as arrays
     last: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)  # the last call's arguments
 
     @property
     def failures(self) -> list[Finding]:
-        """What fails, the gravest first: wrong numbers and crashes, leaks, the contract."""
+        """What fails, in the order of `by_gravity`: MEMORY, wrong numbers and crashes, leaks, the contract."""
         return sorted((f for f in self.findings if f.outcome == "fails"), key=by_gravity)
 
     @property
@@ -59,7 +63,7 @@ class Report:
         if self.problem:
             return "not run"
         if self.failures:
-            return "contract" if self.failures[0].gravity == "contract" else "wrong"
+            return "contract" if all(f.gravity == "contract" for f in self.failures) else "wrong"
         return "right" if self else "not run"
 
     def __bool__(self) -> bool:
@@ -82,7 +86,9 @@ class Report:
 
 
 def by_gravity(finding: Finding) -> int:
-    """A key to sort failures by: the gravest first."""
+    """A key to sort failures by: the gravest first. What writes where it must not makes other properties fail, too."""
+    if finding.property in MEMORY and finding.sort == "values":
+        return -1
     return list(GRAVITY).index(finding.gravity)
 
 
@@ -110,6 +116,7 @@ def _lines(report: Report) -> Iterator[str]:
         yield from also_fails(failures)
         if report.not_run:
             yield f"not run after that: {report.not_run} properties"
+        yield f"again: {report.again or f'seed {report.seed}, {report.examples} examples a property'}"
     if report.problem:
         yield f"could not run: {report.problem}"
     elif report:
@@ -118,12 +125,15 @@ def _lines(report: Report) -> Iterator[str]:
 
 
 def remarks(report: Report) -> Iterator[str]:
-    """What is no failure: not offered, another convention, rounding."""
+    """What is no failure: not offered, another convention, rounding, how much was tried."""
     missing = (*report.lacks, *report.not_offered)
     if missing:
         yield f"not offered, and so not looked at: {', '.join(missing)}"
+    if report.unused:
+        yield f"never passed, and so not looked at: {', '.join(report.unused)}"
     yield from (f"differs by convention: {says}" for says in report.conventions)
     yield from (f"holds to rounding, not to the bit: {f.property} ({f.note})" for f in report.notes)
+    yield from (f"{f.property}: {f.message}" for f in report.findings if f.outcome == "holds" and f.message)
 
 
 def describe(first: Finding, diagnosis: Any = None, smallest: bool = True) -> Iterator[str]:

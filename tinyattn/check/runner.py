@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from .conventions import find_conventions
 from .diagnosis import Diagnosis, diagnose
-from .forms import find_backward_forms, find_forms
+from .forms import EXCHANGED, axes_exchanged, find_backward_forms, find_forms
 from .frameworks import subject_of
 from .isolation import OUT_OF_TIME, WROTE, in_child, load, sendable
 from .property import EMPTY_BATCHES, STAGES, Property
@@ -19,6 +21,8 @@ from .specs import Spec, get_spec, properties_of
 from .subject import CannotRunError, Subject
 from .trial import Finding, Trial, trial_of
 
+TIME_LIMIT = 900.0  # seconds for a check, unless told: as the command's --time-limit
+
 
 def check_implementation(
     implementation: Any,
@@ -26,7 +30,7 @@ def check_implementation(
     *,
     examples: int = 50,
     seed: int = 0,
-    time_limit: float = 900.0,
+    time_limit: float = TIME_LIMIT,
     patience: float = 10.0,
     strict: bool = False,
     progress: Callable[[str], Any] | None = None,
@@ -55,7 +59,9 @@ def check_implementation(
     title = implementation if isinstance(implementation, str) else _title(implementation)
     options = {"examples": examples, "seed": seed, "patience": patience, "strict": strict}
     found: dict[str, Finding] = {}
-    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": ""}
+    extra: dict[str, Any] = {"lacks": (), "diagnosis": None, "problem": "", "again": ""}
+    if isinstance(implementation, str):
+        extra["again"] = _command(implementation, spec, examples, seed, time_limit, strict)
     total = len(properties_of(known))
     trying = ""
     try:
@@ -90,6 +96,7 @@ def check_implementation(
 # what a child sends, and of which type
 SENT: dict[Any, Any] = {
     "trying": str, "finding": Finding, "total": int, "lacks": tuple, "not_offered": tuple, "conventions": tuple,
+    "unused": tuple,
     "place": str, "case": dict, "diagnosis": Diagnosis | None, "problem": str, "ended": str,
 }  # fmt: skip
 
@@ -121,7 +128,7 @@ def check_in_process(
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
     op = subject_of(implementation, known)
-    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "diagnosis": None}
+    sent: dict[str, Any] = {"lacks": tuple(op.lacks), "unused": tuple(op.unused), "diagnosis": None}
     found: dict[str, Finding] = {}
 
     def keep(what: str, value: Any) -> None:
@@ -155,6 +162,7 @@ def _check_in_child(
         send("trying", properties_of(spec)[0].name)
         op = subject_of(implementation, spec)
         send("lacks", tuple(op.lacks))
+        send("unused", tuple(op.unused))
         _prepare(send, op, options, limit)
         _try_all(send, op, properties_of(op.spec), options, limit)
     except CannotRunError as error:
@@ -202,13 +210,16 @@ def _try_all(
     if not failed:
         return {}
     first, found = min(failed, key=lambda pair: by_gravity(pair[1]))
+    exchanged = op.spec.common and not found.endless and axes_exchanged(op, options["patience"])
     if not found.endless:
         again = trial_of(op, op.spec, first.prop, budget=0.2 * limit, **options)
         if again.failed:
-            first = again
-            send("finding", again.finding())
+            first, found = again, again.finding()
+        send("finding", replace(found, hint=EXCHANGED) if exchanged else found)
     send("place", op.place(backward=first.prop.stage == "gradients"))
     send("case", dict(first.case))
+    if exchanged:
+        return first.last  # no bug is to be named
     with contextlib.suppress(Exception):  # a report without a diagnosis is better than none
         names = [found.property for _, found in failed]
         send("diagnosis", diagnose(op, op.spec, names, limit=min(20.0, limit / 4), shown=first))
@@ -226,6 +237,13 @@ def _untried(found: dict[str, Finding]) -> str:
     if not found or any(finding.outcome != "skipped" for finding in found.values()):
         return ""
     return f"no property was tried: {next(iter(found.values())).message}"
+
+
+def _command(target: str, spec: str, examples: int, seed: int, time_limit: float, strict: bool) -> str:
+    """The command that tries the same cases."""
+    command = ["tinyattn", "check", target, "--as", spec, "--seed", str(seed), "--examples", str(examples)]
+    command += ["--time-limit", f"{time_limit:g}"] if time_limit != TIME_LIMIT else []
+    return shlex.join(command + ["--strict"] * strict)
 
 
 def _title(implementation: Any) -> str:

@@ -16,12 +16,14 @@ from typing import Any
 
 import numpy as np
 
+from .cases import copied
 from .property import Violation
 from .spec import Form, Spec
 from .switch import Switch
 
 _EMPTY = inspect.Parameter.empty
 _LIBRARY_FOLDERS = tuple(f"{folder}{os.sep}" for folder in (Path(__file__).parents[1], Path(np.__file__).parent))
+OTHER_NAMES = {"attn_mask": "mask", "attention_mask": "mask"}  # of optional arguments: usual elsewhere -> the library's
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -44,7 +46,8 @@ class NotOfferedError(MissingError):
 class Subject:
     """`subject(**case)` is the first output, `outputs(**case)` all of them, `gradients(case, dy)` a dict by argument.
 
-    Raises CannotRunError if the implementation lacks the spec's function. `lacks` names what else it does not have.
+    Raises CannotRunError if the implementation lacks the spec's function. `lacks` names what else it does not have,
+    `unused` its own optional arguments that are never passed.
     """
 
     def __init__(self, implementation: Any, spec: Spec):
@@ -73,9 +76,13 @@ class Subject:
         self.conventions: list[Switch] = []  # that it follows, and the library does not (conventions.py)
         self._passing = _plan(forward, self.signature, spec.function)
         self._called = _own_names(forward, self._passing)
+        self._own = {n: own for own, n in self._called.items()}  # the library's name -> its own
+        self.unused = _unused(forward, self._passing, self._called)
         self._backward = getattr(implementation, f"{name}_backward", None) if spec.wrt else None
         if spec.wrt and self._backward is None:
             self._backward = getattr(forward, "backward", None)  # a layer's, or autograd's
+        if spec.wrt and self._backward is None and forward is implementation:  # FILE:function
+            self._backward = backward_beside(forward)
         if spec.wrt:
             self._ours_backward = inspect.signature(getattr(ours, f"{spec.function}_backward"))
         self.lacks = [
@@ -88,8 +95,7 @@ class Subject:
     @property
     def plain_backward(self) -> Any:
         """The backward where it is a Python function, of this name or beside the forward; else None."""
-        name = f"{getattr(self.forward, '__name__', '')}_backward"
-        found = self._backward or getattr(inspect.unwrap(self.forward), "__globals__", {}).get(name)
+        found = self._backward or backward_beside(self.forward)
         return found if hasattr(found, "__code__") else None
 
     def place(self, backward: bool) -> str:
@@ -120,16 +126,28 @@ class Subject:
         return self.outputs(*args, **kwargs)[0]
 
     def outputs(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """All outputs, in the spec's order; those not returned are None."""
+        """All outputs, in the spec's order; those not returned are None.
+
+        It gets copies: what it writes into them must not change what its results are compared with. Without common
+        properties writing may be what is asked for, as of Adam.
+        """
         return self._run(dict(self.signature.bind(*args, **kwargs).arguments))[0]
 
-    def _run(self, given: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    def outputs_of_lent(self, **case: Any) -> tuple[Any, ...]:
+        """All outputs, as `outputs`, of a call that is given these very arrays: for questions of memory."""
+        return self._run(dict(self.signature.bind(**case).arguments), lent=True)[0]
+
+    def _run(self, given: dict[str, Any], lent: bool = False) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """-> the spec's outputs, and what the implementation returns beyond them."""
         self.last = given
-        positional, named = self.arguments(given)
+        positional, named = self.arguments(given if lent or not self.spec.common else copied(given))
         result = called(self.forward, self.spec.function, *positional, **named)
         found = tuple(result) if isinstance(result, tuple | list) else (result,)
         wanted = len(self.spec.outputs)
+        cache = wanted
+        if self.spec.common:
+            cache = next((i for i, x in enumerate(found[:wanted]) if i and _is_cache(x)), wanted)
+        found, spare = found[:cache], found[cache:]
         if self.spec.common:
             for name, x in zip(self.spec.outputs, found, strict=False):
                 if x is not None or name == self.spec.outputs[0]:
@@ -140,7 +158,7 @@ class Subject:
             found += (None,) * (wanted - len(found))
         for switch in self.conventions:
             found = (switch.result(given, found[0]), *found[1:])
-        return found[:wanted], found[wanted:]
+        return found[:wanted], spare
 
     def arguments(self, given: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """What the implementation is called with: by position, and by its own names.
@@ -156,7 +174,7 @@ class Subject:
             if how == "by position":
                 positional.append(x)
             elif how == "by name":
-                named[name] = x
+                named[self._own.get(name, name)] = x
             elif not _same(x, self.signature.parameters[name].default):
                 raise MissingError(f"{self.spec.function} takes no `{name}`")
         return positional, named
@@ -183,8 +201,7 @@ class Subject:
         It gets copies: whether it writes into what it is given is a question of its own, not one of numbers.
         """
         takes = self.prepared(case, upstream)
-        takes = {name: x.copy() if isinstance(x, np.ndarray) else x for name, x in takes.items()}
-        return self.name_gradients(case, self.backward(takes))
+        return self.name_gradients(case, self.backward(copied(takes)))
 
     def prepared(self, case: dict[str, Any], upstream: tuple[Any, ...]) -> dict[str, Any]:
         """Run the forward. -> the backward's arguments under its own names, upstream gradients first."""
@@ -203,8 +220,13 @@ class Subject:
         rest = list(asked)[len(upstream) :]
         canonical = list(self._ours_backward.parameters)[len(upstream) :]
         alien = [n for n in rest if n not in known and asked[n]]
-        if alien and not spare and len(rest) == len(canonical):  # other names: by position
-            known |= {n: known.get(c) for n, c in zip(rest, canonical, strict=True)}
+        if alien and not spare:  # other names: by position, those with defaults where that makes them as many
+            ours = self._ours_backward.parameters
+            needed = [n for n in rest if asked[n]], [n for n in canonical if ours[n].default is _EMPTY]
+            for own, theirs in ((rest, canonical), needed):
+                if len(own) == len(theirs):
+                    known |= {n: known.get(c) for n, c in zip(own, theirs, strict=True)}
+                    break
         for n in rest:
             if n in known:
                 takes[n] = known[n]
@@ -272,6 +294,12 @@ class Subject:
         return {n: named[n] for n in present}
 
 
+def backward_beside(forward: Any) -> Any:
+    """The function of this name with `_backward` at its end in the module where it is defined, or None."""
+    found = getattr(inspect.unwrap(forward), "__globals__", {}).get(f"{getattr(forward, '__name__', '')}_backward")
+    return found if callable(found) else None
+
+
 def called(f: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
     """Call f; any exception becomes a Violation that names file and line."""
     process = os.getpid()
@@ -316,6 +344,11 @@ def _numeric(x: Any, name: str) -> None:
     raise Violation(f"{name} is {'None' if x is None else found}, expected an array of numbers", sort="type")
 
 
+def _is_cache(x: Any) -> bool:
+    """Whether a further result is no output but something for the backward: a tuple, a dict, an object."""
+    return x is not None and not isinstance(x, bool | int | float) and not hasattr(x, "dtype")
+
+
 def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) -> dict[str, str]:
     """How each of the library's arguments is passed: by name, by position, or left out."""
     try:
@@ -333,6 +366,7 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
         count = f"{places} argument{'s' * (places != 1)}"
         raise CannotRunError(f"`{name}` takes {count}, expected {len(required)}: {', '.join(required)}")
     plan = {}
+    named |= {OTHER_NAMES[n] for n in named if n in OTHER_NAMES and own[n].default is not _EMPTY}
     for n, p in library.parameters.items():
         if p.default is _EMPTY:
             plan[n] = "by name" if by_name else "by position"
@@ -347,12 +381,27 @@ def _plan(forward: Callable[..., Any], library: inspect.Signature, name: str) ->
 
 
 def _own_names(forward: Callable[..., Any], plan: dict[str, str]) -> dict[str, str]:
-    """The implementation's names of the arguments that are passed by position: its name -> the library's."""
+    """Its name -> the library's, of the arguments that are passed by position, or by a name of OTHER_NAMES."""
     try:
-        own = [n for n, p in inspect.signature(forward).parameters.items() if p.kind in _BY_POSITION]
+        parameters = inspect.signature(forward).parameters
     except (TypeError, ValueError):
         return {}
-    return dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
+    own = [n for n, p in parameters.items() if p.kind in _BY_POSITION]
+    found = dict(zip(own, [n for n, how in plan.items() if how == "by position"], strict=False))
+    for n, ours in OTHER_NAMES.items():
+        if n in parameters and n not in found and ours not in parameters and plan.get(ours) == "by name":
+            found[n] = ours
+    return found
+
+
+def _unused(forward: Callable[..., Any], plan: dict[str, str], called: dict[str, str]) -> list[str]:
+    """Its optional arguments that are never passed: the library's signature has none of their names."""
+    try:
+        own = inspect.signature(forward).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    passed = {*called, *(n for n, how in plan.items() if how == "by name")}
+    return [p.name for p in own if p.default is not _EMPTY and p.name not in passed]
 
 
 def _same(x: Any, default: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .cases import copied, strategy
+from .cases import copied, long_cases, strategy
 from .isolation import alarm
 from .property import Property, RoundingViolation, Violation
 from .specs import Spec
@@ -20,7 +20,7 @@ class Finding:
     """The outcome of one property: "holds", "fails" or "skipped". Values and counterexample are text.
 
     `gravity` says how bad it is if it fails, `cause` tells failures of one cause from others, and `note` is said of an
-    exact property that holds to rounding only.
+    exact property that holds to rounding only. The message of one that holds says on what it was tried.
     """
 
     property: str
@@ -80,6 +80,8 @@ def trial_of(
     )(hypothesis.seed(seed)(hypothesis.given(cases)(tried)))  # fmt: skip
     try:
         holds()
+        for case in long_cases(spec.case, examples) if prop.wide else ():
+            trial(case)
     except Violation:
         trial.failed = True
     except hypothesis.errors.HypothesisException:  # it fails on some calls only
@@ -116,8 +118,8 @@ class Trial:
             self.tries -= 1
             self.not_offered = left_out
             return
-        self.case, self.op.last = case, {}
-        given = copied({n: x for n, x in case.items() if n not in self.op.lacks})  # before anything writes into them
+        self.case, self.op.last = copied(case), {}  # before anything writes into it
+        given = {n: x for n, x in self.case.items() if n not in self.op.lacks}
         try:
             with alarm(max(self.patience, self.until - time.monotonic()) if self.prop.once else self.patience):
                 self.prop.holds(self.op, **case)
@@ -155,9 +157,12 @@ class Trial:
             if self.missing or not self.tries:
                 why = self.missing or self.not_offered or "there was no time left"
                 return Finding(*common, "skipped", self.tries, message=why)
-            return Finding(*common, "holds", self.tries, note=self.note)
+            says = str(self.op.remembered.get(prop.name, ""))
+            return Finding(*common, "holds", self.tries, message=says, note=self.note)
         violation = self.violation or Violation("it fails on some calls and not on others")
         hint = prop.hint
+        if prop.name == "shape_and_dtype" and violation.sort == "shape":
+            hint = "Print .shape after each line: which one drops, adds or exchanges an axis?"
         if violation.__cause__ is not None:
             hint = "What does that line do with this input?"
         if violation is self.too_long:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..check.gradcheck import upstream_names
+from ..check.gradcheck import named_results, upstream_names
 
 
 class Statement(NamedTuple):
@@ -196,7 +196,7 @@ def result_names(function: Callable[..., Any], backward: Callable[..., Any] | No
     if backward is not None:
         inputs = list(inspect.signature(function).parameters)
         asked = [name for name in inspect.signature(backward).parameters if name != "self"]
-        upstream = upstream_names(asked, inputs)
+        upstream = upstream_names(asked, inputs, named_results(function))
         if upstream:
             names = [name[1:] for name in upstream]
             return tuple(names + [n for n in asked if n not in (*upstream, *inputs, *names)])

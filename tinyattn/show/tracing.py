@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import asarray, to_numpy
-from ..check.gradcheck import asked_of, bind, name_gradients
+from ..check.gradcheck import asked_of, bind, name_gradients, named_results
 from ..tree import leaves
 from .recorder import Recorder
 from .records import is_array
@@ -68,7 +68,7 @@ def trace(
     inputs = bind(forward, *args, **kwargs)
     again = copy.deepcopy((args, kwargs))
     returned, call = recorder.run(forward, args, kwargs, result_names(forward, opposite))
-    upstream, others, outputs = asked_of(opposite, inputs, returned)
+    upstream, others, outputs = asked_of(opposite, inputs, returned, named_results(forward))
     cotangents, note = _cotangents(upstream, outputs, given, seed)
     grads, call_back = recorder.run(opposite, (), dict(zip(upstream, cotangents, strict=True)) | others)
     found = Trace(recorder, call, returned, Replay(forward, *again, opposite, cotangents))

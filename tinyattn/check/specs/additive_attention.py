@@ -23,7 +23,7 @@ causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True}, hin
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    causal, n, d = draw.choose((True, False)), draw.size(), draw.size()
+    causal, n, d = draw.choose((True, False)), draw.tokens(), draw.size()
     m = n if causal else draw.size_like(n)
     q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
     v, w = draw.array(*draw.lead, m, draw.size_like(d)), draw.array(d)

@@ -21,7 +21,7 @@ linear_in(states, "w")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     m = draw.size_like(n)
     return {"q": draw.array(*draw.lead, n, d), "k": draw.array(*draw.lead, m, d), "w": draw.array(d)}
 

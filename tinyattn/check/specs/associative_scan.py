@@ -22,7 +22,7 @@ linear_in(states, "b", of=lambda case: case | {"h0": None})
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(high=11), draw.size(high=4)
+    n, d = draw.tokens(high=11), draw.size(high=4)
     a, b = draw.array(*draw.lead, n, d), draw.array(*draw.lead, n, d)
     h0 = draw.array(*draw.lead, d) if draw.flag() else None
     return {"a": np.asarray(a / 2, a.dtype), "b": b, "h0": h0, "form": draw.choose(FORMS)}

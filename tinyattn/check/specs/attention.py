@@ -20,7 +20,7 @@ states = stating("attention", PROPERTIES)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     m, e = draw.size_like(n), draw.size_like(d)
     lead = draw.lead
     q, k, v = draw.array(*lead, n, d), draw.array(*lead, m, d), draw.array(*lead, m, e)

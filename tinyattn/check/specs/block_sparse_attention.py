@@ -19,7 +19,7 @@ states = stating("block_sparse_attention", PROPERTIES)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, m, d = draw.size(), draw.size(), draw.size()
+    n, m, d = draw.tokens(), draw.tokens(), draw.size()
     q = draw.array(*draw.lead, n, d)
     k, v = (draw.array(*draw.lead, m, width) for width in (d, draw.size_like(d)))
     groups = draw.choose((1, 2, 3))

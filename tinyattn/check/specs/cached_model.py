@@ -11,7 +11,7 @@ from ..property import Property, close, demand, rounding, same_bits, stating
 from ..spec import Spec
 from ..subject import CannotRunError, Subject
 from . import causal_model
-from .causal_model import array_of, forward_of, input_of
+from .causal_model import array_of, forward_of, input_of, tried_length
 
 PROPERTIES: list[Property] = []
 states = stating("cached_model", PROPERTIES)
@@ -47,10 +47,10 @@ def steps_are_the_whole(op: Subject, x: np.ndarray) -> None:
     close(_steps(op, given), y, _atol(y), "y of the steps")
 
 
-@states("rounding", "it holds for long sequences too: 40 tokens, or `maxlen`", "extremes", once=True,
+@states("rounding", "it holds for long sequences too: `maxlen` tokens, 256 at most, or 40", "extremes", once=True,
         hint="Does the cache have an end, or a window?")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
-    length = min(40, int(getattr(op.implementation, "maxlen", None) or 40))
+    length = tried_length(op, "long_sequences")
     given = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
     y = forward_of(op, given)
     close(_steps(op, given), y, _atol(y), "y of the steps")

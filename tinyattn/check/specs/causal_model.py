@@ -17,6 +17,7 @@ from ..subject import MissingError, Subject, called
 
 PROPERTIES: list[Property] = []
 states = stating("causal_model", PROPERTIES)
+LONGEST = 256  # positions
 WIDTHS = (8, 4, 6, 16, 2, 12, 32, 64, 1, 3, 5, 7, 10, 24, 50, 128)
 
 
@@ -101,10 +102,10 @@ def prefix(op: Subject, x: np.ndarray) -> None:
         close(forward_of(op, given[:, :t]), y[:, :t], rounding(y.dtype, y.size, scale), f"of a prefix of length {t}, y")
 
 
-@states("exact", "it is causal over long sequences too: 40 positions, or `maxlen` of them", "extremes", once=True,
+@states("exact", "it is causal over long sequences too: `maxlen` positions, 256 at most, or 40", "extremes", once=True,
         hint="Is there a window, a block or a cache with an end?", gravity="leak")
 def long_sequences(op: Subject, x: np.ndarray) -> None:
-    length = _longest(op, 40)
+    length = tried_length(op, "long_sequences")
     given = input_of(op, np.arange(2 * length).reshape(2, length) * 7919 % 2**20)
     y = forward_of(op, given)
     for t in sorted({1, length // 4, length // 2, 3 * length // 4, length - 1} - {0}):
@@ -167,6 +168,15 @@ def observe(op: Subject, spec: Spec, case: dict[str, Any]) -> dict[str, Any]:
     except AssertionError as error:
         seen["forward"] = str(error)
     return seen
+
+
+def tried_length(op: Subject, prop: str) -> int:
+    """The model's `maxlen`, up to LONGEST; 40, or as many as it takes, where it says none. The report says which."""
+    said = getattr(op.implementation, "maxlen", None)
+    length = min(int(said), LONGEST) if said else _longest(op, 40)
+    why = f"of its {said}" if said else "as it says no `maxlen`"
+    op.remembered[prop] = f"tried with {length} positions, {why}"
+    return length
 
 
 def _longest(op: Subject, wanted: int) -> int:

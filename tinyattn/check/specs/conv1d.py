@@ -26,7 +26,7 @@ causal(states, "x", of=lambda case: case | {"padding": "causal"}, hint="On which
 def case(draw: CaseDrawer) -> dict[str, Any]:
     K, dilation, i = (draw.choose(range(1, most + 1)) for most in (4, 3, 4))
     padding = draw.choose(("same", "causal", "valid"))
-    n = draw.size() + ((K - 1) * dilation if padding == "valid" else 0)
+    n = draw.tokens() + ((K - 1) * dilation if padding == "valid" else 0)
     x, W = draw.array(*draw.lead, n, i), draw.array(K, i, draw.size_like(i))
     return {"x": x, "W": W, "dilation": dilation, "padding": padding}
 

@@ -24,7 +24,7 @@ batch_apart(states)
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     K, d = draw.choose(range(1, 5)), draw.size()
-    return {"x": draw.array(*draw.lead, draw.size() + K - 1, d), "W": draw.array(K, d)}
+    return {"x": draw.array(*draw.lead, draw.tokens() + K - 1, d), "W": draw.array(K, d)}
 
 
 @states("rounding", "no channel sees another: each alone gives what all together give", gravity="leak",

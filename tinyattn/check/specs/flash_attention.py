@@ -29,7 +29,7 @@ def case(draw: CaseDrawer) -> dict[str, Any]:
     drawn = attention.case(draw)
     window = ops.Mask(causal=draw.flag(), window=draw.choose((1, 2, 5)))
     drawn["mask"] = draw.choose((drawn["mask"], drawn["mask"], ops.Mask(causal=True), window))
-    return {name: drawn[name] for name in NAMES} | {"tile": draw.choose(TILES)}
+    return {name: drawn[name] for name in NAMES} | {"tile": draw.choose(TILES if not draw.long else ((64, 32),))}
 
 
 def special_cases() -> list[dict[str, Any]]:

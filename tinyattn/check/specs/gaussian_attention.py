@@ -20,7 +20,7 @@ states = stating("gaussian_attention", PROPERTIES)
 
 
 def case(draw: CaseDrawer) -> Case:
-    n, e = draw.size(), draw.size()
+    n, e = draw.tokens(), draw.size()
     m, f = draw.size_like(n), draw.size_like(e)
     s, v_mean = draw.array(*draw.lead, n, m, size=2), draw.array(*draw.lead, m, e)
     v_cov = (0.1 + np.abs(draw.array(*draw.lead, m, f))).astype(draw.dtype)

@@ -23,7 +23,7 @@ linear_in(states, "W_v", hint="Do the weights depend on the values?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    kv_heads, d, n = draw.choose((1, 2)), draw.choose((1, 2, 3)), draw.size()
+    kv_heads, d, n = draw.choose((1, 2)), draw.choose((1, 2, 3)), draw.tokens()
     heads = kv_heads * draw.choose((1, 2, 3))
     x, W_q, W_o = draw.array(*draw.lead, n, heads * d), *(draw.array(heads * d, heads * d, size=0.7) for _ in range(2))
     W_k, W_v = (draw.array(heads * d, kv_heads * d, size=0.7) for _ in range(2))

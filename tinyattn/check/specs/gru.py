@@ -20,7 +20,7 @@ causal(states, "x", hint="Which state goes into which step?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
     x, W, U = draw.array(*draw.lead, n, i), draw.array(i, 3 * H, size=0.5), draw.array(H, 3 * H, size=0.5)
     h0 = draw.array(*draw.lead, H) if draw.flag() else None
     return {"x": x, "W": W, "U": U, "b": draw.array(3 * H), "c": draw.array(3 * H), "h0": h0}

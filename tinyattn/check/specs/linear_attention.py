@@ -31,7 +31,7 @@ causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "key
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
     """Away from 0, where the second derivative of φ jumps."""
-    causal, n, d = draw.choose((True, False)), draw.size(), draw.size()
+    causal, n, d = draw.choose((True, False)), draw.tokens(), draw.size()
     m = n if causal else draw.size_like(n)
     q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
     for x in (q, k):

@@ -20,7 +20,7 @@ causal(states, "x", hint="Which state goes into which step?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
     columns = draw.choose((4, 3)) * H
     x, W, U = draw.array(*draw.lead, n, i), draw.array(i, columns, size=0.5), draw.array(H, columns, size=0.5)
     h0, c0 = (draw.array(*draw.lead, H) if draw.flag() else None for _ in range(2))

@@ -22,7 +22,7 @@ batch_apart(states)
 def case(draw: CaseDrawer) -> dict[str, Any]:
     """Numbers that differ by 0.1 at least: at equal ones there is no derivative."""
     width = draw.choose(range(1, 5))
-    shape = (*draw.lead, draw.size() + width - 1, draw.size())
+    shape = (*draw.lead, draw.tokens() + width - 1, draw.size())
     x = draw.rng.permutation(int(np.prod(shape))).reshape(shape) * 0.1 - 1
     return {"x": np.asarray(x, draw.dtype), "width": width}
 

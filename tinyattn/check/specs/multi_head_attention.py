@@ -20,7 +20,7 @@ causal(states, "x", of=lambda case: case | {"mask": np.tri(case["x"].shape[-2], 
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    heads, n = draw.choose((1, 2, 3)), draw.size()
+    heads, n = draw.choose((1, 2, 3)), draw.tokens()
     D = heads * draw.choose((1, 2, 3))
     W = [draw.array(D, D, size=0.7) for _ in range(4)]
     mask = draw.mask(*draw.choose(((n, n), (1, n), (n, 1), (n,)))) if draw.flag() else None

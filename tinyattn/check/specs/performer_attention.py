@@ -24,7 +24,7 @@ causal(states, *"qkv", of=lambda case: onto_itself(case) | {"causal": True, "key
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    causal, n, d, m = draw.choose((True, False)), draw.size(), draw.size(), draw.size()
+    causal, n, d, m = draw.choose((True, False)), draw.tokens(), draw.size(), draw.tokens()
     m = n if causal else m
     q, k = (draw.array(*draw.lead, rows, d) for rows in (n, m))
     v, W = draw.array(*draw.lead, m, draw.size_like(d)), draw.array(draw.size_like(d), d)

@@ -28,7 +28,7 @@ def vectors(draw: CaseDrawer, d: int) -> np.ndarray:
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     return {"q": draw.array(*draw.lead, n, d), "a": vectors(draw, d), "m": draw.size_like(n)}
 
 

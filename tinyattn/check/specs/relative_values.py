@@ -23,7 +23,7 @@ linear_in(states, "a")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n = draw.size()
+    n = draw.tokens()
     return {"w": draw.array(*draw.lead, n, draw.size_like(n)), "a": vectors(draw, draw.size())}
 
 

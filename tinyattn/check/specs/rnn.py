@@ -21,7 +21,7 @@ causal(states, "x", hint="Which state goes into which step?")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, i, H = draw.size(), draw.size(), draw.size(high=4)
+    n, i, H = draw.tokens(), draw.size(), draw.size(high=4)
     x, W = draw.array(*draw.lead, n, i), draw.array(i, H, size=0.5)
     U = draw.array(H, H, size=0.5 / math.sqrt(H))               # not chaotic: rounding would grow from step to step
     return {"x": x, "W": W, "U": U, "b": draw.array(H), "h0": draw.array(*draw.lead, H) if draw.flag() else None}

@@ -21,7 +21,7 @@ linear_in(states, "x")
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, half = draw.size(), draw.size(high=4)
+    n, half = draw.tokens(), draw.size(high=4)
     x, shape = draw.array(*draw.lead, n, 2 * half), draw.choose(((*draw.lead, n, half), (n, half), (1, half)))
     angle = draw.array(*shape).astype(float)
     return {"x": x, "cos": np.cos(angle).astype(x.dtype), "sin": np.sin(angle).astype(x.dtype)}

@@ -22,7 +22,7 @@ for name in ("x", "B", "C"):
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d, N = draw.size(), draw.size(), draw.size(high=4)
+    n, d, N = draw.tokens(), draw.size(), draw.size(high=4)
     x, delta = draw.array(*draw.lead, n, d), np.abs(draw.array(*draw.lead, n, d))
     A, B, C = -np.abs(draw.array(N, d)), draw.array(*draw.lead, n, N), draw.array(*draw.lead, n, N)
     h0 = draw.array(*draw.lead, N, d) if draw.flag() else None

@@ -19,7 +19,7 @@ states = stating("softmax", PROPERTIES)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n = draw.size()
+    n = draw.tokens()
     m = draw.size_like(n)
     s = draw.array(*draw.lead, n, m, size=3)
     shape = draw.choose(((n, m), s.shape, (1, m), (m,), (n, 1), (*draw.lead[:-1], *(1,) * len(draw.lead[-1:]), n, m)))

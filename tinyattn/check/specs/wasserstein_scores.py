@@ -22,7 +22,7 @@ states = stating("wasserstein_scores", PROPERTIES)
 
 def case(draw: CaseDrawer) -> Case:
     """Deviations from .2 up. Distances are at least a half: nearer to its tip the root is too steep for differences."""
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     m = draw.size_like(n)
     q_mean, k_mean = (draw.array(*draw.lead, rows, d) for rows in (n, m))
     q_dev, k_dev = (0.2 + np.abs(draw.array(*draw.lead, rows, d)) for rows in (n, m))

@@ -19,7 +19,7 @@ states = stating("window_attention", PROPERTIES)
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     q, k, v = (draw.array(*draw.lead, n, width) for width in (d, d, draw.size_like(d)))
     keys = draw.mask(*draw.choose(((*draw.lead, n), (n,)))) if draw.flag() else None
     window = draw.choose((1, 2, 3, 5, n, n + 3))

@@ -21,7 +21,7 @@ linear_in(states, "v", of=lambda case: case | {"mean0": None, "size0": None})
 
 
 def case(draw: CaseDrawer) -> dict[str, Any]:
-    n, d = draw.size(), draw.size()
+    n, d = draw.tokens(), draw.size()
     k, v = (draw.array(*draw.lead, n, d) for _ in range(2))
     before = draw.flag()
     mean0, size0 = (draw.array(*draw.lead, d) if before else None for _ in range(2))

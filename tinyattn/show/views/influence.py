@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import to_numpy
-from ...check.gradcheck import asked_of, bind
+from ...check.gradcheck import asked_of, bind, named_results
 from ..follow import widened
 from ..recorder import Recorder
 from ..records import Call, Entry
@@ -84,7 +84,7 @@ class Influence:
         outputs = returned if type(returned) is tuple else (returned,)
         loss = sum(float(np.sum(to_numpy(dy * y))) for dy, y in zip(upstream, outputs, strict=False))
         if backward is not None:
-            asked, others, _ = asked_of(backward, inputs, returned)
+            asked, others, _ = asked_of(backward, inputs, returned, named_results(forward))
             recorder.run(backward, (), dict(zip(asked, upstream, strict=True)) | others)
         if not recorder.nudged or [(e.path, e.how, e.value.shape) for e in recorder.entries] != self._names:
             return None
