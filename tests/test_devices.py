@@ -214,8 +214,9 @@ def test_a_wrong_id_is_refused_before_it_travels(where):
 # "pre" copies gradients of q, k and v side by side, and scales weights rather than queries: less work on the host.
 # Each block makes its own causal mask. `sasrec` scales its embeddings and has biases in its projections. `ligr` has two
 # gates a block, and drops hidden units of its feed-forward network.
-STEPS = {("pre", "bce"): 469, ("pre", "ce"): 468, ("post", "bce"): 435, ("sasrec", "bce"): 509,
-         ("ligr", "sampled-softmax"): 592}  # fmt: skip
+# two of them take a position of weight 0 out of the loss also where its own is infinite
+STEPS = {("pre", "bce"): 471, ("pre", "ce"): 470, ("post", "bce"): 437, ("sasrec", "bce"): 511,
+         ("ligr", "sampled-softmax"): 594}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", COUNTED)
