@@ -9,7 +9,7 @@ from tinyattn.check import check_in_process
 from tinyattn.check.cases import CaseDrawer, long_cases
 from tinyattn.check.specs import SPECS, properties_of
 from tinyattn.check.subject import Subject
-from tinyattn.check.trial import Trial
+from tinyattn.check.trial import Trial, try_property
 
 OF_TOKENS = [name for name, spec in SPECS.items() if spec.common and list(long_cases(spec.case, 1))]
 WIDE = ("large_sizes", "gradients_of_large_sizes")
@@ -64,3 +64,15 @@ def test_mistakes_between_blocks_of_128_and_at_a_block_that_is_all_masked_are_se
     for size, start, rescales in ((128, low, False), (16, -np.inf, True)):
         report = check_in_process(in_blocks(size, start, rescales), "attention", examples=6, stages=("extremes",))
         assert "large_sizes" in [f.property for f in report.failures], report
+
+
+def test_loops_over_every_entry_are_slow_and_may_be_right():
+    def attention(q, k, v, mask=None):
+        if k.shape[-2] > 200:
+            time.sleep(30)
+        return in_blocks(128, -1e30, True)(q, k, v, mask)
+
+    spec = SPECS["attention"]
+    prop = next(prop for prop in properties_of(spec) if prop.name == "large_sizes")
+    found = try_property(Subject(attention, spec), spec, prop, examples=6, patience=0.2)
+    assert (found.outcome, found.message) == ("holds", "300 tokens took more than 0.2 seconds, and are left out")
