@@ -19,7 +19,7 @@ import numpy as np
 from tests.strict import COUNTS, StrictArray, strict
 from tinyattn import backend
 from tinyattn.check import gradcheck, gradcheck_layer, gradcheck_model
-from tinyattn.check.gradcheck import backward_arguments, bind
+from tinyattn.check.binding import backward_arguments, bind
 from tinyattn.layers import Block
 from tinyattn.models import NextItemNetwork
 from tinyattn.training import train

@@ -284,6 +284,24 @@ def test_a_wrong_model_is_caught(leaf):
     assert bad == {"norm.gamma" if leaf == "norm" else leaf}
 
 
+def test_a_model_whose_backward_writes_into_its_parameters():
+    """With them in the loss, a wrong gradient would have been the difference of what it wrote."""
+
+    class Writing(SASRecNetwork):
+        def loss_backward(self, p, dloss, cache):
+            grads = super().loss_backward(p, dloss, cache)
+            p["positions"][...] = 0
+            return grads
+
+    data = uneven()
+    network = Writing(n_items=data.n_items, maxlen=4, dim=4)
+    _, p = flatten(network.init(generator(0, Stream.INIT)), np.float64)
+    report = gradcheck_model(network, p, Sampler(data, 4, 7, 0, True).batch(0))
+    assert not report
+    assert "gradients agree, but" in str(report) and "the backward writes into p, which it was given" in str(report)
+    assert np.any(p["positions"])
+
+
 def test_a_gradient_that_is_truly_zero_is_right_though_rounding_leaves_a_trace(rng):
     """A shift of all of a row's scores, as by a bias of the keys: softmax does not see it."""
 

@@ -15,8 +15,8 @@ from tests.layers.forms import FORMS, made_of
 from tests.models.worlds import few_negatives, uneven
 from tests.strict import StrictArray, strict
 from tinyattn import backend, layers, ops
+from tinyattn.check.binding import asked_of, bind
 from tinyattn.check.cases import CaseDrawer
-from tinyattn.check.gradcheck import asked_of, bind
 from tinyattn.check.specs import SPECS
 from tinyattn.data import Sampler
 from tinyattn.layers import BLOCK_FORMS, MECHANISMS, MIXERS, Block

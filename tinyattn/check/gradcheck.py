@@ -13,10 +13,7 @@ Three functions share one comparison:
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
@@ -24,8 +21,19 @@ import numpy as np
 
 from ..backend import Array
 from ..tree import add_to, leaves, tree_map
+from .binding import (
+    SURPLUS,
+    as_tuple,
+    backward_arguments,
+    bind,
+    cotangent,
+    differentiable,
+    is_float_array,
+    name_gradients,
+)
 
 FLOAT32_TOLERANCE = 1e-3  # a float32 backward's allowed error, relative to the largest gradient: more is not rounding
+WRITTEN = "(written)"  # the entry of what a backward wrote into
 
 
 @dataclass(frozen=True)
@@ -108,7 +116,7 @@ def gradcheck(
     inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}
     floats = {}
     for name, x in inputs.items():
-        if _is_float_array(x):
+        if is_float_array(x):
             if x.dtype != np.float64:
                 raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
             floats[name] = x  # a copy, since entries are moved in place
@@ -122,123 +130,19 @@ def gradcheck(
     surplus = gradients.pop(SURPLUS, 0)
 
     def terms() -> list[Any]:
-        return [c * out for c, out in zip(upstream, _as_tuple(forward(**inputs)), strict=False)]
+        return [c * out for c, out in zip(upstream, as_tuple(forward(**inputs)), strict=False)]
 
     def loss() -> float:
         return float(sum(np.sum(term) for term in terms()))
 
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
-    arrays = {name: floats[name] for name in _differentiable(inputs, wrt)}
+    arrays = {name: floats[name] for name in differentiable(inputs, wrt)}
     report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
     report = _with_float32_errors(report, _float32_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
     return _with_written(report, written)
-
-
-def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """All arguments of a call by their names, defaults too."""
-    bound = inspect.signature(forward).bind(*args, **kwargs)
-    bound.apply_defaults()
-    return dict(bound.arguments)
-
-
-def backward_arguments(
-    forward: Callable[..., Any], backward: Callable[..., Any], inputs: dict[str, Any], rng: np.random.Generator
-) -> tuple[dict[str, Any], list[Any]]:
-    """Run `forward`. -> the arguments that `backward`'s names ask for, and the cotangents among them.
-
-    Raises TypeError where it asks for what is neither an input nor an output.
-    """
-    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs), named_results(forward))
-    cotangents = [_cotangent(rng, out) for out in outputs[: len(upstream)]]
-    return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
-
-
-def asked_of(
-    backward: Callable[..., Any], inputs: dict[str, Any], returned: Any, results: Sequence[str] = ("",)
-) -> tuple[list[str], dict[str, Any], tuple[Any, ...]]:
-    """Bind a backward's parameters. -> names of upstream gradients, all other arguments, the forward's outputs.
-
-    `results` are what the forward calls its outputs (`named_results`). Raises TypeError where it asks for what is
-    neither an input nor an output.
-    """
-    outputs = _as_tuple(returned)
-    signature = inspect.signature(backward).parameters
-    parameters = list(signature)
-    floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
-    upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
-    if not upstream:
-        expected = "its first argument, or the one after p, is d + an output's name"
-        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
-    wanted = [name for name in parameters if name not in inputs and name not in upstream]
-    names = [name.removeprefix("d") for name in upstream]
-    names += [name for name in wanted if name not in names]
-    saved = dict(zip(names, outputs, strict=False))
-    unknown = [name for name in wanted if name not in saved]
-    missing = [name for name in unknown if signature[name].default is inspect.Parameter.empty]
-    if missing:
-        raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
-    others = [name for name in parameters if name not in upstream and name not in unknown]
-    return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
-
-
-def upstream_names(parameters: list[str], inputs: Collection[str], results: Sequence[str] = ("",)) -> list[str]:
-    """Of a backward's parameters, the upstream gradients: the first ones, or those after `p`, with a d in front.
-
-    They belong to the first results, in order. After the first one it takes d + the result's name, so that `denom` in
-    `return y, denom` is what was saved. `results` are these names; any name will do for a result that has none ("").
-    """
-    found: list[str] = []
-    for name in parameters[1:] if parameters[:1] == ["p"] and "p" in inputs else parameters:
-        if not name.startswith("d") or name in inputs:
-            break
-        result = results[len(found)] if len(found) < len(results) else results[-1]
-        taken = name[1:] in parameters and name[1:] not in inputs  # as in lstm_backward(dh, dc, ..., h, c)
-        if found and (name in results or (result not in ("", name[1:]) and not taken)):
-            break
-        found.append(name)
-    return found
-
-
-def named_results(forward: Callable[..., Any]) -> tuple[str, ...]:
-    """What a function calls the results that it returns, by its source; "" for one without a name."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(forward)))).body[0]
-    except (OSError, TypeError, SyntaxError):
-        return ("",)
-    returns = [node for node in _own_nodes(tree) if isinstance(node, ast.Return)]
-    if not isinstance(tree, ast.FunctionDef) or not returns:
-        return ("",)
-    value = max(returns, key=lambda node: node.lineno).value
-    parts = value.elts if isinstance(value, ast.Tuple | ast.List) else [value]
-    return tuple(part.id if isinstance(part, ast.Name) else "" for part in parts)
-
-
-def _own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Everything below a node of source that is not in another function."""
-    for part in ast.iter_child_nodes(node):
-        if not isinstance(part, ast.FunctionDef | ast.Lambda | ast.ClassDef):
-            yield part
-            yield from _own_nodes(part)
-
-
-CONSTANTS = ("targets", "weights")  # float arrays that losses take and have no gradient
-SURPLUS = "(surplus)"
-WRITTEN = "(written)"
-
-
-def name_gradients(inputs: dict[str, Any], returned: Any, wrt: tuple[str, ...] | None = None) -> dict[str, Any]:
-    """What a backward returned, under the names of the arguments it belongs to, in order; see `gradcheck`.
-
-    The number of gradients beyond the number of arguments stands under SURPLUS.
-    """
-    names = _differentiable(inputs, wrt)
-    found = [g for g in _as_tuple(returned) if g is not None]
-    absent = sum(x is None for x in inputs.values())  # such as b=None, whose gradient may be returned all the same
-    beyond = max(len(found) - len(names) - absent, 0)
-    return dict(zip(names, found, strict=False)) | ({SURPLUS: beyond} if beyond else {})
 
 
 def _copied(x: Any) -> Any:
@@ -278,12 +182,6 @@ def _with_written(report: GradReport, written: list[str]) -> GradReport:
     return GradReport((*report.entries, Entry(WRITTEN, np.inf, problem=says)), report.tolerance)
 
 
-def _differentiable(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> list[str]:
-    if wrt is not None:
-        return list(wrt)
-    return [name for name, x in inputs.items() if _is_float_array(x) and name not in CONSTANTS]
-
-
 def gradcheck_layer(
     forward: Callable[..., Any],
     backward: Callable[..., Any],
@@ -311,7 +209,7 @@ def gradcheck_layer(
     lent = _copied((p, xs, options))  # the backward may write into these, and the loss reads others
     y, cache = run(*lent)
     rng = np.random.default_rng(seed)
-    dy = _cotangent(rng, y)
+    dy = cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
     given = {"p": lent[0], "dy": _copied(dy)}
     (*dxs, grads), written = _watched(lambda: backward(*given.values(), cache), given)      # the cache is its own
@@ -344,16 +242,20 @@ def gradcheck_model(
     _refuse_float32({"p": [leaf for _, leaf in leaves(p)]})
     p = tree_map(np.array, p)
 
-    def run() -> Any:
+    def run(p: Any) -> Any:
         return model.loss(p, batch, None if key is None else np.random.default_rng(key))
 
-    value, cache = run()
+    lent = tree_map(np.array, p)  # the backward may write into these, and the loss reads others
+    value, cache = run(lent)
     gradients = tree_map(np.zeros_like, p)
-    add_to(gradients, model.loss_backward(p, 1.0, cache))
+    returned, written = _watched(lambda: model.loss_backward(lent, 1.0, cache), {"p": lent})
+    add_to(gradients, returned)
     rng = np.random.default_rng(seed)
     arrays = dict(leaves(p))
     found = dict(leaves(gradients))
-    return _compare(lambda: float(run()[0]), arrays, found, rng, step, tolerance, entries, abs(float(value)))
+    size = abs(float(value))
+    report = _compare(lambda: float(run(p)[0]), arrays, found, rng, step, tolerance, entries, size)
+    return _with_written(report, written)
 
 
 def _refuse_float32(groups: dict[str, list[Any]]) -> None:
@@ -442,7 +344,7 @@ def _float32_gradients(
     wrt: tuple[str, ...] | None,
 ) -> dict[str, Any]:
     """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
-    narrow = {n: x.astype(np.float32) if _is_float_array(x) else _copied(x) for n, x in inputs.items()}
+    narrow = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
         given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
         names = list(given)[: len(drawn)]
@@ -519,16 +421,3 @@ class _Line:
         if wide > 8 * near:  # a kink beside the point, within the step
             return (sides[0] + sides[1]) / 2
         return measured
-
-
-def _cotangent(rng: np.random.Generator, out: Any) -> Any:
-    """Random, of the output's shape and dtype; a Python float for a scalar loss."""
-    return rng.standard_normal(np.shape(out)).astype(out.dtype) if np.shape(out) else float(rng.standard_normal())
-
-
-def _is_float_array(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and x.dtype.kind == "f"
-
-
-def _as_tuple(x: Any) -> tuple[Any, ...]:
-    return tuple(x) if isinstance(x, tuple | list) else (x,)

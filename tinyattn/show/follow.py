@@ -21,7 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..backend import to_numpy
-from ..check.gradcheck import FLOAT32_TOLERANCE, bind
+from ..check.binding import bind
+from ..check.gradcheck import FLOAT32_TOLERANCE
 from ..tree import Rows
 from .pairing import forward_of, gradients_of, made_by, value_of
 from .recorder import Recorder

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..check.gradcheck import upstream_names
+from ..check.binding import upstream_names
 from .records import Call, Entry
 
 

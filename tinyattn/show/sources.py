@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from ..check.gradcheck import named_results, upstream_names
+from ..check.binding import named_results, upstream_names
 
 
 class Statement(NamedTuple):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import asarray, to_numpy
-from ..check.gradcheck import asked_of, bind, name_gradients, named_results
+from ..check.binding import asked_of, bind, name_gradients, named_results
 from ..tree import leaves
 from .recorder import Recorder
 from .records import is_array

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...backend import to_numpy
-from ...check.gradcheck import asked_of, bind, named_results
+from ...check.binding import asked_of, bind, named_results
 from ..follow import widened
 from ..recorder import Recorder
 from ..records import Call, Entry
