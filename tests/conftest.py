@@ -3,6 +3,7 @@ import gc
 import hypothesis  # noqa: F401  once here: every process that the checker forks would import it, and pytest rewrite it
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
 from tests.devices import DEVICES, MISSING, On
 
@@ -18,6 +19,12 @@ def torch():
     found = pytest.importorskip("torch")
     found.set_num_threads(1)
     return found
+
+
+def pytest_configure(config):
+    """Where each core has a process of its own, a second thread of BLAS would wait in a loop on another test's core."""
+    if hasattr(config, "workerinput"):
+        threadpool_limits(1, "blas")
 
 
 def pytest_xdist_auto_num_workers(config):

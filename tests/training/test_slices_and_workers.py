@@ -3,7 +3,7 @@ import threading
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from tests.models.worlds import TINY, uneven
 from tinyattn.data import Sampler, cut, leave_one_out
@@ -88,6 +88,14 @@ def blas_threads():
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
 
+@pytest.fixture
+def two_threads():
+    """Of BLAS, before the test: a run with a process for each core has one (tests/conftest.py)."""
+    with threadpool_limits(2, "blas"):
+        yield
+
+
+@pytest.mark.usefixtures("two_threads")
 def test_workers_keep_order_use_threads_and_hold_blas_at_one():
     gate = threading.Barrier(2, timeout=20)
 
@@ -106,6 +114,7 @@ def test_workers_keep_order_use_threads_and_hold_blas_at_one():
         Workers(0)
 
 
+@pytest.mark.usefixtures("two_threads")
 def test_pools_of_several_threads_hold_blas_at_one_until_the_last_ends():
     before = blas_threads()
     first, second = Workers(1), Workers(1)
