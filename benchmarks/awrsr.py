@@ -17,7 +17,7 @@ if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from benchmarks import refinements
-from benchmarks.machine import RESULTS, ROOT, write_pages
+from benchmarks.machine import RESULTS, ROOT, read_no_arguments, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.awrsr.checks import checks
 from tinyattn.experiments.awrsr.claims import gain, ndcg5, other_seeds, verdicts
@@ -78,4 +78,5 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    read_no_arguments(__doc__)
     write_pages(__file__, pages())

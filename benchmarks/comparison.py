@@ -25,7 +25,7 @@ if __package__ is None:
 import numpy as np
 
 from benchmarks.counting import chain, counted, counting, kept
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
 from tinyattn.layers import MECHANISMS, MIXERS, Mixer, MultiHead
 from tinyattn.layers.mechanisms.full import FlashCache, Full
 from tinyattn.layers.mechanisms.linear import Linear, LinearCache
@@ -414,6 +414,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
+    read_no_arguments(__doc__)
     result = measure()
     RESULTS.mkdir(exist_ok=True)
     write_result(RESULT, result)

@@ -19,7 +19,7 @@ if __package__ is None:
 
 import numpy as np
 
-from benchmarks.machine import RESULTS, ROOT, describe, write_pages, write_result
+from benchmarks.machine import RESULTS, ROOT, describe, read_no_arguments, write_pages, write_result
 from tinyattn.ops import conv2d, convolving_attention
 from tinyattn.show.style import BLUE, GREEN, GREY, ORANGE, figure, in_style, save
 
@@ -101,6 +101,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
+    read_no_arguments(__doc__)
     result = measure()
     write_result(RESULT, result)
     write_pages(__file__, pages())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -15,6 +16,11 @@ from tinyattn.files import write_atomically
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).parent / "results"
 README, SPEED = ROOT / "README.md", ROOT / "docs" / "speed.md"  # pages with parts that are made of results
+
+
+def read_no_arguments(doc: str | None) -> None:
+    """For a script that takes none: --help prints `doc`, and anything else is refused before a page is written."""
+    argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
 
 
 def write_result(path: Path, result: Any) -> None:

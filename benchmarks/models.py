@@ -15,7 +15,7 @@ from typing import Any
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import RESULTS, ROOT, write_pages
+from benchmarks.machine import RESULTS, ROOT, read_no_arguments, write_pages
 from tinyattn.experiments import EXPERIMENTS, Results, results_of
 from tinyattn.experiments.tables import cell, heading, made, minutes
 
@@ -96,4 +96,5 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    read_no_arguments(__doc__)
     write_pages(__file__, pages())

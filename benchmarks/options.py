@@ -13,7 +13,7 @@ from pathlib import Path
 if __package__ is None:
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from benchmarks.machine import ROOT, write_pages
+from benchmarks.machine import ROOT, read_no_arguments, write_pages
 from tinyattn.models import MODELS
 from tinyattn.options import Declared, as_text, options_of
 
@@ -51,4 +51,5 @@ def pages() -> dict[Path, str]:
 
 
 if __name__ == "__main__":
+    read_no_arguments(__doc__)
     write_pages(__file__, pages())

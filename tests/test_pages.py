@@ -5,6 +5,7 @@
 
 import functools
 import re
+import runpy
 
 import pytest
 
@@ -47,3 +48,16 @@ def test_every_page_of_results_and_every_marked_part_is_one_of_them():
         there |= {(page, script) for script in re.findall(r"made by benchmarks/(\w+)\.py: begin", page.read_text())}
     assert there == {(p, "" if RESULTS in p.parents else script) for script in SCRIPTS for p in pages_of(script)}
     assert {folder.name for folder in (RESULTS / "reproduce").iterdir()} == EXPERIMENTS.keys()
+
+
+RUN = sorted(path.stem for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text())
+
+
+@pytest.mark.parametrize("script", RUN)
+def test_a_script_refuses_an_argument_that_it_does_not_know_before_it_writes(script, monkeypatch, capsys):
+    path = ROOT / "benchmarks" / f"{script}.py"
+    monkeypatch.setattr("sys.argv", [str(path), "--datum", "x"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(path), run_name="__main__")
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
