@@ -129,6 +129,8 @@ def test_what_is_asked_after_the_first_runs(rng):
     assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
     assert "whose causal form is ours: replicated." in told
+    assert "M_simp +4.7%, below +4.9%" in told
+    assert "M_value, causal +5.1%, above -5.1%" in told
     assert "\n- 3 of 66 runs never reach 80%" in told
     assert "\n- In 3 of 30 runs of SASRec the gradient's norm rises by more than 10% over its last 50 epochs" in told
 

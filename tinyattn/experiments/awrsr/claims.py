@@ -163,6 +163,10 @@ class Claims:
     def against(self, keys: Sequence[str], host: str) -> Effect:
         return contrast([self.numbers(key) for key in keys], self.numbers(host))
 
+    def gains(self, form: str) -> list[Effect]:
+        """Of a refinement over its host, in each of its places."""
+        return [self.against([f"{place}-{form}"], f"{place}-none") for place in places_of(form)]
+
     def missing(self, keys: Sequence[str]) -> Verdict | None:
         """What is said as long as not all is there."""
         there = sum(len(self.results.get(key, ())) >= SEEDS * self.rows[key].times for key in keys)
@@ -173,8 +177,7 @@ class Claims:
     def every_refinement_helps(self) -> Verdict:
         if to_come := self.missing([f"{p}-{f}" for p, forms in PLACES.items() for f in ("none", *forms)]):
             return to_come
-        each = {form: [self.against([f"{p}-{form}"], f"{p}-none") for p in places_of(form)]
-                for form in refined("stosa")}  # fmt: skip
+        each = {form: self.gains(form) for form in refined("stosa")}
         means = {form: pooled(effects) for form, effects in each.items()}
         above, below = _sides([effect for effects in each.values() for effect in effects])
         judged = [means[form] for form in refined("sasrec")]
