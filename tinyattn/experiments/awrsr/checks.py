@@ -2,10 +2,11 @@
 
 A referee's questions; no verdict follows the answers. Do refined models vary as much over seeds as their hosts? If they
 vary more, intervals that pool the two are too narrow: simulated, with 2 % for hosts and 6 % for refinements, those of
-95 % hold 84 %. Do they hold what the paper prints? What is found without M_value, whose form is ours? How many runs never came to where their epochs are
-counted, and how many gradient norms rise to the end, so that they are steady nowhere and the epoch from which on they
-are near their last ones says where they were cut? And does early stopping decide? Validation dips, and whether a run
-outlives a dip is chance; so what are the gains within as many epochs as all have?
+95 % hold 84 %. Do these intervals hold what the paper prints? What is found without M_value, whose form is ours? How
+many runs never came to where their epochs are counted, and how many gradient norms rise to the end, so that they are
+steady nowhere and the epoch from which on they are near their last ones says where they were cut? And does early
+stopping decide? Validation dips, and whether a run outlives a dip is chance; so what are the gains within as many
+epochs as all have?
 """
 
 from __future__ import annotations
