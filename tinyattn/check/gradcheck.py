@@ -212,7 +212,7 @@ def gradcheck_layer(
     dy = cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
     given = {"p": lent[0], "dy": _copied(dy)}
-    (*dxs, grads), written = _watched(lambda: backward(*given.values(), cache), given)      # the cache is its own
+    (*dxs, grads), written = _watched(lambda: backward(*given.values(), cache), given)  # the cache is its own
     arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
 
