@@ -177,12 +177,12 @@ def test_the_grid_has_the_settings_that_validated_best():
         assert settings.best(found, *place) in (None, chosen)
 
 
-def test_deep_rows_and_those_added_later_are_run_last_and_those_of_stosa_have_a_page_of_their_own():
+def test_deep_rows_and_then_those_added_later_are_run_last_and_deep_rows_of_stosa_have_a_page_of_their_own():
     order = [key for key, _ in AWRSR.runs()]
-    first = order.index("beauty-sasrec-none-2")
-    late = ("-2", "-3", "-4", "-rows", "-n20", "-distances")
-    assert all(key.endswith(late) for key in order[first:])
-    assert not any(key.endswith(late) for key in order[:first])
+    deep, added = ("-2", "-3", "-4"), ("-rows", "-n20", "-distances")
+    places = [1 if key.endswith(deep) else 2 if key.endswith(added) else 0 for key in order]
+    assert places == sorted(places)
+    assert set(places) == {0, 1, 2}
     deep = EXPERIMENTS["awrsr-depth"]
     runs = {key: made_up(lambda key: 0.05)["beauty-sasrec-none"] for key in deep.rows}
     page = deep.page(deep, runs)

@@ -91,7 +91,7 @@ class Row:
     minutes: float = 0.1                # about what a run takes on one core; for the budget that is printed
     seeds: int | None = None            # where not as many as the experiment has
     times: int = 1                      # how many times as many seeds as other rows it has
-    late: bool = False                  # run after all seeds of the other rows, as what can wait
+    late: int = 0                       # what can wait: a row is run after all seeds of the rows with a smaller number
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,8 @@ class Experiment:
     def runs(self) -> list[tuple[str, int]]:
         """(row, seed) of every run, in the order in which they are carried out: a whole table from the first seed.
 
-        Rows that are `late` follow, by themselves, in the same order. A model that is not trained from a seed has one.
+        Rows that are `late` follow, in the same order, those of 1 before those of 2. A model that is not trained
+        from a seed has one.
         """
         wanted = {key: (row.seeds or row.times * self.seeds) if self.is_trained(key) else 1
                   for key, row in self.rows.items()}  # fmt: skip

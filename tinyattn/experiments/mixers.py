@@ -110,7 +110,7 @@ are over users, and over the seeds, which are only two.
         f"n-{n}-{key}": _row(n, title, options, minutes[place])
         for place, n in enumerate(LENGTHS)
         for key, (title, options, minutes) in PLACED.items()
-    } | {f"n-{LENGTHS[-1]}-{key}": replace(_row(LENGTHS[-1], *probe), late=True) for key, probe in PROBE.items()},
+    } | {f"n-{LENGTHS[-1]}-{key}": replace(_row(LENGTHS[-1], *probe), late=1) for key, probe in PROBE.items()},
     page=_page,
     pictures=_pictures,
     per_user=True,

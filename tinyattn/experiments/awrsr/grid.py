@@ -107,7 +107,8 @@ def rows_of_grid() -> dict[str, Row]:
         theirs = dict(zip(PRINTED, PUBLISHED["beauty", "sasrec"][form], strict=True))
         row = row_of("beauty", "sasrec", form, more=(", n 20, d 128", OF_PAPER))
         added[f"beauty-sasrec-{form}-n20"] = replace(row, published=theirs)
-    return rows | {key: replace(row, late=True) for key, row in (deep | added).items()}
+    rows |= {key: replace(row, late=1) for key, row in deep.items()}
+    return rows | {key: replace(row, late=2) for key, row in added.items()}
 
 
 def tried_rows() -> dict[str, Row]:
