@@ -40,6 +40,7 @@ SETTINGS = {
     ("beauty", "sasrec"): (5e-4, 0.5), ("beauty", "stosa"): (1e-3, 0.2),
 }  # fmt: skip
 TRIED = [(lr, dropout) for lr in (1e-3, 5e-4) for dropout in (0.2, 0.5)]
+DEEP_TRIED = ("beauty", "sasrec", 3)            # asked after the first deep runs: would other settings do better there?
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "none": ("", {}),
     "simp": (" + M_simp", {"refine": "simp"}),
@@ -112,15 +113,25 @@ def rows_of_grid() -> dict[str, Row]:
 
 
 def tried_rows() -> dict[str, Row]:
-    """Of settings.py: each host's plain form, with each of TRIED."""
+    """Of settings.py: each host's plain form with each of TRIED; and once more with several layers, of DEEP_TRIED."""
     rows = {}
-    for data, host in SETTINGS:
+    for data, host, depth in [(*place, 1) for place in SETTINGS] + [DEEP_TRIED]:
         title, model, options = HOSTS[host]
         for lr, dropout in TRIED:
-            said = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}"
-            given = options | {"lr": lr, "dropout": dropout}
-            rows[f"{data}-{host}-{lr:g}-{dropout}"] = Row(said, data, model, given, minutes=MINUTES[host])
+            said = f"{title} on {DATASETS[data].title}, learning rate {lr:g}, dropout {dropout}{layers(depth)}"
+            given = options | {"lr": lr, "dropout": dropout, "blocks": depth}
+            key = tried_key(data, host, depth, lr, dropout)
+            rows[key] = Row(said, data, model, given, minutes=MINUTES[host] * depth)
     return rows
+
+
+def tried_key(data: str, host: str, depth: int, lr: float, dropout: float) -> str:
+    return f"{data}-{host}-{lr:g}-{dropout}" + (f"-{depth}" if depth > 1 else "")
+
+
+def layers(depth: int) -> str:
+    """What follows a title."""
+    return f", {depth} layers" if depth > 1 else ""
 
 
 def row_of(
@@ -130,6 +141,6 @@ def row_of(
     title, model, options = HOSTS[host]
     lr, dropout = SETTINGS[data, host]
     settled = options | {"lr": lr, "dropout": dropout, "blocks": depth} | FORMS[form][1] | more[1]
-    said = title + FORMS[form][0] + more[0] + (f", {depth} layers" if depth > 1 else "")
+    said = title + FORMS[form][0] + more[0] + layers(depth)
     minutes = MINUTES[host] * depth * TIMES_AS_LONG[form]
     return Row(said, data, model, settled, source=SOURCE, minutes=round(minutes, 1))

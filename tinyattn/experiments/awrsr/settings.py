@@ -4,34 +4,40 @@ from __future__ import annotations
 
 from ..experiment import Experiment, Results
 from ..tables import epochs, heading, minutes, page
-from .grid import DATASETS, HOSTS, SETTINGS, TRIED, tried_rows
+from .grid import DATASETS, DEEP_TRIED, HOSTS, SETTINGS, TRIED, layers, tried_key, tried_rows
 
 
-def best(results: Results, data: str, host: str) -> tuple[float, float] | None:
+def best(results: Results, data: str, host: str, depth: int = 1) -> tuple[float, float] | None:
     """The settings that validate best, by NDCG@10; None while one of them has not been run."""
-    found = {tried: results[f"{data}-{host}-{tried[0]:g}-{tried[1]}"] for tried in TRIED}
+    found = {tried: results[tried_key(data, host, depth, *tried)] for tried in TRIED}
     if not all(found.values()):
         return None
     return max(found, key=lambda tried: max(found[tried][0]["valid"]))
 
 
-def _page(experiment: Experiment, results: Results) -> str:
+def _table(results: Results, places: list[tuple[str, str, int]]) -> list[str]:
     lines = heading(["learning rate", "dropout", "best NDCG@10 on validation", "epochs", "minutes of training", ""])
-    for data in DATASETS:
-        for host, (title, *_) in HOSTS.items():
-            for lr, dropout in TRIED:
-                runs = results[f"{data}-{host}-{lr:g}-{dropout}"]
-                cells = [f"{max(runs[0]['valid']):.4f}", epochs(runs), minutes(runs)] if runs else ["to come", "", ""]
-                chosen = "**chosen**" if (lr, dropout) == best(results, data, host) else ""
-                place = f"{title}, {DATASETS[data].title}"
-                lines.append(f"| {place} | {lr:g} | {dropout} | {' | '.join(cells)} | {chosen} |")
+    for data, host, depth in places:
+        place = f"{HOSTS[host][0]}, {DATASETS[data].title}{layers(depth)}"
+        for lr, dropout in TRIED:
+            runs = results[tried_key(data, host, depth, lr, dropout)]
+            cells = [f"{max(runs[0]['valid']):.4f}", epochs(runs), minutes(runs)] if runs else ["to come", "", ""]
+            mark = "**best**" if (lr, dropout) == best(results, data, host, depth) else ""
+            lines.append(f"| {place} | {lr:g} | {dropout} | {' | '.join(cells)} | {mark} |")
+    return lines
+
+
+def _page(experiment: Experiment, results: Results) -> str:
     found = {place: best(results, *place) for place in SETTINGS}
     said = "The grid has other settings yet."
     if found == SETTINGS:
-        said = "These are the settings of [all rows](../awrsr/README.md)."
+        said = "The best are the settings of [all rows](../awrsr/README.md)."
     elif None in found.values():
         said = "Not all are found yet: until then [the grid](../awrsr/README.md) has settings that were guessed."
-    return page(experiment, results, [lines, [said]])
+    deep = ["## With several layers", "Asked after the first deep runs of the grid, whose settings stay those above."]
+    shallow = [(data, host, 1) for data in DATASETS for host in HOSTS]
+    return page(experiment, results, [_table(results, shallow), [said], *([line] for line in deep),
+                                      _table(results, [DEEP_TRIED])])  # fmt: skip
 
 
 EXPERIMENT = Experiment(
