@@ -3,8 +3,9 @@
     python benchmarks/refinements.py [--rounds 11]
 
 Beside time and memory stands what is counted, and the formulas of AWRSR's cost: the paper (Liu et al. 2024, section
-3.5) has n² numbers and n³ multiply-adds more, and calls that negligible. Histories are full, so that n is the length of
-every one, or as long as Beauty's and MovieLens' are. Writes benchmarks/results/refinements.json and .md.
+3.5) has n² numbers and n³ multiply-adds more, and says that attention's own term dominates. Histories are full, so that
+n is the length of every one, or as long as Beauty's and MovieLens' are. Writes benchmarks/results/refinements.json and
+.md.
 """
 
 from __future__ import annotations

@@ -98,7 +98,8 @@ def test_where_seeds_differ_by_more_than_the_gain_it_is_undecided_and_said_what_
 
 
 def test_as_many_seeds_as_are_said_to_decide_do_in_8_of_10_cases_where_nothing_is_gained(rng):
-    seeds = int(claims.seeds_for(Effect(0.0, 0.03**2 * (1 / SEEDS + 1 / (2 * SEEDS)), 7), claims.LEAST).split()[1])
+    nothing = Effect(0.0, 0.03**2 * (1 / SEEDS + 1 / (2 * SEEDS)), 7)
+    seeds = int(claims.seeds_for(nothing, claims.LEAST, SEEDS).split()[1])
     drawn = (0.05 * (1 + 0.03 * rng.standard_normal((500, 3 * seeds)))).tolist()
     judged = [judge(contrast([runs[:seeds]], runs[seeds:])) for runs in drawn]
     assert 0.74 < judged.count("not replicated") / 500 < 0.86
@@ -125,14 +126,38 @@ def test_what_is_asked_after_the_first_runs(rng):
         run["valid"] = [0.01] * 60
     results["ml-1m-stosa-simp"][0]["valid"][30:] = []  # as a dip would end it
     told = "\n".join(checks(results))
-    assert re.search(r"STOSA on MovieLens 1M -\d\.\d%, -\d\.\d% within the 30 epochs that all had \(the host", told)
+    assert re.search(r"\n\| STOSA on MovieLens 1M \| -\d\.\d% \| -\d\.\d%, 30 epochs \| 60 \| 5\d \|", told)
     assert "is 0.2% for hosts (4 rows), 0.2% for refinements (14 rows)" in told
     assert re.search(r"M_value, causal -[45]\.\d% .*: not replicated", told)
     assert "whose causal form is ours: replicated." in told
     assert "M_simp +4.7%, below +4.9%" in told
     assert "M_value, causal +5.1%, above -5.1%" in told
-    assert "\n- 3 of 66 runs never reach 80%" in told
-    assert "\n- In 3 of 30 runs of SASRec the gradient's norm rises by more than 10% over its last 50 epochs" in told
+    assert "\n- 63 of 66 runs reach 80%" in told
+    assert "\n- Cut as they are judged, 3 of 30 gradient norms of SASRec rise by more than 10% over" in told
+    assert re.search(r"place by place: SASRec on MovieLens 1M \+\d\d\d%.*, STOSA on MovieLens 1M \+[45]\d%", told)
+    assert re.search(r"without M_stoc \+\d+% .*; M_simp alone \+\d+% .*; M_add alone \+\d+% .*, not replicated\.", told)
+
+
+def test_checks_are_made_of_runs_that_found_nothing():
+    results = made_up(lambda key: 0.0)
+    for run in (run for runs in results.values() for run in runs):
+        run["metrics"]["full"] = dict.fromkeys(run["metrics"]["full"], 0.0)
+        run["valid"] = [0.0] * 60
+    assert "0.0% for hosts (4 rows)" in "\n".join(checks(results))
+
+
+def test_more_seeds_of_the_same_spread_do_not_change_how_many_would_decide():
+    few = made_up(lambda key: 0.0, spread=0.05)
+    for runs in few.values():
+        for i, run in enumerate(runs):
+            value = 0.05 * (1 + 0.05 * (i % 3 - 1))
+            run["metrics"]["full"] = dict.fromkeys(run["metrics"]["full"], value)
+    many = {key: [run | {"row": {"seed": 100 * i + run["row"]["seed"]}} for run in runs for i in range(4)]
+            for key, runs in few.items()}  # fmt: skip
+    said = [int(Claims(results).every_refinement_helps().decides.split()[1]) for results in (few, many)]
+    assert abs(said[1] / said[0] - 1) < 0.3  # degrees of freedom differ
+    later, first = claims.other_seeds(many["ml-1m-sasrec-none"])
+    assert len(later) == len(first) == 12
 
 
 def test_every_refinement_is_judged_by_its_mean_and_stoc_decides_nothing():
@@ -197,7 +222,7 @@ def test_no_verdict_before_all_seeds_are_there():
     results["beauty-stosa-add"].pop()
     results["beauty-sasrec-add-4"].pop()
     found = Claims(results).every_refinement_helps()
-    assert (found.verdict, found.found) == ("to come", "17 of 18 rows (hosts included) are complete")
+    assert (found.verdict, found.found) == ("to come", "17 of 18 rows (hosts included) are complete, of 3 seeds")
     assert "| M_add is best with depth | **to come** |" in "\n".join(verdicts(results))
 
 

@@ -21,6 +21,7 @@ from tinyattn.data import leave_one_out
 from tinyattn.experiments import EXPERIMENTS, Dataset, Experiment, Row, carry_out, planted, results_of
 from tinyattn.experiments import running as running_module
 from tinyattn.experiments.tables import figures, level, minutes, page, remarks, table
+from tinyattn.experiments.whole import is_whole
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
 from tinyattn.show import draw_picture, save
@@ -204,6 +205,7 @@ BEYOND = {"coverage@10": 0.1, "novelty": 1.0, "popularity": 1.0}
         ({"epochs": 1, "valid": [0.1], "epoch_seconds": 1.0, "gradient_norm": [-1.0]}, "is damaged"),
         ({"machine": MACHINE | {"cpu": "<b>"}}, "is damaged"),
         ({"ranks": 5}, "is damaged"),
+        ({"ranks": "A"}, "is damaged"),
         ({"machine": None}, "is damaged"),
         ({"machine": MACHINE | {"commit": []}}, "is damaged"),
         ({"machine": MACHINE | {"date": 20261126}}, "is damaged"),
@@ -224,6 +226,12 @@ def test_damaged_results_and_those_of_other_data_are_refused_before_anything_run
     with pytest.raises(FileError, match=says):
         carry_out(SMALL, None, tmp_path)
     assert path.read_text() == found
+
+
+def test_a_model_that_is_trained_has_epochs(finished, tmp_path):
+    found = json.loads((finished[0] / "sasrec-seed0.json").read_text())
+    assert is_whole(SMALL, found, [])
+    assert not is_whole(SMALL, found | {"epochs": 0, "valid": [], "gradient_norm": []}, [])
 
 
 def test_a_run_on_data_that_changed_since_the_others_is_refused(finished, tmp_path, monkeypatch):

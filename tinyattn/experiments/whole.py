@@ -30,6 +30,7 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
         yield is_number(value) and (name == "loss" or 0 <= value <= 1)
     epochs = found["epochs"]
     yield is_count(epochs)
+    yield epochs > 0 or not found["row"]["options"].get("epochs")
     yield is_number(found["seconds"])
     yield found["seconds"] >= 0
     yield len(found["valid"]) == epochs
@@ -47,6 +48,7 @@ def _conditions(experiment: Experiment, found: Any, metrics: Iterable[tuple[str,
     if experiment.per_user or "ranks" in found:
         yield type(found["ranks"]) is str
         yield set(found["ranks"]) <= set(RANKS + ".")
+        yield len(found["ranks"]) == found["data"]["users"]
     if "beyond" in found:                                    # runs of older versions say nothing of it
         lists = found["beyond"]["best"]
         yield all(is_number(found["beyond"][name]) and found["beyond"][name] >= 0 for name in BEYOND)

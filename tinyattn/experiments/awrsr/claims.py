@@ -9,8 +9,9 @@ might show, on these users. A claim has its verdict when all of its rows have al
 - **undecided at this power**: neither. So many seeds a row would decide it in 8 of 10 cases where nothing is gained:
   then an interval that reaches LIKELY times as far as the least gain that counts ends below that gain.
 
-Two claims have rules of their own. "M_simp is always at least as good": on average no loss of 1 % or more, and no two
-places where it loses. Of epochs, a twentieth fewer is the least that counts as sooner.
+Two claims have rules of their own. "M_simp is always at least as good": on average no loss of 1 % or more, and of seven
+contrasts, four places and three depths, no two whose interval lies below 0. Of epochs, a twentieth fewer is the least
+that counts as sooner.
 
 "Every refinement helps" is judged refinement by refinement: the mean gain of M_simp, of M_value and of M_add over the
 four places in which each stands, two hosts on two data sets, so that twelve runs stand beside twenty-four. It is
@@ -108,8 +109,10 @@ def gain(runs: Sequence[Run], host: Sequence[Run]) -> str:
 
 
 def other_seeds(host: Sequence[Run]) -> tuple[list[Run], list[Run]]:
-    """A host's runs of the second half of its seeds, and of the first: they differ by chance alone."""
-    return [run for run in host if run["row"]["seed"] >= SEEDS], [run for run in host if run["row"]["seed"] < SEEDS]
+    """The second half of a host's runs, and the first: they differ by chance alone."""
+    runs = sorted(host, key=lambda run: run["row"]["seed"])
+    half = max(SEEDS, len(runs) // 2)
+    return runs[half:], runs[:half]
 
 
 def judge(effect: Effect, least: float = LEAST) -> str:
@@ -123,11 +126,14 @@ def of_all(effects: Iterable[Effect]) -> str:
     return next(v for v in ("not replicated", "undecided", "replicated") if v in judged)
 
 
-def seeds_for(effect: Effect, least: float) -> str:
-    """How many seeds a row would most likely tell nothing from a gain of `least`, and the interval that it takes."""
+def seeds_for(effect: Effect, least: float, seeds: int) -> str:
+    """How many seeds a row would most likely tell nothing from a gain of `least`, and the interval that it takes.
+
+    The effect was found with `seeds` of each row.
+    """
     wanted = LIKELY * least
-    seeds = max(SEEDS + 1, math.ceil(SEEDS * Z**2 * effect.variance / wanted**2))
-    return f"about {seeds} seeds a row, for ±{wanted:.1%}"
+    more = max(seeds + 1, math.ceil(seeds * Z**2 * effect.variance / wanted**2))
+    return f"about {more} seeds a row, for ±{wanted:.1%}"
 
 
 def refined(host: str) -> list[str]:
@@ -140,6 +146,11 @@ PLACES = {f"{data}-{host}": refined(host) for data in DATASETS for host in HOSTS
 
 def places_of(form: str) -> list[str]:
     return [place for place, forms in PLACES.items() if form in forms]
+
+
+def rows_at(places: Iterable[str]) -> list[str]:
+    """The keys of hosts and refinements."""
+    return [f"{place}-{form}" for place in places for form in ("none", *PLACES[place])]
 
 
 def name_of(form: str) -> str:
@@ -169,13 +180,18 @@ class Claims:
 
     def missing(self, keys: Sequence[str]) -> Verdict | None:
         """What is said as long as not all is there."""
-        there = sum(len(self.results.get(key, ())) >= SEEDS * self.rows[key].times for key in keys)
+        there = sum(self.seeds([key]) >= SEEDS for key in keys)
         if there == len(keys):
             return None
-        return Verdict("to come", f"{there} of {len(keys)} rows (hosts included) are complete")
+        return Verdict("to come", f"{there} of {len(keys)} rows (hosts included) are complete, of {SEEDS} seeds")
+
+    def seeds(self, keys: Iterable[str]) -> int:
+        """That each of these rows has at least; hosts have twice as many."""
+        return min(len(self.results.get(key, ())) // self.rows[key].times for key in keys)
 
     def every_refinement_helps(self) -> Verdict:
-        if to_come := self.missing([f"{p}-{f}" for p, forms in PLACES.items() for f in ("none", *forms)]):
+        keys = rows_at(PLACES)
+        if to_come := self.missing(keys):
             return to_come
         each = {form: self.gains(form) for form in refined("stosa")}
         means = {form: pooled(effects) for form, effects in each.items()}
@@ -184,23 +200,26 @@ class Claims:
         said = ", ".join(f"{name_of(form)} {means[form]}" for form in refined("sasrec"))
         said += f" ({name_of('stoc')}, which decides nothing, {means['stoc']})"
         found = f"{said}; of {sum(map(len, each.values()))} rows' intervals, above 0: {above}, below: {below}"
-        return _verdict(of_all(judged), found, seeds_for(max(judged, key=lambda e: e.half), LEAST))
+        widest = max(judged, key=lambda e: e.half)
+        return _verdict(of_all(judged), found, seeds_for(widest, LEAST, self.seeds(keys)))
 
     def add_is_best_with_depth(self) -> Verdict:
         places = [f"beauty-sasrec-{{}}-{depth}" for depth in DEPTHS]
-        if to_come := self.missing([place.format(form) for place in places for form in AT_DEPTH]):
+        keys = [place.format(form) for place in places for form in AT_DEPTH]
+        if to_come := self.missing(keys):
             return to_come
         over = {
             form: pooled([self.against([place.format("add")], place.format(form)) for place in places])
             for form in AT_DEPTH if form != "add"
         }  # fmt: skip
         found = f"SASRec, 2 to 4 layers: {over['none']} over the host, {over['simp']} over M_simp"
-        return _verdict(of_all(over.values()), found, seeds_for(over["simp"], LEAST))
+        return _verdict(of_all(over.values()), found, seeds_for(over["simp"], LEAST, self.seeds(keys)))
 
     def simp_is_never_worse(self) -> Verdict:
         pairs = [(f"{data}-{host}-simp", f"{data}-{host}-none") for data in DATASETS for host in HOSTS]
         pairs += [(f"beauty-sasrec-simp-{depth}", f"beauty-sasrec-none-{depth}") for depth in DEPTHS]
-        if to_come := self.missing([key for pair in pairs for key in pair]):
+        keys = [key for pair in pairs for key in pair]
+        if to_come := self.missing(keys):
             return to_come
         each = [self.against([mine], host) for mine, host in pairs]
         mean, (_, below) = pooled(each), _sides(each)
@@ -208,14 +227,19 @@ class Claims:
         if below >= TOO_MANY or mean.high < -LEAST:
             verdict = "not replicated"
         found = f"{below} of {len(each)} intervals lie below 0; on average {mean}"
-        return _verdict(verdict, found, seeds_for(mean, LEAST))
+        return _verdict(verdict, found, seeds_for(mean, LEAST, self.seeds(keys)))
 
     def convergence_is_faster(self) -> Verdict:
-        def epochs(place: str) -> Number:
-            target = self.target(place)
-            return lambda run: -math.log(first_at(scores(run), target))
+        keys = rows_at(PLACES)
+        if to_come := self.missing(keys):
+            return to_come
+        effects = [self.faster(place, forms) for place, forms in PLACES.items()]
+        return _sooner(effects, f"epochs to {NEAR:.0%} of the host's best on validation", self.seeds(keys))
 
-        return self._sooner(list(PLACES), epochs, f"epochs to {NEAR:.0%} of the host's best on validation")
+    def faster(self, place: str, forms: Sequence[str]) -> Effect:
+        """Minus the log of the share of the host's epochs that refinements need to come near its best."""
+        target = self.target(place)
+        return self._fewer(place, forms, lambda run: first_at(scores(run), target))
 
     def target(self, place: str) -> float:
         """What a run must reach on validation, for its epochs to be counted."""
@@ -223,26 +247,36 @@ class Claims:
 
     def gradients_are_steady_sooner(self) -> Verdict:
         """In the epochs that all runs beside a host have: a run that goes on longer would be steady later by that."""
-        def epochs(place: str) -> Number:
-            forms = [self.results[f"{place}-{form}"] for form in ("none", *refined("sasrec"))]
-            shortest = min(len(run["gradient_norm"]) for runs in forms for run in runs)
-            return lambda run: -math.log(steady_from(run["gradient_norm"][:shortest]))
-
-        found = f"epochs until the gradient's norm stays within {STEADY:.0%} of its last, SASRec"
-        return self._sooner([f"{data}-sasrec" for data in DATASETS], epochs, found)
-
-    def _sooner(self, places: list[str], epochs: Callable[[str], Number], found: str) -> Verdict:
-        """Of minus logs of epochs: are they fewer than the host's?"""
-        if to_come := self.missing([f"{p}-{form}" for p in places for form in ("none", *PLACES[p])]):
+        places = [f"{data}-sasrec" for data in DATASETS]
+        keys = rows_at(places)
+        if to_come := self.missing(keys):
             return to_come
-        effects = []
-        for place in places:
-            number = epochs(place)
-            rows = [self.numbers(f"{place}-{form}", number) for form in PLACES[place]]
-            effects.append(contrast(rows, self.numbers(f"{place}-none", number), share=False))
-        mean = pooled(effects)
-        size, low, high = (f"{math.expm1(-value):+.0%}" for value in (mean.size, mean.high, mean.low))
-        return _verdict(judge(mean, SOONER), f"{found}: {size} ({low} to {high})", seeds_for(mean, SOONER))
+        effects = [self._steady(place, self.epochs_of_all(place)) for place in places]
+        found = f"epochs until the gradient's norm stays within {STEADY:.0%} of its last, SASRec"
+        return _sooner(effects, found, self.seeds(keys))
+
+    def _steady(self, place: str, epochs: int) -> Effect:
+        return self._fewer(place, PLACES[place], lambda run: steady_from(run["gradient_norm"][:epochs]))
+
+    def epochs_of_all(self, place: str) -> int:
+        """How many a host and all of its refinements have."""
+        return min(len(run["gradient_norm"]) for key in rows_at([place]) for run in self.results[key])
+
+    def _fewer(self, place: str, forms: Sequence[str], epochs: Number) -> Effect:
+        """Of minus logs of epochs: how many fewer than the host's?"""
+        rows = [self.numbers(f"{place}-{form}", lambda run: -math.log(epochs(run))) for form in ("none", *forms)]
+        return contrast(rows[1:], rows[0], share=False)
+
+
+def _sooner(effects: Sequence[Effect], found: str, seeds: int) -> Verdict:
+    mean = pooled(effects)
+    return _verdict(judge(mean, SOONER), f"{found}: {epochs_of(mean)}", seeds_for(mean, SOONER, seeds))
+
+
+def epochs_of(effect: Effect) -> str:
+    """Of a contrast of minus logs: by how much the epochs differ, as a share of the host's."""
+    size, low, high = (f"{math.expm1(-value):+.0%}" for value in (effect.size, effect.high, effect.low))
+    return f"{size} ({low} to {high})".replace("-0%", "+0%")
 
 
 def _sides(effects: Sequence[Effect]) -> tuple[int, int]:

@@ -6,7 +6,7 @@ from ..datasets import BEAUTY
 from ..experiment import Experiment, Results
 from ..tables import TRAINING, heading, page, table
 from .claims import gain
-from .grid import AT_DEPTH, BY_DEPTH, COLUMNS, DEPTHS, SEEDS, row_of
+from .grid import AT_DEPTH, COLUMNS, DEPTHS, SEEDS, published_gain, row_of
 
 
 def _key(form: str, depth: int) -> str:
@@ -19,11 +19,11 @@ def _page(experiment: Experiment, results: Results) -> str:
     rows = table(experiment, results, keys, COLUMNS, TRAINING)
     lines = heading(["NDCG@5 less the host's, as a share of that, 95 % over seeds", "published"])
     for depth in DEPTHS:
-        host, theirs = results[_key("none", depth)], BY_DEPTH["stosa", "none"][depth - 1]
+        host = results[_key("none", depth)]
         for form in AT_DEPTH[1:]:
-            mine, printed = _key(form, depth), BY_DEPTH["stosa", form][depth - 1]
-            title = experiment.rows[mine].title
-            lines.append(f"| {title} | {gain(results[mine], host)} | *{printed / theirs - 1:+.1%}* |")
+            mine = _key(form, depth)
+            title, theirs = experiment.rows[mine].title, published_gain("beauty", "stosa", form, depth)
+            lines.append(f"| {title} | {gain(results[mine], host)} | *{theirs:+.1%}* |")
     return page(experiment, results, [rows, lines])
 
 

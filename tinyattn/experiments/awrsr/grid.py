@@ -27,6 +27,7 @@ from ..experiment import Row
 COLUMNS = [("full", f"{name}@{k}") for k in (1, 5, 10, 20) for name in ("hr", "ndcg") if (name, k) != ("ndcg", 1)]
 PRINTED = [("full", "hr@1"), ("full", "hr@5"), ("full", "ndcg@5")]
 NDCG5 = ("full", "ndcg@5")
+NDCG5_PRINTED = PRINTED.index(NDCG5)
 DATASETS = {"ml-1m": ML_1M, "beauty": BEAUTY}
 SOURCE = "Liu et al. 2024, table 2"
 TRAINED: dict[str, Any] = {"maxlen": 50, "dim": 64, "blocks": 1, "epochs": 200, "patience": 15}
@@ -83,6 +84,15 @@ AT_DEPTH = ("none", "simp", "add")                                   # the forms
 MINUTES = {"sasrec": 4, "stosa": 14}
 TIMES_AS_LONG = {"none": 1.0, "simp": 1.25, "value": 2.3, "add": 1.25, "stoc": 1.4, "lags": 1.25, "rows": 1.4,
                  "distances": 1.1}  # fmt: skip
+
+
+def published_gain(data: str, host: str, form: str, depth: int = 1) -> float | None:
+    """In NDCG@5, as a share of the host's; None where the paper has no such row. Several layers are on Beauty alone."""
+    if depth > 1:
+        mine, theirs = (BY_DEPTH[host, name][depth - 1] for name in (form, "none"))
+        return mine / theirs - 1
+    of = PUBLISHED[data, host]
+    return of[form][NDCG5_PRINTED] / of["none"][NDCG5_PRINTED] - 1 if form in of else None
 
 
 def rows_of_grid() -> dict[str, Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..experiment import Experiment, Results
 from ..tables import epochs, heading, minutes, page
+from .claims import scores
 from .grid import DATASETS, DEEP_TRIED, HOSTS, SETTINGS, TRIED, layers, tried_key, tried_rows
 
 
@@ -12,7 +13,7 @@ def best(results: Results, data: str, host: str, depth: int = 1) -> tuple[float,
     found = {tried: results[tried_key(data, host, depth, *tried)] for tried in TRIED}
     if not all(found.values()):
         return None
-    return max(found, key=lambda tried: max(found[tried][0]["valid"]))
+    return max(found, key=lambda tried: max(scores(found[tried][0])))
 
 
 def _table(results: Results, places: list[tuple[str, str, int]]) -> list[str]:
@@ -21,7 +22,7 @@ def _table(results: Results, places: list[tuple[str, str, int]]) -> list[str]:
         place = f"{HOSTS[host][0]}, {DATASETS[data].title}{layers(depth)}"
         for lr, dropout in TRIED:
             runs = results[tried_key(data, host, depth, lr, dropout)]
-            cells = [f"{max(runs[0]['valid']):.4f}", epochs(runs), minutes(runs)] if runs else ["to come", "", ""]
+            cells = [f"{max(scores(runs[0])):.4f}", epochs(runs), minutes(runs)] if runs else ["to come", "", ""]
             mark = "**best**" if (lr, dropout) == best(results, data, host, depth) else ""
             lines.append(f"| {place} | {lr:g} | {dropout} | {' | '.join(cells)} | {mark} |")
     return lines
