@@ -1,5 +1,10 @@
 """The checker itself: it must see what is wrong, and say what it is."""
 
+import inspect
+import re
+from collections import namedtuple
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
@@ -315,3 +320,263 @@ def test_a_gradient_that_is_truly_zero_is_right_though_rounding_leaves_a_trace(r
 
     report = gradcheck(shifted, shifted_backward, 5 * rng.standard_normal((40, 30)), rng.standard_normal((40, 1)))
     assert report, str(report)
+
+
+def relu_in_place(x):
+    x[x < 0] = 0
+    return x
+
+
+def moved_square(x):
+    x += 1
+    return x * x
+
+
+def product_of_nothing(a, b):
+    b *= 0
+    return a * b
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "args", "agree", "argument"),
+    [
+        (relu_in_place, lambda dy, x: dy * (x >= 0), [np.array([-1.0])], True, "x"),
+        (relu_in_place, lambda dy, x: dy, [np.array([-1.0])], False, "x"),
+        (moved_square, lambda dy, x: 2 * dy * x, [X], False, "x"),
+        (moved_square, lambda dy, x: 2 * dy * (x + 1), [X], True, "x"),
+        (product_of_nothing, lambda dy, a, b: (dy * b, dy * a), [B, B + 1], False, "b"),
+    ],
+)
+def test_what_a_forward_writes_moves_no_number_and_is_said(forward, backward, args, agree, argument):
+    kept = [x.copy() for x in args]
+    report = gradcheck(forward, backward, *args)
+    assert not report
+    assert str(report).startswith("gradients agree, but" if agree else "gradients DIFFER")
+    assert f"the forward writes into {argument}, which it was given" in str(report)
+    np.testing.assert_array_equal(kept, args)
+
+
+def test_a_layers_forward_that_writes_and_a_backward_that_does_by_its_cache():
+    def forward(p, x, scale):
+        scale *= 2
+        return p["w"] * x, (p, x)
+
+    def backward(p, dy, cache):
+        grads = {"w": 6 * dy * cache[1]}
+        dx = 6 * dy * cache[0]["w"]
+        cache[1][...] = 0
+        return dx, grads
+
+    scale = np.array([3.0])
+    report = gradcheck_layer(forward, backward, {"w": B}, B, scale=scale)
+    assert "the forward writes into options, which it was given" in str(report)
+    assert "the backward writes into input 0, which it was given" in str(report)
+    assert scale == 3
+
+
+def in_one_buffer(factor=lambda x: 2.0):
+    """x², whose forward and backward return the same memory; the gradient's factor should be 2."""
+    buffer = np.zeros(6)
+
+    def forward(x):
+        return np.multiply(x, x, out=buffer)
+
+    def backward(dy, x):
+        return np.multiply(factor(x) * dy, x, out=buffer)
+
+    return forward, backward
+
+
+def test_what_is_returned_may_be_memory_that_the_next_call_writes_into():
+    x = np.linspace(1, 2, 6)
+    assert gradcheck(*in_one_buffer(), x)
+    forward, backward = in_one_buffer()
+    assert gradcheck_layer(lambda p, x: (forward(x), x), lambda p, dy, x: (backward(dy, x), {}), {}, x)
+    assert not gradcheck(*in_one_buffer(lambda x: 2.001), x)
+
+    _, backward = in_one_buffer(lambda x: 7 if x.dtype == np.float32 else 2)
+    report = gradcheck(lambda x: x * x, backward, x)
+    assert not report
+    assert report.entries[0].error < 1e-8
+    assert report.entries[0].float32_error > 0.1
+
+
+@dataclass(frozen=True)
+class Numbers:
+    x: np.ndarray
+
+
+class Weighted:
+    """(w x)², whose loss and backward may write into the batch."""
+
+    def __init__(self, before=None, after=None):
+        self.before, self.after = before, after
+
+    def loss(self, p, batch, rng):
+        if self.before:
+            self.before(batch)
+        x = self.x_of(batch)
+        return np.sum((p["w"] * x) ** 2), (p, batch, x.copy())
+
+    def loss_backward(self, p, dloss, cache):
+        p, batch, x = cache
+        if self.after:
+            self.after(batch)
+        return {"w": 2 * dloss * p["w"] * x**2}
+
+    def x_of(self, batch):
+        return batch["x"] if isinstance(batch, dict) else getattr(batch, "x", batch)
+
+
+@pytest.mark.parametrize("form", [lambda x: {"x": x}, Numbers, namedtuple("Named", "x"), lambda x: x])
+def test_a_batch_is_lent_too(form):
+    batch, p = form(X.copy()), {"w": X + 3}
+
+    def doubles(batch):
+        x = Weighted().x_of(batch)
+        x *= 2
+
+    assert gradcheck_model(Weighted(), p, batch)
+    for model, who in ((Weighted(before=doubles), "loss"), (Weighted(after=doubles), "backward")):
+        report = gradcheck_model(model, p, batch)
+        assert not report
+        assert "gradients agree, but" in str(report)
+        assert f"the {who} writes into batch, which it was given" in str(report)
+    np.testing.assert_array_equal(Weighted().x_of(batch), X)
+
+
+def test_an_array_put_in_the_batchs_place_is_written_too():
+    def replaces(batch):
+        batch["x"] = batch["x"] * 2
+
+    report = gradcheck_model(Weighted(before=replaces), {"w": X}, {"x": X})
+    assert "the loss writes into batch" in str(report)
+
+
+def square(x):
+    return x * x
+
+
+def square_backward(dy, x):
+    return 2 * dy * x
+
+
+@pytest.mark.parametrize("name", ["step", "tolerance"])
+@pytest.mark.parametrize("value", [np.inf, np.nan, -1e-6, 0, 1e-20, True, "1e-6", None])
+def test_a_step_and_a_tolerance_are_numbers_above_0(name, value):
+    says = re.escape(f"{name} is {value!r}, expected a number from 1e-12 to 1")
+    for check in (
+        lambda **how: gradcheck(square, square_backward, X, **how),
+        lambda **how: gradcheck_layer(dense, dense_backward, dense_init(generator(0, Stream.INIT), 4, 5), X, **how),
+        lambda **how: gradcheck_model(Weighted(), {"w": X}, X, **how),
+    ):
+        with pytest.raises(ValueError, match=says):
+            check(**{name: value})
+
+
+@pytest.mark.parametrize("entries", [-1, 1.5, True])
+def test_entries_is_a_whole_number(entries):
+    with pytest.raises(ValueError, match=f"entries is {entries}, expected a whole number of at least 0"):
+        gradcheck_model(Weighted(), {"w": X}, X, entries=entries)
+
+
+@pytest.mark.parametrize("wrt", [("z",), (), ("x", "x"), ("k",), "gamma"])
+def test_wrt_names_float64_arrays(wrt):
+    with pytest.raises(ValueError, match="expected names of float64 arrays, each once: the forward has x"):
+        gradcheck(lambda x, k=2: k * x, lambda dy, k: k * dy, X, wrt=wrt)
+
+
+def test_one_name_will_do_for_wrt():
+    assert gradcheck(lambda x, gamma: x * gamma, lambda dy, x: dy * x, X, X, wrt="gamma")
+
+
+@pytest.mark.parametrize(
+    ("forward", "says"),
+    [
+        (lambda x: x * 1j, "returned complex128, expected an array of real numbers"),
+        (lambda x: None, "returned NoneType, expected an array of real numbers"),
+        (lambda x: [float(v) for v in x], "returned a list of numbers, expected an array"),
+        (lambda *x: x[0], r"takes \*x, expected arguments that have names"),
+    ],
+)
+def test_a_forward_that_cannot_be_differentiated(forward, says):
+    with pytest.raises(TypeError, match=says):
+        gradcheck(forward, lambda dy: dy, B)
+
+
+@pytest.mark.parametrize("value", [1j, np.ones(2), None])
+def test_a_loss_is_a_real_number(value):
+    class Odd(Weighted):
+        def loss(self, p, batch, rng):
+            return value, None
+
+    with pytest.raises(TypeError, match=r"loss returned .*, expected"):
+        gradcheck_model(Odd(), {"w": X}, X)
+
+
+def test_arguments_by_position_alone_and_those_that_two_stars_take():
+    def positional(x, /):
+        return x * x
+
+    def positional_backward(dy, x, /):
+        return 2 * dy * x
+
+    def scaled(x, **how):
+        return how["s"] * x * x
+
+    def scaled_backward(dy, x, **how):
+        return 2 * how["s"] * dy * x
+
+    assert gradcheck(positional, positional_backward, X)
+    assert gradcheck(scaled, scaled_backward, X, s=3.0)
+    assert gradcheck(scaled, lambda dy, x, s: 2 * s * dy * x, X, s=3.0)
+    assert not gradcheck(scaled, lambda dy, x, s: s * dy * x, X, s=3.0)
+
+
+def test_a_ufunc_is_checked_or_its_missing_names_are_said():
+    """Since NumPy 2.4 they say what their arguments are called."""
+    try:
+        inspect.signature(np.square)
+    except ValueError:
+        with pytest.raises(TypeError, match="square does not say what its arguments are called"):
+            gradcheck(np.square, square_backward, X)
+    else:
+        assert gradcheck(np.square, square_backward, X)
+
+
+def test_a_function_without_a_signature_is_refused():
+    class Nameless:
+        __name__ = "nameless"
+        __signature__ = property(lambda self: inspect.signature(dict))  # ValueError, as older NumPy's ufuncs
+
+        def __call__(self, x):
+            return x
+
+    with pytest.raises(TypeError, match="nameless does not say what its arguments are called, expected a function"):
+        gradcheck(Nameless(), square_backward, X)
+
+
+@pytest.mark.parametrize(
+    ("backward", "says"),
+    [
+        (lambda dy, x: (2 * dy * x).tolist(), "a list was returned, expected an array (5,)"),
+        (lambda dy, x: ((2 * dy * x).tolist(),), "a list was returned, expected an array (5,)"),
+        (lambda dy, x: 2j * dy * x, "the gradient is complex128, expected real numbers"),
+    ],
+)
+def test_a_gradient_that_is_no_array_of_real_numbers(backward, says):
+    report = gradcheck(square, backward, B)
+    assert not report
+    assert len(report.entries) == 1
+    assert says in str(report)
+
+
+def test_a_list_of_numbers_is_right_for_arguments_that_are_numbers():
+    a, b = np.array(2.0), np.array(3.0)
+    assert gradcheck(lambda a, b: a * b, lambda dy, a, b: [float(dy * b), float(dy * a)], a, b)
+
+
+def test_a_layers_backward_that_returns_too_little():
+    p = dense_init(generator(0, Stream.INIT), 4, 5)
+    with pytest.raises(TypeError, match="returned ndarray, expected 2 values: a gradient for each input"):
+        gradcheck_layer(dense, lambda p, dy, cache: dense_backward(p, dy, cache)[0], p, X)

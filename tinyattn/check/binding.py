@@ -9,6 +9,8 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Sequence
+from inspect import Parameter
+from numbers import Number, Real
 from typing import Any
 
 import numpy as np
@@ -18,22 +20,74 @@ SURPLUS = "(surplus)"
 
 
 def bind(forward: Callable[..., Any], *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """All arguments of a call by their names, defaults too."""
-    bound = inspect.signature(forward).bind(*args, **kwargs)
+    """All arguments of a call by their names, defaults too, and those that a `**name` takes."""
+    signature = signature_of(forward)
+    bound = signature.bind(*args, **kwargs)
     bound.apply_defaults()
-    return dict(bound.arguments)
+    found = dict(bound.arguments)
+    for name in _of_kind(signature, Parameter.VAR_KEYWORD):
+        found |= found.pop(name)
+    return found
+
+
+def call(f: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """f with arguments by their names; those in front of a `/` by position.
+
+    Defaults are left out: ufuncs refuse some of their own.
+    """
+    signature = signature_of(f)
+    first = [name for name in _of_kind(signature, Parameter.POSITIONAL_ONLY) if name in given]
+    default = {name: parameter.default for name, parameter in signature.parameters.items()}
+    by_name = {n: x for n, x in given.items() if n not in first and x is not default.get(n, Parameter.empty)}
+    return f(*(given[name] for name in first), **by_name)
+
+
+def signature_of(f: Callable[..., Any]) -> inspect.Signature:
+    try:
+        return inspect.signature(f)
+    except ValueError:
+        expected = f"a function written in Python, such as lambda x: {name_of(f)}(x)"
+        raise TypeError(f"{name_of(f)} does not say what its arguments are called, expected {expected}") from None
+
+
+def name_of(f: Callable[..., Any]) -> str:
+    return getattr(f, "__name__", type(f).__name__)
+
+
+def unnamed(f: Callable[..., Any]) -> list[str]:
+    """`xs` of a function with `*xs`: what it takes without names."""
+    return _of_kind(signature_of(f), Parameter.VAR_POSITIONAL)
+
+
+def _of_kind(signature: inspect.Signature, *kinds: Any) -> list[str]:
+    return [name for name, parameter in signature.parameters.items() if parameter.kind in kinds]
 
 
 def backward_arguments(
-    forward: Callable[..., Any], backward: Callable[..., Any], inputs: dict[str, Any], rng: np.random.Generator
+    forward: Callable[..., Any],
+    backward: Callable[..., Any],
+    inputs: dict[str, Any],
+    returned: Any,
+    rng: np.random.Generator,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Run `forward`. -> the arguments that `backward`'s names ask for, and the cotangents among them.
+    """`forward` returned this. -> the arguments that `backward`'s names ask for, and the cotangents among them.
 
-    Raises TypeError where it asks for what is neither an input nor an output.
+    Raises TypeError where it asks for what is neither an input nor an output, and for an output of no real numbers.
     """
-    upstream, given, outputs = asked_of(backward, inputs, forward(**inputs), named_results(forward))
-    cotangents = [cotangent(rng, out) for out in outputs[: len(upstream)]]
+    if is_list_of_numbers(returned):
+        raise TypeError(f"gradcheck: {name_of(forward)} returned a list of numbers, expected an array")
+    upstream, given, outputs = asked_of(backward, inputs, returned, named_results(forward))
+    cotangents = [cotangent(rng, real_output(forward, out)) for out in outputs[: len(upstream)]]
     return dict(zip(upstream, cotangents, strict=True)) | given, cotangents
+
+
+def real_output(forward: Callable[..., Any], out: Any) -> Any:
+    """`out`. Raises TypeError where it is no array of real numbers and no such number."""
+    dtype = getattr(out, "dtype", None)
+    if not isinstance(out, Real) if dtype is None else dtype.kind not in "biuf":
+        found = type(out).__name__ if dtype is None else dtype
+        raise TypeError(f"gradcheck: {name_of(forward)} returned {found}, expected an array of real numbers")
+    return out
 
 
 def asked_of(
@@ -45,22 +99,25 @@ def asked_of(
     neither an input nor an output.
     """
     outputs = as_tuple(returned)
-    signature = inspect.signature(backward).parameters
-    parameters = list(signature)
+    signature = signature_of(backward).parameters
+    rest = _of_kind(signature_of(backward), Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    parameters = [name for name in signature if name not in rest]
     floats = sum(isinstance(y, float) or getattr(getattr(y, "dtype", None), "kind", "") == "f" for y in outputs)
     upstream = upstream_names(parameters, inputs, results)[: max(floats, 1)]
     if not upstream:
         expected = "its first argument, or the one after p, is d + an output's name"
-        raise TypeError(f"gradcheck: {backward.__name__} takes no gradient: {expected}")
+        raise TypeError(f"gradcheck: {name_of(backward)} takes no gradient: {expected}")
     wanted = [name for name in parameters if name not in inputs and name not in upstream]
     names = [name.removeprefix("d") for name in upstream]
     names += [name for name in wanted if name not in names]
     saved = dict(zip(names, outputs, strict=False))
     unknown = [name for name in wanted if name not in saved]
-    missing = [name for name in unknown if signature[name].default is inspect.Parameter.empty]
+    missing = [name for name in unknown if signature[name].default is Parameter.empty]
     if missing:
-        raise TypeError(f"gradcheck: {backward.__name__} asks for {', '.join(missing)}, which no forward output is")
+        raise TypeError(f"gradcheck: {name_of(backward)} asks for {', '.join(missing)}, which no forward output is")
     others = [name for name in parameters if name not in upstream and name not in unknown]
+    if any(signature[name].kind is Parameter.VAR_KEYWORD for name in rest):  # **name takes all other inputs
+        others += [name for name in inputs if name not in parameters]
     return upstream, {n: inputs.get(n, saved.get(n)) for n in others}, outputs
 
 
@@ -129,6 +186,11 @@ def cotangent(rng: np.random.Generator, out: Any) -> Any:
 
 def is_float_array(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.kind == "f"
+
+
+def is_list_of_numbers(x: Any) -> bool:
+    """Is it a list in an array's place: of numbers, or of lists of them?"""
+    return isinstance(x, list) and bool(x) and all(isinstance(part, Number | list) for part in x)
 
 
 def as_tuple(x: Any) -> tuple[Any, ...]:

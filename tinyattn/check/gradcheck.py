@@ -13,8 +13,10 @@ Three functions share one comparison:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from numbers import Integral, Number, Real
 from typing import Any
 
 import numpy as np
@@ -26,14 +28,20 @@ from .binding import (
     as_tuple,
     backward_arguments,
     bind,
+    call,
     cotangent,
     differentiable,
     is_float_array,
+    is_list_of_numbers,
     name_gradients,
+    name_of,
+    real_output,
+    unnamed,
 )
 
 FLOAT32_TOLERANCE = 1e-3  # a float32 backward's allowed error, relative to the largest gradient: more is not rounding
-WRITTEN = "(written)"  # the entry of what a backward wrote into
+WRITTEN = "(written)"  # the entry of what a forward or a backward wrote into
+SMALLEST = 1e-12  # as a step or a tolerance: below it rounding is all that is measured, and anything would agree
 
 
 @dataclass(frozen=True)
@@ -110,57 +118,100 @@ def gradcheck(
 
     `step` is relative to max(1, |entry|). At a kink (ReLU at 0) any slope between those of its two sides is right.
     The backward is also run on float32 inputs and compared with its float64 result, since differences of float32
-    outputs are too coarse for this step: float32 arguments raise TypeError. What the backward writes into an array
-    that it was given moves nothing here, and is reported.
+    outputs are too coarse for this step: float32 arguments raise TypeError. Forward and backward are given copies, and
+    what they return is copied: what one of them writes into an array that it was given moves nothing here, and is
+    reported.
+
+    Raises TypeError for a forward whose arguments have no names or whose output is no array of real numbers, and
+    ValueError for a step or tolerance outside of 1e-12 to 1 and for a `wrt` that names no float64 array.
     """
-    inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}
-    floats = {}
-    for name, x in inputs.items():
-        if is_float_array(x):
-            if x.dtype != np.float64:
-                raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
-            floats[name] = x  # a copy, since entries are moved in place
-    if not floats:
-        raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
+    _refuse_settings(step, tolerance)
+    inputs = {name: _copied(x) for name, x in bind(forward, *args, **kwargs).items()}  # entries are moved in place
+    for name in unnamed(forward):
+        if inputs.pop(name):
+            raise TypeError(f"gradcheck: {name_of(forward)} takes *{name}, expected arguments that have names")
+    wrt = (wrt,) if isinstance(wrt, str) else wrt
+    arrays = _differentiated(inputs, wrt)
     rng = np.random.default_rng(seed)
-    given, upstream = backward_arguments(forward, backward, _copied(inputs), rng)
-    upstream = _copied(upstream)
-    returned, written = _watched(lambda: backward(**given), given)
+    watch = _Watch()
+
+    def run() -> Any:
+        lent = _copied(inputs)
+        return _copied(watch.call("forward", lambda: call(forward, lent), lent))
+
+    given, upstream = backward_arguments(forward, backward, inputs, run(), rng)
+    lent = _copied(given)
+    returned = _copied(watch.call("backward", lambda: call(backward, lent), lent))
+    if is_list_of_numbers(returned) and any(x.shape for x in arrays.values()):
+        returned = (returned,)  # one gradient, and `_compare` says that it is a list
     gradients = name_gradients(inputs, returned, wrt)
     surplus = gradients.pop(SURPLUS, 0)
 
     def terms() -> list[Any]:
-        return [c * out for c, out in zip(upstream, as_tuple(forward(**inputs)), strict=False)]
+        return [c * out for c, out in zip(upstream, as_tuple(run()), strict=False)]
 
     def loss() -> float:
         return float(sum(np.sum(term) for term in terms()))
 
     size = float(sum(np.sum(np.abs(term)) for term in terms()))
-    arrays = {name: floats[name] for name in differentiable(inputs, wrt)}
     report = _compare(loss, arrays, gradients, rng, step, tolerance, None, size)
     report = _with_float32_errors(report, _float32_gradients(forward, backward, inputs, upstream, wrt), gradients, size)
     if surplus:
         extra = Entry("(surplus)", np.inf, problem=f"{surplus} more gradients were returned than arguments can have")
         report = GradReport((*report.entries, extra), tolerance)
-    return _with_written(report, written)
+    return watch.added_to(report)
+
+
+def _differentiated(inputs: dict[str, Any], wrt: tuple[str, ...] | None) -> dict[str, np.ndarray]:
+    """The arrays to differentiate by. Raises TypeError for float32, ValueError for a `wrt` that names no such array."""
+    floats = {name: x for name, x in inputs.items() if is_float_array(x)}
+    for name, x in floats.items():
+        if x.dtype != np.float64:
+            raise TypeError(f"gradcheck: {name} is {x.dtype}, expected float64")
+    names = differentiable(inputs, wrt)
+    if wrt is None and not names:
+        raise TypeError("gradcheck: no float64 array is among the arguments: there is nothing to differentiate by")
+    if not names or len(set(names)) < len(names) or not set(names) <= set(floats):
+        expected = f"names of float64 arrays, each once: the forward has {', '.join(floats) or 'none'}"
+        raise ValueError(f"gradcheck: wrt is {wrt!r}, expected {expected}")
+    return {name: floats[name] for name in names}
+
+
+def _refuse_settings(step: Any, tolerance: Any, entries: Any = None) -> None:
+    for name, x in (("step", step), ("tolerance", tolerance)):
+        if isinstance(x, bool) or not isinstance(x, Real) or not SMALLEST <= float(x) <= 1:
+            raise ValueError(f"gradcheck: {name} is {x!r}, expected a number from {SMALLEST:.0e} to 1")
+    if entries is not None and (isinstance(entries, bool) or not isinstance(entries, Integral) or entries < 0):
+        raise ValueError(f"gradcheck: entries is {entries!r}, expected a whole number of at least 0, or None for all")
 
 
 def _copied(x: Any) -> Any:
-    """Arrays in new memory, those in dicts, lists and tuples too; anything else as it is."""
+    """Arrays in new memory, those in dicts, lists, tuples and dataclasses too; anything else as it is."""
     if isinstance(x, np.ndarray):
         return np.array(x)
-    if type(x) is dict:
-        return {name: _copied(part) for name, part in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)(_copied(part) for part in x)
-    return type(x)(*map(_copied, x)) if hasattr(x, "_fields") else x
+    if isinstance(x, tuple):
+        parts = [_copied(part) for part in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else type(x)(parts)
+    if isinstance(x, dict | list):
+        new = copy.copy(x)
+        for key in x if isinstance(x, dict) else range(len(x)):
+            new[key] = _copied(x[key])
+        return new
+    if _is_record(x):
+        new = copy.copy(x)
+        for name, part in _parts(x):
+            object.__setattr__(new, name, _copied(part))  # it may be frozen
+        return new
+    return x
 
 
-def _watched(call: Callable[[], Any], given: dict[str, Any]) -> tuple[Any, list[str]]:
-    """-> what `call` returns, and the names in `given` under which it wrote into an array."""
-    before = [(name, x, x.tobytes()) for name, part in given.items() for x in _arrays_in(part)]
-    returned = call()
-    return returned, list(dict.fromkeys(name for name, x, kept in before if x.tobytes() != kept))
+def _is_record(x: Any) -> bool:
+    return is_dataclass(x) and not isinstance(x, type)
+
+
+def _parts(x: Any) -> list[tuple[str, Any]]:
+    """The fields of a dataclass that have a value."""
+    return [(part.name, getattr(x, part.name)) for part in fields(x) if hasattr(x, part.name)]
 
 
 def _arrays_in(x: Any) -> Iterator[np.ndarray]:
@@ -170,16 +221,34 @@ def _arrays_in(x: Any) -> Iterator[np.ndarray]:
     elif isinstance(x, dict | list | tuple):
         for part in x.values() if isinstance(x, dict) else x:
             yield from _arrays_in(part)
-    elif is_dataclass(x) and hasattr(x, "__dict__"):
-        yield from _arrays_in(vars(x))
+    elif _is_record(x):
+        for _, part in _parts(x):
+            yield from _arrays_in(part)
 
 
-def _with_written(report: GradReport, written: list[str]) -> GradReport:
-    """The report with what the backward wrote into, if anything: the layer below, or a second call, may read that."""
-    if not written:
-        return report
-    says = f"the backward writes into {', '.join(written)}, which it was given: expected work on a copy"
-    return GradReport((*report.entries, Entry(WRITTEN, np.inf, problem=says)), report.tolerance)
+@dataclass(frozen=True)
+class _Watch:
+    """Who wrote into which of the arguments that were lent to it, under their names."""
+
+    written: dict[str, list[str]] = field(default_factory=dict)
+
+    def call(self, who: str, function: Callable[[], Any], lent: dict[str, Any]) -> Any:
+        """What `function` returns, which `who` computes from `lent`: copies that nobody else reads."""
+        before = {name: [(x, x.tobytes()) for x in _arrays_in(part)] for name, part in lent.items()}
+        returned = function()
+        for name, kept in before.items():
+            after = list(_arrays_in(lent[name]))  # other arrays, where one was put in a dict's place
+            same = len(after) == len(kept) and all(x is y for (x, _), y in zip(kept, after, strict=True))
+            if not same or any(x.tobytes() != was for x, was in kept):
+                names = self.written.setdefault(who, [])
+                names += [name] * (name not in names)
+        return returned
+
+    def added_to(self, report: GradReport) -> GradReport:
+        """The report with what was written into, if anything: the layer below, or a second call, may read that."""
+        says = "the {} writes into {}, which it was given: expected work on a copy"
+        found = [Entry(WRITTEN, np.inf, problem=says.format(who, ", ".join(n))) for who, n in self.written.items()]
+        return GradReport((*report.entries, *found), report.tolerance)
 
 
 def gradcheck_layer(
@@ -196,30 +265,39 @@ def gradcheck_layer(
     """Compare a layer's backward, gradients of its parameters too, with central differences.
 
     `forward(p, *inputs, **options) -> y, cache` and `backward(p, dy, cache) -> one gradient an input, grads`.
-    With `key`, dropout is on and draws the same mask at every call. Raises TypeError for float32.
+    With `key`, dropout is on and draws the same mask at every call. What either writes into is reported, as by
+    `gradcheck`. Raises TypeError for float32.
     """
+    _refuse_settings(step, tolerance)
     _refuse_float32({"p": [leaf for _, leaf in leaves(p)], "inputs": list(inputs)})
-    p = tree_map(np.array, p)
-    xs = [np.array(x) for x in inputs]
+    names = [f"input {i}" for i in range(len(inputs))]
+    mine = _copied({"p": p, **dict(zip(names, inputs, strict=True)), "options": options})
+    watch = _Watch()
 
-    def run(p: Any, xs: list[Any], options: dict[str, Any]) -> Any:
+    def run() -> tuple[Any, Any, dict[str, Any]]:
+        lent = _copied(mine)
         rng = {} if key is None else {"rng": np.random.default_rng(key)}
-        return forward(p, *xs, **options, **rng)
+        xs = [lent[name] for name in names]
+        y, cache = watch.call("forward", lambda: forward(lent["p"], *xs, **lent["options"], **rng), lent)
+        return _copied(real_output(forward, y)), cache, lent
 
-    lent = _copied((p, xs, options))  # the backward may write into these, and the loss reads others
-    y, cache = run(*lent)
+    y, cache, lent = run()
     rng = np.random.default_rng(seed)
     dy = cotangent(rng, y)
     size = float(np.sum(np.abs(dy * y)))
-    given = {"p": lent[0], "dy": _copied(dy)}
-    (*dxs, grads), written = _watched(lambda: backward(*given.values(), cache), given)  # the cache is its own
-    arrays = {f"input {i}": x for i, x in enumerate(xs)} | dict(leaves(p))
+    lent["dy"] = _copied(dy)  # the rest it may reach by its cache, which is its own
+    returned = _copied(watch.call("backward", lambda: backward(lent["p"], lent["dy"], cache), lent))
+    if not isinstance(returned, tuple | list):
+        expected = f"{len(inputs) + 1} values: a gradient for each input, and those of the parameters"
+        raise TypeError(f"gradcheck: {name_of(backward)} returned {type(returned).__name__}, expected {expected}")
+    *dxs, grads = returned
+    arrays = {name: mine[name] for name in names} | dict(leaves(mine["p"]))
     gradients = {f"input {i}": dx for i, dx in enumerate(dxs)} | dict(leaves(grads))
 
     def loss() -> float:
-        return float(np.sum(dy * run(p, xs, options)[0]))
+        return float(np.sum(dy * run()[0]))
 
-    return _with_written(_compare(loss, arrays, gradients, rng, step, tolerance, None, size), written)
+    return watch.added_to(_compare(loss, arrays, gradients, rng, step, tolerance, None, size))
 
 
 def gradcheck_model(
@@ -237,32 +315,37 @@ def gradcheck_model(
 
     Half of the places are where the derived gradient is largest, half are drawn at random, so that an entry
     that should have received a gradient and did not is found too. `entries=None` checks all; with 0 each
-    parameter is moved along one random direction, and nothing more. Raises TypeError for float32.
+    parameter is moved along one random direction, and nothing more. What either writes into p or the batch is
+    reported, as by `gradcheck`. Raises TypeError for float32.
     """
+    _refuse_settings(step, tolerance, entries)
     _refuse_float32({"p": [leaf for _, leaf in leaves(p)]})
-    p = tree_map(np.array, p)
+    mine = _copied({"p": p, "batch": batch})
+    watch = _Watch()
 
-    def run(p: Any) -> Any:
-        return model.loss(p, batch, None if key is None else np.random.default_rng(key))
+    def run() -> tuple[float, Any, dict[str, Any]]:
+        lent = _copied(mine)
+        rng = None if key is None else np.random.default_rng(key)
+        value, cache = watch.call("loss", lambda: model.loss(lent["p"], lent["batch"], rng), lent)
+        if np.shape(value):
+            raise TypeError(f"gradcheck: loss returned an array {np.shape(value)}, expected a number")
+        return float(real_output(model.loss, value)), cache, lent
 
-    lent = tree_map(np.array, p)  # the backward may write into these, and the loss reads others
-    value, cache = run(lent)
-    gradients = tree_map(np.zeros_like, p)
-    returned, written = _watched(lambda: model.loss_backward(lent, 1.0, cache), {"p": lent})
-    add_to(gradients, returned)
+    value, cache, lent = run()
+    gradients = tree_map(np.zeros_like, mine["p"])
+    add_to(gradients, watch.call("backward", lambda: model.loss_backward(lent["p"], 1.0, cache), lent))
     rng = np.random.default_rng(seed)
-    arrays = dict(leaves(p))
-    found = dict(leaves(gradients))
-    size = abs(float(value))
-    report = _compare(lambda: float(run(p)[0]), arrays, found, rng, step, tolerance, entries, size)
-    return _with_written(report, written)
+    arrays, found = dict(leaves(mine["p"])), dict(leaves(gradients))
+    report = _compare(lambda: run()[0], arrays, found, rng, step, tolerance, entries, abs(value))
+    return watch.added_to(report)
 
 
 def _refuse_float32(groups: dict[str, list[Any]]) -> None:
     for name, arrays in groups.items():
         for x in arrays:
-            if x.dtype != np.float64:
-                raise TypeError(f"gradcheck: an array of {name} is {x.dtype}, expected float64")
+            found = getattr(x, "dtype", type(x).__name__)
+            if found != np.float64:
+                raise TypeError(f"gradcheck: an array of {name} is {found}, expected float64")
 
 
 def _compare(
@@ -284,17 +367,28 @@ def _compare(
     found = []
     for name, x in arrays.items():
         g = gradients.get(name)
-        if g is None:
-            found.append(Entry(name, np.inf, problem="no gradient was returned"))
-        elif np.shape(g) != x.shape:
-            found.append(Entry(name, np.inf, problem=f"wrong shape: gradient {np.shape(g)}, argument {x.shape}"))
-        elif not np.all(np.isfinite(g)):
-            found.append(Entry(name, np.inf, problem="the gradient is not finite"))
+        problem = _problem(g, x)
+        g = np.asarray(g)
+        if problem:
+            found.append(Entry(name, np.inf, problem=problem))
         elif x.size:
-            worst = _worst_entry(loss, x, g, _places(rng, np.asarray(g), entries), step, tolerance, floor)
-            adjoint = _adjoint_error(loss, x, np.asarray(g), rng, step, tolerance, floor)
+            worst = _worst_entry(loss, x, g, _places(rng, g, entries), step, tolerance, floor)
+            adjoint = _adjoint_error(loss, x, g, rng, step, tolerance, floor)
             found.append(replace(worst, name=name, adjoint=adjoint))
     return GradReport(tuple(found), tolerance)
+
+
+def _problem(g: Any, x: Array) -> str:
+    """Why `g` cannot be compared with differences by x; "" where it can."""
+    if g is None:
+        return "no gradient was returned"
+    if not hasattr(g, "dtype") and not isinstance(g, Number):
+        return f"a {type(g).__name__} was returned, expected an array {x.shape}"
+    if np.shape(g) != x.shape:
+        return f"wrong shape: gradient {np.shape(g)}, argument {x.shape}"
+    if np.asarray(g).dtype.kind not in "biuf":
+        return f"the gradient is {np.asarray(g).dtype}, expected real numbers"
+    return "" if np.all(np.isfinite(g)) else "the gradient is not finite"
 
 
 def _worst_entry(
@@ -346,10 +440,11 @@ def _float32_gradients(
     """The gradients for float32 inputs and the same cotangents; empty if the functions refuse float32."""
     narrow = {n: x.astype(np.float32) if is_float_array(x) else _copied(x) for n, x in inputs.items()}
     try:
-        given, drawn = backward_arguments(forward, backward, narrow, np.random.default_rng(0))
+        outputs = _copied(call(forward, _copied(narrow)))
+        given, drawn = backward_arguments(forward, backward, narrow, outputs, np.random.default_rng(0))
         names = list(given)[: len(drawn)]
         given |= {n: u.astype(np.float32) if np.shape(u) else u for n, u in zip(names, upstream, strict=True)}
-        return name_gradients(narrow, backward(**given), wrt)
+        return name_gradients(narrow, call(backward, given), wrt)
     except (TypeError, ValueError):
         return {}
 
