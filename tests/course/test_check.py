@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.course.answers.chapter_13 import diagonal_lost, nothing_masked
 from tests.course.answers.chapter_17 import WRONG
 from tinyattn import ops
 from tinyattn.check.cases import CaseDrawer
@@ -483,6 +484,13 @@ def test_none_in_place_of_a_truth():
     spec = plain_spec("even", "n is even", lambda draw: {"n": draw.choose((2, 3))}, lambda n: n % 2 == 0, "answer")
     assert Function(spec)(lambda n: None).says == "it returned None; expected True or False."
     assert Function(spec)(lambda n: None if n == 2 else False).says == "it returned None; expected True or False."
+
+
+def test_what_only_a_last_step_makes_right_is_told_of_it():
+    verdict = find("repaired_value").grader(nothing_masked)
+    assert verdict.outcome == "wrong"
+    assert verdict.diagnosis.startswith("Only entries above the diagonal differ")
+    assert not find("repaired_value").grader(diagonal_lost).diagnosis.startswith("Only entries above")
 
 
 def test_in_an_extreme_the_input_that_led_there_is_shown():
