@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from tests.course.answers.chapter_13 import diagonal_lost, nothing_masked
 from tests.course.answers.chapter_17 import WRONG
 from tinyattn import ops
 from tinyattn.check.cases import CaseDrawer
@@ -485,6 +486,13 @@ def test_none_in_place_of_a_truth():
     assert Function(spec)(lambda n: None if n == 2 else False).says == "it returned None; expected True or False."
 
 
+def test_what_only_a_last_step_makes_right_is_told_of_it():
+    verdict = find("repaired_value").grader(nothing_masked)
+    assert verdict.outcome == "wrong"
+    assert verdict.diagnosis.startswith("Only entries above the diagonal differ")
+    assert not find("repaired_value").grader(diagonal_lost).diagnosis.startswith("Only entries above")
+
+
 def test_in_an_extreme_the_input_that_led_there_is_shown():
     def overflows(s):
         return np.exp(s) / np.exp(s).sum(axis=-1, keepdims=True)
@@ -719,6 +727,12 @@ def rejects_by_bits(attention):
 def test_a_comparison_to_the_bit_is_told_of_rounding():
     told_of = [find("knows_the_scale").grader(answer) for answer in (rejects_by_bits, columns_sum_to_one)]
     assert ["np.allclose" in "".join(grade.lines) for grade in told_of] == [True, False]
+
+
+def test_np_allclose_is_proposed_unless_the_comparison_is_to_the_bit():
+    says = [find(name).grader(lambda attention: np.ones(2)).says for name in ("knows_the_scale", "nothing_leaks")]
+    assert ["np.allclose" in one for one in says] == [True, False]
+    assert all(one.endswith("np.all or bool around it?") for one in says)
 
 
 def test_the_bug_is_handed_out_to_try_a_property_on():

@@ -120,6 +120,39 @@ def wrong_sign(dB, A, W_Q, W_K, c):
     return step_by_step(-dB, A, W_Q, W_K, c)
 
 
+def one_map_not_transposed(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K, A.T @ dX, A.T @ dY
+
+
+def c_in_dA_only(dB, A, W_Q, W_K, c):
+    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
+    return c * (dX @ W_Q.T + dY @ W_K.T), A.T @ dX, A.T @ dY
+
+
+def c_in_dW_only(dB, A, W_Q, W_K, c):
+    dX, dY = dB @ A @ W_K, dB.T @ A @ W_Q
+    return dX @ W_Q.T + dY @ W_K.T, c * A.T @ dX, c * A.T @ dY
+
+
+def divided_by_c(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, 1 / c)
+
+
+def root_of_n_for_c(dB, A, W_Q, W_K, c):
+    return step_by_step(dB, A, W_Q, W_K, 1 / np.sqrt(len(A)))
+
+
+def A_on_the_right(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, dX @ A.T, dY @ A.T
+
+
+def A_not_transposed_for_keys(dB, A, W_Q, W_K, c):
+    dX, dY = c * (dB @ A @ W_K), c * (dB.T @ A @ W_Q)
+    return dX @ W_Q.T + dY @ W_K.T, A.T @ dX, A @ dY
+
+
 # --- repaired_value -------------------------------------------------------------------------------------------------
 
 
@@ -276,6 +309,30 @@ def masked_cut(A, W_Q, W_K, W_V):
 
 def last_row_only(A, W_Q, W_K, W_V):
     return cut_for_every_row(A, W_Q, W_K, W_V)[-1]
+
+
+def whole_blocks(A, W_Q, W_K, W_V):
+    """Every sum is cut, but each turn writes over the rows of those before it."""
+    B = np.zeros_like(A)
+    for k in range(len(A)):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
+    return np.tril(B)
+
+
+def nothing_masked(A, W_Q, W_K, W_V):
+    """Right on and below the diagonal."""
+    B = np.zeros_like(A)
+    for k in reversed(range(len(A))):
+        seen = slice(k + 1)
+        X, Y, Z = (W[seen, seen] @ A[seen, seen] for W in (W_Q, W_K, W_V))
+        B[seen, seen] = Z @ ops.softmax(X.T @ Y).T
+    return B
+
+
+def divided_by_root_n(A, W_Q, W_K, W_V):
+    return cut_for_every_row(A, W_Q / np.sqrt(len(A)), W_K, W_V)
 
 
 # --- later_rows_move_nothing ----------------------------------------------------------------------------------------
@@ -466,6 +523,24 @@ def the_same_matrix(refine, n):
     return np.array_equal(refine(changed), before)
 
 
+def the_diagonal_alone(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if refine(changed)[k, k] != refine(A)[k, k]:
+            return False
+    return True
+
+
+def the_first_column_alone(refine, n):
+    A = lower(n, 0)
+    for k in range(n - 1):
+        changed = np.vstack([A[: k + 1], lower(n, 1)[k + 1 :]])
+        if not np.array_equal(refine(changed)[: k + 1, 0], refine(A)[: k + 1, 0]):
+            return False
+    return True
+
+
 def unnamed(*answers):
     return tuple((answer, "") for answer in answers)
 
@@ -478,12 +553,15 @@ RIGHT = {
 WRONG = {
     "my_refine_backward": unnamed(queries_only, keys_only, averaged, no_c, c_twice, c_in_one_only, dB_not_transposed,
                                   maps_not_transposed, A_not_transposed, maps_exchanged, X_for_A, symmetrised,
-                                  without_dA, maps_first, root_of_n_again, wrong_sign),
+                                  without_dA, maps_first, root_of_n_again, wrong_sign, one_map_not_transposed,
+                                  c_in_dA_only, c_in_dW_only, divided_by_c, root_of_n_for_c, A_on_the_right,
+                                  A_not_transposed_for_keys),
     "repaired_value": unnamed(unchanged, masks_S, zeros_in_L, S_after_softmax, one_too_early, one_too_late, first_row,
                               no_sum, columns_not_cut, down_the_columns, S_not_transposed, from_the_right, no_softmax,
-                              queries_for_keys, diagonal_lost, last_row_only, masked_cut),
+                              queries_for_keys, diagonal_lost, last_row_only, masked_cut, whole_blocks, nothing_masked,
+                              divided_by_root_n),
     "later_rows_move_nothing": unnamed(last_row_alone, from_the_second, whole_rows, all_rows, last_row_changes,
                                        first_row_compared, columns_as_well, one_row_further, generous,
                                        below_the_diagonal, zeros_above, opposite, forgets_to_return, a_matrix, always,
-                                       earlier_rows, the_same_matrix),
+                                       earlier_rows, the_same_matrix, the_diagonal_alone, the_first_column_alone),
 }  # fmt: skip

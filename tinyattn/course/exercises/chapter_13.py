@@ -65,16 +65,17 @@ REFINE = Spec(
 
 def _backward_with(
     of_X: Any = lambda dB, Y, c: c * dB @ Y, of_Y: Any = lambda dB, X, c: c * dB.T @ X,
-    of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W: Any = lambda A, X, d: A.T @ d,
-    order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
+    of_A: Any = lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K.T, of_W_Q: Any = lambda A, X, d: A.T @ d,
+    of_W_K: Any = lambda A, Y, d: A.T @ d, order: tuple[int, int, int] = (0, 1, 2), crossed: bool = False,
+    times: Any = lambda c, n: (1, 1, 1),
 ) -> Any:  # fmt: skip
-    """The backward, with one line written otherwise; `crossed`, X stands where Y belongs."""
+    """The backward, with one line written otherwise; `crossed`, X stands where Y belongs; `times` are factors of it."""
 
     def backward(dB: Any, A: Any, W_Q: Any, W_K: Any, c: float) -> Any:
         X, Y = A @ W_Q, A @ W_K
         dX, dY = (of_X(dB, X, c), of_Y(dB, Y, c)) if crossed else (of_X(dB, Y, c), of_Y(dB, X, c))
-        found = of_A(dX, dY, W_Q, W_K), of_W(A, X, dX), of_W(A, Y, dY)
-        return tuple(found[i] for i in order)
+        found = of_A(dX, dY, W_Q, W_K), of_W_Q(A, X, dX), of_W_K(A, Y, dY)
+        return tuple(times(c, len(A))[i] * found[i] for i in order)
 
     return backward
 
@@ -82,6 +83,17 @@ def _backward_with(
 _USED = "Row k of X is used in which entries of B: a row, or a column?"
 _TWICE = "How often is A read in B = c (A W_Q)(A W_K)ᵀ?"
 _BOTH = "A was read for X and for Y: both gradients belong to dA, and add."
+_ALSO_T = "Each gradient goes back through the map that it came by. Are both maps transposed in yours?"
+_WHERE_C = "Which of your three gradients double when c is doubled?"
+_WRONG_W = (                                         # a line for dW_Q, and in letters of Q and X what is said of it
+    (lambda A, X, d: A @ d, "X = A W_Q. Which of A and Aᵀ meets dX in dW_Q?", "dW_Q = Aᵀ dX."),
+    (lambda A, X, d: d @ A.T, "X = A W_Q. On which side of dX does A stand in dW_Q?", "A stands left: dW_Q = Aᵀ dX."),
+    (lambda A, X, d: d.T @ A, "dW_Q has the shape of W_Q: is it transposed in yours?",
+     "That is the transpose: dW_Q = Aᵀ dX."),
+    (lambda A, X, d: X.T @ d, "X = A W_Q. What did W_Q multiply: A, or X?", "W_Q met A: dW_Q = Aᵀ dX."),
+    (lambda A, X, d: d, "X = A W_Q. Where does A come in?", "dW_Q = Aᵀ dX: Aᵀ is missing."),
+)  # fmt: skip
+_OF_KEYS = str.maketrans("QX", "KY")
 WRONG_BACKWARD = (
     (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T), _TWICE, _BOTH),
     (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dY @ W_K.T), _TWICE, _BOTH),
@@ -91,6 +103,8 @@ WRONG_BACKWARD = (
      "Do gradients of several readings add?", "It is a sum, not a difference."),
     (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K),
      "X = A W_Q. Is dA = dX W_Q, or is W_Q transposed?", "dA = dX W_Qᵀ + dY W_Kᵀ."),
+    (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q + dY @ W_K.T), _ALSO_T, "W_Q is not: dX W_Qᵀ."),
+    (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_Q.T + dY @ W_K), _ALSO_T, "W_K is not: dY W_Kᵀ."),
     (_backward_with(of_A=lambda dX, dY, W_Q, W_K: dX @ W_K.T + dY @ W_Q.T), "Which map made X, and which Y?",
      "The maps have changed places in dA: X was made by W_Q."),
     (_backward_with(of_X=lambda dB, Y, c: dB @ Y, of_Y=lambda dB, X, c: dB.T @ X), "If c is doubled, what does dX do?",
@@ -106,13 +120,15 @@ WRONG_BACKWARD = (
      "dX = c dB Y: row k of X made row k of B."),
     (_backward_with(of_X=lambda dB, Y, c: c * dB.T @ Y, of_Y=lambda dB, X, c: c * dB @ X),
      _USED, "dB and dBᵀ have changed places."),
-    (_backward_with(of_W=lambda A, X, d: A @ d), "X = A W_Q. Which of A and Aᵀ meets dX in dW_Q?",
-     "dW_Q = Aᵀ dX."),
-    (_backward_with(of_W=lambda A, X, d: d.T @ A), "dW_Q has the shape of W_Q: is it transposed in yours?",
-     "That is the transpose: dW_Q = Aᵀ dX."),
-    (_backward_with(of_W=lambda A, X, d: X.T @ d), "X = A W_Q. What did W_Q multiply: A, or X?",
-     "W_Q met A: dW_Q = Aᵀ dX."),
-    (_backward_with(of_W=lambda A, X, d: d), "X = A W_Q. Where does A come in?", "dW_Q = Aᵀ dX: Aᵀ is missing."),
+    (_backward_with(times=lambda c, n: (1, 1 / c, 1 / c)), _WHERE_C, "All three do: c is missing in dW_Q and dW_K."),
+    (_backward_with(times=lambda c, n: (1 / c, 1, 1)), _WHERE_C, "All three do: c is missing in dA."),
+    (_backward_with(times=lambda c, n: (1 / c**2,) * 3), _WHERE_C, "Yours become half as large: c multiplies B."),
+    (_backward_with(times=lambda c, n: (1 / (c * math.sqrt(n)),) * 3), _WHERE_C, "c is given, and need not be 1/√n."),
+    (_backward_with(times=lambda c, n: (-1, -1, -1)), "If an entry of B grows with A, which sign has its gradient?",
+     "Nothing in B = c X Yᵀ is subtracted: all signs are reversed."),
+    *((_backward_with(of_W_Q=f, of_W_K=f), *said) for f, *said in _WRONG_W),
+    *((_backward_with(of_W_Q=f), *said) for f, *said in _WRONG_W),
+    *((_backward_with(of_W_K=f), *(text.translate(_OF_KEYS) for text in said)) for f, *said in _WRONG_W),
     (_backward_with(of_X=lambda dB, Y, c: c * np.tril(dB) @ Y, of_Y=lambda dB, X, c: c * np.tril(dB).T @ X),
      "Is there a mask in B = c X Yᵀ?", "The mask comes after B; dB is masked already where it comes from."),
     (_backward_with(of_A=lambda dX, dY, W_Q, W_K: np.tril(dX @ W_Q.T + dY @ W_K.T)), "Is there a mask in B = c X Yᵀ?",
@@ -194,7 +210,8 @@ def _zeroed_rows(A: Any, W_Q: Any, W_K: Any, W_V: Any) -> Any:
 
 _SUM = "(XᵀY)_tj = Σ_i x_it y_ij: over which i does it run, for row k?"
 WRONG_VALUE = (
-    (_literal, "Which sum runs over all rows i of X and Y?", "It is as it was, and leaks: XᵀY sums over all rows."),
+    (_literal, "When B is returned, how many rows of A is its first row made of?",
+     "Of all: either XᵀY still sums over all rows, or a later turn of the loop overwrote the earlier rows of B."),
     (_at_once(lambda L, past: ops.softmax(L, past)), _SUM,
      "S is masked, but every entry of XᵀY still sums over all rows of A. Row k needs a sum of its own."),
     (_at_once(lambda L, past: ops.softmax(np.where(past, L, 0))), _SUM,
@@ -222,11 +239,17 @@ WRONG_VALUE = (
     (_row_by_row(weights=lambda L: L), "Where is the softmax?", "The softmax is missing."),
     (_row_by_row(weights=lambda L: ops.softmax(L / math.sqrt(len(L)))), "Has equation 3 a scale?",
      "There is no scale in equation 3."),
+    (lambda A, W_Q, W_K, W_V: _value(A, W_Q / math.sqrt(len(A)), W_K, W_V), "Has equation 3 a scale?",
+     "There is no scale in equation 3."),
     (_zeroed_rows, "What is row i > k of W A, if A's later rows are 0?",
      "Rows of W after k still meet A's first rows: cut the maps, and the columns, too."),
     (lambda A, W_Q, W_K, W_V: _value(A, W_K, W_Q, W_V), "X = W_Q A and Y = W_K A: is XᵀY the same the other way round?",
      "The maps of X and Y have changed places."),
     (lambda A, W_Q, W_K, W_V: np.tril(W_V @ A), "What has become of S?", "That is Z alone."),
+)  # fmt: skip
+NOT_MASKED = (
+    (np.tril, "On which side of the diagonal does your B differ from what is expected?",
+     "Only entries above the diagonal differ, and these are to be 0: np.tril(B). All others are right."),
 )  # fmt: skip
 
 
@@ -300,9 +323,17 @@ FORMS = (
     Judged("the second row alone knows of the third", lambda A: A + np.eye(len(A))[:, [1]] * A[2, 0], right=False,
            question="Is every row after k changed in yours, and every k tried?",
            diagnosis="Only row 1 moves, and only with row 2: that is k = 1."),
+    Judged("entries below the diagonal alone know of the last row",
+           lambda A: A + A[-1, 0] * np.tri(len(A), k=-1), right=False,
+           question="Do you compare entries of B below the diagonal?",
+           diagnosis="b_kt with t < k counts, too, not the diagonal alone: token k looks at all tokens before it."),
+    Judged("entries below the diagonal know of the last row, but for those of the first column",
+           lambda A: A + A[-1, 0] * np.tri(len(A), k=-1) * (np.arange(len(A)) > 0), right=False,
+           question="Which columns of B do you compare?",
+           diagnosis="Every b_kt with t <= k counts, not only those of the first column or on the diagonal."),
     Judged("A, and a millionth of the mean of its rows", lambda A: A + 1e-6 * A.mean(axis=0), right=False,
            question=_SMALL, diagnosis="A small leak is a leak: training makes it larger. What is right keeps every "
-           "bit, so compare with np.array_equal, or a tolerance of 1e-9."),
+           "bit, so compare with np.array_equal, or with np.allclose and rtol=0 and atol=1e-9 (its own rtol is 1e-5)."),
 )  # fmt: skip
 
 
@@ -327,7 +358,7 @@ EXERCISES = (
         difficulty=3,
         minutes=10,
         task="buggy_value, row k made of the first k + 1 rows and columns alone",
-        grader=Function(VALUE, tempting=WRONG_VALUE),
+        grader=Function(VALUE, tempting=WRONG_VALUE, lacking=NOT_MASKED),
         hints=(
             "Write out one entry of XᵀY for n = 3. Which rows of A are in it, whatever is masked?",
             "For each k cut A and the maps to [: k + 1, : k + 1], compute X, Y and Z of the cuts, S = softmax(XᵀY), "
@@ -341,7 +372,8 @@ EXERCISES = (
         "write the property that kills this bug",
         difficulty=2,
         minutes=10,
-        task="later_rows_move_nothing(refine, n) -> True where no entry of B that counts knows later rows, else False",
+        task="later_rows_move_nothing(refine, n) -> True where every entry of B that counts stays when later rows of A "
+        "change, to the last bit (np.array_equal), else False",
         grader=Judge(FORMS, later_rows_move_nothing, given=(5,)),
         hints=(
             "Which rows of A may you change without token k's knowing, and which entries of B are used after the mask?",

@@ -75,7 +75,8 @@ class Function:
     question for the reader who writes it and, as the case may be, the diagnosis. `conventions` is False where the
     exercise is about the convention: another than the library's is then wrong. `names` are pairs of the library's name
     of an output and the task's. `also` is asked of an answer that passed all properties: it returns in a sentence what
-    is still wrong, or "".
+    is still wrong, or "". `lacking` are last steps that wrong answers leave out: a function of the result that makes it
+    right, a question, the diagnosis.
     """
 
     spec: Any
@@ -86,6 +87,7 @@ class Function:
     conventions: bool = True
     names: tuple[tuple[str, str], ...] = ()
     also: Callable[[Callable[..., Any]], str] | None = None
+    lacking: Tempting = ()
 
     asks = "a function"
 
@@ -259,6 +261,8 @@ class _Tried:
         diagnosis, names = "", ()
         tempting = () if first.endless else self.grader.tempting  # it would not return here either
         said = next((said for wrong, *said in tempting if self._gives_the_same_as(wrong)), [])
+        if not said and first.sort == "values" and not first.endless:
+            said = next((said for step, *said in self.grader.lacking if self._is_right_after(step)), [])
         if said:
             question, diagnosis = [*said, ""][:2]
         elif self.report.diagnosis:
@@ -331,13 +335,29 @@ class _Tried:
 
     def _gives_the_same_as(self, wrong: Callable[..., Any]) -> bool:
         """Whether the answer gives the same results as `wrong` on the counterexample, and on a few fixed cases."""
+        return self._alike(self.op, self._with(wrong))
+
+    def _is_right_after(self, step: Callable[[Any], Any]) -> bool:
+        """Whether `step` makes the answer's results those of the library, on the same cases."""
+
+        @functools.wraps(self.answer)
+        def ended(*args: Any, **kwargs: Any) -> Any:
+            return step(self.kind.call(*args, **kwargs))
+
+        return self._alike(self._with(ended), self._with(self.grader.reference()))
+
+    def _with(self, f: Callable[..., Any]) -> Subject:
+        """The implementation with `f` in the answer's place."""
+        return Subject(SimpleNamespace(**vars(self.op.implementation) | {self.grader.function: f}), self.op.spec)
+
+    def _alike(self, one: Subject, other: Subject) -> bool:
+        """Whether two implementations give the same results on the counterexample, and on a few fixed cases."""
         spec, seeded = self.op.spec, (self.op.spec.case(CaseDrawer.seeded(seed)) for seed in range(ALIKE))
         cases = (*([self.report.case] if self.report.case else []), *seeded)
-        other = Subject(SimpleNamespace(**vars(self.op.implementation) | {self.grader.function: wrong}), spec)
         with silenced():
             for case in cases:
                 try:
-                    seen, theirs = (_numbers(observe_call(one, spec, one.fit(case))) for one in (self.op, other))
+                    seen, theirs = (_numbers(observe_call(op, spec, op.fit(case))) for op in (one, other))
                 except (TypeError, ValueError):  # strings, or rows of different lengths, which no wrong answer gives
                     return False
                 if seen.keys() != theirs.keys() or not all(same_numbers(x, theirs[n]) for n, x in seen.items()):

@@ -80,7 +80,7 @@ class Judge:
             return told
         if isinstance(told, bool | np.bool_):
             return bool(told)
-        says = f"it returns {described(told)}, expected True or False. np.allclose, np.all or bool around it?"
+        says = f"it returns {described(told)}, expected True or False. np.all or bool around it?"
         return Grade(WRONG, says)
 
     def _misjudged(self, one: Judged, nothing: bool) -> Grade:

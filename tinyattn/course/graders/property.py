@@ -136,7 +136,8 @@ class Property:
             return _Asked(holds=bool(holds), last=tuple(last))
         if holds is None:
             return _Asked(none=True)  # it asserts, or forgot to return
-        says = f"it returns {described(holds)}, expected True or False. np.allclose, np.all or bool around it?"
+        close = "" if self.to_the_bit else "np.allclose, "
+        says = f"it returns {described(holds)}, expected True or False. {close}np.all or bool around it?"
         return _Asked(grade=Grade(WRONG, says))
 
 
