@@ -196,8 +196,8 @@ def test_what_is_refused(call, error, message):
         call()
 
 
-OF_SCORES = {name: [n for n in spec.wrt if n.startswith("W_")] for name, spec in SPECS.items() if spec.wrt[:1] == ("A",)}
-OF_SCORES = {name: maps for name, maps in OF_SCORES.items() if maps}
+MAPS = {name: [n for n in spec.wrt if n.startswith("W_")] for name, spec in SPECS.items() if "A" in spec.wrt}
+OF_SCORES = {name: maps for name, maps in MAPS.items() if maps}
 OF_ROWS = [name for name in OF_SCORES if "lags" in inspect.signature(getattr(ops, name)).parameters]
 
 
