@@ -33,13 +33,15 @@ pages_of = functools.cache(pages.pages_of)
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_pages_of_a_benchmark_are_those_of_its_results(script):
     for page, text in pages_of(script).items():
-        assert page.read_text() == filled(script, page, text), page.relative_to(ROOT)
+        again = f"`python benchmarks/pages.py {script}` makes {page.relative_to(ROOT)} again"
+        assert page.read_text() == filled(script, page, text), again
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in EXPERIMENTS])
 def test_the_page_of_an_experiment_is_that_of_its_runs(name):
     experiment, folder = EXPERIMENTS[name], RESULTS / "reproduce" / name
-    assert (folder / "README.md").read_text() == experiment.page(experiment, results_of(experiment, folder))
+    again = f"`tinyattn reproduce {name} --out benchmarks/results/reproduce/{name} --page` makes its page again"
+    assert (folder / "README.md").read_text() == experiment.page(experiment, results_of(experiment, folder)), again
 
 
 def test_every_page_of_results_and_every_marked_part_is_one_of_them():

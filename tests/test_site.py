@@ -48,6 +48,7 @@ def test_the_front_pages_commands_are_real():
 def test_every_op_shows_forward_and_backward_beside_each_other():
     """Set by hand on the page, or from its docstrings, which then begin with the equation and nothing else."""
     pytest.importorskip("sphinx")
+    from website.extensions.ops_page import aligned
     from website.extensions.ops_page import sections as generated
 
     page = (ROOT / "website/api/ops.md").read_text()
@@ -55,6 +56,11 @@ def test_every_op_shows_forward_and_backward_beside_each_other():
     both_ways = [name for name in ops.__all__ if f"{name}_backward" in ops.__all__]
     assert len(both_ways) > 10
     for name in both_ways:
+        docs = [getattr(ops, each).__doc__ or "" for each in (name, f"{name}_backward")]
+        assert f":: {name}\n" in page or all(map(aligned, docs)), (
+            f"{name}: the first sentence of both docstrings must be equations alone, without backticks or words; "
+            "or set it by hand in website/api/ops.md"
+        )
         [section] = [s for s in sections if f"autofunction:: {name}\n.. autofunction:: {name}_backward\n" in s]
         halves = section.split("{container} pair")[1].split("{container} half")[1:]
         assert len(halves) == 2, name

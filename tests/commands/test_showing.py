@@ -7,6 +7,8 @@ import re
 import pytest
 
 from tinyattn.cli import main
+from tinyattn.models import Recommender
+from tinyattn.tree import leaves
 
 ITEMS = ["--items", "s1e1,s1e2,s2e1"]
 
@@ -36,6 +38,24 @@ def test_a_history_longer_than_the_model_is_cut_and_that_is_said(runs, tmp_path,
     given = ["--items", ",".join(["s1e1"] * 300), "--out", str(tmp_path / "looks.svg")]
     assert main(["show", str(runs["sasrec"]), *given]) == 0
     assert re.search(r"note: the model looks at the newest \d+ of the 300 items", capsys.readouterr().err)
+
+
+@pytest.mark.parametrize(("name", "form"), [("stosa", "out x.png"), ("stosa", "gif x.gif"), ("sasrec", "html x.html")])
+def test_a_model_whose_weights_are_nan_is_refused_before_a_picture(name, form, data, tmp_path, monkeypatch, capsys):
+    """Without a warning: its parameters are finite, and so large that what is made of them is not."""
+    monkeypatch.chdir(tmp_path)
+    sizes = ["--maxlen", "6", "--dim", "8", "--heads", "2", "--blocks", "1", "--epochs", "1"]
+    assert main(["train", str(data), "--model", name, *sizes, "--out", "run"]) == 0
+    model = Recommender.load("run/model.npz")
+    for _, x in leaves(model.parameters["blocks"]):
+        x[...] = 1e30
+    model.save("run/model.npz")
+    capsys.readouterr()
+    assert main(["show", "run", *ITEMS, *f"--{form}".split()]) == 2
+    said = capsys.readouterr()
+    assert "the model's scores are NaN: its parameters are damaged" in said.err
+    assert "Warning" not in said.err
+    assert not list(tmp_path.glob("x.*"))
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,8 @@ def test_layer_norm_of_large_offsets_keeps_its_precision():
          "additive_attention: k has shape"),
         (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(2, 4), np.ones((2, 3))), ValueError,
          r"wasserstein_scores: k_dev has shape \(2, 3\)"),
+        (lambda: ops.wasserstein_scores(normal(3, 4), np.ones((3, 4)), normal(0, 4), np.ones((0, 4))), ValueError,
+         r"wasserstein_scores: k_mean has shape \(0, 4\), expected at least one key"),
         (lambda: ops.refine_simp(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
          r"refine_simp: A has shape \(3, 4\), expected \(\.\.\., n, n\)"),
         (lambda: ops.refine_stoc(normal(3, 4), normal(4, 2), normal(4, 2), lags=True), ValueError,
@@ -194,18 +196,36 @@ def test_what_is_refused(call, error, message):
         call()
 
 
-@pytest.mark.parametrize("name", ["refine_simp", "refine_add", "refine_stoc", "refine_value_rows"])
+MAPS = {name: [n for n in spec.wrt if n.startswith("W_")] for name, spec in SPECS.items() if "A" in spec.wrt}
+OF_SCORES = {name: maps for name, maps in MAPS.items() if maps}
+OF_ROWS = [name for name in OF_SCORES if "lags" in inspect.signature(getattr(ops, name)).parameters]
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
 def test_maps_of_scores_have_one_width_and_no_axes_of_their_own(name):
-    """A width of 1 would broadcast, and so would scores to further axes of the maps."""
+    """A width of 1 would broadcast, and so would scores to further axes of the maps. A third map is of n columns."""
+    backward = f"{name}_backward"
     A, one, other = normal(3, 3), normal(3, 2), normal(3, 1)
-    more = [A] if name == "refine_value_rows" else []
-    saved = getattr(ops, name)(A, one, one, *more)[0 if name == "refine_stoc" else 1 :]
-    for f, given in ((name, []), (f"{name}_backward", [A])):
+    more = [A] * len(OF_SCORES[name][2:])
+    found = getattr(ops, name)(A, one, one, *more)
+    saved = found if "B" in required(getattr(ops, backward)) else found[1:]
+    for f, given in ((name, []), (backward, [A])):
         with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(3, 1\), expected .* = 2$"):
             getattr(ops, f)(*given, A, one, other, *more, *(saved if given else []))
         several = normal(2, 3, 2)
         with pytest.raises(ValueError, match=rf"^{f}: W_\w+ has shape \(2, 3, 2\), expected one that broadcasts to"):
             getattr(ops, f)(*given, A, several, several, *more, *(saved if given else []))
+
+
+@pytest.mark.parametrize("name", OF_SCORES)
+def test_a_map_that_is_missing_is_named(name):
+    A, maps = normal(3, 3), OF_SCORES[name]
+    given = {"A": A} | dict.fromkeys(maps, A)
+    for f in (getattr(ops, name), getattr(ops, f"{name}_backward")):
+        rest = {n: A for n in required(f) if n not in given}
+        for missing in given:
+            with pytest.raises(TypeError, match=rf"^{f.__name__}: {missing} is None, expected an array$"):
+                f(**given | rest | {missing: None})
 
 
 @pytest.mark.host  # a device would have to be waited for

@@ -50,13 +50,18 @@ def best_of(
     return best(scores, k, vocabulary)
 
 
+def refuse_damaged(scores: np.ndarray) -> None:
+    """Raise ValueError where a score, or a weight made of scores, is NaN."""
+    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
+        raise ValueError("the model's scores are NaN: its parameters are damaged")
+
+
 def leave_out(scores: np.ndarray, vocabulary: Vocabulary, exclude: Iterable[Any], only: Iterable[Any] | None) -> None:
     """Set the scores (B, n_items + 1) of all that may not be given, and of padding, to -inf. In place.
 
     Raises ValueError where a score is NaN.
     """
-    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
-        raise ValueError("the model's scores are NaN: its parameters are damaged")
+    refuse_damaged(scores)
     scores[:, 0] = -np.inf
     scores[:, vocabulary.numbers(refuse_text(exclude, "exclude"))] = -np.inf
     if only is not None:

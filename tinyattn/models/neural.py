@@ -19,7 +19,7 @@ from ..layers.readable import is_readable
 from ..options import make_parts, option, options_of
 from ..ranks import ranks
 from ..training import SLICE_TOKENS, Workers
-from .choosing import in_order
+from .choosing import in_order, refuse_damaged
 from .next_item import NextItemNetwork
 from .objectives import LOSS_OPTIONS, OBJECTIVES, LossOptions
 from .one_history import OneHistory
@@ -225,7 +225,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         """Who looks at whom: -> item ids (n,), weights (blocks, heads, n, n), for the newest `maxlen` items.
 
         Row i, column j: how much position i takes from position j <= i. Raises ValueError for an unknown item id, an
-        empty history, and a model without attention of this form: also bert4rec and narm, whose weights `explain` has.
+        empty history, weights that are NaN, and a model without attention of this form: also bert4rec and narm, whose
+        weights `explain` has.
         """
         vocabulary = self.fitted()
         history = vocabulary.numbers(in_order(sequence, "sequence"))[-self.maxlen :]
@@ -234,6 +235,8 @@ class NeuralRecommender(LossOptions, Trained, Recommender):
         if not self.network.attends:
             raise ValueError(f"this {self.name} model has no attention")
         batch = pad([history], self.maxlen).to(backend.get_xp(self.parameters["items"]))
-        _, cache = self.network.forward(self.parameters, batch)
-        weights = [backend.to_numpy(block)[0] for block in self.network.attention(cache)]
-        return vocabulary.decode(history), np.array(weights).reshape(len(weights), -1, len(history), len(history))
+        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
+            _, cache = self.network.forward(self.parameters, batch)
+        weights = np.array([backend.to_numpy(block)[0] for block in self.network.attention(cache)])
+        refuse_damaged(weights)
+        return vocabulary.decode(history), weights.reshape(len(weights), -1, len(history), len(history))

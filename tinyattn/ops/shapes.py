@@ -97,6 +97,13 @@ def expect_onto(shape: tuple[int, ...], dtype: Any, like: Array | None = None, *
             raise ValueError(f"{_caller()}: {name} has shape {x.shape}, expected one that broadcasts to {shape}")
 
 
+def expect_given(**arrays: Array | None) -> None:
+    """Raise TypeError, naming the argument, for one that is None: the others pass it over."""
+    for name, x in arrays.items():
+        if x is None:
+            raise TypeError(f"{_caller()}: {name} is None, expected an array")
+
+
 def expect_mask(shape: tuple[int, ...], mask: Any, like: Array | None = None) -> None:
     """Check that a `Mask` goes onto these pairs (..., B, h, n, m): its array broadcasts, and it has B lengths."""
     expect_onto(shape, bool, like=like, mask=mask.allowed)

@@ -20,6 +20,9 @@ NOISE = 0.1                # of a new map, beside the identity, in what glorot w
 class Refinement:
     """A new refinement is one file in this folder, a frozen dataclass of its options, and one line in REFINEMENTS.
 
+    It is a subclass of `Rows` or of `Maps`, below, which write `forward` and `backward`: it names its `maps`, and its
+    `refine` and `refine_backward` call an op. CONTRIBUTING.md says what else goes with it.
+
     It stands between a mechanism's scores and their softmax: A becomes B, and the weights are softmax(B, allowed).
     `identity`: is B simply A? `reads_all`: do rows of B read rows of A that are not their past? Then a causal mask
     does not hide what is later.

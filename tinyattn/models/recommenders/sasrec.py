@@ -138,6 +138,8 @@ class SASRecNetwork(SASRecOptions, NextItemNetwork):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._parts[0].refuse_length(self.maxlen)
+        if not (self.blocks or self._parts[2].identity):
+            raise ValueError(f"refine is {self.refine}, of scores of attention, and with blocks 0 there are none")
         self.block                   # making the parts checks them  # noqa: B018
 
     @property

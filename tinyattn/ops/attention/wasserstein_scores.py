@@ -20,11 +20,13 @@ def wasserstein_scores(q_mean: Array, q_dev: Array, k_mean: Array, k_dev: Array,
     both, and what rounding leaves above 0 is 0.
 
     Shapes: q_mean, q_dev (..., n, d), k_mean, k_dev (..., m, d), with m of at least 1 -> s (..., n, m), at most 0.
-    A deviation of 0 is that of a point. Raises ValueError for shapes that do not fit, and, on the host, for a negative
-    deviation; TypeError for dtypes.
+    A deviation of 0 is that of a point. Raises ValueError for shapes that do not fit, for queries without a key, and,
+    on the host, for a negative deviation; TypeError for dtypes.
     """
     expect("...nd ...nd ...md ...md", q_mean=q_mean, q_dev=q_dev, k_mean=k_mean, k_dev=k_dev)
     expect_not_negative(q_dev=q_dev, k_dev=k_dev)
+    if not k_mean.shape[-2] and q_mean.shape[-2]:
+        raise ValueError(f"wasserstein_scores: k_mean has shape {k_mean.shape}, expected at least one key")
     xp, c = get_xp(q_mean), 1 / math.sqrt(max(q_mean.shape[-1], 1))
     q, k = _points(q_mean, q_dev, k_mean, k_dev)
     left = xp.concatenate([2 * q, xp.ones_like(q[..., :1]), row_sum(q * q)], axis=-1)    # [2 a, 1, |a|²]

@@ -1,7 +1,7 @@
 """M_add: the mean of the scores and of what M_simp makes of them (Liu et al. 2024, equation 4)."""
 
 from ...backend import Array
-from ..shapes import expect, expect_onto
+from ..shapes import expect, expect_given, expect_onto
 from .simp import maps_of, refine_simp, refine_simp_backward
 
 
@@ -16,6 +16,7 @@ def refine_add(
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r) -> B (..., n, n), X, Y (..., n, r). Raises what `refine_simp`
     raises.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K)
     expect("...nn", A=A)
     expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
@@ -32,6 +33,7 @@ def refine_add_backward(
 
     Shapes: as in `refine_add`, dB like B -> dA, dW_Q, dW_K like A, W_Q, W_K.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K)
     expect("...nn ...nr ...nr ...nn", dB=dB, X=X, Y=Y, A=A)
     expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)

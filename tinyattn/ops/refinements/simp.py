@@ -3,7 +3,7 @@
 import math
 
 from ...backend import Array
-from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from .lags import by_lag
 
 
@@ -22,6 +22,7 @@ def refine_simp(
     Shapes: A (..., n, m), W_Q and W_K onto (..., m, r), with lags n = m -> B (..., n, n), X, Y (..., n, r).
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K)
     expect("...nn" if lags else "...nm", A=A)
     expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
@@ -39,6 +40,7 @@ def refine_simp_backward(
     A was read twice, and both readings add to its gradient. Only the product W_Q W_Kᵀ matters, so that
     W_Qᵀ dW_Q = (W_Kᵀ dW_K)ᵀ.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K)
     expect("...nn ...nr ...nr ...nm", dB=dB, X=X, Y=Y, A=A)
     expect("...mr ...mr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)

@@ -5,7 +5,7 @@ import math
 from ...backend import Array
 from ..attention import wasserstein_scores, wasserstein_scores_backward
 from ..root_elu import root_elu, root_elu_backward
-from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from .lags import by_lag
 from .simp import maps_of, root
 
@@ -21,6 +21,7 @@ def refine_stoc(
     Shapes: A (..., n, m), W_mu and W_sigma onto (..., m, r), with lags n = m -> B (..., n, n), mean, dev (..., n, r):
     μ and σ. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
+    expect_given(A=A, W_mu=W_mu, W_sigma=W_sigma)
     expect("...nn" if lags else "...nm", A=A)
     expect("...mr ...mr", W_mu=W_mu, W_sigma=W_sigma)
     expect_onto(maps_of(A, W_mu), A.dtype, like=A, W_mu=W_mu, W_sigma=W_sigma)
@@ -39,6 +40,7 @@ def refine_stoc_backward(
     Shapes: as in `refine_stoc`, and dB like B -> dA, dW_mu, dW_sigma like A, W_mu, W_sigma.
     Every row was a query and a key, and the two gradients add.
     """
+    expect_given(A=A, W_mu=W_mu, W_sigma=W_sigma)
     expect("...nn ...nn ...nr ...nr ...nm", dB=dB, B=B, mean=mean, dev=dev, A=A)
     expect("...mr ...mr", W_mu=W_mu, W_sigma=W_sigma)
     expect_onto(maps_of(A, W_mu), A.dtype, like=A, W_mu=W_mu, W_sigma=W_sigma)

@@ -11,7 +11,7 @@ with X = tril(W_Q) A, Y and Z alike: row i of W may mix the rows of A up to i.
 """
 
 from ...backend import Array, get_xp
-from ..shapes import expect, expect_onto, transpose_last
+from ..shapes import expect, expect_given, expect_onto, transpose_last
 from ..softmax import softmax, softmax_backward
 from .value_literal import left_maps_backward
 
@@ -26,6 +26,7 @@ def refine_value(
     Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z (..., n, n), weights: n of (..., k + 1, k + 1).
     Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn", A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     xp, weights = get_xp(A), []
@@ -49,6 +50,7 @@ def refine_value_backward(
     Then dA = tril(W_Q)ᵀ dX + tril(W_K)ᵀ dY + tril(W_V)ᵀ dZ and dW_Q = dX Aᵀ, dW_K and dW_V alike, on and below the
     diagonal. Shapes: as in `refine_value`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     xp = get_xp(dB)

@@ -1,7 +1,7 @@
 """M_value as printed: every row of scores takes from all rows, later ones too (Liu et al. 2024, equation 3)."""
 
 from ...backend import Array, get_xp
-from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from ..softmax import softmax, softmax_backward
 
 
@@ -17,6 +17,7 @@ def refine_value_literal(
     Shapes: A (..., n, n), W_Q, W_K, W_V onto it -> B, X, Y, Z, S (..., n, n); row t of S has the weights that the
     items have for item t. Raises ValueError for shapes that do not fit, TypeError for dtypes.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn", A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     X, Y, Z = W_Q @ A, W_K @ A, W_V @ A
@@ -32,6 +33,7 @@ def refine_value_literal_backward(
     Then dA = W_Qᵀ dX + W_Kᵀ dY + W_Vᵀ dZ, and dW_Q = dX Aᵀ, dW_K and dW_V alike.
     Shapes: as in `refine_value_literal`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn ...nn ...nn ...nn ...nn ...nn", dB=dB, X=X, Y=Y, Z=Z, S=S, A=A)
     expect_onto(A.shape, A.dtype, like=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     dL = softmax_backward(transpose_last(dB) @ Z, S)            # B = Z Sᵀ, S = softmax(L)

@@ -2,7 +2,7 @@
 
 from ...backend import Array
 from ..attention import attention, attention_backward
-from ..shapes import expect, expect_onto, transpose_last, unbroadcast
+from ..shapes import expect, expect_given, expect_onto, transpose_last, unbroadcast
 from .lags import by_lag
 from .simp import maps_of
 
@@ -19,6 +19,7 @@ def refine_value_rows(
     Shapes: A (..., n, n), W_Q and W_K onto (..., n, r), W_V onto (..., n, n), mask onto (..., n, n), True = may look
     -> B (..., n, n), X, Y (..., n, r), Z, weights (..., n, n). Raises what `attention` raises.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn", A=A)
     expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)
@@ -37,6 +38,7 @@ def refine_value_rows_backward(
 
     Shapes: as in `refine_value_rows`, and dB like B -> dA, dW_Q, dW_K, dW_V.
     """
+    expect_given(A=A, W_Q=W_Q, W_K=W_K, W_V=W_V)
     expect("...nn ...nn ...nr ...nr ...nn ...nn", dB=dB, A=A, X=X, Y=Y, Z=Z, weights=weights)
     expect("...nr ...nr", W_Q=W_Q, W_K=W_K)
     expect_onto(maps_of(A, W_Q), A.dtype, like=A, W_Q=W_Q, W_K=W_K)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ...data import TextBatch, pad
 from ...models import Decoder, DecoderNetwork
+from ...models.choosing import refuse_damaged
 from ...ops import cross_entropy, cross_entropy_backward
 from ...random import Stream, generator
 from ...training import Moments, adam
@@ -48,10 +49,13 @@ class Asked:
     cut: str = ""                        # said where the sequence was longer than what is looked at
 
     def scores(self) -> tuple[np.ndarray, Any]:
-        """(real, V) of what follows each token, and the cache."""
-        h, cache = self.watched.forward(self.p, self.given)
-        h = h[:, : self.real]
-        return np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64), cache
+        """(real, V) of what follows each token, and the cache. Raises ValueError where a score is NaN."""
+        with np.errstate(over="ignore", invalid="ignore"):           # a NaN is refused, below
+            h, cache = self.watched.forward(self.p, self.given)
+            h = h[:, : self.real]
+            scores = np.asarray(h[0] if self.table is None else h[0] @ self.table.T, dtype=np.float64)
+        refuse_damaged(scores)
+        return scores, cache
 
     def last(self) -> np.ndarray:
         """(V,): the scores of what follows the last token; -inf for what is not recommended, unless that were all."""
