@@ -52,7 +52,7 @@ def best_of(
 
 def refuse_damaged(scores: np.ndarray) -> None:
     """Raise ValueError where a score, or a weight made of scores, is NaN."""
-    if np.isnan(scores.max()):                                       # a maximum is NaN where any score is
+    if np.isnan(scores.max(initial=-np.inf)):                        # a maximum is NaN where any score is
         raise ValueError("the model's scores are NaN: its parameters are damaged")
 
 
