@@ -2,10 +2,9 @@
 
     python sasrec.py [FILE]     a line of FILE is `user item`, a user's oldest interaction first
 
-Without FILE, people of a made-up world are drawn, who watch several series at once. A causal Transformer reads a
-history and predicts at each position the item that follows (Kang & McAuley 2018). Shapes: B histories of L items,
-D numbers an item. dx is the gradient of the loss by x, shaped like x, and so for every name that begins with d.
-"""
+Without FILE it draws people who watch several series at once. A causal Transformer reads a history and predicts at each
+position the item that follows (Kang & McAuley 2018). B histories have L items, an item has D numbers, and dx is the
+gradient of the loss by x, shaped like x, as for every name that begins with d."""
 
 import sys
 
@@ -15,9 +14,7 @@ MAXLEN, D, BLOCKS, DROPOUT, EPS = 50, 50, 2, 0.2, 1e-8
 BATCH, EPOCHS, LR, BETA1, BETA2 = 128, 80, 1e-3, 0.9, 0.98
 
 
-# --- histories: items are numbers from 1, and 0 is padding ------------------------------------------------------------
-
-
+# --- histories: items are numbers from 1, and 0 is padding
 def read(path):
     """-> histories, a list of lists of item numbers, and the names of the numbers."""
     histories, numbers = {}, {"": 0}
@@ -53,9 +50,8 @@ def pad(histories):
 
 def batch(histories, n_items, rng):
     """-> ids, slots, targets, negatives (B, L): the item that follows each, and one that the user never had."""
-    histories = [h[-MAXLEN - 1 :] for h in histories]
-    ids, slots = pad([h[:-1] for h in histories])
-    targets, _ = pad([h[1:] for h in histories])
+    ids, slots = pad([h[-MAXLEN - 1 : -1] for h in histories])
+    targets, _ = pad([h[1:][-MAXLEN:] for h in histories])
     had = np.zeros((len(ids), n_items + 1), bool)
     np.put_along_axis(had, np.c_[ids, targets], True, axis=1)
     negatives = rng.integers(1, n_items + 1, ids.shape)
@@ -64,24 +60,20 @@ def batch(histories, n_items, rng):
     return ids, slots, targets, negatives
 
 
-# --- the model: a backward undoes the lines of its forward, the last one first ----------------------------------------
-
-
+# --- the model: a backward undoes the lines of its forward, the last one first
 def init(rng, n_items):
     """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's. Uniform: Glorot & Bengio 2010."""
-    def uniform(*shape):
-        return rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape[-2:]))
-
-    p = {"items": uniform(n_items + 1, D), "positions": uniform(MAXLEN, D), "gain": np.ones(D), "bias": np.zeros(D)}
-    p |= {name: uniform(BLOCKS, D, D) for name in ("Wq", "Wk", "Wv", "W1", "W2")}
+    shapes = {"items": (n_items + 1, D), "positions": (MAXLEN, D)}
+    shapes |= {name: (BLOCKS, D, D) for name in ("Wq", "Wk", "Wv", "W1", "W2")}
+    p = {name: rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape[-2:])) for name, shape in shapes.items()}
     p |= {name: np.zeros((BLOCKS, D)) for name in ("bias1", "bias2", "b1", "b2")}
-    return p | {name: np.ones((BLOCKS, D)) for name in ("gain1", "gain2")}
+    p |= {name: np.ones((BLOCKS, D)) for name in ("gain1", "gain2")}
+    return p | {"gain": np.ones(D), "bias": np.zeros(D)}
 
 
 def linear_backward(dy, x, W):
     """y = x W + b -> dx = dy Wᵀ, dW = xᵀ dy, db = Σ dy, over all tokens."""
-    rows = dy.reshape(-1, dy.shape[-1])
-    return dy @ W.T, x.reshape(-1, x.shape[-1]).T @ rows, rows.sum(0)
+    return dy @ W.T, np.tensordot(x, dy, ((0, 1), (0, 1))), dy.sum((0, 1))
 
 
 def dropout(x, rng):
@@ -155,10 +147,9 @@ def block_backward(p, i, dy, saved, grads):
 def forward(p, ids, slots, rng=None):
     """-> h (B, L, D): what each position knows of the item that follows; and what backward needs."""
     x, keep = dropout(p["items"][ids] + p["positions"][slots], rng)
-    blocks = []
+    blocks = [()] * BLOCKS
     for i in range(BLOCKS):
-        x, saved = block(p, i, x, rng)
-        blocks.append(saved)
+        x, blocks[i] = block(p, i, x, rng)
     h, norm = layer_norm(x, p["gain"], p["bias"])
     return h, (keep, blocks, norm)
 
@@ -170,7 +161,6 @@ def loss_and_gradient(p, ids, slots, targets, negatives, rng=None):
     z, o = (h * e).sum(-1), (h * f).sum(-1)
     share = (targets > 0) / (targets > 0).sum(dtype=h.dtype)
     loss = (share * (np.logaddexp(0, -z) + np.logaddexp(0, o))).sum()               # -log σ(z) = log(1 + exp(-z))
-
     grads = {name: np.zeros_like(x) for name, x in p.items()}
     dz, do = -share / (1 + np.exp(z)), share / (1 + np.exp(-o))                     # the derivative is σ(z) - 1
     dh = dz[..., None] * e + do[..., None] * f                                      # z = h · e, o = h · f
@@ -185,9 +175,7 @@ def loss_and_gradient(p, ids, slots, targets, negatives, rng=None):
     return loss, grads
 
 
-# --- training, ranking ------------------------------------------------------------------------------------------------
-
-
+# --- training, ranking
 def adam(p, grads, moments, step):
     """p -= LR m / √v, m and v being running means of the gradient and its square (Kingma & Ba 2015)."""
     for name, g in grads.items():
@@ -208,32 +196,30 @@ def score(p, histories):
 
 
 def measure(p, histories, targets):
-    """-> HR@10, NDCG@10 among all items: of a target of rank r up to ten, 1 and 1 / log2(r + 1)."""
+    """HR@10 and NDCG@10 among all items, as text: of a target of rank r up to ten, 1 and 1 / log2(r + 1)."""
     s = np.concatenate([score(p, histories[i : i + 256]) for i in range(0, len(histories), 256)])
     rank = 1 + (s > s[np.arange(len(s)), targets][:, None]).sum(1)
-    return np.mean(rank <= 10), np.mean((rank <= 10) / np.log2(rank + 1))
+    return f"HR@10 {np.mean(rank <= 10):.4f}   NDCG@10 {np.mean((rank <= 10) / np.log2(rank + 1)):.4f}"
 
 
 def main():
     rng = np.random.default_rng(0)
     histories, names = read(sys.argv[1]) if sys.argv[1:] else world(rng)
-    tested = [h for h in histories if len(h) > 3]                                   # two to learn from, then these:
-    train, valid, test = ([h[:-2] for h in tested], *([h[-i] for h in tested] for i in (2, 1)))
+    tested = [h for h in histories if len(h) > 3]                                   # the last two items are not learned
+    train = [h[:-2] for h in tested]
     p = {name: x.astype(np.float32) for name, x in init(rng, len(names) - 1).items()}
     moments, step = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}, 0
     for epoch in range(1, EPOCHS + 1):
-        losses = []
         for rows in np.array_split(rng.permutation(len(train)), max(1, len(train) // BATCH)):
             loss, grads = loss_and_gradient(p, *batch([train[i] for i in rows], len(names) - 1, rng), rng)
             step += 1
             adam(p, grads, moments, step)
-            losses.append(loss)
         if epoch % 5 == 0:
-            hr, ndcg = measure(p, train, valid)
-            print(f"epoch {epoch:3}   loss {np.mean(losses):.4f}   valid HR@10 {hr:.4f}   NDCG@10 {ndcg:.4f}", flush=True)
-    hr, ndcg = measure(p, [h[:-1] for h in tested], test)
-    print(f"test HR@10 {hr:.4f}   NDCG@10 {ndcg:.4f}\nafter {' '.join(names[i] for i in histories[0])}:")
-    print(*(names[i] for i in np.argsort(-score(p, histories[:1])[0])[:10]))
+            valid = measure(p, train, [h[-2] for h in tested])
+            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {valid}", flush=True)
+    print("test", measure(p, [h[:-1] for h in tested], [h[-1] for h in tested]))
+    best = np.argsort(-score(p, histories[:1])[0])[:10]
+    print("after", *(names[i] for i in histories[0]), "comes", *(names[i] for i in best))
 
 
 if __name__ == "__main__":
