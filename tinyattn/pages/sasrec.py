@@ -4,7 +4,7 @@
 
 Without FILE it draws people who watch several series at once. A causal Transformer reads a history and predicts at each
 position the item that follows (Kang & McAuley 2018). B histories have L items, an item has D numbers, and dx is the
-gradient of the loss by x, shaped like x, as for every name that begins with d."""
+gradient of the loss by x, shaped like x."""
 
 import sys
 
@@ -14,13 +14,13 @@ MAXLEN, D, BLOCKS, DROPOUT, EPS = 50, 50, 2, 0.2, 1e-8
 BATCH, EPOCHS, LR, BETA1, BETA2 = 128, 80, 1e-3, 0.9, 0.98
 
 
-# --- histories: items are numbers from 1, and 0 is padding
 def read(path):
     """-> histories, a list of lists of item numbers, and the names of the numbers."""
     histories, numbers = {}, {"": 0}
-    for line in open(path):
-        user, item = line.split()[:2]
+    for user, item in np.loadtxt(path, str, usecols=(0, 1), ndmin=2):
         histories.setdefault(user, []).append(numbers.setdefault(item, len(numbers)))
+    if max(map(len, histories.values())) < 4:
+        raise ValueError(f"{path}: nobody has four items: two to learn from, one to validate, one to test")
     return list(histories.values()), list(numbers)
 
 
@@ -60,15 +60,13 @@ def batch(histories, n_items, rng):
     return ids, slots, targets, negatives
 
 
-# --- the model: a backward undoes the lines of its forward, the last one first
 def init(rng, n_items):
     """-> parameters by name; what a block has is stacked: p["Wq"][i] is block i's. Uniform: Glorot & Bengio 2010."""
-    shapes = {"items": (n_items + 1, D), "positions": (MAXLEN, D)}
-    shapes |= {name: (BLOCKS, D, D) for name in ("Wq", "Wk", "Wv", "W1", "W2")}
+    shapes = dict.fromkeys(("Wq", "Wk", "Wv", "W1", "W2"), (BLOCKS, D, D))
+    shapes |= {"items": (n_items + 1, D), "positions": (MAXLEN, D)}
     p = {name: rng.uniform(-1, 1, shape) * np.sqrt(6 / sum(shape[-2:])) for name, shape in shapes.items()}
-    p |= {name: np.zeros((BLOCKS, D)) for name in ("bias1", "bias2", "b1", "b2")}
-    p |= {name: np.ones((BLOCKS, D)) for name in ("gain1", "gain2")}
-    return p | {"gain": np.ones(D), "bias": np.zeros(D)}
+    p |= {"gain": np.ones(D), "gain1": np.ones((BLOCKS, D)), "gain2": np.ones((BLOCKS, D)), "bias": np.zeros(D)}
+    return p | {name: np.zeros((BLOCKS, D)) for name in ("bias1", "bias2", "b1", "b2")}
 
 
 def linear_backward(dy, x, W):
@@ -175,7 +173,6 @@ def loss_and_gradient(p, ids, slots, targets, negatives, rng=None):
     return loss, grads
 
 
-# --- training, ranking
 def adam(p, grads, moments, step):
     """p -= LR m / √v, m and v being running means of the gradient and its square (Kingma & Ba 2015)."""
     for name, g in grads.items():
@@ -202,11 +199,15 @@ def measure(p, histories, targets):
     return f"HR@10 {np.mean(rank <= 10):.4f}   NDCG@10 {np.mean((rank <= 10) / np.log2(rank + 1)):.4f}"
 
 
-def main():
+if __name__ == "__main__":
     rng = np.random.default_rng(0)
-    histories, names = read(sys.argv[1]) if sys.argv[1:] else world(rng)
-    tested = [h for h in histories if len(h) > 3]                                   # the last two items are not learned
-    train = [h[:-2] for h in tested]
+    try:
+        histories, names = read(sys.argv[1]) if sys.argv[1:] else world(rng)
+    except (OSError, ValueError) as error:
+        print(error, file=sys.stderr)
+        sys.exit(2)
+    tested = [h for h in histories if len(h) > 3]
+    train = [h[:-2] for h in tested]                                                # one to validate on, one to test on
     p = {name: x.astype(np.float32) for name, x in init(rng, len(names) - 1).items()}
     moments, step = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}, 0
     for epoch in range(1, EPOCHS + 1):
@@ -215,12 +216,7 @@ def main():
             step += 1
             adam(p, grads, moments, step)
         if epoch % 5 == 0:
-            valid = measure(p, train, [h[-2] for h in tested])
-            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {valid}", flush=True)
+            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {measure(p, train, [h[-2] for h in tested])}", flush=True)
     print("test", measure(p, [h[:-1] for h in tested], [h[-1] for h in tested]))
     best = np.argsort(-score(p, histories[:1])[0])[:10]
     print("after", *(names[i] for i in histories[0]), "comes", *(names[i] for i in best))
-
-
-if __name__ == "__main__":
-    main()
