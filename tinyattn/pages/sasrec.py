@@ -15,13 +15,13 @@ BATCH, EPOCHS, LR, BETA1, BETA2 = 128, 80, 1e-3, 0.9, 0.98
 
 
 def read(path):
-    """-> histories, a list of lists of item numbers, and the names of the numbers."""
+    """-> histories of four items or more, as lists of item numbers, and the names of the numbers."""
     histories, numbers = {}, {"": 0}
     for user, item in np.loadtxt(path, str, usecols=(0, 1), ndmin=2):
         histories.setdefault(user, []).append(numbers.setdefault(item, len(numbers)))
-    if max(map(len, histories.values())) < 4:
-        raise ValueError(f"{path}: nobody has four items: two to learn from, one to validate, one to test")
-    return list(histories.values()), list(numbers)
+    if not any(len(h) > 3 for h in histories.values()):
+        raise ValueError(f"{path}: nobody has four items: two to learn from, one to validate on, one to test on")
+    return [h for h in histories.values() if len(h) > 3], list(numbers)
 
 
 def world(rng, users=3000, series=12, episodes=8):
@@ -175,10 +175,9 @@ def loss_and_gradient(p, ids, slots, targets, negatives, rng=None):
 
 def adam(p, grads, moments, step):
     """p -= LR m / √v, m and v being running means of the gradient and its square (Kingma & Ba 2015)."""
-    for name, g in grads.items():
-        m, v = moments[name]
-        m += (1 - BETA1) * (g - m)
-        v += (1 - BETA2) * (g * g - v)
+    for name, (m, v) in moments.items():
+        m += (1 - BETA1) * (grads[name] - m)
+        v += (1 - BETA2) * (grads[name] ** 2 - v)
         p[name] -= LR * m / (1 - BETA1**step) / (np.sqrt(v / (1 - BETA2**step)) + 1e-8)
 
 
@@ -206,8 +205,7 @@ if __name__ == "__main__":
     except (OSError, ValueError) as error:
         print(error, file=sys.stderr)
         sys.exit(2)
-    tested = [h for h in histories if len(h) > 3]
-    train = [h[:-2] for h in tested]                                                # one to validate on, one to test on
+    train = [h[:-2] for h in histories]                                             # one to validate on, one to test on
     p = {name: x.astype(np.float32) for name, x in init(rng, len(names) - 1).items()}
     moments, step = {name: (np.zeros_like(x), np.zeros_like(x)) for name, x in p.items()}, 0
     for epoch in range(1, EPOCHS + 1):
@@ -216,7 +214,7 @@ if __name__ == "__main__":
             step += 1
             adam(p, grads, moments, step)
         if epoch % 5 == 0:
-            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {measure(p, train, [h[-2] for h in tested])}", flush=True)
-    print("test", measure(p, [h[:-1] for h in tested], [h[-1] for h in tested]))
+            print(f"epoch {epoch:3}   loss {loss:.4f}   valid {measure(p, train, [h[-2] for h in histories])}", flush=True)
+    print("test", measure(p, [h[:-1] for h in histories], [h[-1] for h in histories]))
     best = np.argsort(-score(p, histories[:1])[0])[:10]
     print("after", *(names[i] for i in histories[0]), "comes", *(names[i] for i in best))
