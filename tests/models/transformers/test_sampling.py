@@ -94,3 +94,9 @@ def test_tokens_are_drawn_as_often_as_their_probability_says():
 
 def test_by_default_all_tokens_are_drawn_from_as_the_model_has_them():
     assert (Sampling().temperature, Sampling().top_k, Sampling().top_p) == (1.0, None, 1.0)
+
+
+def test_of_hundreds_of_equally_likely_tokens_the_first_are_kept_too():
+    """Sorting that keeps no order shows with many of them only."""
+    scores = np.tile([0.0, 1.0], 300)
+    assert np.flatnonzero(Sampling(top_k=3).probabilities(scores)).tolist() == [1, 3, 5]
