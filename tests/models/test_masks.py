@@ -47,11 +47,13 @@ def masks_of(cache, name=""):
 
 
 def differ(masks, rate=RATE):
-    """Each keeps a share of 1 - rate, and two that have a corner in common differ in it."""
+    """Each keeps a share of 1 - rate, two that have a corner in common differ in it, and so do two rows of one."""
     for mask in masks:
         if isinstance(mask, np.ndarray):
             bound = 4.5 * math.sqrt(rate * (1 - rate) / mask.size)
             assert abs(mask.mean() - (1 - rate)) < bound, mask.shape
+            assert mask.ndim >= 3                                          # sequences, tokens, features: none shares
+            assert len(mask) == 1 or np.any(mask[0] != mask[1])
         else:
             assert mask.rate == rate
     keys = [mask.key for mask in masks if isinstance(mask, PairMask)]
