@@ -61,6 +61,9 @@ def test_of_mamba_rates_are_minus_1_to_minus_n_and_steps_are_spread_evenly_over_
     step = np.log(np.log1p(np.exp(p["b_delta"])))                    # log softplus: uniform from log .001 to log .1
     low, high = math.log(1e-3), math.log(1e-1)
     assert could_be(step - (low + high) / 2, ("uniform", (high - low) / 2))
+    many = np.log1p(np.exp(Mamba(expand=100).init(rng, D)["b_delta"]))
+    assert 0.001 <= many.min() < 0.00102
+    assert 0.098 < many.max() <= 0.1
 
 
 def test_of_rwkv_channels_go_from_slow_to_fast(rng):
