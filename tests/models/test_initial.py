@@ -122,6 +122,11 @@ def test_a_vit_begins_with_all_of_beit_but_for_what_beit_has_not(options):
     begun = beit.parameters
     model = ViT(**sizes, **options)
     assert model._startable(beit) is beit
+    for name, other in (("patch", 2), ("dim", 64), ("layers", 2), ("heads", 2), ("norm", "rms"), ("eps", 1e-3),
+                        ("feed_forward", "relu"), ("feed_forward_width", 3)):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name} is {other}, expected .*, as of the model that this one starts"):
+            ViT(**sizes | options | {name: other})._startable(beit)
+    assert ViT(**sizes | options, dropout=0.5)._startable(beit) is beit
     network = model.Network(n_classes=3, height=8, width=8, channels=1, **model.options_for(model.Network))
     fresh = network.init(generator(0, Stream.INIT))
     network.start = begun
@@ -137,4 +142,8 @@ def test_a_vit_begins_with_all_of_beit_but_for_what_beit_has_not(options):
     np.testing.assert_array_equal(p["positions"][network.read :], begun["positions"][1:])
     for name in ("tokens", "positions"):
         assert not any(np.array_equal(a, b) for i, a in enumerate(p[name]) for b in p[name][:i])
+    if not options:
+        model.fit(images.train, start=beit, progress=False)
+        assert model.network.start is None                            # what was learned from is not kept
+        assert model._start is None
     assert all(not a.any() for _, a in leaves(p["heads"]))

@@ -182,6 +182,24 @@ def test_all_ways_to_fill_two_blanks_are_ranked_by_the_product_of_their_probabil
     np.testing.assert_allclose([p for _, p in found], [every[filled] for filled in best], rtol=1e-4)
 
 
+def test_the_likeliest_filling_need_not_begin_with_the_likeliest_character():
+    """So some beginnings are gone on from, though only one filling is asked for."""
+    differ = 0
+    for seed in range(8):
+        model, _ = of_small("encoder")
+        rng = np.random.default_rng(seed)
+        p = model.network.init(rng)
+        model.parameters = tree_map(lambda a, rng=rng: (a + 0.2 * rng.standard_normal(a.shape)).astype(np.float32), p)
+        (best, likelihood), *others = model.fill("a__", k=len(model.tokens) ** 2)
+        assert model.fill("a__", k=1) == [(best, pytest.approx(likelihood, rel=1e-4))]
+        beginnings = {}
+        for text, q in [(best, likelihood), *others]:
+            beginnings[text[1]] = beginnings.get(text[1], 0) + q
+        assert sum(beginnings.values()) == pytest.approx(1, rel=1e-3)
+        differ += max(beginnings, key=beginnings.get) != best[1]
+    assert differ
+
+
 def test_parameters_by_name_are_those_of_the_tree():
     p = {"a": [np.ones(2), {"b": np.zeros(3)}], "c": np.full(1, 2.0)}
     found = named(p)
