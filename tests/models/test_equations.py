@@ -110,6 +110,8 @@ def test_sasrec(options):
     np.testing.assert_allclose(network.score(p, batch)[0, 1:], table[1:] @ x[-1], rtol=0, atol=1e-10)
     has_bias = options.get("qkv_bias", options.get("block_form") == "sasrec")
     assert ("b" in p["blocks"][0]["attention"]["query"]) == has_bias
+    width = 8 * options.get("feed_forward_width", 1)
+    assert p["blocks"][0]["feed_forward"]["inner"]["W"].shape == (8, width)
     assert ("output" in p["blocks"][0]["attention"]) == options.get("output_projection", False)
 
 
@@ -160,6 +162,8 @@ def test_decoder(options):
     x = of_norm(p["norm"], x, eps)
     expected = x @ p["tokens" if options.get("tied", True) else "output"].T
     np.testing.assert_allclose(network.forward(p, HISTORY[None])[0][0], expected, rtol=0, atol=1e-10)
+    biases = {name for name, part in p["blocks"][0]["attention"].items() if "b" in part}
+    assert biases == ({"query", "key", "value", "output"} if options.get("bias", True) else set())
     width = round(options.get("feed_forward_width", 4) * 8)
     assert p["blocks"][0]["feed_forward"]["inner"]["W"].shape == (8, width)
 
