@@ -13,7 +13,9 @@ def histories(seed, users=9, items=8, longest=7):
     """Sequences with repeats, some of one item or none that a model could learn from."""
     rng = np.random.default_rng(seed)
     lengths = [1, 2, *rng.integers(1, longest + 1, users - 2).tolist()]
-    return Interactions.from_sequences([list(range(1, items + 1)), *(rng.integers(1, items, n).tolist() for n in lengths)])
+    return Interactions.from_sequences(
+        [list(range(1, items + 1)), *(rng.integers(1, items, n).tolist() for n in lengths)]
+    )
 
 
 def sets_of(data):
@@ -80,14 +82,18 @@ def test_every_unseen_item_is_drawn_at_every_place_and_no_other():
                 drawn.setdefault((user, place), set()).add(int(batch.negatives[row, place]))
     assert set(drawn) == {(1, 0), (1, 1), (2, 0), (2, 1), (2, 2), (4, 0)}
     assert all(items == set(range(1, 7)) - had[user - 1] for (user, _), items in drawn.items())
-    batches = [Sampler(data, 5, 3, seed, True).batch(step).negatives.tolist() for seed, step in ((0, 0), (0, 1), (1, 0))]
+    batches = [
+        Sampler(data, 5, 3, seed, True).batch(step).negatives.tolist() for seed, step in ((0, 0), (0, 1), (1, 0))
+    ]
     assert batches[0] != batches[1] != batches[2] != batches[0]
     assert sampler.batch(0).negatives.tolist() == batches[0]
 
 
-@pytest.mark.parametrize(("shared", "in_batch", "taken"), [(4, 0.0, 0), (3, 0.5, 2), (5, 0.5, 2), (6, 0.3, 2), (3, 1.0, 3)])
+@pytest.mark.parametrize(
+    ("shared", "in_batch", "taken"), [(4, 0.0, 0), (3, 0.5, 2), (5, 0.5, 2), (6, 0.3, 2), (3, 1.0, 3)]
+)
 def test_so_many_negatives_are_shared_and_the_last_come_from_the_batch(shared, in_batch, taken):
-    """round(in_batch · shared) are targets of the batch; each user's row has its own draws, none of which it has had."""
+    """round(in_batch · shared) are targets of the batch; each user's row has its own draws, all of them new to it."""
     data = Interactions.from_sequences([[1, 2, 3], [4, 5, 6], [7, 8], [9, 10], *[[i] for i in range(11, 40)]])
     sampler, had = Sampler(data, 5, 4, 0, True, shared, in_batch), sets_of(data)
     outside, rows = 0, set()
@@ -146,7 +152,7 @@ def test_slices_are_the_fewest_and_are_cut_again_where_that_saves_padding(seed):
     lengths = rng.integers(1, (5, 400)[seed % 2], rng.integers(1, 40))
     tokens = int(rng.integers(1, lengths.sum() + 5))
     slices = cut(lengths, tokens)
-    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])           # stable: equal rows keep their order
+    order = sorted(range(len(lengths)), key=lambda row: -lengths[row])  # stable: equal rows keep their order
     assert np.concatenate(slices).tolist() == order
     count, total = math.ceil(lengths.sum() / tokens), int(lengths.sum())
     begins, before = {0}, 0
@@ -160,14 +166,14 @@ def test_slices_are_the_fewest_and_are_cut_again_where_that_saves_padding(seed):
         for at in range(1, len(part)):
             assert (lengths[part[0]] - lengths[part[at]]) * (len(part) - at) <= SLICE_COST
     if seed % 2 == 0:
-        assert begins - {0} == set(ends)                                         # short rows: nothing to save
+        assert begins - {0} == set(ends)  # short rows: nothing to save
 
 
 @pytest.mark.parametrize(("longer", "parts"), [(250, 1), (251, 2), (400, 2)])
 def test_a_cut_has_to_save_more_than_a_slice_costs(longer, parts):
     assert len(cut(np.array([1, longer + 1]), 10**6)) == parts
     assert len(cut(np.array([1, longer + 1, longer + 1]), 10**6)) == parts
-    assert len(cut(np.array([1, longer // 2 + 1, 1]), 10**6)) == 1 + (longer > 251)         # two rows of padding each
+    assert len(cut(np.array([1, longer // 2 + 1, 1]), 10**6)) == 1 + (longer > 251)  # two rows of padding each
 
 
 def test_the_best_place_is_cut_first():
@@ -179,12 +185,16 @@ def test_ids_beyond_the_catalogue_are_refused_and_the_last_ones_are_not():
     assert pad([np.array([3, 1])], 2, n_items=3).ids.tolist() == [[3, 1]]
     assert pad([np.array([7])], 2, np.array([4])).users.tolist() == [4]
     assert pad([np.array([7]), np.array([7])], 2).users.tolist() == [0, 0]
-    for history, says in (([3, 4], "item number 4 in a history, expected 1 to 3"), ([0, 1], "item number 0"), ([-1], "-1")):
+    for history, says in (
+        ([3, 4], "item number 4 in a history, expected 1 to 3"),
+        ([0, 1], "item number 0"),
+        ([-1], "-1"),
+    ):
         with pytest.raises(ValueError, match=says):
             pad([np.array([1]), np.array(history)], 5, n_items=3)
     with pytest.raises(ValueError, match=r"item number 0 in a history, expected 1, 2, 3, \.\.\. \(0 is padding\)"):
         pad([np.array([5, 0])], 5)
-    assert pad([np.array([0, 5, 6])], 2).ids.tolist() == [[5, 6]]               # what is not read is not looked at
+    assert pad([np.array([0, 5, 6])], 2).ids.tolist() == [[5, 6]]  # what is not read is not looked at
     with pytest.raises(ValueError, match="a history is empty"):
         pad([np.array([1]), np.array([], int)], 5)
 
@@ -235,7 +245,7 @@ def test_every_position_is_hidden_as_often_as_any_other_and_rows_differ():
     assert np.all(np.abs(hidden.sum(axis=0) - 800 / 3) < 5 * math.sqrt(800 * 2 / 9))
     assert len(set(map(tuple, hidden[:40].tolist()))) > 8
     both = hidden[:, 0] & hidden[:, 1]
-    assert abs(both.mean() - 1 / 15) < 5 * math.sqrt(1 / 15 / 800)               # any two, as often as any other two
+    assert abs(both.mean() - 1 / 15) < 5 * math.sqrt(1 / 15 / 800)  # any two, as often as any other two
 
 
 def test_a_cloze_batch_has_the_newest_items_and_the_seeds_own_holes():
@@ -252,5 +262,7 @@ def test_a_cloze_batch_has_the_newest_items_and_the_seeds_own_holes():
     other = ClozeSampler(data, 3, 4, 1, False, rho=0.5, mask_last=0.5)
     assert sampler.steps == other.steps == len([n for n in data.lengths if n > 1]) // 4
     everyone = [s.batch(i).users.tolist() for s in (sampler, other) for i in range(s.steps)]
-    assert sorted(sum(everyone[: sampler.steps], [])) == sorted(np.flatnonzero(data.lengths > 1) + 1)
+    assert sorted(np.concatenate([np.array(u) for u in everyone[: sampler.steps]]).tolist()) == sorted(
+        np.flatnonzero(data.lengths > 1) + 1
+    )
     assert everyone[: sampler.steps] != everyone[sampler.steps :]

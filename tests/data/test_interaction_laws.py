@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -43,7 +44,7 @@ def test_rows_become_sequences_in_the_order_of_time(seed):
     data, expected = made(rows), in_order(rows)
     assert rows_of(data) == [row for mine in expected.values() for row in mine]
     assert data.sizes == {"users": len(expected), "items": len({i for _, i, *_ in rows}), "interactions": len(rows)}
-    far = [(u, i, t * 2**58, r) for u, i, t, r in rows]              # user and time do not fit into one number
+    far = [(u, i, t * 2**58, r) for u, i, t, r in rows]  # user and time do not fit into one number
     assert [row[1] for row in rows_of(made(far))] == [row[1] for row in rows_of(data)]
     early = [(u, i, t - 10.5, r) for u, i, t, r in rows]
     assert [row[1] for row in rows_of(made(early))] == [row[1] for row in rows_of(data)]
@@ -64,7 +65,7 @@ def test_an_item_that_comes_twice_at_one_time_is_no_tie():
     same, other = [(1, 5, 3, 1.0), (1, 5, 3, 1.0)], [(2, 5, 3, 1.0), (2, 6, 3, 1.0)]
     assert made(same).notes["ties"] == 0
     assert made(other).notes["ties"] == 1
-    assert made([*same, *other, (3, 5, 1, 1.0)]).notes["ties"] == 0.5    # of users with two interactions or more
+    assert made([*same, *other, (3, 5, 1, 1.0)]).notes["ties"] == 0.5  # of users with two interactions or more
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -118,10 +119,15 @@ def test_a_report_counts_what_plain_loops_count(seed):
     assert report["items"] == len({row[1] for row in rows})
     assert report["interactions"] == 40
     assert report["density"] == 40 / (report["users"] * report["items"])
-    assert report["length"] == {"least": lengths[0], "median": np.median(lengths), "mean": 40 / len(mine), "most": lengths[-1]}
+    assert report["length"] == {
+        "least": lengths[0],
+        "median": np.median(lengths),
+        "mean": 40 / len(mine),
+        "most": lengths[-1],
+    }
     assert report["users with fewer than 3"] == sum(n < 3 for n in lengths)
     assert report["repeats"] == sum(len(i) - len(set(i)) for i in items)
-    assert report["repeats of the last one"] == sum(a == b for i in items for a, b in zip(i, i[1:], strict=False))
+    assert report["repeats of the last one"] == sum(a == b for i in items for a, b in pairwise(i))
     assert report["format"] == "columns"
     assert "ties" in report
 
@@ -137,7 +143,7 @@ def test_a_fingerprint_sees_every_part_of_the_data_and_nothing_else():
         replace(plain, items=Vocabulary(np.array([10, 11, 13]))),
         replace(plain, users=Vocabulary(np.array([1, 2, 4]), "user")),
         replace(plain, users=Vocabulary(np.array(["1", "2", "3"]), "user")),
-        replace(data, ratings=data.ratings + 1), replace(data, times=data.times + 1), replace(data, ratings=None, times=None, flat=plain.flat + 0).newest(1),
+        replace(data, ratings=data.ratings + 1), replace(data, times=data.times + 1), plain.newest(1),
     ]  # fmt: skip
     prints = [each.fingerprint() for each in others]
     assert len(set(prints)) == len(prints)
@@ -159,7 +165,7 @@ def test_distinct_integers_are_counted_or_sorted_to_the_same_end(kind):
         assert found.tolist() == sorted(set(values.tolist()))
         assert found.dtype == kind
         assert found[place].tolist() == values.tolist()
-    for span in (1024 + 2 * 3, 1025 + 2 * 3, 10**12):                # counted up to there, then sorted
+    for span in (1024 + 2 * 3, 1025 + 2 * 3, 10**12):  # counted up to there, then sorted
         found, place = distinct_integers(np.array([span - 5, -5, 0]))
         assert (found.tolist(), place.tolist()) == ([-5, 0, span - 5], [2, 0, 1])
 
@@ -282,6 +288,7 @@ def test_ratings_are_split_at_their_shares(share):
         assert part_of.n_items == data.n_items
     counts = [np.bincount(split_ratings(data, "random", share, seed).part) for seed in range(3)]
     assert len({tuple(c) for c in counts}) == 1
-    assert counts[0].tolist() == [expected_of.count(i) for expected_of in [[part((i + 1) / 30) for i in range(30)]] for i in range(3)]
+    places = [part((i + 1) / 30) for i in range(30)]
+    assert counts[0].tolist() == [places.count(i) for i in range(3)]
     late = sum(split_ratings(data, "random", share, seed).part == 2 for seed in range(200))
     assert np.all(np.abs(late - late.mean()) < 5 * math.sqrt(200 * share * (1 - share)) + 1)

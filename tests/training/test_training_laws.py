@@ -31,7 +31,7 @@ def plain_adam(x, gradients, rates, b1=0.9, b2=0.98, eps=1e-8, decay=0.0):
 
 
 @pytest.mark.parametrize("options", [{}, {"beta1": 0.5}, {"beta2": 0.7}, {"eps": 0.3}, {"lr": 0.2},
-                                     {"beta1": 0.0, "beta2": 0.0, "eps": 1.0}, {"beta1": 0.8, "beta2": 0.999, "lr": 2.0}],
+                                     {"beta1": 0.0, "beta2": 0.0, "eps": 1.0}, {"beta1": 0.8, "beta2": 0.999, "lr": 2}],
                          ids=str)  # fmt: skip
 @pytest.mark.parametrize("decay", [None, 0.0, 0.4, "each"])
 def test_three_steps_of_adam_number_by_number(options, decay, rng):
@@ -139,7 +139,7 @@ def plain_run(settings):
             m, v = 0.9 * m + 0.1 * g, settings.beta2 * v + (1 - settings.beta2) * g * g
             lr = settings.lr * factors[t]
             step = m / (1 - 0.9**t) / (np.sqrt(v / (1 - settings.beta2**t)) + 1e-8)
-            decay = np.array([settings.weight_decay] * 6 + [0.0] * 2)            # b does not decay
+            decay = np.array([settings.weight_decay] * 6 + [0.0] * 2)  # b does not decay
             flat = flat - lr * decay * flat - lr * step
         after.append(flat)
     return np.array(after), np.mean(losses, axis=1), np.mean(norms, axis=1)
@@ -181,7 +181,7 @@ def test_a_run_is_the_plain_loop(options, tokens, monkeypatch):
     weights = [sum(Lines().batch(7 * epoch + i).total for i in range(7)) for epoch in range(3)]
     for row, weight in zip(history, weights, strict=True):
         assert row["tokens_per_second"] * max(row["seconds"], 1e-9) == pytest.approx(weight)
-    last, _ = run(settings)                                                      # without validation: the last epoch's
+    last, _ = run(settings)  # without validation: the last epoch's
     np.testing.assert_array_equal(last, seen[-1])
 
 
@@ -229,7 +229,7 @@ def test_a_finished_run_that_is_asked_again_is_what_it_was(patience, tmp_path):
     scores = [0.5, 0.7, 0.6, 0.6, 0.9, 0.1]
 
     def score(p):
-        return scores[int(round(float(p["b"][0] * 1e6))) % 6]                    # of the parameters alone
+        return scores[round(float(p["b"][0]) * 1e6) % 6]  # of the parameters alone
 
     settings = Settings(epochs=6, patience=patience, lr=0.02)
     whole, history = run(settings, score)
@@ -284,7 +284,7 @@ def test_a_table_is_lazy_above_ten_times_the_rows_that_the_first_step_reads(heig
         def rows_read(self, batch):
             return {"table": np.array(batch)}
 
-    first = [[3, 1, 3], [1, 7]]                                                  # three different rows
+    first = [[3, 1, 3], [1, 7]]  # three different rows
     found = Learner(Model(), Settings(), first, 5)
     assert list(found.lazy) == ["table"] * lazy
     assert [(piece.start, piece.stop) for piece in found._dense] == (
@@ -311,12 +311,15 @@ def test_schedules_at_their_corners(name, corners):
 
 
 def test_one_ctrl_c_is_remembered_and_the_next_one_is_pythons():
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), _interrupts() as interrupted:
+    def twice(interrupted):
         assert interrupted() is False
         signal.raise_signal(signal.SIGINT)
         assert interrupted() is True
         signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt), _interrupts() as interrupted:
+        twice(interrupted)
     assert signal.getsignal(signal.SIGINT) is before
     with _interrupts():
         pass
