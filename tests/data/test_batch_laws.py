@@ -217,6 +217,10 @@ def test_what_users_have_had_is_what_plain_sets_say(seed):
     drawn = seen.draw_unseen(rng, np.repeat(free, 60)).reshape(len(free), 60)
     for u, row in zip(free.tolist(), drawn.tolist(), strict=True):
         assert set(row) <= set(range(1, data.n_items + 1)) - had[u]
+    assert drawn.dtype == np.int64
+    late = Seen(Interactions.from_sequences([[1, 2], [], [2], []]))
+    assert late.counts.tolist() == [2, 0, 1, 0]  # also of who comes last, with nothing
+    assert not late.has(np.array([1, 3]), np.array([1, 2])).any()
     only = seen.draw_unseen(rng, np.full(5, 1), lambda n: rng.choice(sorted(had[1] | {8}), n))
     assert only.tolist() == [8] * 5
 
