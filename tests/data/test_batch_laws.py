@@ -112,6 +112,33 @@ def test_so_many_negatives_are_shared_and_the_last_come_from_the_batch(shared, i
     assert outside >= 0.7 * 48 * (shared - taken)
 
 
+def test_where_one_user_has_had_all_targets_the_catalogue_is_drawn_from_beside_them():
+    """Targets 2, 2 and 3, of which user 1 has had all, and items 1 to 6: 2 comes three times as often as 5."""
+    data = Interactions.from_sequences([[1, 3, 2], [4, 2], [5, 3], *[[6]] * 3])
+    drawn = []
+    for step in range(30):
+        batch = Sampler(data, 1, 3, 0, True, 40, 1.0).batch(step)
+        assert sorted(batch.targets.ravel().tolist()) == [2, 2, 3]
+        drawn.append(batch.shared[batch.users == 3].ravel())  # who has had 3 and 5
+    counts = np.bincount(np.concatenate(drawn), minlength=7)
+    assert counts[[0, 3, 5]].tolist() == [0, 0, 0]
+    for item, weight in {1: 1, 2: 3, 4: 1, 6: 1}.items():
+        p = weight / 6
+        assert abs(counts[item] - 1200 * p) < 5 * math.sqrt(1200 * p * (1 - p))
+
+
+def test_negatives_and_holes_are_the_seeds():
+    """Of one user's batches, whose order no seed changes."""
+    data = Interactions.from_sequences([[1, 2, 3, 4, 5, 6, 7, 8], *[[i] for i in range(9, 60)]])
+    for make in (
+        lambda seed: Sampler(data, 9, 1, seed, True).batch(3).negatives,
+        lambda seed: Sampler(data, 9, 1, seed, True, 5).batch(3).shared,
+        lambda seed: ClozeSampler(data, 9, 1, seed, False, rho=0.5, mask_last=0.0).batch(3).ids,
+    ):
+        assert make(1).tolist() == make(1).tolist()
+        assert make(1).tolist() != make(2).tolist()
+
+
 def test_a_batch_is_cut_without_losing_a_number():
     """Each row stands in one slice, which is as wide as its longest row; asked positions have a width of their own."""
     rng, n_users, width = np.random.default_rng(0), 12, 9
