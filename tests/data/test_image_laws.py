@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tinyattn.data import HiddenSampler, Hiding, Images, WordedImages, learn_words, nearest_words, standardised
+from tinyattn.data.images import shapes as shapes_module
 from tinyattn.data.images import words as words_module
 from tinyattn.data.images.shapes import SHAPES, Shapes
 
@@ -55,6 +56,34 @@ def test_shapes_are_inside_of_their_images_of_any_size_place_and_grey():
     assert abs(noisy.mean()) < 0.01
 
 
+class Middle:
+    """A generator that puts one shape after the other into the middle of an image."""
+
+    def integers(self, high, size):
+        return np.arange(size) % high
+
+    def uniform(self, low=0.0, high=1.0, size=None):
+        return np.full(size, (low + high) / 2 if (low, high) == (0, 1) else high)
+
+    def choice(self, values, size):
+        return np.full(size, values[0])
+
+    def standard_normal(self, size):
+        return np.ones(size)
+
+
+@pytest.mark.parametrize("size", [10, 11])
+def test_a_shape_in_the_middle_is_the_same_from_every_side(size, monkeypatch):
+    monkeypatch.setattr(shapes_module, "generator", lambda *_: Middle())
+    drawn = Shapes(images=8, size=size, noise=0.25).generate()
+    assert drawn.labels.tolist() == [*SHAPES] * 2
+    for image in drawn.images[..., 0]:
+        np.testing.assert_array_equal(image, image[::-1])
+        np.testing.assert_array_equal(image, image[:, ::-1])
+        np.testing.assert_array_equal(image, image.T)
+        assert set(np.unique(image).tolist()) == {-0.75, 0.25}
+
+
 class Script:
     """A generator that gives what is written down."""
 
@@ -87,6 +116,8 @@ def test_a_hidden_block_has_the_size_ratio_and_place_that_were_drawn():
     assert rng.asked[2] == (4, 28.0)
     tall = Hiding(hidden=0.1, block=4).draw(Script([30.0], [math.log(1 / 0.3)], [0, 7]), (8, 10)).reshape(8, 10)
     assert (tall.sum(axis=0).max(), tall.sum(axis=1).max()) == (8, 3)  # cut at the image: 10 x 3
+    rounded = Script([1.0] * 7, [0.0] * 7, [n for i in range(7) for n in divmod(i, 5)])
+    assert Hiding(hidden=0.44, block=1).draw(rounded, (3, 5)).sum() == 7  # of 6.6 patches
     few = Hiding(hidden=0.01, block=100)
     rng = Script([100.0], [0.0], [0, 0])
     assert few.draw(rng, (3, 3)).all()
@@ -116,6 +147,7 @@ def test_hidden_batches_have_all_images_and_hide_anew_at_every_step():
     assert whole.rows.tolist() == list(range(7))
     assert whole.hidden.tolist() == sampler.whole().hidden.tolist() != other.hidden.tolist()
     assert len({row.tobytes() for row in whole.hidden}) > 1
+    assert whole.hidden.tolist() != HiddenSampler(data, Hiding(hidden=0.5, block=1), 7, 2).batch(0).hidden.tolist()
     parts = whole.slices(12)
     assert [part.rows.tolist() for part in parts] == [[0, 1], [2, 3], [4, 5], [6]]
     for part in parts:

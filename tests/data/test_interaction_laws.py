@@ -292,3 +292,10 @@ def test_ratings_are_split_at_their_shares(share):
     assert counts[0].tolist() == [places.count(i) for i in range(3)]
     late = sum(split_ratings(data, "random", share, seed).part == 2 for seed in range(200))
     assert np.all(np.abs(late - late.mean()) < 5 * math.sqrt(200 * share * (1 - share)) + 1)
+
+
+def test_ratings_of_one_moment_keep_their_order_and_the_seed_is_0():
+    data = made([(u, i, 5, 1.0) for u in range(8) for i in range(5)])
+    assert split_ratings(data, "time").part.tolist() == [0] * 32 + [1] * 4 + [2] * 4
+    first, again, other = (split_ratings(data, "random", **how).part.tolist() for how in ({}, {"seed": 0}, {"seed": 1}))
+    assert first == again != other

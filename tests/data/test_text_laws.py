@@ -59,6 +59,14 @@ def test_masked_windows_reach_the_last_token(n, context):
     assert whole.targets[:, 0].tolist() == begins
 
 
+def test_what_validation_hides_is_not_what_the_first_step_hides():
+    """Of a text of one window both read the same tokens."""
+    sampler = MaskedTextSampler(np.arange(60), 60, 1, 0, n_tokens=60, masking=Masking(chosen=0.5))
+    whole, first = sampler.whole(), sampler.batch(0)
+    assert whole.targets.tolist() == first.targets.tolist()
+    assert whole.weight.tolist() != first.weight.tolist()
+
+
 @pytest.mark.parametrize("context", [1, 2, 5, 6])
 def test_measured_windows_overlap_by_half(context):
     n = 23
