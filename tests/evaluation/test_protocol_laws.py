@@ -114,7 +114,7 @@ def shares(drawn, n_items):
 def test_pop100_draws_by_how_often_training_has_an_item():
     """Of 6 items with 1 to 6 parts of training; 7 to 9 stand in validation and test alone, and 7 in most of them."""
     rng = np.random.default_rng(0)
-    users = 4000
+    users = 2000
     first = rng.choice(np.repeat(np.arange(1, 7), np.arange(1, 7)), users)
     held = np.array([[7, 8], [7, 9], [8, 7], [9, 7]])[np.arange(users) % 4]
     split = leave_one_out(Interactions.from_sequences(np.column_stack([first, held])))
@@ -130,6 +130,13 @@ def test_pop100_draws_by_how_often_training_has_an_item():
     assert all(Counter(i <= 6 for i in row) == {True: 5, False: 1} for row in every.tolist())
     with pytest.raises(ValueError, match="has 6 items left to draw from, 7 are needed"):
         draw_candidates(split, "pop100", count=7)
+
+
+def test_pop100_draws_what_training_lacks_only_where_nothing_else_is_left():
+    """Even beside items that training has once."""
+    split = leave_one_out(Interactions.from_sequences([[i, 41 + i % 3, 44 + i % 3] for i in range(1, 41)]))
+    assert draw_candidates(split, "pop100", count=30).max() <= 40
+    assert np.all(np.sum(draw_candidates(split, "pop100", count=42) > 40, axis=1) == 3)  # 39 of training, and 3
 
 
 def test_uni100_draws_all_items_that_the_training_part_lacks_alike():
