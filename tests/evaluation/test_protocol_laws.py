@@ -96,6 +96,7 @@ def test_with_the_truth_sampled_metrics_stay_those_of_the_drawn_item_and_users_k
     found = evaluate(score, SPLIT, truth=truth, sampled=sampled, users=numbers, ks=(2,))
     assert found["mine"] == plain["mine"]
     assert found["full"] == full_ranking(score, SPLIT, truth=truth, users=numbers, ks=(2,))
+    assert found["full"] == full_ranking(lambda histories, users: table[7 - users], SPLIT, truth=truth, ks=(2,))
     assert found["full"] != plain["full"]
     assert plain["full"] == full_ranking(lambda histories, users: table[7 - users], SPLIT, ks=(2,))
     other = evaluate(score, SPLIT, "valid", truth=truth, users=numbers, ks=(2,))["full"]
@@ -137,6 +138,13 @@ def test_pop100_draws_what_training_lacks_only_where_nothing_else_is_left():
     split = leave_one_out(Interactions.from_sequences([[i, 41 + i % 3, 44 + i % 3] for i in range(1, 41)]))
     assert draw_candidates(split, "pop100", count=30).max() <= 40
     assert np.all(np.sum(draw_candidates(split, "pop100", count=42) > 40, axis=1) == 3)  # 39 of training, and 3
+
+
+def test_a_seed_draws_the_same_candidates_for_ever():
+    """Published rows were measured with them."""
+    split = leave_one_out(Interactions.from_sequences([[i, 1 + i % 7, 1 + i % 5, 1 + i % 9] for i in range(1, 41)]))
+    assert draw_candidates(split, "uni100", count=6)[0].tolist() == [34, 19, 13, 19, 38, 11]
+    assert sorted(draw_candidates(split, "pop100", count=6)[0].tolist()) == [4, 5, 6, 9, 13, 37]
 
 
 def test_uni100_draws_all_items_that_the_training_part_lacks_alike():
