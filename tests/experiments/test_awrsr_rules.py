@@ -118,6 +118,7 @@ def test_norms_are_cut_where_the_first_run_beside_a_host_ends():
     assert found.epochs_of_all("beauty-sasrec") == 10
     steady = found._steady("beauty-sasrec", 10)
     assert steady.size == pytest.approx(math.log(5) - (math.log(2) + math.log(2) + math.log(3)) / 3)
+    assert claims.steady_from([9.0, 4.3, 4.0, 4.0, 4.0, 4.0, 4.0]) == 2  # within a tenth of 4
 
 
 def test_claims_name_what_they_found_and_undecided_ones_what_would_decide():

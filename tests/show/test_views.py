@@ -135,8 +135,10 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     first = inner.__code__.co_firstlineno
     assert list(lines) == [first, first + 1, first + 2]
     names = [(s["name"], s["how"], s["unfilled"], s["call"]) for s in data["steps"]]
-    assert names == [("x", "comes in", False, 0), ("room", "allocated", True, 0), ("room", "written in place", False, 0),
-                     ("a", "", False, 1), ("y", "", False, 0)]  # fmt: skip
+    assert names == [
+        ("x", "comes in", False, 0), ("room", "allocated", True, 0), ("room", "written in place", False, 0),
+        ("a", "", False, 1), ("y", "", False, 0),
+    ]  # fmt: skip
     reads = [[(r["name"], r["step"]) for r in s["reads"]] for s in data["steps"]]
     assert reads[3] == [("a", 2)]  # what came in, and was made two steps before
     assert reads[4][:2] == [("room", 2), ("x", 0)]
