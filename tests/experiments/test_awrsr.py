@@ -261,7 +261,7 @@ def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, caps
 def test_the_maps_of_a_run_are_the_weights_of_the_model_and_say_nothing_of_the_user(model):
     world = SeriesWorld(series=8, episodes=4, users=20, most_open=2, shortest=POSITIONS - 2, longest=20)
     split = SPLITS["leave-one-out"](world.generate())
-    options = {"epochs": 1, "dim": 4, "maxlen": 18, "blocks": 1, "heads": 2, "workers": 1}
+    options = {"epochs": 1, "dim": 4, "maxlen": 18, "blocks": 2, "heads": 2, "workers": 1}
     plain, simp = (MODELS[model](**options, refine=refine).fit(split) for refine in ("none", "simp"))
     histories = [h for h in split.histories(split.evaluated, "test") if len(h) >= POSITIONS]
     for each, names in ((plain, {"weights"}), (simp, {"weights", "unrefined"})):
@@ -274,5 +274,8 @@ def test_the_maps_of_a_run_are_the_weights_of_the_model_and_say_nothing_of_the_u
         seen = [each.attention(split.data.items.decode(h))[1][0].mean(axis=0)[-1, -POSITIONS:] for h in histories]
         assert any(np.allclose(maps["weights"][-1], row, atol=1e-4) for row in seen)
     assert maps["unrefined"] != maps["weights"]
+    plain.parameters = simp.parameters  # without the refinement the first block's weights are softmax(A)
+    of_A = attention_maps(plain, split)["attention"]["weights"]
+    np.testing.assert_allclose(maps["unrefined"][-1], of_A[-1], atol=2e-4)
     assert attention_maps(MODELS["popularity"]().fit(split), split) == {}
     assert attention_maps(plain, SPLITS["leave-one-out"](TINY.generate())) == {}

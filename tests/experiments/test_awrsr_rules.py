@@ -1,6 +1,7 @@
 """The rules of AWRSR's verdicts and pictures by hand: contrasts, epochs, seeds, and what lines and maps hold."""
 
 import math
+import re
 import statistics
 
 import pytest
@@ -93,6 +94,49 @@ def test_a_row_has_as_many_seeds_as_count_and_a_host_twice_as_many():
     assert found.missing(["beauty-sasrec-simp"]) is None
 
 
+def scattered(results, part, by):
+    """The runs of rows with that part in their keys, further from their mean."""
+    for key in results:
+        if part in key:
+            for i, run in enumerate(results[key]):
+                value = 0.05 * (1 + by * (i % 3 - 1))
+                run["metrics"]["full"] = dict.fromkeys(run["metrics"]["full"], value)
+
+
+def test_the_least_sure_refinement_says_how_many_seeds_would_decide():
+    results = made_up(lambda key: 0.05)
+    scattered(results, "-value", 0.1)
+    found = Claims(results).every_refinement_helps()
+    widest = claims.pooled(Claims(results).gains("value"))
+    assert found.decides == claims.seeds_for(widest, 0.01, 3)
+    assert found.verdict == "undecided at this power"
+    assert found.found.endswith("of 14 rows' intervals, above 0: 10, below: 0")
+
+
+def test_with_depth_add_has_to_be_above_its_host_and_above_simp():
+    results = made_up(lambda key: 0.1 if "add" in key or "simp" in key else 0.0)
+    found = Claims(results).add_is_best_with_depth()
+    assert found.verdict == "not replicated"
+    assert found.found.startswith("SASRec, 2 to 4 layers: +10.")
+    scattered(results, "sasrec-simp-", 0.3)
+    over = {form: claims.pooled([claims.contrast([[claims.ndcg5(r) for r in results[f"beauty-sasrec-add-{n}"]]],
+                                                 [claims.ndcg5(r) for r in results[f"beauty-sasrec-{form}-{n}"]])
+                                 for n in (2, 3, 4)]) for form in ("none", "simp")}  # fmt: skip
+    found = Claims(results).add_is_best_with_depth()
+    assert found == Verdict(
+        "undecided at this power", f"SASRec, 2 to 4 layers: {over['none']} over the host, {over['simp']} over M_simp",
+        claims.seeds_for(over["simp"], 0.01, 3),
+    )  # fmt: skip
+
+
+def test_the_papers_gain_is_above_within_or_below_the_interval():
+    told = {}
+    for gain_ in (-0.5, 0.03, 0.5):
+        (line,) = [line for line in checks(made_up(lambda key, g=gain_: g, spread=0.05)) if "The paper's gains" in line]
+        told[gain_] = re.findall(r"(?:M_simp|M_add) \S+, (\w+) ", line)
+    assert told == {-0.5: ["above", "above"], 0.03: ["within", "within"], 0.5: ["below", "below"]}
+
+
 def test_epochs_are_compared_by_their_logs():
     """A host that comes near its best after 8 and 2 epochs, and a refinement after 2 and 1: a mean log of ½ log 8."""
     def learns(epochs):
@@ -137,12 +181,13 @@ def test_claims_name_what_they_found_and_undecided_ones_what_would_decide():
 
 def test_welchs_interval_by_hand():
     """Two places; Satterthwaite's degrees of freedom of their four groups."""
-    pairs = [([2.0, 4.0], [1.0, 2.0, 3.0]), ([5.0, 5.0, 8.0], [4.0, 4.0])]
-    parts = [(2 / 2 / 4**2, 1), (1 / 3 / 4**2, 2), (3 / 3 / 8**2, 2), (0.0, 1)]
+    pairs = [([2.0, 4.0], [1.0, 2.0, 3.0]), ([4.0, 4.0, 12.0], [16.0, 18.0])]
+    parts = [(2 / 2 / 4**2, 1), (1 / 3 / 4**2, 2), (64 / 3 / 3 / 34**2, 2), (2 / 2 / 34**2, 1)]
     variance = sum(part for part, _ in parts)
     freedom = variance**2 / sum(part**2 / n for part, n in parts)
     found = unlike(pairs)
-    assert found == Effect(pytest.approx((0.5 + 0.5) / 2), pytest.approx(variance), int(freedom))
+    assert found == Effect(pytest.approx((0.5 + (20 / 3 / 17 - 1)) / 2), pytest.approx(variance), int(freedom))
+    assert freedom % 1 > 0.5  # rounded down all the same
     assert unlike([([1.0, 1.0], [1.0, 1.0])]) == Effect(0.0, 0.0, 1)
 
 

@@ -14,6 +14,7 @@ from tinyattn.show import (
     save,
     trace,
 )
+from tinyattn.show.memory import blank_memory
 
 
 def images(made):
@@ -46,6 +47,23 @@ def test_one_map_and_cross_attention():
         attention_map(np.ones(3))
     with pytest.raises(ValueError, match="2 labels, expected 3, one a key"):
         attention_map(np.eye(3), ["a", "b"])
+
+
+def test_without_a_suffix_a_picture_is_a_png(tmp_path):
+    assert save(attention_map(np.eye(2)), tmp_path / "a").read_bytes().startswith(b"\x89PNG")
+
+
+def test_memory_is_blank_until_the_last_of_several_traces_ends():
+    plain = np.empty
+    with blank_memory():
+        with blank_memory():
+            assert np.isnan(np.empty(3)).all()
+        assert np.isnan(np.empty_like(np.zeros(2))).all()
+        assert np.isnan(np.empty(2, dtype=complex)).all()
+        assert np.empty(2, dtype=int).tolist() == [0, 0]
+        assert np.empty(2, dtype=bool).tolist() == [False, False]
+        assert np.empty(1, dtype=object).tolist() == [None]
+    assert np.empty is plain
 
 
 def test_labels_are_taken_literally(tmp_path):
