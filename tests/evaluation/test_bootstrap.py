@@ -35,3 +35,43 @@ def test_a_user_is_drawn_with_all_ratings():
     assert tenfold == pytest.approx(alone)
     one_by_one = paired_error_difference(np.repeat(ERRORS, 10), np.repeat(OTHERS, 10), np.arange(3000))
     assert one_by_one.high - one_by_one.low < 0.5 * (alone.high - alone.low)
+
+
+def test_errors_are_means_over_the_ratings_of_the_users_that_were_drawn():
+    """Errors of 2 against errors of 1: whoever is drawn, with many ratings or with few, the difference is 1."""
+    owners = np.repeat(np.arange(8), [1, 50, 2, 30, 1, 1, 4, 9])
+    signs = np.where(np.arange(len(owners)) % 2, 1.0, -1.0)
+    for power in (1, 2):
+        found = paired_error_difference(2 * signs, signs, owners, power)
+        assert found == pytest.approx((1, 1, 1))
+    assert paired_error_difference(2 * signs[:8], 1 * signs[:8], np.arange(8)) == pytest.approx((1, 1, 1))
+
+
+def test_owners_may_have_any_numbers():
+    shuffled = np.random.default_rng(0).permutation(1000)[OWNERS]
+    other = paired_error_difference(ERRORS, OTHERS, shuffled)
+    same = paired_error_difference(ERRORS, OTHERS, OWNERS)
+    assert other.mean == pytest.approx(same.mean)
+    assert other.high - other.low == pytest.approx(same.high - same.low, rel=0.1)
+
+
+def test_95_percent_of_what_is_drawn_lie_within_the_interval():
+    """Of many users the interval is that of normal numbers, ±1.96 standard errors: 90 % would be ±1.64."""
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal(200)
+    ends = np.array([paired_difference(values, np.zeros(200), seed)[1:] for seed in range(20)])
+    below, above = (ends - values.mean()).mean(axis=0) / (np.std(values) / np.sqrt(200))
+    assert -below == pytest.approx(1.96, abs=0.04)
+    assert above == pytest.approx(1.96, abs=0.04)
+
+
+def test_intervals_of_errors_hold_the_truth_in_95_percent_of_worlds():
+    """Of 40 users with 1 to 9 ratings each, alike for one user: the true difference of the MAE is known."""
+    rng = np.random.default_rng(4)
+    held, worlds = 0, 250
+    owners = np.repeat(np.arange(40), 1 + np.arange(40) % 9)
+    for seed in range(worlds):
+        own = 1 + 0.3 * rng.standard_normal(40)[owners]
+        found = paired_error_difference(own + 0.2, np.ones(len(owners)), owners, 1, seed)
+        held += found.low <= 0.2 <= found.high
+    assert 0.91 < held / worlds < 0.97
