@@ -2,8 +2,8 @@
 
 One entry of each result of a function, or of its backward, is moved by 2**n of the result's size, another entry for
 other arguments. sharpness.json says of each property which of the two it looks at, and at which n it begins to fail;
-where it is null, errors of numbers are not what the property looks at. `tests/check/test_sharpness.py` holds every property to its
-n, so that a tolerance that becomes ten times as wide, or as narrow, is noticed.
+where it is null, errors of numbers are not what the property looks at. `tests/check/test_sharpness.py` holds every
+property to its n, so that a tolerance that becomes ten times as wide, or as narrow, is noticed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _moved(f: Callable[..., Any], size: float) -> Callable[..., Any]:
         given, seed = (*args, *kwargs.values()), 0
         arrays = [x for x in given if isinstance(x, np.ndarray)]
         for x in given:
-            seed = zlib.crc32(np.ascontiguousarray(x).tobytes() if isinstance(x, np.ndarray) else repr(x).encode(), seed)
+            seed = zlib.crc32(x.tobytes() if isinstance(x, np.ndarray) else repr(x).encode(), seed)
         before = [x.copy() for x in arrays]
         result = _off(f(*args, **kwargs), size, seed)
         for x, old in zip(arrays, before, strict=True):
