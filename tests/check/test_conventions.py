@@ -76,7 +76,7 @@ SCALES = "it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training
 ALONE = [
     ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else ~mask), [OPPOSITE]),
     ("softmax", lambda s, mask=None: ops.softmax(s, mask), []),
-    ("softmax", lambda s, mask=None: ops.softmax(s), []),
+    ("softmax", lambda s: ops.softmax(s), []),
     ("softmax", lambda s, mask=None: ops.softmax(s if mask is None else s + mask), [ADDED]),
     ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else mask[..., ::-1]), []),
     ("softmax", dead_rows(lambda p: np.nan), [NAN]),
@@ -87,7 +87,7 @@ ALONE = [
     ("softmax", filled(-1e9), [AVERAGE]),
     ("softmax", filled(-1e4), [AVERAGE]),
     ("softmax", filled(-30.0), []),
-    ("softmax", filled(-300.0), []),
+    ("softmax", filled(-1000.0), []),
     ("dropout", scaled(lambda rate: 1 - rate), [SCALES]),
     ("dropout", scaled(lambda rate: 1.0), []),
     ("dropout", scaled(lambda rate: 1 - rate / 2), []),
