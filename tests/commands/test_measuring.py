@@ -54,7 +54,7 @@ def test_ranks_are_those_of_the_users_themselves(tmp_path, capsys):
     run = RunFolder(tmp_path / "run")
     with run.claimed({"model": model.name, "parameters": model.identity(), "data": {"fingerprint": "none"}}):
         model.save(run.model)
-    ask = ["evaluate", str(tmp_path / "run"), "--data", str(data), "--per-user", str(out), "--protocols", "full"]
+    ask = ["evaluate", str(tmp_path / "run"), str(data), "--per-user", str(out), "--protocols", "full"]
     assert main([*ask, "--at", "2,3"]) == 0
     assert f"{len(rows)} users: {out}" in capsys.readouterr().out
     written = list(csv.DictReader(out.read_text().splitlines()))
