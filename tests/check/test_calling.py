@@ -245,7 +245,12 @@ def test_what_raises_on_every_call_could_not_be_run_and_the_one_reason_is_said(r
     assert not report.findings
 
 
-@pytest.mark.parametrize("name", ["random.py", "hypothesis.py", "numpy.py", "numbers.py", "types.py"])
+OTHERS = ("hypothesis.py", "numbers.py", "types.py")
+
+
+@pytest.mark.parametrize(
+    "name", ["random.py", "numpy.py", *(pytest.param(name, marks=pytest.mark.slow) for name in OTHERS)]
+)
 def test_a_file_may_have_the_name_of_a_module(tmp_path, name):
     """In a process of its own: in this one the modules are imported already."""
     (tmp_path / name).write_text("def softmax(s):\n    from tinyattn import ops\n    return ops.softmax(s)\n")
