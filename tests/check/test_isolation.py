@@ -147,7 +147,8 @@ def test_an_endless_function_fails_where_there_are_no_signals(tmp_path, monkeypa
     monkeypatch.delattr(signal, "setitimer", raising=False)
     monkeypatch.setattr(frameworks, "PATIENCE", 0.2)
     (tmp_path / "endless.py").write_text(ENDLESS)
-    report = check_implementation(str(tmp_path / "endless.py"), "softmax", examples=1, patience=0.2, time_limit=60, strict=True)
+    how = {"examples": 1, "patience": 0.2, "time_limit": 60, "strict": True}
+    report = check_implementation(str(tmp_path / "endless.py"), "softmax", **how)
     assert not report.problem
     assert any(finding.endless for finding in report.findings)
 
