@@ -318,6 +318,11 @@ class Stepping(adapters.CachedAttention):
         return self.change(y, t, self), cache
 
 
+def last_sees_first(y, t, model):
+    y[-1] += 1e-3 * y[0] * (len(y) > 1)
+    return y
+
+
 EARLY = {"steps_are_the_whole", "taking_turns"}
 STEPS = {
     "right": (lambda y, t, model: y, set()),
@@ -326,6 +331,7 @@ STEPS = {
     "wrong at the 39th": (lambda y, t, model: y + (t == 38), {"long_sequences"}),
     "sees the batch": (lambda y, t, model: y + 1e-3 * (np.mean(y, axis=0) - y),
                        EARLY | {"entries_apart", "long_sequences"}),
+    "the last sees the first": (last_sees_first, EARLY | {"entries_apart", "long_sequences"}),
     "counts its steps": (lambda y, t, model: y + 1e-14 * model.past, {"begins_anew"}),
 }  # fmt: skip
 

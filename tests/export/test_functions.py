@@ -31,6 +31,7 @@ CALLS = {
     "where": lambda m, x, y: m.where(x > y, x, 0.5),
     "sum": lambda m, x, y: m.sum(x, axis=0) + m.sum(x),
     "sum that keeps axes": lambda m, x, y: m.sum(x, axis=(0, -1), keepdims=True),
+    "sum of truths": lambda m, x, y: m.sum(x > 0, axis=1),
     "max": lambda m, x, y: m.max(x, axis=-1, keepdims=True),
     "min": lambda m, x, y: m.min(x, axis=1),
     "mean": lambda m, x, y: m.mean(x, axis=-1),
