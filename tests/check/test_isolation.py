@@ -16,7 +16,7 @@ import pytest
 
 from tests.check import variants
 from tinyattn import ops
-from tinyattn.check import check_implementation, frameworks, isolation
+from tinyattn.check import check_implementation, isolation
 from tinyattn.check.isolation import alarm, in_child, load, sendable
 from tinyattn.check.subject import CannotRunError, TooLongError
 
@@ -145,7 +145,6 @@ def test_a_message_that_is_announced_and_does_not_come_ends_with_the_time():
 
 def test_an_endless_function_fails_where_there_are_no_signals(tmp_path, monkeypatch):
     monkeypatch.delattr(signal, "setitimer", raising=False)
-    monkeypatch.setattr(frameworks, "PATIENCE", 0.2)
     (tmp_path / "endless.py").write_text(ENDLESS)
     how = {"examples": 1, "patience": 0.2, "time_limit": 60, "strict": True}
     report = check_implementation(str(tmp_path / "endless.py"), "softmax", **how)
