@@ -173,3 +173,8 @@ def test_where_pairs_come_from(tmp_path):
         PairSource.of(None, "revers")
     with pytest.raises(ValueError, match="expected one of them"):
         PairSource.of("x.tsv", "copy")
+
+
+def test_a_digest_sees_where_strings_end_and_what_they_become():
+    made = [[("ab", "c")], [("a", "bc")], [("ab", "d")], [("ab", "c"), ("ab", "c")], [("c", "ab")]]
+    assert len({Pairs.of(pairs).fingerprint() for pairs in made}) == len(made)
