@@ -278,9 +278,10 @@ def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_sam
             assert data.items.decode(data.sequence(user)).tolist() == sorted(rows, key=times.tolist().__getitem__)
 
 
-def test_integers_of_every_length_are_read_digit_by_digit(tmp_path):
-    """Nine digits and more are two words of eight bytes."""
-    numbers = [int("1234567898765432123"[:n]) for n in range(1, 19)] + [10**n for n in range(18)]
+@pytest.mark.parametrize("longest", [8, 9, 16, 17, 18])
+def test_integers_of_every_length_are_read_digit_by_digit(longest, tmp_path):
+    """Of nine to sixteen digits they are two words of eight bytes; one longer one, and all are read in another way."""
+    numbers = [int("1234567898765432123"[:n]) for n in range(1, longest + 1)] + [10**n for n in range(longest)]
     (tmp_path / "f").write_text("".join(f"{n} 5 {n}\n" for n in numbers))
     data = read(tmp_path / "f")
     assert data.users.ids.tolist() == sorted(set(numbers))
