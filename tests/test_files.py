@@ -417,3 +417,15 @@ def test_nobody_follows_a_temporary_file_that_another_has_locked(tmp_path):
     files._remove_leftovers(tmp_path)
     assert not path.exists()
     assert path.name.startswith(".tinyattn-")
+
+
+def test_a_lock_that_is_lost_leaves_no_handle_open_and_a_folder_is_no_json(tmp_path, monkeypatch):
+    """In the moment before the lock somebody took the temporary file for a killed writer's."""
+    closed, close, lost = [], os.close, iter([False, True])
+    monkeypatch.setattr(files, "_lock", lambda handle, path: next(lost))
+    monkeypatch.setattr(files.os, "close", lambda handle: closed.append(handle) or close(handle))
+    _, handle = files._temporary(tmp_path)
+    assert len(closed) == 1
+    close(handle)
+    with pytest.raises(FileError, match="is no regular file, expected JSON"):
+        read_json(tmp_path)

@@ -2,7 +2,9 @@
 
 import datetime
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -30,3 +32,30 @@ def test_the_machine_is_described(monkeypatch):
 
     monkeypatch.setattr(machine, "Path", CPUInfo)
     assert machine._cpu() == "Some CPU: 3 GHz"
+
+
+def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says(monkeypatch):
+    asked = []
+
+    def run(words, **how):
+        asked.append((words, how))
+        return subprocess.CompletedProcess(words, 0, " abc \n")
+
+    monkeypatch.setenv("GIT_DIR", "elsewhere")
+    monkeypatch.setenv("KEPT", "yes")
+    monkeypatch.setattr(machine.subprocess, "run", run)
+    assert machine.commit.__wrapped__() == "abc+"
+    assert [words[:2] for words, _ in asked] == [["git", "log"], ["git", "status"]]
+    for words, how in asked:
+        assert words[-2:] == ["--", "."]
+        assert how["cwd"] == Path(machine.__file__).parent
+        assert "GIT_DIR" not in how["env"]
+        assert how["env"]["KEPT"] == "yes"
+        assert how["capture_output"]
+        assert how["text"]
+
+    def missing(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(machine.subprocess, "run", missing)
+    assert machine.commit.__wrapped__() == ""

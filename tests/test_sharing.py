@@ -1,10 +1,27 @@
 """How ranks share out work, vote, agree and are told from each other; of training on them, see test_ranks.py."""
 
+import os
+import socket
+import sys
+import types
+
 import numpy as np
 import pytest
 
 from tests.side_by_side import side_by_side
-from tinyattn.ranks import LAUNCHERS, Ranks, RanksDifferError, alone, part_of, ranks, sharing, started
+from tinyattn import ranks as ranks_module
+from tinyattn.ranks import (
+    LAUNCHERS,
+    MPIRanks,
+    Ranks,
+    RanksDifferError,
+    _own_cores,
+    alone,
+    part_of,
+    ranks,
+    sharing,
+    started,
+)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
@@ -83,3 +100,37 @@ def test_every_core_is_somebodys_and_nobodys_twice():
             assert all(parts)
             if count <= len(cores):
                 assert sum(map(len, parts)) == len(cores)
+
+
+def test_ranks_of_one_machine_divide_its_cores_and_give_them_back(monkeypatch):
+    """Those of other machines, or with other cores, count for nothing."""
+    here, kept = socket.gethostname(), []
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3, 1, 7}, raising=False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda pid, cores: kept.append((pid, sorted(cores))), raising=False)
+
+    class Job(Ranks):
+        size, number = 5, 3
+
+        def gather(self, value):
+            return [(here, [1, 3, 7]), ("elsewhere", [1, 3, 7]), (here, [0]), value, (here, [0])]
+
+    with _own_cores(Job()):
+        assert kept == [(0, [3])]                                                # the second of two
+    assert kept[1:] == [(0, [1, 3, 7])]
+
+
+def test_what_is_asked_of_mpi(monkeypatch):
+    asked = []
+    world = types.SimpleNamespace(
+        size=2, rank=1, allgather=lambda value: [value, value], Abort=lambda code: asked.append(code),
+        Allreduce=lambda *arguments: asked.append(arguments), Ibarrier=lambda: types.SimpleNamespace(Test=lambda: True),
+    )  # fmt: skip
+    library = types.SimpleNamespace(COMM_WORLD=world, IN_PLACE="in place", SUM="sum")
+    monkeypatch.setitem(sys.modules, "mpi4py", types.SimpleNamespace(MPI=library))
+    monkeypatch.setattr(ranks_module, "started", lambda: (2, 1))
+    job, array = MPIRanks(), np.ones(2)
+    assert (job.size, job.number, job.gather(5)) == (2, 1, [5, 5])
+    job.sum(array)
+    job.wait()
+    job.abort(4)
+    assert asked == [("in place", array, "sum"), 4]

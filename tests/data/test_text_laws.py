@@ -190,3 +190,9 @@ def test_a_pair_is_replaced_from_left_to_right():
         Tokens(np.array(["a"]), [(0, -1)])
     assert Tokens(np.array(["a"]), [(0, 0), (1, 1)]).strings == ["a", "aa", "aaaa"]
     assert Tokens(np.array(["a"]), [(0, 0), (1, 1)]).encode("aaaaaaa").tolist() == [2, 1, 0]
+
+
+def test_the_grammar_is_the_one_that_published_numbers_are_of():
+    assert Grammar().entropy == pytest.approx(0.27334908594912016, rel=1e-12)
+    with pytest.raises(ValueError, match="the text has 1 token, expected at least 2"):
+        TextSampler(np.arange(1), 4, 1, 0)
