@@ -104,9 +104,8 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
     assert narrow[4] == str(t).splitlines()[4][:39] + "…"
 
 
-def many(x):
-    """Sixty lines on the screen, and one more."""
-    for _ in range(56):
+def many(x, times):
+    for _ in range(times):
         x = few(x)
     return x
 
@@ -117,11 +116,11 @@ def few(x):
 
 
 def test_as_many_levels_are_shown_as_fit_sixty_lines():
-    t = trace(many, np.zeros(2))
-    folded = [line for line in str(t).splitlines() if re.match(r" *\d+\+", line)]
-    assert len(folded) == 56
-    small = trace(lambda x: few(few(x)), np.zeros(2))
-    assert "+" not in "".join(line[:6] for line in str(small).splitlines())
+    """Three lines a call, and two for what is around them."""
+    for times, folded in ((19, 0), (20, 20)):
+        text = str(trace(many, np.zeros(2), times))
+        assert len(re.findall(r"^ *\d+\+ ", text, re.MULTILINE)) == folded
+        assert ("opens one level more" in text) == bool(folded)
 
 
 def test_a_step_shows_its_line_between_three_more_and_its_numbers():
