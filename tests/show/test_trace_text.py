@@ -1,11 +1,13 @@
 """What a trace prints, to the letter: tables, steps, pages, and what is followed, of functions that stand here."""
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from tinyattn.show import trace
+from tinyattn.show.trace_table import described
 
 
 def outer(p, x):
@@ -102,6 +104,32 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
     narrow = t.table(width=40).splitlines()
     assert max(map(len, narrow)) == 40
     assert narrow[4] == str(t).splitlines()[4][:39] + "…"
+
+
+@pytest.mark.parametrize(
+    ("x", "span", "norm"),
+    [
+        (np.array([True, True, False]), "2 of 3 True", ""),
+        (np.array([3, 12345]), "3 … 12345", ""),
+        (np.array([-3.0, 4.0]), "-3 … 4", "5"),
+        (np.array([3j, 4.0]), "", "5"),
+        (np.array([np.nan, 4.0, np.nan]), "4 … 4, 2 NaN", "nan"),
+        (np.array([np.nan]), "nan … nan, 1 NaN", "nan"),
+        (np.array([-0.0, 1 / 3]), "0 … 0.3333", "0.3333"),
+        (np.array([3e200, 4e200]), "3e+200 … 4e+200", "5e+200"),
+        (np.array([0.0, 0.0]), "0 … 0", "0"),
+        (np.array([-np.inf, 1.0]), "-inf … 1", "inf"),
+        (np.array(2.5), "2.5", ""),
+        (np.zeros((0, 2)), "", ""),
+    ],
+)
+def test_arrays_are_described_by_their_range_and_norm(x, span, norm):
+    """The norm is the root of the sum of squares, without overflow; no range of complex numbers."""
+    entry = trace(few, x[None]).entries[0]
+    assert described(entry)[:2] == (str((1, *x.shape)), str(x.dtype))
+    alone = dataclasses.replace(entry, value=x, dtype=str(x.dtype))
+    assert described(alone)[2:] == (span, norm)
+    assert described(dataclasses.replace(alone, how="allocated"))[2:] == ("", "")
 
 
 def many(x, times):

@@ -176,6 +176,18 @@ def test_rates_on_the_page_are_derivatives_and_kept_to_the_steps_that_are_shown(
     assert Influence(t, 2).numbers == Influence(t, 3).numbers == 2
 
 
+def test_a_large_number_is_nudged_by_as_large_a_share_of_it():
+    t = trace(few, np.array([1e11, np.inf]))
+    large, infinite = Influence(t, 2).reach[0]
+    assert large.moves[1][0] == pytest.approx(3, rel=1e-6)
+    assert (infinite.moves, infinite.loss, large.loss) == ({}, None, None)
+
+
+def few(x: Any) -> Any:
+    y = 3 * x
+    return y
+
+
 def test_what_rounding_leaves_of_a_rate_is_nought():
     assert _sparse(np.array([[1e-8, 2.0], [-3e-6, 0.0]])) == [1, 2.0, 2, -3e-6]
     assert _sparse(np.array([1e-8, 1e-6])) == [1, 1e-6]  # beside 1, where all are small
