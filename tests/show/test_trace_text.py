@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tinyattn.show import trace
-from tinyattn.show.trace_table import described
+from tinyattn.show.trace_table import described, origin
 
 
 def outer(p, x):
@@ -130,6 +130,15 @@ def test_arrays_are_described_by_their_range_and_norm(x, span, norm):
     alone = dataclasses.replace(entry, value=x, dtype=str(x.dtype))
     assert described(alone)[2:] == (span, norm)
     assert described(dataclasses.replace(alone, how="allocated"))[2:] == ("", "")
+
+
+def test_where_a_value_comes_from_is_its_line_or_why_it_has_none():
+    entry = trace(few, X).entries[-1]
+    how = {"": "", "in place": "", "returned": "", "allocated": "   (not yet filled)",
+           "implied": "   (follows from the cache: no line computes it)"}  # fmt: skip
+    for each, more in how.items():
+        assert origin(dataclasses.replace(entry, how=each)) == f"x = x + 1{more}"
+    assert origin(dataclasses.replace(entry, how="input")) == "comes in"
 
 
 def many(x, times):

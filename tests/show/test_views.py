@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import math
 import re
 from html import unescape
@@ -21,6 +22,8 @@ from tinyattn.show.views.influence import Influence
 from tinyattn.show.views.player import _sparse
 from tinyattn.show.views.view import as_table, numbers
 from tinyattn.show.views.visualiser import _asked
+
+players = importlib.import_module("tinyattn.show.views.player")  # the function has its module's name
 
 
 def tables_of(html: str) -> dict[str, tuple[list[str], dict[str, list[float]]]]:
@@ -186,6 +189,25 @@ def test_a_large_number_is_nudged_by_as_large_a_share_of_it():
 def few(x: Any) -> Any:
     y = 3 * x
     return y
+
+
+def test_a_page_holds_so_many_numbers_and_steps_and_follows_as_many_as_take_some_seconds(monkeypatch):
+    t = trace(scaled, np.array([1.0, 2.0]))  # five steps of two numbers
+    monkeypatch.setattr(players, "WORK", 40)
+    assert player(t).data["followed"] == 4  # 40 steps are four runs up and down
+    monkeypatch.setattr(players, "MOST", 10)
+    assert len(player(t, follow=0).data["steps"]) == 5
+    monkeypatch.setattr(players, "MOST", 9)
+    with pytest.raises(ValueError, match=r"steps 0-4 have 10 numbers, .* 9 numbers .*: steps 0-3 would fit \(steps="):
+        player(t, follow=0)
+    monkeypatch.setattr(players, "MOST", 1)
+    with pytest.raises(ValueError, match=r"steps 1-4 have 8 numbers, .*: step 1 alone does not fit"):
+        player(t, steps=(1, 4), follow=0)
+    monkeypatch.setattr(players, "MOST", 99)
+    monkeypatch.setattr(players, "STEPS", 3)
+    with pytest.raises(ValueError, match="steps 1-3 would fit"):
+        player(t, steps=(1, 4), follow=0)
+    assert len(player(t, steps=(2, 4), follow=0).data["steps"]) == 3
 
 
 def test_what_rounding_leaves_of_a_rate_is_nought():
