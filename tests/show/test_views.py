@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.show.test_drawn_models import doubled
 from tests.show.test_visualiser import WORLD, _only, history, trained
 from tinyattn.data import leave_one_out
 from tinyattn.models import BERT4Rec
@@ -145,7 +146,8 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     reads = [[(r["name"], r["step"]) for r in s["reads"]] for s in data["steps"]]
     assert reads[3] == [("a", 2)]  # what came in, and was made two steps before
     assert reads[4][:2] == [("room", 2), ("x", 0)]
-    assert all(s["line"] <= s["last"] for s in data["steps"])
+    assert all(s["line"] == s["last"] for s in data["steps"][1:])
+    assert [s["last"] - s["line"] for s in player(trace(doubled, x), follow=0).data["steps"][1:]] == [2, 0]
     shown = data["arrays"][data["steps"][0]["array"]]
     assert shown == {"shape": [2], "dtype": "float64", "values": [0.333333, 100000000]}
     assert player(t).data["title"] == "scaled(x)"
