@@ -332,5 +332,7 @@ def test_maps_of_an_experiment_count_positions_from_the_last_and_have_a_scale_a_
     for ax, n in ((first, 2), (second, 2), (third, 3)):
         assert ticks(ax.xaxis) == ticks(ax.yaxis) == {0: f"-{n}", n - 1: "-1"}
         assert ax.get_xlabel() == "attended position"
+    scales = [ax for ax in made.axes if not ax.images and ax.get_ylabel()]
+    assert [ax.get_ylabel() for ax in scales] == ["weight, √ scale"] * 2
     assert first.get_ylabel() == "SASRec\nattending position"
     assert third.get_ylabel() == "STOSA\nattending position"

@@ -186,6 +186,7 @@ def test_a_step_shows_its_statement_among_its_neighbours_and_its_array():
     assert [text.get_weight() for text in left.texts] == ["normal"] * 2 + ["bold"] * 3 + ["normal"] * 2
     heights = [text.get_position()[1] for text in left.texts]
     assert heights == sorted(heights, reverse=True)
+    assert 1 > heights[0] > heights[-1] > 0  # within the axes
     np.testing.assert_array_equal(right.images[0].get_array(), (x + 1).reshape(2, 3))
     assert title(right) == "y (1, 2, 3)"
     short = step_picture(trace(softmax, np.array([1.0, 2.0])).entry("p"), 9).axes[1]

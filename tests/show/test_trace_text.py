@@ -1,11 +1,13 @@
 """What a trace prints, to the letter: tables, steps, pages, and what is followed, of functions that stand here."""
 
+import dataclasses
 import re
 
 import numpy as np
 import pytest
 
 from tinyattn.show import trace
+from tinyattn.show.trace_table import described, origin
 
 
 def outer(p, x):
@@ -104,9 +106,43 @@ def test_calls_below_the_depth_are_folded_to_their_first_step_and_how_many():
     assert narrow[4] == str(t).splitlines()[4][:39] + "…"
 
 
-def many(x):
-    """Sixty lines on the screen, and one more."""
-    for _ in range(56):
+@pytest.mark.parametrize(
+    ("x", "span", "norm"),
+    [
+        (np.array([True, True, False]), "2 of 3 True", ""),
+        (np.array([3, 12345]), "3 … 12345", ""),
+        (np.array([-3.0, 4.0]), "-3 … 4", "5"),
+        (np.array([3j, 4.0]), "", "5"),
+        (np.array([np.nan, 4.0, np.nan]), "4 … 4, 2 NaN", "nan"),
+        (np.array([np.nan]), "nan … nan, 1 NaN", "nan"),
+        (np.array([-0.0, 1 / 3]), "0 … 0.3333", "0.3333"),
+        (np.array([3e200, 4e200]), "3e+200 … 4e+200", "5e+200"),
+        (np.array([0.0, 0.0]), "0 … 0", "0"),
+        (np.array([-np.inf, 1.0]), "-inf … 1", "inf"),
+        (np.array(2.5), "2.5", ""),
+        (np.zeros((0, 2)), "", ""),
+    ],
+)
+def test_arrays_are_described_by_their_range_and_norm(x, span, norm):
+    """The norm is the root of the sum of squares, without overflow; no range of complex numbers."""
+    entry = trace(few, x[None]).entries[0]
+    assert described(entry)[:2] == (str((1, *x.shape)), str(x.dtype))
+    alone = dataclasses.replace(entry, value=x, dtype=str(x.dtype))
+    assert described(alone)[2:] == (span, norm)
+    assert described(dataclasses.replace(alone, how="allocated"))[2:] == ("", "")
+
+
+def test_where_a_value_comes_from_is_its_line_or_why_it_has_none():
+    entry = trace(few, X).entries[-1]
+    how = {"": "", "in place": "", "returned": "", "allocated": "   (not yet filled)",
+           "implied": "   (follows from the cache: no line computes it)"}  # fmt: skip
+    for each, more in how.items():
+        assert origin(dataclasses.replace(entry, how=each)) == f"x = x + 1{more}"
+    assert origin(dataclasses.replace(entry, how="input")) == "comes in"
+
+
+def many(x, times):
+    for _ in range(times):
         x = few(x)
     return x
 
@@ -117,11 +153,11 @@ def few(x):
 
 
 def test_as_many_levels_are_shown_as_fit_sixty_lines():
-    t = trace(many, np.zeros(2))
-    folded = [line for line in str(t).splitlines() if re.match(r" *\d+\+", line)]
-    assert len(folded) == 56
-    small = trace(lambda x: few(few(x)), np.zeros(2))
-    assert "+" not in "".join(line[:6] for line in str(small).splitlines())
+    """Three lines a call, and two for what is around them."""
+    for times, folded in ((19, 0), (20, 20)):
+        text = str(trace(many, np.zeros(2), times))
+        assert len(re.findall(r"^ *\d+\+ ", text, re.MULTILINE)) == folded
+        assert ("opens one level more" in text) == bool(folded)
 
 
 def test_a_step_shows_its_line_between_three_more_and_its_numbers():

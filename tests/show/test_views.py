@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import importlib
 import math
 import re
 from html import unescape
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.show.test_drawn_models import doubled
 from tests.show.test_visualiser import WORLD, _only, history, trained
 from tinyattn.data import leave_one_out
 from tinyattn.models import BERT4Rec
@@ -21,6 +23,8 @@ from tinyattn.show.views.influence import Influence
 from tinyattn.show.views.player import _sparse
 from tinyattn.show.views.view import as_table, numbers
 from tinyattn.show.views.visualiser import _asked
+
+players = importlib.import_module("tinyattn.show.views.player")  # the function has its module's name
 
 
 def tables_of(html: str) -> dict[str, tuple[list[str], dict[str, list[float]]]]:
@@ -142,7 +146,8 @@ def test_pages_of_the_player_have_calls_functions_and_what_each_line_read():
     reads = [[(r["name"], r["step"]) for r in s["reads"]] for s in data["steps"]]
     assert reads[3] == [("a", 2)]  # what came in, and was made two steps before
     assert reads[4][:2] == [("room", 2), ("x", 0)]
-    assert all(s["line"] <= s["last"] for s in data["steps"])
+    assert all(s["line"] == s["last"] for s in data["steps"][1:])
+    assert [s["last"] - s["line"] for s in player(trace(doubled, x), follow=0).data["steps"][1:]] == [2, 0]
     shown = data["arrays"][data["steps"][0]["array"]]
     assert shown == {"shape": [2], "dtype": "float64", "values": [0.333333, 100000000]}
     assert player(t).data["title"] == "scaled(x)"
@@ -174,6 +179,37 @@ def test_rates_on_the_page_are_derivatives_and_kept_to_the_steps_that_are_shown(
     exact = Influence(t, 99).reach[0][1]
     assert exact.moves[at["scaled.y"]][1] == pytest.approx(-11, rel=1e-7)
     assert Influence(t, 2).numbers == Influence(t, 3).numbers == 2
+
+
+def test_a_large_number_is_nudged_by_as_large_a_share_of_it():
+    t = trace(few, np.array([1e11, np.inf]))
+    large, infinite = Influence(t, 2).reach[0]
+    assert large.moves[1][0] == pytest.approx(3, rel=1e-6)
+    assert (infinite.moves, infinite.loss, large.loss) == ({}, None, None)
+
+
+def few(x: Any) -> Any:
+    y = 3 * x
+    return y
+
+
+def test_a_page_holds_so_many_numbers_and_steps_and_follows_as_many_as_take_some_seconds(monkeypatch):
+    t = trace(scaled, np.array([1.0, 2.0]))  # five steps of two numbers
+    monkeypatch.setattr(players, "WORK", 40)
+    assert player(t).data["followed"] == 4  # 40 steps are four runs up and down
+    monkeypatch.setattr(players, "MOST", 10)
+    assert len(player(t, follow=0).data["steps"]) == 5
+    monkeypatch.setattr(players, "MOST", 9)
+    with pytest.raises(ValueError, match=r"steps 0-4 have 10 numbers, .* 9 numbers .*: steps 0-3 would fit \(steps="):
+        player(t, follow=0)
+    monkeypatch.setattr(players, "MOST", 1)
+    with pytest.raises(ValueError, match=r"steps 1-4 have 8 numbers, .*: step 1 alone does not fit"):
+        player(t, steps=(1, 4), follow=0)
+    monkeypatch.setattr(players, "MOST", 99)
+    monkeypatch.setattr(players, "STEPS", 3)
+    with pytest.raises(ValueError, match="steps 1-3 would fit"):
+        player(t, steps=(1, 4), follow=0)
+    assert len(player(t, steps=(2, 4), follow=0).data["steps"]) == 3
 
 
 def test_what_rounding_leaves_of_a_rate_is_nought():
