@@ -196,13 +196,14 @@ def rooms_part(rooms: dict[str, Any], reasons: dict[str, str]) -> list[str]:
     counts = {name: counts_of(room, reasons) for name, room in rooms.items()}
     tried = sum(c["sampled"] - len(c["equivalent"]) for c in counts.values())
     lines = [
-        f"# The rest of the package: {sum(c['killed'] for c in counts.values())} of {tried} killed",
+        f"## The rest of the package: {sum(c['killed'] for c in counts.values())} of {tried} killed",
         "",
         "Of every room a sample that a seed draws, each mutant as likely as any other. A mutant is tried in a copy of "
         "the project, in a process of its own, on the default tests: those of its room in files that reach its lines, "
         "for a minute of computing at most, then those of other rooms that reach them, for half a minute. Where none "
-        "does, it is tried on those of its room, and is called not reached if it survives. Types, texts and errors are "
-        "not changed, nor `strict=` and `repr=`; the zoo of `check`, which is wrong on purpose, has no mutants.",
+        "does, it is tried on those of its room that reach its file, and is called not reached if it survives; what "
+        "runs while `trace` runs a function is not seen. Types, texts and errors are not changed, nor `strict=` and "
+        "`repr=`; the zoo of `check`, which is wrong on purpose, has no mutants.",
         "",
         "| room | mutants | sampled | killed | equivalent | survive | not reached | killed of those not equivalent |",
         "|---|---|---|---|---|---|---|---|",
@@ -213,11 +214,11 @@ def rooms_part(rooms: dict[str, Any], reasons: dict[str, str]) -> list[str]:
         lines.append(f"| {name} | {rooms[name]['mutants']:,} | {' | '.join(map(str, sizes))} | {share:.0%} |")
     kinds = ("survive", "not reached", "equivalent", "refuted")
     survive, unreached, equivalent, refuted = ([m for c in counts.values() for m in c[k]] for k in kinds)
-    lines += ["", "## Survive in the rest", ""]
+    lines += ["", "### Survive in the rest", ""]
     lines += [*(f"- `{m}`{' (not reached)' if m in unreached else ''}" for m in survive), ""]
     if refuted:
-        lines += ["## Said to be equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
-    lines += ["## Equivalent in the rest, and why", "", *by_reason(equivalent, reasons)]
+        lines += ["### Said to be equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
+    lines += ["### Equivalent in the rest, and why", "", *by_reason(equivalent, reasons)]
     made = made_on(room["machine"] for room in rooms.values())
     seeds = " and ".join(dict.fromkeys(str(room["seed"]) for room in rooms.values()))
     return [*lines, f"The rest: made by `python benchmarks/mutants.py --rooms`, seed {seeds}, on {made}.", ""]

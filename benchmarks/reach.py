@@ -29,8 +29,14 @@ class Traced:
         self.coverage = coverage.Coverage(folder / "lines", data_suffix=True, include=["tinyattn/*"], config_file=False)
         self.coverage.set_option("run:relative_files", True)
         self.coverage.start()
-        self.tracer, self.end = sys.gettrace(), os._exit
-        os._exit = self.exit_child  # type: ignore[assignment]
+        self.end, os._exit = os._exit, self.exit_child  # type: ignore[assignment]
+        self.give_way()
+
+    def give_way(self) -> None:
+        """`trace` refuses to run beside another tracer: it sees none, and where it ends, coverage's goes on."""
+        ours, gettrace, settrace = sys.gettrace(), sys.gettrace, sys.settrace
+        sys.gettrace = lambda: None if gettrace() is ours else gettrace()
+        sys.settrace = lambda function: settrace(ours if function is None else function)
 
     def exit_child(self, status: int) -> None:
         try:
@@ -40,8 +46,6 @@ class Traced:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        if sys.gettrace() is not self.tracer:
-            sys.settrace(self.tracer)  # a test has traced something itself
         self.coverage.switch_context(item.nodeid)
         begin, failed = sum(os.times()[:4]), item.session.testsfailed
         result = yield
@@ -75,7 +79,6 @@ class Ordered:
 
 def pytest_configure(config: pytest.Config) -> None:
     here = hasattr(config, "workerinput") or not config.getoption("numprocesses", None)
-    if here and "REACH" in os.environ:
-        config.pluginmanager.register(Traced(Path(os.environ["REACH"])))
-    if here and "MUTANT" in os.environ:
-        config.pluginmanager.register(Ordered(Path(os.environ["MUTANT"])))
+    for name, plugin in (("REACH", Traced), ("MUTANT", Ordered)) if here else ():
+        if name in os.environ:
+            config.pluginmanager.register(plugin(Path(os.environ.pop(name))))  # what a test starts is none of it

@@ -77,9 +77,11 @@ class Reach:
         self.data.read()
         self.seconds: dict[str, float] = json.loads((folder / "tests.json").read_text())
 
-    def tests(self, mutant: Mutant) -> set[str]:
+    def tests(self, mutant: Mutant, whole_file: bool = False) -> set[str]:
+        """Those that reach its lines, or any line of its file."""
         lines = self.data.contexts_by_lineno(Path(mutant.file).relative_to(ROOT).as_posix())
-        return {test for line in lines if line in mutant.lines for test in lines[line] if test in self.seconds}
+        here = (lines[line] for line in lines if whole_file or line in mutant.lines)
+        return {test for tests in here for test in tests if test in self.seconds}
 
 
 def measured(jobs: int) -> Reach:
@@ -110,11 +112,11 @@ def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, f
     """The tests that it is tried on, in order, and the seconds they take: first those of its room.
 
     Of its room all tests of the files in which one reaches it (what one of them caches, the next asks without reaching
-    it) or, where none does, all of the room; of other rooms those that reach it.
+    it) or, where none does, its file; where none does that, all of the room. Of other rooms those that reach it.
     """
     reaching = reach.tests(mutant)
-    files = {file_of(test) for test in reaching}
-    near = [t for t in reach.seconds if t.startswith(own) and (file_of(t) in files or not reaching)]
+    files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}
+    near = [t for t in reach.seconds if t.startswith(own) and (file_of(t) in files or not files)]
     far = [t for t in reach.seconds if t in reaching and not t.startswith(own)]
     return limited(near, reaching, reach.seconds, 2 * BUDGET) | limited(far, reaching, reach.seconds, BUDGET)
 
