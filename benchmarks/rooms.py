@@ -31,18 +31,18 @@ from benchmarks.mutants_known import NOT_REACHED, PACKAGE, by_file, hash_of, key
 from benchmarks.mutation import Mutant, mutants_of
 
 BUILD = ROOT / "build" / "mutants"
-PIN = "tests/test_pin.py"  # numbers of all models, so it is near to every room
+PIN = "tests/test_pin.py"  # numbers of every room, and quick
 GROUND = ("files", "ranks", "tree", "random", "options")
 # Its files, and what the names of the tests begin with that are its own: they are tried first.
 ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    room: ((room,), (f"tests/{room}/", PIN))
+    room: ((room,), (f"tests/{room}/",))
     for room in ("layers", "models", "training", "data", "evaluation", "experiments", "export", "show", "check")
 } | {
     "course/graders": (("course/graders",), ("tests/course/",)),
     "commands": (("commands",), ("tests/commands/", "tests/test_cli")),
     "ground": (tuple(f"{name}.py" for name in GROUND), tuple(f"tests/test_{name}" for name in GROUND)),
 }
-BUDGET = 30.0  # seconds of computing, as it takes traced, for tests of other rooms; twice as many for those of its own
+BUDGET = 30.0  # seconds of computing, as it takes traced, for tests of other rooms; twice as many for its room's
 PATIENCE = 10.0  # seconds of computing that a test may take beyond ten times as long as on the library
 
 
@@ -109,16 +109,18 @@ def measured(jobs: int) -> Reach:
 
 
 def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
-    """The tests that it is tried on, in order, and the seconds they take: first those of its room.
+    """The tests that it is tried on, in order, and the seconds they take: pinned numbers, then those of its room.
 
     Of its room all tests of the files in which one reaches it (what one of them caches, the next asks without reaching
     it) or, where none does, its file; where none does that, all of the room. Of other rooms those that reach it.
     """
     reaching = reach.tests(mutant)
     files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}
+    pins = [t for t in reach.seconds if t in reaching and t.startswith(PIN)]
     near = [t for t in reach.seconds if t.startswith(own) and (file_of(t) in files or not files)]
-    far = [t for t in reach.seconds if t in reaching and not t.startswith(own)]
-    return limited(near, reaching, reach.seconds, 2 * BUDGET) | limited(far, reaching, reach.seconds, BUDGET)
+    far = [t for t in reach.seconds if t in reaching and not t.startswith((*own, PIN))]
+    budgets = ((pins, BUDGET), (near, 2 * BUDGET), (far, BUDGET))
+    return {t: s for tests, budget in budgets for t, s in limited(tests, reaching, reach.seconds, budget).items()}
 
 
 def limited(tests: list[str], reaching: set[str], seconds: dict[str, float], budget: float) -> dict[str, float]:
