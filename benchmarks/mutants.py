@@ -1,19 +1,20 @@
-"""Does the suite notice when one thing in an op's source is changed? Every change by rule, one at a time.
+"""Does the suite notice when one thing in the source is changed? Changes by rule, one at a time.
 
     python benchmarks/mutants.py                 all files of tinyattn/ops; what is known from earlier runs is kept
     python benchmarks/mutants.py gelu shapes     these ops, or these files
     python benchmarks/mutants.py --list gelu     their mutants, and nothing is run
+    python benchmarks/mutants.py --room models   a sample of tinyattn/models (benchmarks/rooms.py)
+    python benchmarks/mutants.py --rooms         a sample of every folder outside of ops
 
 A mutant (benchmarks/mutation.py has the rules) is tried on what reaches the lines that it changes: the properties of
 its op's spec, on seeded cases, then those of others and tests. The first that fails has killed it. What survives is
-equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1.
+equivalent, and benchmarks/mutants_equivalent.toml says why, or the suite has a hole, and the exit code is 1; of a
+room's sample, where less than nine in ten are killed.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
-import hashlib
 import importlib
 import json
 import multiprocessing
@@ -22,11 +23,10 @@ import resource
 import signal
 import sys
 import time
-import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
@@ -39,8 +39,23 @@ import pytest
 from threadpoolctl import threadpool_limits
 from tqdm import tqdm
 
-import tinyattn
+from benchmarks import rooms
 from benchmarks.machine import RESULTS, ROOT, describe_code, write_pages, write_result
+from benchmarks.mutants_known import (
+    EQUIVALENT,
+    OPS,
+    by_file,
+    counts_of,
+    hash_of,
+    key,
+    keys_in,
+    name_of,
+    op_of,
+    page,
+    read_equivalent,
+    rows_of,
+    still_known,
+)
 from benchmarks.mutation import Mutant, become, mutants_of
 from tinyattn.check.cases import CaseDrawer
 from tinyattn.check.property import Property
@@ -51,8 +66,6 @@ from tinyattn.ops import shapes
 
 REACH = ROOT / "build" / "mutants_reach.json"
 RESULT, PAGE = RESULTS / "mutants.json", RESULTS / "mutants.md"
-EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
-OPS = Path(tinyattn.__file__).parent / "ops"
 TESTS = ("tests/ops", "tests/layers", "tests/test_devices.py", "tests/models/test_network.py")
 SEEDS = 15  # cases a property, as many as the default test run draws
 BUDGET = 30.0  # seconds of checks, as they take on the library while it is traced, that a mutant is tried on
@@ -74,10 +87,23 @@ class Check:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ops", nargs="*", metavar="OP", help="functions, forward and backward, or files without .py")
+    parser.add_argument("--room", action="append", choices=rooms.ROOMS, help="a sample of this room of the package")
+    parser.add_argument("--rooms", action="store_true", help="a sample of every room")
+    parser.add_argument("--sample", type=int, default=40, metavar="N", help="mutants of a room (default: 40)")
+    parser.add_argument("--seed", type=int, default=0, help="what draws the sample (default: 0)")
     parser.add_argument("--list", action="store_true", help="print the mutants, run nothing")
     parser.add_argument("--fresh", action="store_true", help="forget what earlier runs have found")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     options = parser.parse_args()
+    if chosen := list(rooms.ROOMS) if options.rooms else options.room:
+        if options.ops:
+            parser.error("ops have a run of their own, without --room")
+        of_rooms(chosen, options)
+    else:
+        of_ops(options, parser)
+
+
+def of_ops(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     every = {name_of(path): mutants_of(path.read_text(), str(path)) for path in sorted(OPS.rglob("*.py"))}
     chosen = [m for name in every for m in every[name] if asked(m, options.ops)]
     if not chosen:
@@ -85,37 +111,54 @@ def main() -> None:
     if options.list:
         print("\n".join(m.name for m in chosen))
         return
-    reasons = read_equivalent(EQUIVALENT, {key(m) for mutants in every.values() for m in mutants})
-    result = json.loads(RESULT.read_text()) if RESULT.exists() and not options.fresh else {"files": {}}
-    found = still_known(result, every, reasons)
+    reasons = known_reasons()
+    found = still_known({} if options.fresh else earlier(), every, reasons)
     to_do = [m for m in chosen if key(m) not in found]
 
     def save() -> None:
         how = {"machine": describe_code("tinyattn", "tests"), "seeds": SEEDS, "budget": BUDGET}
-        known = {**how, "files": by_file(every, found)}
-        write_result(RESULT, known)
+        write_result(RESULT, earlier() | how | {"files": by_file(every, found)})
 
     if to_do:
         with_checks(partial(run, to_do, found, options.jobs, save))
     save()
     write_pages(__file__, pages())
-    result = json.loads(RESULT.read_text())
-    print(page(result, reasons))
-    sys.exit(1 if any(row["survive"] or row["refuted"] for row in rows_of(result, reasons)) else 0)
+    print(page(earlier(), reasons))
+    sys.exit(1 if any(row["survive"] or row["refuted"] for row in rows_of(earlier(), reasons)) else 0)
+
+
+def of_rooms(names: list[str], options: argparse.Namespace) -> None:
+    if options.list:
+        for mutant in (m for room in names for m in rooms.drawn(rooms.mutants_in(room), options.sample, options.seed)):
+            print(f"{name_of(mutant.file)}:{mutant.line}: {mutant.name}")
+        return
+    reasons = known_reasons()
+    for room in names:
+        known = {} if options.fresh else earlier().get("rooms", {}).get(room, {})
+        for grown in rooms.run(room, known, reasons, options.sample, options.seed, options.jobs):
+            every = earlier().get("rooms", {}) | {room: grown}
+            in_order = {name: every[name] for name in rooms.ROOMS if name in every}
+            write_result(RESULT, earlier() | {"rooms": in_order})
+        write_pages(__file__, pages())
+    counts = {room: counts_of(earlier()["rooms"][room], reasons) for room in names}
+    for room, c in counts.items():
+        total = c["sampled"] - len(c["equivalent"])
+        print(f"{room}: {c['killed']} of {total} killed", *c["survive"], *c["refuted"], sep="\n  ")
+    sys.exit(0 if all(c["enough"] for c in counts.values()) else 1)
+
+
+def earlier() -> dict[str, Any]:
+    return json.loads(RESULT.read_text()) if RESULT.exists() else {"files": {}}
+
+
+def known_reasons() -> dict[str, str]:
+    """Why mutants are equivalent. Raises ValueError for one that there is not."""
+    names = {mutant.split(": ")[0] for mutant in read_equivalent(EQUIVALENT)}
+    return read_equivalent(EQUIVALENT, keys_in(names))
 
 
 def asked(mutant: Mutant, names: list[str]) -> bool:
     return not names or Path(mutant.file).stem in names or op_of(mutant) in names
-
-
-def key(mutant: Mutant) -> str:
-    return f"{name_of(mutant.file)}: {mutant.name}"
-
-
-def name_of(file: str | Path) -> str:
-    """A file of the ops as the results name it: gelu.py, positions/rotary.py."""
-    path = Path(file)
-    return path.relative_to(OPS).as_posix() if path.is_relative_to(OPS) else path.name
 
 
 def module_of(file: str | Path) -> ModuleType:
@@ -180,9 +223,9 @@ def measured(checks: list[Check], jobs: int) -> list[Check]:
 
     What is known of checks and of a library that are as they were is read from the file REACH.
     """
-    library = _hash([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
+    library = hash_of([path for path in OPS.parent.rglob("*.py") if "check" not in path.parts])
     known = json.loads(REACH.read_text()) if REACH.exists() else {}
-    names = {check.name: f"{check.name} {library} {_hash(check.sources)}" for check in checks}
+    names = {check.name: f"{check.name} {library} {hash_of(check.sources)}" for check in checks}
     known = {name: known[name] for name in names.values() if name in known}
     new = [check for check in checks if names[check.name] not in known]
     rows = each_in_a_child([partial(reached, check) for check in new], jobs, "check")
@@ -199,27 +242,17 @@ def measured(checks: list[Check], jobs: int) -> list[Check]:
 
 
 def reached(check: Check, tell: Callable[[Any], None]) -> None:
+    import coverage
+
     forget()
-    reach: dict[str, set[int]] = {}
-
-    def lines(frame: Any, event: str, _: Any) -> Any:
-        if event == "line":
-            reach[frame.f_code.co_filename].add(frame.f_lineno)
-        return lines
-
-    def calls(frame: Any, event: str, _: Any) -> Any:
-        name = frame.f_code.co_filename
-        if not name.startswith(str(OPS)):
-            return None
-        reach.setdefault(name, set())
-        return lines
-
+    traced = coverage.Coverage(data_file=None, include=[f"{OPS}/*"], config_file=False)
     begin = time.process_time()
-    sys.settrace(calls)
+    traced.start()
     fails = check.fails()
-    sys.settrace(None)
-    seconds = time.process_time() - begin
-    tell({"fails": fails, "seconds": seconds, "reach": {name_of(f): sorted(reach[f]) for f in reach}})
+    traced.stop()
+    seconds, data = time.process_time() - begin, traced.get_data()
+    reach = {name_of(file): sorted(data.lines(file) or ()) for file in data.measured_files()}
+    tell({"fails": fails, "seconds": seconds, "reach": reach})
 
 
 def forget() -> None:
@@ -311,148 +344,6 @@ def run(to_do: list[Mutant], found: dict[str, Any], jobs: int, save: Callable[[]
         found[key(mutant)] = verdict(row)
         if i % 50 == 0:
             save()
-
-
-# --- what is known, and the page ----------------------------------------------------------------------------
-
-
-@cache
-def _owners(file: str) -> dict[str, str]:
-    """The op that each name at the top of a file belongs to: a helper to the first op that needs it."""
-    needs = {}
-    for node in ast.parse(Path(file).read_text()).body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            needs[node.name] = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-    owner: dict[str, str] = {}
-    for name in needs:
-        left = [name] if name in tinyattn.ops.__all__ else []
-        while left:
-            found = left.pop()
-            if found == name or (found not in owner and found not in tinyattn.ops.__all__):
-                owner[found] = name.removesuffix("_backward")
-                left.extend(needs.get(found, ()))
-    return owner
-
-
-def op_of(mutant: Mutant) -> str:
-    name = mutant.function.split(".")[0]
-    return _owners(mutant.file).get(name, Path(mutant.file).stem)
-
-
-def _hash(paths: Iterable[Path]) -> str:
-    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
-
-
-@cache  # what they were when the run began
-def _hash_of_checks() -> str:
-    return _hash([*OPS.parent.glob("check/**/*.py"), *(ROOT / "tests").rglob("*.py")])
-
-
-def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, Any]:
-    """For the results file: every mutant that was tried, and what has killed it."""
-    checks = _hash_of_checks()
-    return {
-        name: {
-            "source": _hash([OPS / name]),
-            "checks": checks,
-            "killed by": {op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)},
-        }
-        for name, mutants in every.items()
-        if any(key(m) in found for m in mutants)
-    }
-
-
-def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
-    ops = dict.fromkeys(op_of(m) for m in mutants)
-    return [(op, [m for m in mutants if op_of(m) == op]) for op in ops]
-
-
-def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons: dict[str, str]) -> dict[str, Any]:
-    """What earlier runs have found of sources that are as they were; of survivors that are not equivalent, if no check
-    has changed since.
-    """
-    found, checks = {}, _hash_of_checks()
-    for name, row in result["files"].items():
-        if name in every and row["source"] == _hash([OPS / name]):
-            for of_op in row["killed by"].values():
-                for mutant, by in of_op.items():
-                    mutant = f"{name}: {mutant}"
-                    if by is not None or mutant in reasons or row["checks"] == checks:
-                        found[mutant] = by
-    names = {key(m) for mutants in every.values() for m in mutants}
-    return {name: by for name, by in found.items() if name in names}
-
-
-def read_equivalent(path: Path, names: set[str] | None = None) -> dict[str, str]:
-    """Why mutants are equivalent, by their keys. Raises ValueError for a line not of `names`, or one named before."""
-    reasons: dict[str, str] = {}
-    for entry in tomllib.loads(path.read_text()).get("equivalent", []):
-        for line in filter(None, map(str.strip, entry["mutants"].splitlines())):
-            if names is not None and line not in names:
-                raise ValueError(f"{path.name}: there is no mutant {line!r}: has the source changed?")
-            if line in reasons:
-                raise ValueError(f"{path.name}: {line!r} is there twice")
-            reasons[line] = entry["because"]
-    return reasons
-
-
-def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, Any]]:
-    """Of each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
-    rows = []
-    for name, of_file in result["files"].items():
-        for op, found in of_file["killed by"].items():
-            by = {f"{name}: {mutant}": killer for mutant, killer in found.items()}
-            rows.append({
-                "op": op,
-                "file": name,
-                "mutants": len(by),
-                "backward": sum(mutant.startswith(f"{op}_backward") for mutant in found),
-                "by specs": sum(killer is not None and not killer.startswith("tests") for killer in by.values()),
-                "by tests": sum(killer is not None and killer.startswith("tests") for killer in by.values()),
-                "equivalent": [m for m, killer in by.items() if killer is None and m in reasons],
-                "survive": [m for m, killer in by.items() if killer is None and m not in reasons],
-                "refuted": [f"{m}: by {killer}" for m, killer in by.items() if killer is not None and m in reasons],
-            })  # fmt: skip
-    return rows
-
-
-def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
-    """The Markdown page, from the results file and the reasons alone."""
-    rows, machine = rows_of(result, reasons), result["machine"]
-    total, specs, tests = (sum(row[k] for row in rows) for k in ("mutants", "by specs", "by tests"))
-    equivalent, survive, refuted = ([m for row in rows for m in row[k]] for k in ("equivalent", "survive", "refuted"))
-    lines = [
-        f"# Mutants by rule: {specs + tests:,} of {total - len(equivalent):,} killed",
-        "",
-        f"{total:,} changes to the sources of the ops, one at a time: operators, numbers, comparisons, dropped terms, "
-        f"transposes, guards, steps in place. {specs:,} are killed by properties of `tinyattn check`, "
-        f"{result['seeds']} seeded cases each, and {tests:,} of the others by tests. {len(equivalent)} are equivalent: "
-        f"no input tells them from the original, or none that an op is for. {len(survive)} survive. Each is tried on "
-        f"what reaches its lines, the properties of its op first, then what reaches little else, for "
-        f"{result['budget']:g} seconds at most.",
-        "",
-        "| op | mutants | of its backward | killed by specs | killed by tests | equivalent | survive |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| {row['op']} | {row['mutants']} | {row['backward']} | {row['by specs']} | {row['by tests']} | "
-        f"{len(row['equivalent'])} | {len(row['survive'])} |"
-        for row in rows
-    ]
-    lines += ["", "Helpers are counted with the first op of their file that needs them.", ""]
-    if survive:
-        lines += ["## Survive", "", *(f"- `{m}`" for m in survive), ""]
-    if refuted:
-        lines += ["## Said to be equivalent, and killed", "", *(f"- `{m}`" for m in refuted), ""]
-    lines += ["## Equivalent, and why", ""]
-    for reason in dict.fromkeys(reasons[m] for m in equivalent):
-        lines += [reason, "", *(f"- `{m}`" for m in equivalent if reasons[m] == reason), ""]
-    lines += [
-        f"Made by `python benchmarks/mutants.py` on {machine['cpu']}, NumPy {machine['numpy']}, Python "
-        f"{machine['python']}, commit {machine['commit']}, {machine['date']}.",
-        "",
-    ]
-    return "\n".join(lines)
 
 
 def pages() -> dict[Path, str]:

@@ -176,6 +176,23 @@ class Mutant:
         finally:
             _put(self.slot, before)
 
+    @property
+    def line(self) -> int:
+        parent, name, i = self.slot
+        return (getattr(parent, name) if i is None else getattr(parent, name)[i]).lineno
+
+    def source(self, text: str) -> str:
+        """The changed file, all else of it, comments and lines, as it is in `text`."""
+        parent, name, i = self.slot
+        old, new = getattr(parent, name) if i is None else getattr(parent, name)[i], self.new
+        if isinstance(old, ast.If | ast.While):  # the test alone has changed
+            old, new = old.test, new.test
+        changed = ast.unparse(new) if isinstance(new, ast.stmt) else f"({ast.unparse(new)})"
+        lines = text.encode().splitlines(keepends=True)  # columns are counted in bytes
+        begin, end = lines[old.lineno - 1][: old.col_offset], lines[old.end_lineno - 1][old.end_col_offset :]
+        lines[old.lineno - 1 : old.end_lineno] = [begin, changed.encode(), end]
+        return b"".join(lines).decode()
+
 
 def mutants_of(source: str, file: str) -> list[Mutant]:
     """All mutants of a file's source, in the order of its lines. Signatures' types, texts and errors are left alone."""
@@ -196,7 +213,7 @@ def mutants_of(source: str, file: str) -> list[Mutant]:
                 name = f"{function}: {old} -> {text}" + (f" in {_short(line)}" if line != old else "")
                 names[name] += 1
                 name += f" ({names[name]})" if names[name] > 1 else ""
-                new = ast.copy_location(new, node)
+                new = ast.copy_location(copy.copy(new), node)  # it may be a part of `node`, which keeps its place
                 found.append(Mutant(file, function, name, _lines(statement, tree, called), slot, new, tree))
     return found
 

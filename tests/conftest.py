@@ -5,7 +5,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
+from tests import strict
 from tests.devices import DEVICES, MISSING, On
+
+
+@pytest.fixture(autouse=True)
+def _orders_of_its_own():
+    """The double of a device adds in orders that follow one another: every test begins with the first."""
+    strict.begin()
 
 
 @pytest.fixture

@@ -23,7 +23,13 @@ from tests.record_cupy import SURFACE
 CUPY = json.loads(SURFACE.read_text())
 COUNTS: Counter[str] = Counter()
 _ORDER = np.random.default_rng(0)
+_FIRST = _ORDER.bit_generator.state
 _LIBRARY = Path(tinyattn.__file__).parent
+
+
+def begin() -> None:
+    """Add in the orders of a new process: a test's verdict must not depend on the tests before it."""
+    _ORDER.bit_generator.state = _FIRST
 
 
 class StrictError(TypeError):

@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import pickle
+import stat
 import threading
 import zipfile
 
@@ -365,3 +366,66 @@ def test_a_run_of_tinyattn_0_1_goes_on_and_gets_a_format(tmp_path):
     with RunFolder(tmp_path).claimed(config | {"tinyattn": __version__}):
         pass
     assert read_json(tmp_path / "config.json") == config | {"tinyattn": __version__, "format": FORMAT}
+
+
+def test_a_file_is_on_the_disk_before_its_name_and_its_name_before_the_return(tmp_path, monkeypatch):
+    """Else a power failure could leave an empty file under the new name, or none."""
+    done, fsync, replace = [], os.fsync, os.replace
+
+    def sync(handle):
+        status = os.fstat(handle)
+        folder = stat.S_ISDIR(status.st_mode)
+        here = folder and os.path.samestat(status, os.stat(tmp_path / "a"))
+        done.append(("folder", here) if folder else ("file", status.st_size))
+        fsync(handle)
+
+    def move(old, new):
+        done.append(("move", os.path.dirname(old) == os.path.dirname(new)))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setattr(os, "replace", move)
+    write_atomically(tmp_path / "a" / "f", b"12345")
+    assert done == [("file", 5), ("move", True), ("folder", True)]
+    done.clear()
+    write_arrays(tmp_path / "a" / "g.npz", "x", {}, {"n": np.ones(3)})
+    assert [what for what, _ in done] == ["file", "move", "folder"]
+    assert done[0][1] == (tmp_path / "a" / "g.npz").stat().st_size
+
+
+def test_a_folder_that_cannot_be_synced_is_no_error(tmp_path, monkeypatch):
+    fsync = os.fsync
+
+    def refuse(handle):
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "no")
+        fsync(handle)
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    before = len(os.listdir("/proc/self/fd")) if os.path.isdir("/proc/self/fd") else 0
+    write_atomically(tmp_path / "f", b"new")
+    assert (tmp_path / "f").read_bytes() == b"new"
+    if before:
+        assert len(os.listdir("/proc/self/fd")) == before                        # no handle is left open
+
+
+def test_nobody_follows_a_temporary_file_that_another_has_locked(tmp_path):
+    path, handle = files._temporary(tmp_path)
+    files._remove_leftovers(tmp_path)
+    assert path.exists()
+    os.close(handle)
+    files._remove_leftovers(tmp_path)
+    assert not path.exists()
+    assert path.name.startswith(".tinyattn-")
+
+
+def test_a_lock_that_is_lost_leaves_no_handle_open_and_a_folder_is_no_json(tmp_path, monkeypatch):
+    """In the moment before the lock somebody took the temporary file for a killed writer's."""
+    closed, close, lost = [], os.close, iter([False, True])
+    monkeypatch.setattr(files, "_lock", lambda handle, path: next(lost))
+    monkeypatch.setattr(files.os, "close", lambda handle: closed.append(handle) or close(handle))
+    _, handle = files._temporary(tmp_path)
+    assert len(closed) == 1
+    close(handle)
+    with pytest.raises(FileError, match="is no regular file, expected JSON"):
+        read_json(tmp_path)

@@ -2,12 +2,26 @@
 
 import importlib.util
 import json
+import shutil
 from functools import partial
 
 import pytest
 
-from benchmarks import mutants
-from benchmarks.mutants import EQUIVALENT, OPS, RESULT, Check, each_in_a_child, key, read_equivalent
+from benchmarks import mutants, rooms
+from benchmarks.mutants import RESULT, Check, each_in_a_child
+from benchmarks.mutants_known import (
+    EQUIVALENT,
+    NOT_REACHED,
+    OPS,
+    PACKAGE,
+    counts_of,
+    key,
+    keys_in,
+    path_of,
+    read_equivalent,
+    rooms_part,
+    rows_of,
+)
 from benchmarks.mutation import become, mutants_of
 
 TOY = '''"""A toy."""
@@ -147,10 +161,99 @@ def test_a_reason_for_a_mutant_that_is_not_there_is_an_error(tmp_path):
         read_equivalent(path, every)
 
 
+def test_a_mutant_as_a_file_differs_from_it_in_one_place():
+    """Parentheses keep what is around it, and a comment, a line end and a letter of two bytes stay."""
+    text = 'é = a * f(\n    b - "ü".x, c)  # über\n\nif go:\n    e[0] = 1\n'
+    made = {m.name.split(": ", 1)[1]: m.source(text) for m in mutants_of(text, "toy.py")}
+    assert made["b - 'ü'.x -> b + 'ü'.x in é = a * f(b - 'ü'.x, c)"] == text.replace('b - "ü".x', "(b + 'ü'.x)")
+    whole = 'a * f(\n    b - "ü".x, c)'
+    assert made["a * f(b - 'ü'.x, c) -> a in é = a * f(b - 'ü'.x, c)"] == text.replace(whole, "(a)")
+    assert made["if go: -> if not go:"] == text.replace("if go", "if (not go)")
+    assert made["e[0] = 1 -> dropped"] == text.replace("e[0] = 1", "pass")
+
+
+def test_a_sample_is_drawn_by_the_seed_and_by_what_a_mutant_is_called():
+    every = mutants_of(TOY, "toy.py")
+    names = [[m.name for m in rooms.drawn(every, 5, seed)] for seed in range(3)]
+    assert names[0] == [m.name for m in rooms.drawn(mutants_of("# later\n" + TOY, "toy.py"), 5, 0)]
+    assert all(len(set(some)) == 5 for some in names)
+    assert names[0] != names[1] != names[2]
+    assert rooms.drawn(every, 100, 0) == every
+
+
+def test_every_room_has_files_and_tests_and_names_that_no_op_has():
+    for sources, own in rooms.ROOMS.values():
+        assert all((PACKAGE / source).exists() for source in sources)
+        assert all(list(rooms.ROOT.glob(f"{prefix.rstrip('/')}*")) for prefix in own if prefix != rooms.PIN)
+    others = [p.relative_to(PACKAGE) for p in PACKAGE.rglob("*.py") if OPS not in p.parents]
+    assert not [name for name in others if name.name != "__init__.py" and path_of(str(name)) != PACKAGE / name]
+
+
+class Reached:
+    def __init__(self):
+        self.seconds = {"tests/toys/a.py::slow": 50.0, "tests/toys/a.py::quick": 1.0}
+        self.seconds |= {"tests/toys/b.py::x": 9.0, "tests/c.py::y": 2.0}
+
+    def tests(self, mutant, whole_file=False):  # a toy names its tests itself, and no test reaches its file alone
+        return set(mutant)
+
+
+def test_tests_of_the_room_come_first_and_those_that_reach_the_line_before_others_of_their_files():
+    quick, slow, b, c = (f"tests/{name}" for name in ("toys/a.py::quick", "toys/a.py::slow", "toys/b.py::x", "c.py::y"))
+    own = ("tests/toys/",)
+    assert list(rooms.concerned({slow, c}, own, Reached())) == [slow, quick, c]
+    assert list(rooms.concerned({quick, b}, own, Reached())) == [b, quick, slow]
+    assert list(rooms.concerned({c}, own, Reached())) == [c]
+    assert list(rooms.concerned(set(), own, Reached())) == [b, quick, slow]
+
+
+def test_a_mutant_is_tried_by_pytest_in_a_copy_of_the_project(tmp_path, monkeypatch):
+    """Killed by a test that does not end, or not at all, and then the copy is as it was."""
+    whole, copy = tmp_path / "whole", tmp_path / "copy"
+    (copy / "benchmarks").mkdir(parents=True)
+    for name in ("__init__.py", "reach.py"):
+        shutil.copy(rooms.ROOT / "benchmarks" / name, copy / "benchmarks")
+    for root in (whole, copy):
+        (root / "tests").mkdir(parents=True)
+        (root / "toy.py").write_text(TOY + "ONE = 1 / SIZE\n")
+        (root / "tests" / "test_toy.py").write_text(
+            "import toy\ndef test_ends(): toy.endless(3)\ndef test_doubles(): assert toy.scaled(3) == 6\n"
+        )
+    monkeypatch.setattr(rooms, "ROOT", whole)
+    monkeypatch.setattr(rooms, "PATIENCE", 0.3)
+    monkeypatch.setenv("PYTHONPATH", "")
+    tests = dict.fromkeys(("tests/test_toy.py::test_doubles", "tests/test_toy.py::test_ends"), 0.0)
+    found = {m.name: m for m in mutants_of((whole / "toy.py").read_text(), str(whole / "toy.py"))}
+
+    def by(name):
+        return rooms.tried(found[name], tests, copy)
+
+    assert by("endless: n -= 1 -> dropped") == "tests/test_toy.py::test_ends (does not end)"
+    assert by("ONE: 1 / SIZE -> 1 * SIZE in ONE = 1 / SIZE") is None
+    assert (copy / "toy.py").read_text() == (whole / "toy.py").read_text()
+
+
+def test_the_page_counts_a_room_and_marks_what_no_test_reaches():
+    killers = {"f: 1 -> 0": "tests/t.py::x", "f: 2 -> 3": None, "f: 3 -> 4": NOT_REACHED, "f: 4 -> 5": None}
+    machine = mutants.earlier()["machine"]
+    room = {"machine": machine, "seed": 0, "mutants": 9, "files": {"data/a.py": {"killed by": {"a": killers}}}}
+    reasons = {"data/a.py: f: 4 -> 5": "No digit of it is read."}
+    counts = counts_of(room, reasons)
+    assert (counts["sampled"], counts["killed"], len(counts["survive"]), counts["enough"]) == (4, 1, 2, False)
+    assert counts_of(room, reasons | {f"data/a.py: f: {n} -> {n + 1}": "Likewise." for n in (2, 3)})["enough"]
+    assert not counts_of(room, reasons | {"data/a.py: f: 1 -> 0": "It is killed."})["enough"]
+    page = rooms_part({"data": room}, reasons)
+    assert "| data | 9 | 4 | 1 | 1 | 2 | 1 | 33% |" in page
+    assert "- `data/a.py: f: 3 -> 4` (not reached)" in page
+
+
 @pytest.mark.slow
 def test_every_reason_is_for_a_mutant_of_today():
     every = [m for path in OPS.rglob("*.py") for m in mutants_of(path.read_text(), str(path))]
     names = {key(m) for m in every}
     assert len(names) == len(every) > 1500
-    reasons, result = read_equivalent(EQUIVALENT, names), json.loads(RESULT.read_text())
-    assert not any(row["survive"] or row["refuted"] for row in mutants.rows_of(result, reasons))
+    known = read_equivalent(EQUIVALENT)
+    reasons = read_equivalent(EQUIVALENT, keys_in(line.split(": ")[0] for line in known))
+    result = json.loads(RESULT.read_text())
+    assert not any(row["survive"] or row["refuted"] for row in rows_of(result, reasons))
+    assert not any(counts_of(room, reasons)["refuted"] for room in result["rooms"].values())

@@ -1,8 +1,10 @@
 """Options are declared once; what is wrong is refused by name."""
 
 import math
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, make_dataclass
 
+import numpy as np
 import pytest
 
 from tinyattn.layers.mechanisms import MECHANISMS
@@ -118,3 +120,71 @@ def test_every_option_of_every_model_says_what_it_is_and_survives_json(name):
         assert declared.option.group in ("model", "training")
     again = MODELS[name](**json.loads(json.dumps(model.identity())))
     assert again.identity() == model.identity()
+
+
+def holder(kind, default=0, **bounds):
+    declared = [("x", kind, option(default, "what is held", **bounds))]
+    return make_dataclass("Holder", declared, kw_only=True, namespace={"__post_init__": check_options})
+
+
+@pytest.mark.parametrize(("bounds", "fits", "wrong"), [
+    ({}, [0, -5.5, 1e300, 3], {float("inf"): "a finite number", float("nan"): "a finite number"}),
+    ({"at_least": 1}, [1, 1.5], {0.99: "at least 1", float("inf"): "a finite number, at least 1"}),
+    ({"above": 1}, [1.01], {1: "above 1", 0: "above 1"}),
+    ({"above": 0}, [1e-9, 7], {0: "a positive, finite number", -1: "a positive, finite number"}),
+    ({"above": 0, "at_most": 1}, [1, 0.5], {0: "above 0 and at most 1", 1.01: "above 0 and at most 1"}),
+    ({"above": 0, "below": 1}, [0.5], {0: "above 0 and below 1", 1: "above 0 and below 1"}),
+    ({"at_least": 0, "below": 1}, [0, 0.99], {1: "0 <= x < 1", -0.1: "0 <= x < 1"}),
+    ({"at_least": 0, "at_most": 1}, [0, 1], {1.01: "0 to 1", -0.01: "0 to 1"}),
+    ({"at_most": 3}, [3, -9], {3.5: "at most 3"}),
+    ({"below": 3}, [2.9], {3: "below 3"}),
+], ids=str)  # fmt: skip
+def test_bounds_of_a_number(bounds, fits, wrong):
+    default = fits[0]
+    for value in fits:
+        assert holder(float, default, **bounds)(x=value).x == value
+    for value, says in wrong.items():
+        with pytest.raises(ValueError, match=re.escape(f"x is {value}, expected {says}") + "$"):
+            holder(float, default, **bounds)(x=value)
+
+
+def test_numbers_become_pythons_and_whole_numbers_have_64_bits():
+    whole, real, flag = holder(int), holder(float), holder(bool, False)
+    assert type(whole(x=np.int32(3)).x) is int
+    assert type(real(x=np.float32(0.5)).x) is float
+    assert type(real(x=3).x) is float
+    assert type(flag(x=np.True_).x) is bool
+    assert whole(x=2**63 - 1).x == 2**63 - 1
+    for value in (2**63, -(2**63)):
+        with pytest.raises(ValueError, match="expected a number of 64 bits"):
+            whole(x=value)
+    with pytest.raises(ValueError, match=r"x is 9223372036854775808, expected 0 to 9$"):
+        holder(int, 0, at_least=0, at_most=9)(x=2**63)
+    with pytest.raises(ValueError, match="x is None, expected a whole number"):
+        whole(x=None)
+    assert holder(int | None, None)(x=None).x is None
+    assert (options_of(whole)[0].optional, options_of(holder(int | None, None)(x=4))[0].optional) == (False, True)
+
+
+@dataclass(kw_only=True)
+class OfOne:
+    width: int = option(3, "keys", at_least=1, group="training", identity=False)
+
+
+def test_parts_that_declare_an_option_differently_are_refused():
+    Same, Type, Low, High, Above, Below = (
+        make_dataclass("Part", [("width", kind, option(kind(3), "keys", **bounds))], kw_only=True)
+        for kind, bounds in ((int, {"at_least": 1}), (float, {"at_least": 1}), (int, {"at_least": 2}),
+                             (int, {"at_least": 1, "at_most": 9}), (int, {"at_least": 1, "above": 0}),
+                             (int, {"at_least": 1, "below": 9}))
+    )  # fmt: skip
+    for other in (Type, Low, High, Above, Below):
+        with pytest.raises(TypeError, match="two parts declare width with different types or bounds"):
+            part_options(kind={"one": OfOne, "other": other})
+    (found,) = options_of(part_options(kind={"one": OfOne, "same": Same}))
+    assert found.option.help == "keys (kind one or same; default: 3)"
+    assert (found.optional, found.default, found.option.at_least) == (True, None, 1)
+    (found,) = options_of(part_options(kind={"one": OfOne}))
+    assert (found.option.group, found.option.identity) == ("training", False)
+    assert (option(1, "x").metadata["option"].group, option(1, "x").metadata["option"].identity) == ("model", True)
+    assert found.flag == "--width"

@@ -9,7 +9,7 @@ import pytest
 from tinyattn.cli import main
 from tinyattn.commands.tables import print_history, print_items
 from tinyattn.data import ItemNames
-from tinyattn.terminal import any_terminal, quoted, shortened, visible
+from tinyattn.terminal import any_terminal, one_line, quoted, shortened, visible
 
 
 @pytest.fixture
@@ -97,3 +97,40 @@ def test_nothing_takes_the_number_of_a_closed_stream():
     code = "import os; from tinyattn.terminal import open_standard_handles as o; o(); print(os.open('.', 0))"
     command = f'exec "{sys.executable}" -c "{code}" <&- 2>&-'
     assert subprocess.run(["sh", "-c", command], capture_output=True, text=True).stdout == "3\n"
+
+
+def test_one_line_is_one_line_of_at_most_a_thousand_characters():
+    assert one_line("a\nb\x1b\tc") == "a\\nb\\x1b\tc"
+    assert one_line("x" * 1000) == "x" * 1000
+    assert one_line("x" * 1001) == "x" * 997 + "..."
+    assert shortened("abcdef", 5) == "ab..."
+    assert shortened("abcde", 5) == "abcde"
+    turning = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    for code in (*range(9), *range(11, 32), *range(127, 160), *turning):
+        assert visible(chr(code)) == repr(chr(code))[1:-1]
+    for code in (9, 10, 32, 126, 160, 0x61B, 0x61D, 0x200D, 0x2010, 0x2027, 0x202F, 0x2065, 0x206A):
+        assert visible(chr(code)) == chr(code)
+
+
+def test_streams_are_put_back_and_what_is_written_is_counted(monkeypatch):
+    out, err = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "stdout", out)
+    monkeypatch.setattr(sys, "stderr", err)
+    with any_terminal():
+        assert sys.stdout.write("a\x1b") == 2
+        assert sys.stderr.write("b\x1b") == 2
+        sys.stdout.flush()
+        assert sys.stdout.getvalue() == "a\\x1b"
+        assert sys.stderr.getvalue() == "b\x1b"                                  # bars move by such characters
+    assert sys.stdout is out
+    assert sys.stderr is err
+    with pytest.raises(KeyError), any_terminal():
+        raise KeyError
+    assert sys.stdout is out
+    narrow = io.TextIOWrapper(io.BytesIO(), "ascii", errors="strict")
+    monkeypatch.setattr(sys, "stdout", narrow)
+    with any_terminal():
+        print("ł", end="")
+    assert narrow.errors == "strict"
+    narrow.flush()
+    assert narrow.buffer.getvalue() == b"\\u0142"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.tree import Rows, add_to, flatten, leaves, tree_map
+from tinyattn.tree import Rows, add_to, flatten, leaves, tree_map, views
 
 pytestmark = pytest.mark.host  # trees are walked on the host; test_strict.py has whole networks of leaves elsewhere
 
@@ -31,3 +31,28 @@ def test_add_to_takes_arrays_and_rows():
     add_to(total, {"a": np.ones((2, 3))})
     assert total["a"].tolist() == [[1, 1, 1], [6, 6, 6]]
     assert vector[6:].tolist() == [1] * 5
+
+
+MIXED = {"z": np.arange(6.0).reshape(2, 3), "list": [np.arange(2.0), {"a": np.full(1, 9.0)}], "empty": {},
+         "m": np.ones((1, 1, 2))}  # fmt: skip
+
+
+def test_a_tree_and_its_vector():
+    assert [name for name, _ in leaves(MIXED)] == ["z", "list.0", "list.1.a", "m"]
+    assert [name for name, _ in leaves(MIXED, "of")] == ["of.z", "of.list.0", "of.list.1.a", "of.m"]
+    assert [name for name, _ in leaves([1, [2]])] == ["0", "1.0"]
+    vector, tree = flatten(MIXED)
+    assert vector.dtype == np.float32
+    assert vector.tolist() == [0, 1, 2, 3, 4, 5, 0, 1, 9, 1, 1]
+    assert tree["empty"] == {}
+    other = np.arange(11.0)
+    seen = views(other, MIXED)
+    assert [leaf.tolist() for _, leaf in leaves(seen)] == [[[0, 1, 2], [3, 4, 5]], [6, 7], [8], [[[9, 10]]]]
+    doubled = tree_map(lambda x: x * 2, seen)
+    add_to(seen, doubled)
+    assert other.tolist() == (np.arange(11.0) * 3).tolist()
+    add_to(seen["z"], Rows(np.array([1]), np.ones((1, 3))))
+    assert other[:6].tolist() == [0, 3, 6, 10, 13, 16]
+    with pytest.raises(ValueError, match=r"zip\(\)"):
+        add_to([np.zeros(1)], [np.ones(1), np.ones(1)])
+    assert [leaf.tolist() for _, leaf in leaves(doubled)][1] == [12, 14]

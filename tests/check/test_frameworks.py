@@ -16,7 +16,7 @@ KINDS = ["softmax", "layer_norm", "rms_norm", "linear", "gelu", "relu", "cross_e
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_torch_has_is_right_by_its_name_alone(kind, torch):
-    report = check_in_process(torch.nn.functional, kind, examples=6)
+    report = check_in_process(torch.nn.functional, kind, examples=3)
     assert report.verdict in ("right", "contract"), report
     assert not any("_backward" in name for name in report.lacks)
     assert any(f.outcome == "holds" and f.stage == "gradients" for f in report.findings)

@@ -143,7 +143,7 @@ def test_a_missing_hypothesis_is_said_in_a_line(monkeypatch, capsys):
 
 def test_an_endless_loop_ends(write):
     endless = write("def softmax(s, mask=None):\n    while True: pass")
-    report = check_implementation(endless, "softmax", patience=0.3, time_limit=10)
+    report = check_implementation(endless, "softmax", patience=0.3, time_limit=60, strict=True)
     assert not report
     assert "it had not returned after 0.3 seconds" in report.failures[0].message
     assert report.not_run > 0
@@ -179,10 +179,10 @@ def test_what_it_prints_stays_out_of_the_way(write, capfd):
 
 def test_an_object_a_function_a_class_will_do():
     class Mine:
-        softmax = staticmethod(ops.softmax)
+        relu = staticmethod(ops.relu)
 
-    for implementation in (ops, Mine(), ops.softmax, "tinyattn.ops", "tinyattn.ops:softmax"):
-        assert check_implementation(implementation, "softmax", examples=3), implementation
+    for implementation in (ops, Mine(), ops.relu, "tinyattn.ops", "tinyattn.ops:relu"):
+        assert check_implementation(implementation, "relu", examples=1), implementation
 
 
 def test_a_result_that_changes_from_call_to_call_is_said_to(write):
@@ -224,7 +224,7 @@ def test_self_and_zoo_are_commands(capsys, monkeypatch):
     code, out = check("--self", "--as", "relu", "--examples", "3", capsys=capsys)
     assert code == 0
     assert "all hold" in out
-    code, out = check("--zoo", "--as", "relu", "--examples", "12", capsys=capsys)
+    code, out = check("--zoo", "--as", "relu", "--examples", "6", capsys=capsys)
     assert code == 0, out
     assert "4 of 4 bugs are killed" in out
 

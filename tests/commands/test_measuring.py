@@ -6,11 +6,12 @@ import json
 import numpy as np
 import pytest
 
+from tests.export.networks import untrained
 from tests.helpers import refuses
 from tinyattn.cli import main
 from tinyattn.data import by_time, leave_one_out, read
 from tinyattn.evaluation import best_items, ndcg, overlap, paired_difference, target_ranks
-from tinyattn.models import Recommender, RunFolder
+from tinyattn.models import Recommender, RunFolder, SASRec
 
 
 def test_metrics_of_every_user_have_the_tables_means(data, runs, tmp_path, capsys):
@@ -43,6 +44,37 @@ def test_a_user_has_a_line_for_each_protocol(data, tmp_path, capsys):
     assert [row["protocol"] for row in rows] == ["uni100"] * 61 + ["full"] * 61
     mean = np.mean([float(row["ndcg@10"]) for row in rows if row["protocol"] == "uni100"])
     assert f"{mean:.4f}" in next(x for x in capsys.readouterr().out.splitlines() if x.startswith("markov    "))
+
+
+def test_ranks_are_those_of_the_users_themselves(tmp_path, capsys):
+    """A model with a vector for each user; on data whose users come in another order, one of them a stranger."""
+    model, data, out = untrained(SASRec, user_embedding=True), tmp_path / "rated.txt", tmp_path / "users.csv"
+    rows = {4: [10, 20, 30, 40], 2: [20, 30, 50, 60], 99: [10, 50, 20, 70], 6: [70, 80, 30, 90], 1: [20, 90, 40]}
+    data.write_text("".join(f"{user} {item}\n" for user, items in rows.items() for item in items))
+    run = RunFolder(tmp_path / "run")
+    with run.claimed({"model": model.name, "parameters": model.identity(), "data": {"fingerprint": "none"}}):
+        model.save(run.model)
+    ask = ["evaluate", str(tmp_path / "run"), str(data), "--per-user", str(out), "--protocols", "full"]
+    assert main([*ask, "--at", "2,3"]) == 0
+    assert f"{len(rows)} users: {out}" in capsys.readouterr().out
+    written = list(csv.DictReader(out.read_text().splitlines()))
+    assert sorted(int(row["user"]) for row in written) == sorted(rows)
+    ranks = set()
+    for row in written:
+        *seen, target = rows[int(row["user"])]
+        number = [int(row["user"])] if int(row["user"]) in range(1, 7) else [0]
+        scores = model.score([model.items.numbers(seen)], np.array(number))[0].copy()
+        place = model.items.numbers([target])[0]
+        scores[[0, *model.items.numbers(seen)]] = -np.inf
+        rank = 1 + int(np.sum(scores > scores[place]))
+        assert int(row["rank"]) == rank, row
+        for k in (2, 3):
+            assert float(row[f"hr@{k}"]) == (rank <= k)
+            assert float(row[f"ndcg@{k}"]) == pytest.approx((rank <= k) / np.log2(rank + 1), abs=1e-5)
+        ranks.add(rank)
+    assert len(ranks) > 2
+    anybody = model.score([model.items.numbers(rows[4][:-1])] * 2, np.array([4, 2]))
+    assert not np.allclose(anybody[0, 1:], anybody[1, 1:])
 
 
 def test_candidates_are_kept_and_are_those_of_the_run(data, tmp_path, capsys):

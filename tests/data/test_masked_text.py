@@ -156,3 +156,9 @@ def test_a_text_that_lacks_characters_of_the_grammar_is_no_trouble():
     batch = MaskedTextSampler(few.encode(text), 16, 3, 0, n_tokens=len(few), masking=Masking()).whole()
     assert isinstance(batch, TextBatch)
     assert 0 < CHAIN.loss(batch, few.strings, Masking()) < 1
+
+
+def test_where_none_is_chosen_any_token_may_be_the_one():
+    draws = (np.random.default_rng(seed) for seed in range(60))
+    chosen = [Masking(chosen=1e-9).masked(np.zeros((1, 4), int), 1, rng)[1] for rng in draws]
+    assert {int(np.argmax(one)) for one in chosen} == {0, 1, 2, 3}

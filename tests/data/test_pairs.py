@@ -173,3 +173,17 @@ def test_where_pairs_come_from(tmp_path):
         PairSource.of(None, "revers")
     with pytest.raises(ValueError, match="expected one of them"):
         PairSource.of("x.tsv", "copy")
+
+
+def test_an_unknown_character_is_named_and_known_ones_are_numbered_from_1():
+    known = Vocabulary(np.array(["a", "b"]), "character")
+    assert numbers_of("abb", known).tolist() == [1, 2, 2]
+    with pytest.raises(ValueError, match=r"character 'x' of 'abxy' is unknown: the known ones are 'ab'"):
+        numbers_of("abxy", known)
+    with pytest.raises(ValueError, match="the text is empty: expected at least one character"):
+        numbers_of("", known)
+
+
+def test_a_digest_sees_where_strings_end_and_what_they_become():
+    made = [[("ab", "c")], [("a", "bc")], [("ab", "d")], [("ab", "c"), ("ab", "c")], [("c", "ab")]]
+    assert len({Pairs.of(pairs).fingerprint() for pairs in made}) == len(made)

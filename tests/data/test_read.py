@@ -1,5 +1,6 @@
 """Files as people bring them, good and bad. All are generated here."""
 
+import datetime
 import gzip
 import os
 import sys
@@ -9,8 +10,20 @@ import numpy as np
 import pytest
 
 from tests.helpers import Frame
-from tinyattn.data import DataError, Interactions, read, read_ids, read_images, read_names, read_pairs
+from tinyattn.data import (
+    DataError,
+    ImageSource,
+    Interactions,
+    Source,
+    TextSource,
+    read,
+    read_ids,
+    read_images,
+    read_names,
+    read_pairs,
+)
 from tinyattn.data.fields import chunks_of_lines, distinct_integers
+from tinyattn.data.interactions import _times
 from tinyattn.data.read import read_text
 
 TEXT = "1 10\n1 11\n2 10\n2 12\n2 11\n"
@@ -263,3 +276,33 @@ def test_times_that_do_not_fit_into_one_number_with_users_are_sorted_all_the_sam
         for user in range(3):
             rows = range(user, 50, 3)
             assert data.items.decode(data.sequence(user)).tolist() == sorted(rows, key=times.tolist().__getitem__)
+
+
+@pytest.mark.parametrize("longest", [8, 9, 16, 17, 18])
+def test_integers_of_every_length_are_read_digit_by_digit(longest, tmp_path):
+    """Of nine to sixteen digits they are two words of eight bytes; one longer one, and all are read in another way."""
+    numbers = [int("1234567898765432123"[:n]) for n in range(1, longest + 1)] + [10**n for n in range(longest)]
+    (tmp_path / "f").write_text("".join(f"{n} 5 {n}\n" for n in numbers))
+    data = read(tmp_path / "f")
+    assert data.users.ids.tolist() == sorted(set(numbers))
+    assert data.times.tolist() == sorted(numbers)
+
+
+def test_dates_of_a_frame_are_seconds_and_columns_are_of_one_length():
+    days = np.array([datetime.date(1970, 1, 2), datetime.date(1970, 1, 1)], object)
+    data = Interactions.from_columns(np.array([1, 1]), np.array([5, 6]), _times(days))
+    assert data.times.tolist() == [0, 86400]
+    with pytest.raises(ValueError, match="columns of 2 users, 1 items: expected as many of each"):
+        Interactions.from_columns(np.array([1, 1]), np.array([5]))
+
+
+def test_a_source_reads_as_it_was_asked_and_is_named_by_its_file(tmp_path):
+    (tmp_path / "tiny.txt.gz").write_text("1 2\n1 3\n2 3\n2 2\n3 9\n")
+    plain, cored = (Source.of(str(tmp_path / "tiny.txt.gz"), k_core=k) for k in (None, 2))
+    assert (plain.name, plain.title) == ("tiny", str(tmp_path / "tiny.txt.gz"))
+    assert (len(plain.load()[0]), "k_core" in plain.load()[0].notes) == (5, False)
+    assert (len(cored.load()[0]), cored.load()[0].notes["k_core"], cored.load()[1]) == (4, 2, None)
+    assert Source.from_config(cored.describe()) == cored
+    assert TextSource.of(str(tmp_path / ".txt")).name == "text"
+    taught = ImageSource(tmp_path / "a.npz", None, tmp_path / "run")
+    assert ImageSource.from_config(taught.describe()).teacher == tmp_path / "run"

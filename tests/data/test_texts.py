@@ -1,14 +1,10 @@
 """Text: tokens and merges, windows, the grammar whose entropy is known."""
 
-import math
-from itertools import pairwise
-
 import numpy as np
 import pytest
 
 from tinyattn.data import DataError, Grammar, Text, TextSampler, TextSource, Tokens, learned_tokens
 from tinyattn.models import Decoder
-from tinyattn.random import Stream, generator
 
 
 def test_the_pair_that_is_most_often_side_by_side_is_merged_first():
@@ -17,37 +13,6 @@ def test_the_pair_that_is_most_often_side_by_side_is_merged_first():
     tokens = learned_tokens(text, 4)
     assert tokens.strings[-4:] == ["es", "est", "lo", "low"]
     assert [tokens.strings[i] for i in tokens.encode("lowest newer")] == ["low", "est", " ", "n", "e", "w", "e", "r"]
-
-
-def plain(text, merges):
-    """Merges by counting all pairs anew each time."""
-    words = [list(word) for word in text.replace(" ", "\0 ").split("\0")]
-    characters, found = sorted(set(text)), []
-    number = {c: i for i, c in enumerate(characters)}
-    for _ in range(merges):
-        counts = {}
-        for word in words:
-            for pair in pairwise(word):
-                counts[pair] = counts.get(pair, 0) + 1
-        best = max(counts, key=lambda pair: (counts[pair], -number[pair[0]], -number[pair[1]]))
-        number.setdefault("".join(best), len(number))
-        found.append("".join(best))
-        for i, word in enumerate(words):
-            joined, at = [], 0
-            while at < len(word):
-                step = 2 if tuple(word[at : at + 2]) == best else 1
-                joined.append("".join(word[at : at + step]))
-                at += step
-            words[i] = joined
-    return found, [token for word in words for token in word]
-
-
-def test_merges_are_those_of_counting_anew_and_reading_repeats_them():
-    text = "".join(np.random.default_rng(0).choice(list("abc "), 400)).replace("  ", " a").strip()
-    tokens = learned_tokens(text, 12)
-    merges, read = plain(text, 12)
-    assert tokens.strings[4:] == merges
-    assert [tokens.strings[i] for i in tokens.encode(text)] == read
 
 
 @pytest.mark.parametrize("text", ["a  b\n\nc d \t", " x", "aaaaa aaa", "été — naïve"])
@@ -116,30 +81,6 @@ def test_measured_each_token_counts_once_with_half_a_window_before_it(n, context
     assert np.all(before >= np.minimum(context // 2, whole.targets[counted] - 1))
     parts = whole.slices(10)
     assert sum(part.total for part in parts) == n - 1
-
-
-def test_the_entropy_is_what_a_sentence_says_on_average():
-    grammar = Grammar(sentences=50)
-    rng = generator(1, Stream.TEXT)
-    drawn = [grammar.draw(rng) for _ in range(4000)]
-    nats = np.array([-score for _, score in drawn])
-    characters = sum(len(text) for text, _ in drawn)
-    assert nats.sum() / characters == pytest.approx(grammar.entropy, rel=0.01)
-    assert grammar.generate() == grammar.generate() != Grammar(sentences=50, seed=1).generate()
-
-
-def test_a_sentence_can_be_made_in_one_way_only():
-    """So its probability is that of its choices, which is the frequency it comes with."""
-    grammar, rng = Grammar(), generator(2, Stream.TEXT)
-    scores, counts = {}, {}
-    for _ in range(4000):
-        text, score = grammar.draw(rng)
-        assert scores.setdefault(text, score) == pytest.approx(score)
-        counts[text] = counts.get(text, 0) + 1
-        assert text.count(".") == 1
-        assert text.endswith(". ")
-    often = max(counts, key=counts.get)
-    assert counts[often] / 4000 == pytest.approx(math.exp(scores[often]), rel=0.25)
 
 
 def test_a_file_that_is_no_text_is_named(tmp_path):

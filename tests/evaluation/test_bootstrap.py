@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tinyattn.evaluation import paired_difference, paired_error_difference, rating_errors
+from tinyattn.evaluation import bootstrap, paired_difference, paired_error_difference, rating_errors
 
 RNG = np.random.default_rng(0)
 OWNERS = RNG.integers(0, 40, size=300)
@@ -35,3 +35,56 @@ def test_a_user_is_drawn_with_all_ratings():
     assert tenfold == pytest.approx(alone)
     one_by_one = paired_error_difference(np.repeat(ERRORS, 10), np.repeat(OTHERS, 10), np.arange(3000))
     assert one_by_one.high - one_by_one.low < 0.5 * (alone.high - alone.low)
+
+
+def test_errors_are_means_over_the_ratings_of_the_users_that_were_drawn():
+    """Errors of 2 against errors of 1: whoever is drawn, with many ratings or with few, the difference is 1."""
+    owners = np.repeat(np.arange(8), [1, 50, 2, 30, 1, 1, 4, 9])
+    signs = np.where(np.arange(len(owners)) % 2, 1.0, -1.0)
+    for power in (1, 2):
+        found = paired_error_difference(2 * signs, signs, owners, power)
+        assert found == pytest.approx((1, 1, 1))
+    assert paired_error_difference(2 * signs[:8], 1 * signs[:8], np.arange(8)) == pytest.approx((1, 1, 1))
+
+
+def test_owners_may_have_any_numbers():
+    shuffled = np.random.default_rng(0).permutation(1000)[OWNERS]
+    other = paired_error_difference(ERRORS, OTHERS, shuffled)
+    same = paired_error_difference(ERRORS, OTHERS, OWNERS)
+    assert other.mean == pytest.approx(same.mean)
+    assert other.high - other.low == pytest.approx(same.high - same.low, rel=0.1)
+
+
+def test_95_percent_of_what_is_drawn_lie_within_the_interval():
+    """Of many users the interval is that of normal numbers, ±1.96 standard errors: 90 % would be ±1.64."""
+    rng = np.random.default_rng(3)
+    values = rng.standard_normal(200)
+    ends = np.array([paired_difference(values, np.zeros(200), seed)[1:] for seed in range(20)])
+    below, above = (ends - values.mean()).mean(axis=0) / (np.std(values) / np.sqrt(200))
+    assert -below == pytest.approx(1.96, abs=0.04)
+    assert above == pytest.approx(1.96, abs=0.04)
+
+
+def test_intervals_of_differences_hold_the_truth_in_93_to_97_percent_of_2000_worlds(monkeypatch):
+    """Of 80 users, easy and hard ones for both models alike; 400 draws in the place of 2,000 move an end by little."""
+    monkeypatch.setattr(bootstrap, "DRAWS", 400)
+    rng, truth = np.random.default_rng(0), 0.1
+    held = []
+    for seed in range(2000):
+        ease = 3 * rng.standard_normal(80)
+        values, others = (ease + rng.standard_normal(80) + shift for shift in (truth, 0))
+        _, low, high = paired_difference(values, others, seed)
+        held.append(low <= truth <= high)
+    assert 0.93 <= np.mean(held) <= 0.97
+
+
+def test_intervals_of_errors_hold_the_truth_in_93_to_97_percent_of_2000_worlds(monkeypatch):
+    """Of 100 users with 1 to 9 ratings each, alike for one user: the true difference of the MAE is known."""
+    monkeypatch.setattr(bootstrap, "DRAWS", 400)
+    rng = np.random.default_rng(4)
+    held, owners = [], np.repeat(np.arange(100), 1 + np.arange(100) % 9)
+    for seed in range(2000):
+        errors = 1.2 + 0.3 * rng.standard_normal(100)[owners]
+        _, low, high = paired_error_difference(errors, np.ones(len(owners)), owners, 1, seed)
+        held.append(low <= 0.2 <= high)
+    assert 0.93 <= np.mean(held) <= 0.97

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tinyattn.evaluation import linear_probe
+from tinyattn.random import Stream, generator
 
 
 def states(n=600, seed=0):
@@ -37,6 +38,33 @@ def test_it_is_the_least_squares_map():
     W, *_ = np.linalg.lstsq(np.hstack([x - x.mean(axis=0), one]), wanted_scores, rcond=None)
     mine = classes[np.argmax(np.hstack([z - x.mean(axis=0), one]) @ W, axis=1)]
     assert linear_probe(x, labels, z, wanted).accuracy == pytest.approx(np.mean(mine == wanted), abs=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_it_is_least_squares_with_a_ridge_on_states_that_are_centred_as_those_learned_from(seed):
+    """The ridge as further rows of the least squares: √(λ N) times the unit matrix, whose labels are 0.
+
+    Labels are hard to tell, so that the least change names others.
+    """
+    rng = np.random.default_rng(seed)
+    scales, shift = np.array([1.0, 0.05, 0.02, 3.0]), np.array([5.0, -1.0, 2.0, 0.0])
+    labels, wanted = rng.integers(0, 3, 60), rng.integers(0, 3, 400)
+    x, z = (shift + scales * (rng.standard_normal((len(y), 4)) + 0.5 * y[:, None]) for y in (labels, wanted))
+    z = z + 0.1 * scales  # another mean, which the probe must not take off
+    rng = generator(seed, Stream.PROBE)
+    again = rng.permutation(labels), rng.permutation(wanted)
+    expected = []
+    for learned, asked in ((labels, wanted), again):
+        X, Z = (np.column_stack([s - x.mean(axis=0), np.ones(len(s))]) for s in (x, z))
+        rows = np.vstack([X, np.sqrt(0.001 * len(X)) * np.eye(5)])
+        one_hot = np.vstack([np.eye(3)[learned], np.zeros((5, 3))])
+        W = np.linalg.lstsq(rows, one_hot, rcond=None)[0]
+        expected.append(np.mean(np.argmax(Z @ W, axis=1) == asked))
+    found = linear_probe(x, labels, z, wanted, seed)
+    assert found == tuple(expected)
+    assert linear_probe(x, labels, z, wanted, seed + 1).shuffled != found.shuffled
+    alone = [linear_probe(x, labels, row[None], wanted[i : i + 1]).accuracy for i, row in enumerate(z[:50])]
+    assert np.mean(alone) == linear_probe(x, labels, z[:50], wanted[:50]).accuracy  # each by itself, and all together
 
 
 def test_features_that_say_nothing_or_the_same_twice_do_no_harm():

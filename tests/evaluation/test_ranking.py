@@ -1,10 +1,11 @@
+import itertools
 import math
 
 import numpy as np
 import pytest
 
 from tinyattn.data import Interactions, leave_one_out
-from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks
+from tinyattn.evaluation import all_ranks, full_ranking, hit_rate, metrics, ndcg, ranks, reciprocal_rank
 
 
 def test_ranks_by_hand():
@@ -28,6 +29,30 @@ def test_metrics_by_hand():
     assert found["hr@10"] == 0.75
     np.testing.assert_allclose(found["ndcg@10"], (1 + 1 / math.log2(3) + 1 / math.log2(11)) / 4)
     np.testing.assert_allclose(found["mrr"], (1 + 1 / 2 + 1 / 10 + 1 / 11) / 4)
+
+
+def test_metrics_of_every_rank_are_those_of_a_loop():
+    """A half rank, which comes of a tie, is cut where fewer than k items stand before it on average."""
+    rank = np.arange(2, 50) / 2
+    for k in (1, 2, 5, 10):
+        for r, hit, gain, reciprocal in zip(rank, hit_rate(rank, k), ndcg(rank, k), reciprocal_rank(rank), strict=True):
+            within = r - 1 < k
+            assert (hit, gain) == (within, pytest.approx(within / math.log2(1 + r)))
+            assert reciprocal == 1 / r
+    assert ndcg(np.array([10.5]), 10) > 0
+    assert list(metrics(rank, (5, 1))) == ["hr@5", "ndcg@5", "hr@1", "ndcg@1", "mrr"]
+    assert list(metrics(rank)) == ["hr@10", "ndcg@10", "mrr"]
+
+
+def test_a_mean_rank_is_the_mean_over_all_ways_to_break_the_ties():
+    """Over every order of the columns; -inf is a score like any other, the lowest."""
+    scores = np.array([2.0, 2.0, -np.inf, 1.0, -np.inf])
+    found = np.zeros(5)
+    orders = list(itertools.permutations(range(5)))
+    for order in orders:
+        for place, column in enumerate(sorted(order, key=lambda i: -scores[i])):
+            found[column] += place + 1
+    np.testing.assert_allclose(all_ranks(scores[None])[0], found / len(orders))
 
 
 def test_hits_grow_with_k_and_bound_ndcg(rng):

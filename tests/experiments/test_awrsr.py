@@ -12,16 +12,15 @@ from tests.models.worlds import TINY
 from tinyattn.cli import main
 from tinyattn.commands import reproduce
 from tinyattn.data import SPLITS, SeriesWorld
-from tinyattn.evaluation import ndcg
 from tinyattn.experiments import EXPERIMENTS, results_of
 from tinyattn.experiments.awrsr import claims, settings
 from tinyattn.experiments.awrsr.checks import checks, unlike
 from tinyattn.experiments.awrsr.claims import Claims, Effect, contrast, first_at, judge, pooled, steady_from, verdicts
 from tinyattn.experiments.awrsr.grid import SEEDS, SETTINGS
 from tinyattn.experiments.awrsr.pictures import POSITIONS, attention_maps, maps_are_whole
-from tinyattn.experiments.paired import ranks_of, t_95
+from tinyattn.experiments.paired import t_95
 from tinyattn.models import MODELS
-from tinyattn.show import draw_picture, save
+from tinyattn.show import draw_picture
 
 AWRSR = EXPERIMENTS["awrsr"]
 
@@ -236,15 +235,14 @@ def test_when_a_curve_is_there_and_a_norm_steady():
 
 
 @pytest.mark.parametrize("rows", [[], ["beauty-sasrec-none"], ["ml-1m-sasrec-none", "ml-1m-sasrec-simp"], None])
-def test_page_and_pictures_of_none_few_and_all_runs(rows, tmp_path):
+def test_page_and_pictures_of_none_few_and_all_runs(rows):
     results = made_up(lambda key: 0.05, rows=AWRSR.rows if rows is None else rows)
     page, shown = AWRSR.page(AWRSR, results), AWRSR.shown(results)
     expected = {"ndcg", "validation", "gradients"} if rows != [] else set()
     assert set(shown) == expected | ({"attention"} if rows is None or len(rows) == 2 else set())
     for name, picture in shown.items():
         assert f"]({name}.png)" in page
-        save(draw_picture(picture), tmp_path / f"{name}.png")
-        assert (tmp_path / f"{name}.png").stat().st_size > 5_000
+        assert draw_picture(picture).axes
     if rows == []:
         assert ".png" not in page
         assert "| SASRec + M_value, causal |  |  |  |  |" in page
@@ -259,18 +257,11 @@ def test_the_command_writes_pictures_beside_the_page(tmp_path, monkeypatch, caps
     assert "![NDCG at N from 1 to 20" in capsys.readouterr().out
 
 
-def test_the_curve_of_ndcg_is_that_of_the_ranks():
-    results = made_up(lambda key: 0.0)
-    n, values = AWRSR.shown(results)["ndcg"].panels["STOSA on MovieLens 1M"]["M_stoc"]
-    assert list(n) == list(range(1, 21))
-    assert values[4] == pytest.approx(float(np.mean(ndcg(ranks_of("ACT." * 5), 5))))
-
-
 @pytest.mark.parametrize("model", ["sasrec", "stosa"])
 def test_the_maps_of_a_run_are_the_weights_of_the_model_and_say_nothing_of_the_user(model):
     world = SeriesWorld(series=8, episodes=4, users=20, most_open=2, shortest=POSITIONS - 2, longest=20)
     split = SPLITS["leave-one-out"](world.generate())
-    options = {"epochs": 1, "dim": 4, "maxlen": 18, "blocks": 1, "heads": 2, "workers": 1}
+    options = {"epochs": 1, "dim": 4, "maxlen": 18, "blocks": 2, "heads": 2, "workers": 1}
     plain, simp = (MODELS[model](**options, refine=refine).fit(split) for refine in ("none", "simp"))
     histories = [h for h in split.histories(split.evaluated, "test") if len(h) >= POSITIONS]
     for each, names in ((plain, {"weights"}), (simp, {"weights", "unrefined"})):
@@ -283,5 +274,8 @@ def test_the_maps_of_a_run_are_the_weights_of_the_model_and_say_nothing_of_the_u
         seen = [each.attention(split.data.items.decode(h))[1][0].mean(axis=0)[-1, -POSITIONS:] for h in histories]
         assert any(np.allclose(maps["weights"][-1], row, atol=1e-4) for row in seen)
     assert maps["unrefined"] != maps["weights"]
+    plain.parameters = simp.parameters  # without the refinement the first block's weights are softmax(A)
+    of_A = attention_maps(plain, split)["attention"]["weights"]
+    np.testing.assert_allclose(maps["unrefined"][-1], of_A[-1], atol=2e-4)
     assert attention_maps(MODELS["popularity"]().fit(split), split) == {}
     assert attention_maps(plain, SPLITS["leave-one-out"](TINY.generate())) == {}

@@ -1,9 +1,13 @@
 """Differences between rows of an experiment, from ranks that are written down as letters."""
 
+import math
+
 import numpy as np
 import pytest
 
-from tinyattn.experiments.paired import difference, letters, ranks_of
+from tinyattn.evaluation import ndcg, paired_difference
+from tinyattn.experiments import paired
+from tinyattn.experiments.paired import difference, in_pairs, letters, over_users, ranks_of, t_95
 
 
 def test_ranks_as_letters_and_back():
@@ -44,3 +48,54 @@ def test_of_another_cut_off():
 
 def test_nothing_is_said_before_both_were_run():
     assert difference([], runs_of(["A"])).replace("|", "").strip() == ""
+
+
+def test_runs_of_the_same_seed_are_pairs_wherever_they_stand():
+    mine = [{"ranks": found, "row": {"seed": seed}} for seed, found in ((3, "A."), (1, "C."), (2, "B."))]
+    theirs = [{"ranks": found, "row": {"seed": seed}} for seed, found in ((2, "B."), (0, "AA"), (1, "C."), (3, "A."))]
+    left, right = in_pairs(mine, theirs)
+    assert [run["row"]["seed"] for run in left] == [run["row"]["seed"] for run in right] == [3, 1, 2]
+    assert left == mine
+    assert right == [theirs[3], theirs[2], theirs[0]]
+    assert difference(mine, theirs).split(" | ")[2] == "+0.0000 to +0.0000"  # each pair has the same ranks
+
+
+def test_three_seeds_have_two_degrees_of_freedom():
+    """Differences of 0, 1/4 and 1/2: their mean is 1/4, and its standard error 1/4 over √3."""
+    mine, theirs = runs_of(["....", "A...", "AA.."]), runs_of(["....", "....", "...."])
+    half = 4.3027 * 0.25 / math.sqrt(3)
+    low, high = (float(end) for end in difference(mine, theirs).split(" | ")[2].split(" to "))
+    assert (low, high) == (pytest.approx(0.25 - half, abs=1e-4), pytest.approx(0.25 + half, abs=1e-4))
+    assert difference(mine, theirs).endswith(" | ")  # no share of nothing
+    assert difference(mine[1:2], theirs[1:2]).split(" | ")[2] == ""  # one pair does not say how far seeds differ
+
+
+@pytest.mark.parametrize("freedom", [*range(1, 12), 30, 100, 1000])
+def test_students_t_leaves_2_and_a_half_percent_on_either_side(freedom):
+    """By Simpson's rule on its density."""
+    t = np.linspace(0, t_95(freedom), 2001)
+    constant = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)
+    density = math.exp(constant) / math.sqrt(freedom * math.pi) * (1 + t**2 / freedom) ** (-(freedom + 1) / 2)
+    weights = np.where(np.arange(2001) % 2, 4.0, 2.0)
+    weights[[0, -1]] = 1
+    assert np.sum(weights * density) * t[1] / 3 == pytest.approx(0.475, abs=5e-5)
+
+
+def test_over_users_each_users_mean_over_the_runs_is_drawn():
+    mine, theirs = runs_of(["AB..E", "C..A."]), runs_of(["..A.B"])
+    both = [np.mean([ndcg(ranks_of(run["ranks"]), 5) for run in runs], axis=0) for runs in (mine, theirs)]
+    found = paired_difference(*both)
+    assert over_users(mine, theirs) == f"{found.mean:+.4f} | {found.low:+.4f} to {found.high:+.4f}"
+    assert over_users(mine, theirs, 2) != over_users(mine, theirs, 3) != over_users(mine, theirs)
+    assert over_users([], theirs) == over_users(mine, []) == " | "
+
+
+@pytest.mark.parametrize("seeds", [2, 3, 6])
+def test_intervals_over_seeds_hold_the_truth_in_93_to_97_percent_of_2000_worlds(seeds):
+    """Of few seeds: with the normal distribution's 1.96, those of three would hold it in 81 %."""
+    rng = np.random.default_rng(seeds)
+    held = []
+    for _ in range(2000):
+        low, high = map(float, paired._over_seeds(0.3 + rng.standard_normal(seeds)).split(" to "))
+        held.append(low <= 0.3 <= high)
+    assert 0.93 <= np.mean(held) <= 0.97

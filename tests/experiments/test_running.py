@@ -24,7 +24,7 @@ from tinyattn.experiments.tables import figures, level, minutes, page, remarks, 
 from tinyattn.experiments.whole import is_whole
 from tinyattn.files import FileError, alone_in
 from tinyattn.machine import commit
-from tinyattn.show import draw_picture, save
+from tinyattn.show import draw_picture
 from tinyattn.training import InterruptedRunError, WorkerKilledError
 
 COLUMNS = [("full", "ndcg@10"), ("uni100", "hr@10")]
@@ -401,15 +401,14 @@ RUN = {"metrics": dict.fromkeys(("full", "uni100", "trained", "twice", "longest"
 
 
 @pytest.mark.parametrize("name", [name for name, e in EXPERIMENTS.items() if e.pictures and name != "awrsr"])
-def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch, tmp_path):
+def test_every_picture_is_drawn_of_the_rows_that_have_been_run(name, monkeypatch):
     monkeypatch.setattr(planted, "optimum", lambda world: 0.5)
     experiment = EXPERIMENTS[name]
-    for those in (list(experiment.rows), list(experiment.rows)[::2]):
-        results = {key: [RUN, RUN] * (key in those) for key in experiment.rows}
-        for file, picture in experiment.shown(results).items():
-            save(draw_picture(picture), tmp_path / f"{file}.png")
-            assert f"]({file}.png)" in "".join(figures(experiment, results))
-            assert all(line for rows in picture.panels.values() for line in rows.values())
+    results = {key: [RUN, RUN] * (i % 2) for i, key in enumerate(experiment.rows)}
+    for file, picture in experiment.shown(results).items():
+        assert draw_picture(picture).axes
+        assert f"]({file}.png)" in "".join(figures(experiment, results))
+        assert all(line for rows in picture.panels.values() for line in rows.values())
 
 
 def test_rows_that_their_seeds_do_not_tell_apart_are_named():

@@ -125,6 +125,58 @@ def test_a_graph_that_gives_other_scores_is_refused(monkeypatch):
         onnx_graph(model)
 
 
+@pytest.mark.parametrize(("off", "refused"), [(3e-5, True), (1.5e-5, True), (-1.5e-5, True), (5e-6, False)])
+def test_scores_may_be_off_by_a_hundred_thousandth_of_the_largest_of_their_row(off, refused, monkeypatch):
+    """In one row, by the size of that row; where no score is above 1, by a hundred thousandth itself."""
+    model = untrained(SASRec, blocks=0)
+    before = model.score
+
+    def one_row(*given):
+        scores = before(*given)
+        scores[2, 5] += off * max(1, np.abs(scores[2, 1:]).max())
+        return scores
+
+    monkeypatch.setattr(model, "score", one_row)
+    if refused:
+        with pytest.raises(NoGraphError, match=r"its scores would be .* from the library's"):
+            onnx_graph(model)
+    else:
+        onnx_graph(model)
+
+
+@pytest.mark.parametrize("count", [3, 4, 5])
+def test_histories_on_trial_are_full_short_and_in_between(count):
+    model = untrained(SASRec, user_embedding=True, maxlen=20)
+    ids, users = graphs._histories(model, count)
+    assert ids.shape == (count, 20)
+    assert users.shape == (count,)
+    lengths = np.sum(ids != 0, axis=1)
+    assert lengths[:2].tolist() == [20, 1]
+    assert all(np.all(row[:n] > 0) and np.all(row[n:] == 0) for row, n in zip(ids, lengths, strict=True))
+    assert lengths.max() <= 20
+    assert np.any((lengths > 1) & (lengths < 20))
+    assert ids.max() <= model.network.n_items
+    assert 0 <= users.min() <= users.max() <= model.network.n_users
+    assert len(np.unique(ids[0])) > 5
+    again, other = graphs._histories(model, count), graphs._histories(untrained(SASRec, maxlen=20, seed=1), count)
+    assert np.array_equal(ids, again[0])
+    assert not np.array_equal(ids, other[0])
+
+
+def test_short_histories_are_held_against_the_library_too(monkeypatch):
+    """A graph that is right for full histories alone."""
+    model = untrained(SASRec)
+    before = model.score
+
+    def of_full_ones(histories, users):
+        scores = before(histories, users)
+        return scores + 0.1 * np.array([len(h) == 1 for h in histories])[:, None]
+
+    monkeypatch.setattr(model, "score", of_full_ones)
+    with pytest.raises(NoGraphError, match=r"its scores would be .* from the library's"):
+        onnx_graph(model)
+
+
 def test_a_model_beyond_the_size_of_a_file_is_refused(monkeypatch):
     monkeypatch.setattr(graphs, "MOST_BYTES", 100)
     with pytest.raises(NoGraphError, match=r"its parameters are .* bytes, and an ONNX file holds at most 100"):

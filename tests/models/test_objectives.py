@@ -53,6 +53,41 @@ def test_bpr_max_by_loops(rng):
     np.testing.assert_allclose(found, by_loops(each, h, E, batch), rtol=1e-12)
 
 
+def one_negative_each(rng):
+    """A batch with padding and a negative at every position, and hidden states and a table for it."""
+    batch = Sampler(DATA, 6, DATA.n_users, 0, True).batch(0)
+    assert (batch.targets == 0).any()
+    return batch, rng.standard_normal((*batch.ids.shape, 4)), rng.standard_normal((DATA.n_items + 1, 4))
+
+
+@pytest.mark.parametrize(("name", "each"), [
+    ("bce", lambda z, other: -log_sigmoid(z) - log_sigmoid(-other)), ("bpr", lambda z, other: -log_sigmoid(z - other)),
+])  # fmt: skip
+def test_losses_with_a_negative_a_position_by_loops(name, each, rng):
+    batch, h, E = one_negative_each(rng)
+    found = [each(float(h[b, t] @ E[batch.targets[b, t]]), float(h[b, t] @ E[batch.negatives[b, t]]))
+             for b, t in np.argwhere(batch.targets)]  # fmt: skip
+    np.testing.assert_allclose(OBJECTIVES[name].forward(h, E, batch)[0], sum(found) / len(found), rtol=1e-12)
+    weight = batch.weight * np.array([1.0, 3.0, 0.0])[np.arange(batch.weight.size) % 3].reshape(batch.weight.shape)
+    weights = weight[tuple(np.argwhere(batch.targets).T)]
+    expected = sum(w * x for w, x in zip(weights, found, strict=True)) / weights.sum()
+    np.testing.assert_allclose(OBJECTIVES[name].forward(h, E, batch._replace(weight=weight))[0], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_cross_entropy_over_all_items_by_loops(smoothing, rng):
+    """The target has 1 - ε, and ε is shared by all items, the target among them. Padding is no candidate."""
+    batch, h, E = one_negative_each(rng)
+    items, found = range(1, len(E)), []
+    for b, t in np.argwhere(batch.targets):
+        z = [float(h[b, t] @ E[i]) for i in items]
+        total = math.log(sum(map(math.exp, z)))
+        wanted = [(1 - smoothing) * (i == batch.targets[b, t]) + smoothing / len(z) for i in items]
+        found.append(sum(w * (total - s) for w, s in zip(wanted, z, strict=True)))
+    value = OBJECTIVES["ce"].forward(h, E, batch, label_smoothing=smoothing)[0]
+    np.testing.assert_allclose(value, sum(found) / len(found), rtol=1e-12)
+
+
 @pytest.mark.parametrize(("t", "base_rate"), [(0.0, False), (0.75, False), (1.0, True)])
 def test_gbce_by_loops(t, base_rate, rng):
     """The paper's β, term by term."""

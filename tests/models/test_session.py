@@ -85,8 +85,12 @@ def test_what_is_read_once_is_read_once(monkeypatch):
         session.best(3)
         session.best(2)
         session.add(ITEMS[i])
+    session.best(3)
+    session.add(ITEMS[9])                                        # the tenth: as many as maxlen
+    session.best(3)
+    assert session.past.length == 10
     assert read == [(1, 4)]                                      # the others one by one, which comes sooner
-    assert nbytes(session.past) == 2 * 2 * 8 * 12 * 8            # keys and values, two blocks, eight items
+    assert nbytes(session.past) == 2 * 2 * 10 * 12 * 8           # keys and values, two blocks, ten items
 
 
 def test_a_copy_goes_on_by_itself():

@@ -10,12 +10,11 @@ from tinyattn.show import (
     distance_plot,
     field_map,
     looking_picture,
-    metric_bars,
     rollout_map,
     save,
     trace,
-    training_curves,
 )
+from tinyattn.show.memory import blank_memory
 
 
 def images(made):
@@ -50,20 +49,26 @@ def test_one_map_and_cross_attention():
         attention_map(np.eye(3), ["a", "b"])
 
 
+def test_without_a_suffix_a_picture_is_a_png(tmp_path):
+    assert save(attention_map(np.eye(2)), tmp_path / "a").read_bytes().startswith(b"\x89PNG")
+
+
+def test_memory_is_blank_until_the_last_of_several_traces_ends():
+    plain = np.empty
+    with blank_memory():
+        with blank_memory():
+            assert np.isnan(np.empty(3)).all()
+        assert np.isnan(np.empty_like(np.zeros(2))).all()
+        assert np.isnan(np.empty(2, dtype=complex)).all()
+        assert np.empty(2, dtype=int).tolist() == [0, 0]
+        assert np.empty(2, dtype=bool).tolist() == [False, False]
+        assert np.empty(1, dtype=object).tolist() == [None]
+    assert np.empty is plain
+
+
 def test_labels_are_taken_literally(tmp_path):
     path = save(attention_map(np.eye(2), ["$\\x$", "100 % _a^"], "a $ title"), tmp_path / "new" / "a.png")
     assert path.read_bytes().startswith(b"\x89PNG")
-
-
-def test_curves_and_bars():
-    history = [{"epoch": e, "loss": 2.0 / e, "valid": v} for e, v in ((1, 0.1), (2, 0.4), (3, 0.3))]
-    made = training_curves(history)
-    assert made.axes[0].lines[0].get_ydata().tolist() == [2.0, 1.0, 2.0 / 3]
-    assert made.axes[1].lines[1].get_xydata().tolist() == [[2, 0.4]]
-    assert len(training_curves([row | {"valid": None} for row in history]).axes) == 1
-    bars = metric_bars({"markov": {"mrr": 0.2}, "model": {"mrr": 0.5}}, ("mrr",), "sasrec")
-    assert [p.get_height() for p in bars.axes[0].patches] == [0.2, 0.5]
-    assert [t.get_text() for t in bars.axes[0].get_xticklabels()] == ["markov", "sasrec"]
 
 
 def test_pictures_of_images_show_their_numbers(rng):

@@ -107,3 +107,16 @@ def test_where_a_row_would_never_stop_it_is_refused():
     assert not LazyAdam.suits(0.81)
     with pytest.raises(ValueError, match=r"beta2 is 0.85, expected well above beta1² = 0.81"):
         LazyAdam(table, zeros(table), lr=0.1, beta2=0.85)
+
+
+@pytest.mark.parametrize("last", [0, 1900, 2500])
+@pytest.mark.parametrize("missed", [1, 7, 900])
+def test_what_decays_alone_is_multiplied_once_for_every_missed_step(last, missed):
+    """Also from a step on that lies beyond those for which factors are kept."""
+    table = np.full((2, 3), 4.0)
+    lazy = LazyAdam(table, zeros(table), lr=1e-3, weight_decay=0.5)
+    lazy.last[...] = last
+    lazy.catch_up(np.array([1]), last + missed)
+    np.testing.assert_allclose(table[1], 4 * (1 - 0.0005) ** missed, rtol=1e-10)
+    assert table[0].tolist() == [4.0] * 3
+    assert lazy.last.tolist() == [last, last + missed]

@@ -314,3 +314,23 @@ def test_without_shared_memory_a_fit_ends_with_the_same_bits(monkeypatch):
     expected = fit()
     monkeypatch.setattr(learner, "shared", refuse)
     np.testing.assert_array_equal(fit(), expected)
+
+
+@pytest.mark.parametrize("room", range(0, 72, 8))
+def test_arrays_lie_in_a_slot_where_they_fit_into_it_at_places_for_any_dtype(room):
+    """Of 3, 8 and 20 bytes the last begins at 16: with its end rounded up they take 40."""
+    arrays = [np.arange(3, dtype=np.int8), np.array([7.5]), np.arange(5, dtype=np.float32)]
+    slot = memoryview(bytearray(room))
+    message = module._packed(arrays, slot)
+    assert message[1] == ([3, 16, 36] if room >= 40 else [])
+    for mine, theirs in zip(module._unpacked(message, slot), arrays, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert [module._aligned(n) for n in (0, 1, 8, 9)] == [0, 8, 8, 16]
+
+
+def test_so_many_processes_and_whole_pages_for_their_results(monkeypatch):
+    monkeypatch.setattr(module, "cores", lambda: 12)
+    assert ProcessPool(None, abs, 1)._threads.count == 8
+    assert ProcessPool(9, abs, 1)._threads.count == 9
+    page = module.mmap.PAGESIZE
+    assert [ProcessPool(1, abs, n)._slot_bytes for n in (0, 1, page, page + 1)] == [page, page, page, 2 * page]

@@ -83,8 +83,10 @@ PATIENCE = 10.0  # seconds for a call
 FRAMEWORKS: tuple[Any, ...] = (Torch, Jax)
 
 
-def subject_of(implementation: Any, spec: Spec) -> Subject:
+def subject_of(implementation: Any, spec: Spec, patience: float = PATIENCE) -> Subject:
     """The implementation as a subject; with tensors of a framework, if it is one that takes and returns these.
+
+    A call may take `patience` seconds: what takes longer is called in its turn, and reported then.
 
     Raises CannotRunError if it lacks the spec's function.
     """
@@ -94,23 +96,23 @@ def subject_of(implementation: Any, spec: Spec) -> Subject:
     for framework in loaded:
         implementation = _in_our_words(implementation, spec, framework)
     op = Subject(implementation, spec)
-    if not loaded or _returns_arrays(op):
+    if not loaded or _returns_arrays(op, patience):
         return op
     for framework in loaded:
         lifted = Subject(_lifted(op, framework), spec)
-        if _returns_arrays(lifted):
+        if _returns_arrays(lifted, patience):
             return lifted if _is_differentiable(lifted) else Subject(_lifted(op, framework, False), spec)
     return op
 
 
-def _returns_arrays(op: Subject) -> bool:
+def _returns_arrays(op: Subject, patience: float) -> bool:
     """Whether it takes arrays, and returns arrays: of some size, with a batch axis or without."""
     for lead in ((2,), ()):
         for seed in range(4):
             try:
                 if not op.spec.common:
                     return not _is_module(op.implementation)
-                with alarm(PATIENCE):
+                with alarm(patience):
                     y = op.outputs(**op.fit(op.spec.case(CaseDrawer.seeded(seed, (lead,)))))[0]
                 return isinstance(y, np.ndarray | np.generic | float | int)  # JAX takes arrays and returns its own
             except (Violation, MissingError):

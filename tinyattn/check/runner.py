@@ -127,7 +127,7 @@ def check_in_process(
     Raises CannotRunError if it cannot be called as the spec says, ImportError where hypothesis is missing.
     """
     known = get_spec(spec) if isinstance(spec, str) else spec
-    op = subject_of(implementation, known)
+    op = subject_of(implementation, known, patience)
     sent: dict[str, Any] = {"lacks": tuple(op.lacks), "unused": tuple(op.unused), "diagnosis": None}
     found: dict[str, Finding] = {}
 
@@ -160,7 +160,7 @@ def _check_in_child(
     try:
         implementation = load(target) if isinstance(target, str) else target
         send("trying", properties_of(spec)[0].name)
-        op = subject_of(implementation, spec)
+        op = subject_of(implementation, spec, options["patience"])
         send("lacks", tuple(op.lacks))
         send("unused", tuple(op.unused))
         _prepare(send, op, options, limit)

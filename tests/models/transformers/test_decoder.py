@@ -11,7 +11,6 @@ from tinyattn.check import gradcheck_model
 from tinyattn.data import Grammar, TextBatch, TextSampler
 from tinyattn.layers import BLOCK_FORMS, FEED_FORWARDS, MIXERS, NORMS, POSITIONS
 from tinyattn.models import PRESETS, Decoder, DecoderNetwork
-from tinyattn.models.transformers.sampling import Sampling
 from tinyattn.random import Stream, generator
 from tinyattn.tree import flatten, leaves, tree_map
 
@@ -168,23 +167,6 @@ def test_what_it_cannot_read_or_draw_is_refused_and_named(learned):
         Decoder(dim=10**7)
     with pytest.raises(ValueError, match="not learned anything yet"):
         Decoder().generate("a")
-
-
-def test_sampling_keeps_the_likeliest():
-    scores = np.log(np.array([0.1, 0.4, 0.2, 0.3]))
-    close = {"rtol": 1e-12}
-    np.testing.assert_allclose(Sampling().probabilities(scores), [0.1, 0.4, 0.2, 0.3], **close)
-    np.testing.assert_allclose(Sampling(top_k=2).probabilities(scores), [0, 4 / 7, 0, 3 / 7], **close)
-    np.testing.assert_allclose(Sampling(top_p=0.5).probabilities(scores), [0, 4 / 7, 0, 3 / 7], **close)
-    np.testing.assert_allclose(Sampling(top_p=0.3).probabilities(scores), [0, 1, 0, 0], **close)
-    np.testing.assert_allclose(Sampling(top_k=9, top_p=0.75).probabilities(scores), [0, 4 / 9, 2 / 9, 3 / 9], **close)
-    squares = np.array([1, 16, 4, 9]) / 30
-    np.testing.assert_allclose(Sampling(temperature=0.5).probabilities(scores), squares, **close)
-    assert Sampling(top_k=1).probabilities(np.zeros(3)).tolist() == [1, 0, 0]
-    assert Sampling(temperature=5e-324).probabilities(scores).tolist() == [0, 1, 0, 0]
-    rng = generator(0, Stream.GENERATION)
-    drawn = np.bincount([Sampling().draw(scores, rng) for _ in range(2000)], minlength=4) / 2000
-    np.testing.assert_allclose(drawn, [0.1, 0.4, 0.2, 0.3], atol=0.04)
 
 
 @pytest.mark.slow(seconds=30)

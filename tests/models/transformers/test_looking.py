@@ -38,6 +38,7 @@ def test_how_far_heads_look():
     heads[:, :, :, 0] += 0.5
     found = attention_distance([heads, heads[:, :1]], 8, 12, read=1)
     uniform = uniform_distance(6, 8, 12)
+    np.testing.assert_array_equal(attention_distance([heads[:, :, 1:, 1:]], 8, 12), found[:1])    # none by default
     np.testing.assert_allclose(found, [[0, 4, uniform], [0, np.nan, np.nan]], atol=1e-12)
     near = 4 * (4 * 1 + 2 * 2) / 9  # in three columns: sum of |difference| / 9
     assert near < uniform < near + 4 / 2  # and half of the pairs are a row apart

@@ -75,6 +75,8 @@ def test_longer_sequences_are_measured_where_there_are_positions_for_them():
     for options in ({"position": "rope"}, {"mixer": "mamba", "position": "none"}, {"position": "learned"}):
         model = Tagger(**SMALL | options, epochs=1).fit(PARITY, progress=False)
         longer = replace(PARITY, length=24)
+        assert model.reads(12)                                       # as long as the context
+        assert model.reads(13) == (options != {"position": "learned"})
         if model.reads(24):
             assert 0 <= model.evaluate(longer)["accuracy"] <= 1
         else:

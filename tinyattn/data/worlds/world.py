@@ -73,7 +73,8 @@ class World:
         lengths = np.array([len(history) for history in histories], dtype=np.int64)
         for length in np.unique(lengths).tolist():
             rows = np.flatnonzero(lengths == length)
-            truth[rows, 1:] = self.after(np.array([histories[row] for row in rows.tolist()]).reshape(-1, length))
+            some = np.array([histories[row] for row in rows.tolist()], dtype=np.int64)
+            truth[rows, 1:] = self.after(some.reshape(len(rows), length))
         return truth
 
     def best_ranking(self, histories: list[np.ndarray]) -> np.ndarray:

@@ -1,0 +1,231 @@
+"""What is known of mutants: what earlier runs have found, which are equivalent and why, and the page."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import tinyattn.ops
+from benchmarks.machine import ROOT, made_on
+from benchmarks.mutation import Mutant, mutants_of
+
+EQUIVALENT = Path(__file__).parent / "mutants_equivalent.toml"
+PACKAGE = Path(tinyattn.__file__).parent
+OPS = PACKAGE / "ops"
+NOT_REACHED = ""  # in the place of a killer: it survives, and no test runs its line
+ENOUGH = 0.9  # of a room's mutants that are not equivalent
+
+
+def key(mutant: Mutant) -> str:
+    return f"{name_of(mutant.file)}: {mutant.name}"
+
+
+def name_of(file: str | Path) -> str:
+    """A file as the results name it: gelu.py and positions/rotary.py of the ops, layers/norm.py of the package."""
+    path = Path(file)
+    within = next((folder for folder in (OPS, PACKAGE) if path.is_relative_to(folder)), path.parent)
+    return path.relative_to(within).as_posix()
+
+
+def path_of(name: str) -> Path:
+    return OPS / name if (OPS / name).exists() else PACKAGE / name
+
+
+@cache
+def _owners(file: str) -> dict[str, str]:
+    """The op that each name at the top of a file belongs to: a helper to the first op that needs it."""
+    needs = {}
+    for node in ast.parse(Path(file).read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            needs[node.name] = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    owner: dict[str, str] = {}
+    for name in needs:
+        left = [name] if name in tinyattn.ops.__all__ else []
+        while left:
+            found = left.pop()
+            if found == name or (found not in owner and found not in tinyattn.ops.__all__):
+                owner[found] = name.removesuffix("_backward")
+                left.extend(needs.get(found, ()))
+    return owner
+
+
+def op_of(mutant: Mutant) -> str:
+    name = mutant.function.split(".")[0]
+    return _owners(mutant.file).get(name, Path(mutant.file).stem)
+
+
+def hash_of(paths: Iterable[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in sorted(paths))).hexdigest()[:12]
+
+
+@cache  # what they were when the run began
+def hash_of_checks() -> str:
+    return hash_of([*PACKAGE.glob("check/**/*.py"), *(ROOT / "tests").rglob("*.py")])
+
+
+def by_file(every: dict[str, list[Mutant]], found: dict[str, Any]) -> dict[str, Any]:
+    """For the results file: every mutant that was tried, and what has killed it."""
+    checks = hash_of_checks()
+    return {
+        name: {
+            "source": hash_of([path_of(name)]),
+            "checks": checks,
+            "killed by": {op: {m.name: found[key(m)] for m in some if key(m) in found} for op, some in by_op(mutants)},
+        }
+        for name, mutants in every.items()
+        if any(key(m) in found for m in mutants)
+    }
+
+
+def by_op(mutants: list[Mutant]) -> list[tuple[str, list[Mutant]]]:
+    ops = dict.fromkeys(op_of(m) for m in mutants)
+    return [(op, [m for m in mutants if op_of(m) == op]) for op in ops]
+
+
+def still_known(result: dict[str, Any], every: dict[str, list[Mutant]], reasons: dict[str, str]) -> dict[str, Any]:
+    """What earlier runs have found of sources that are as they were; of survivors that are not equivalent, if no check
+    has changed since.
+    """
+    found, checks = {}, hash_of_checks()
+    for name, row in result.get("files", {}).items():
+        if name in every and row["source"] == hash_of([path_of(name)]):
+            for of_op in row["killed by"].values():
+                for mutant, by in of_op.items():
+                    mutant = f"{name}: {mutant}"
+                    if by or mutant in reasons or row["checks"] == checks:
+                        found[mutant] = by
+    names = {key(m) for mutants in every.values() for m in mutants}
+    return {name: by for name, by in found.items() if name in names}
+
+
+def read_equivalent(path: Path, names: set[str] | None = None) -> dict[str, str]:
+    """Why mutants are equivalent, by their keys. Raises ValueError for a line not of `names`, or one named before."""
+    reasons: dict[str, str] = {}
+    for entry in tomllib.loads(path.read_text()).get("equivalent", []):
+        for line in filter(None, map(str.strip, entry["mutants"].splitlines())):
+            if names is not None and line not in names:
+                raise ValueError(f"{path.name}: there is no mutant {line!r}: has the source changed?")
+            if line in reasons:
+                raise ValueError(f"{path.name}: {line!r} is there twice")
+            reasons[line] = entry["because"]
+    return reasons
+
+
+def keys_in(names: Iterable[str]) -> set[str]:
+    """The keys of all mutants of these files."""
+    paths = [path for path in map(path_of, sorted(names)) if path.exists()]
+    return {key(m) for path in paths for m in mutants_of(path.read_text(), str(path))}
+
+
+def rows_of(result: dict[str, Any], reasons: dict[str, str]) -> list[dict[str, Any]]:
+    """Of each op: how many mutants, what has killed how many, and which are equivalent, survive or are refuted."""
+    rows = []
+    for name, of_file in result["files"].items():
+        for op, found in of_file["killed by"].items():
+            by = {f"{name}: {mutant}": killer for mutant, killer in found.items()}
+            rows.append({
+                "op": op,
+                "file": name,
+                "mutants": len(by),
+                "backward": sum(mutant.startswith(f"{op}_backward") for mutant in found),
+                "by specs": sum(bool(killer) and not killer.startswith("tests") for killer in by.values()),
+                "by tests": sum(bool(killer) and killer.startswith("tests") for killer in by.values()),
+                "not reached": [m for m, killer in by.items() if killer == NOT_REACHED and m not in reasons],
+                "equivalent": [m for m, killer in by.items() if not killer and m in reasons],
+                "survive": [m for m, killer in by.items() if not killer and m not in reasons],
+                "refuted": [f"{m}: by {killer}" for m, killer in by.items() if killer and m in reasons],
+            })  # fmt: skip
+    return rows
+
+
+def page(result: dict[str, Any], reasons: dict[str, str]) -> str:
+    """The Markdown page, from the results file and the reasons alone."""
+    rows, machine = rows_of(result, reasons), result["machine"]
+    total, specs, tests = (sum(row[k] for row in rows) for k in ("mutants", "by specs", "by tests"))
+    equivalent, survive, refuted = ([m for row in rows for m in row[k]] for k in ("equivalent", "survive", "refuted"))
+    lines = [
+        f"# Mutants by rule: {specs + tests:,} of {total - len(equivalent):,} killed",
+        "",
+        f"{total:,} changes to the sources of the ops, one at a time: operators, numbers, comparisons, dropped terms, "
+        f"transposes, guards, steps in place. {specs:,} are killed by properties of `tinyattn check`, "
+        f"{result['seeds']} seeded cases each, and {tests:,} of the others by tests. {len(equivalent)} are equivalent: "
+        f"no input tells them from the original, or none that an op is for. {len(survive)} survive. Each is tried on "
+        f"what reaches its lines, the properties of its op first, then what reaches little else, for "
+        f"{result['budget']:g} seconds at most.",
+        "",
+        "| op | mutants | of its backward | killed by specs | killed by tests | equivalent | survive |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {row['op']} | {row['mutants']} | {row['backward']} | {row['by specs']} | {row['by tests']} | "
+        f"{len(row['equivalent'])} | {len(row['survive'])} |"
+        for row in rows
+    ]
+    lines += ["", "Helpers are counted with the first op of their file that needs them.", ""]
+    if survive:
+        lines += ["## Survive", "", *(f"- `{m}`" for m in survive), ""]
+    if refuted:
+        lines += ["## Said to be equivalent, and killed", "", *(f"- `{m}`" for m in refuted), ""]
+    lines += ["## Equivalent, and why", "", *by_reason(equivalent, reasons)]
+    lines += [
+        f"The ops: made by `python benchmarks/mutants.py` on {machine['cpu']}, NumPy {machine['numpy']}, Python "
+        f"{machine['python']}, commit {machine['commit']}, {machine['date']}.",
+        "",
+    ]
+    return "\n".join(lines + rooms_part(result.get("rooms", {}), reasons))
+
+
+def counts_of(room: dict[str, Any], reasons: dict[str, str]) -> dict[str, Any]:
+    """What has become of a room's sample."""
+    rows = rows_of(room, reasons)
+    lists = {k: [m for row in rows for m in row[k]] for k in ("equivalent", "survive", "refuted", "not reached")}
+    sampled = sum(row["mutants"] for row in rows)
+    killed = sampled - len(lists["equivalent"]) - len(lists["survive"])
+    enough = not lists["refuted"] and killed >= ENOUGH * (sampled - len(lists["equivalent"]))
+    return {"sampled": sampled, "killed": killed, "enough": enough, **lists}
+
+
+def rooms_part(rooms: dict[str, Any], reasons: dict[str, str]) -> list[str]:
+    if not rooms:
+        return []
+    counts = {name: counts_of(room, reasons) for name, room in rooms.items()}
+    tried = sum(c["sampled"] - len(c["equivalent"]) for c in counts.values())
+    lines = [
+        f"## The rest of the package: {sum(c['killed'] for c in counts.values())} of {tried} killed",
+        "",
+        "Of every room a sample that a seed draws, each mutant as likely as any other. A mutant is tried in a copy of "
+        "the project, in a process of its own, on the default tests: those of its room in files that reach its lines, "
+        "for a minute of computing at most, then those of other rooms that reach them, for half a minute. Where none "
+        "does, it is tried on those of its room that reach its file, and is called not reached if it survives; what "
+        "runs while `trace` runs a function is not seen. Types, texts and errors are not changed, nor `strict=` and "
+        "`repr=`; the zoo of `check`, which is wrong on purpose, has no mutants.",
+        "",
+        "| room | mutants | sampled | killed | equivalent | survive | not reached | killed of those not equivalent |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for name, c in counts.items():
+        share = c["killed"] / max(1, c["sampled"] - len(c["equivalent"]))
+        sizes = (c["sampled"], c["killed"], *(len(c[k]) for k in ("equivalent", "survive", "not reached")))
+        lines.append(f"| {name} | {rooms[name]['mutants']:,} | {' | '.join(map(str, sizes))} | {share:.0%} |")
+    kinds = ("survive", "not reached", "equivalent", "refuted")
+    survive, unreached, equivalent, refuted = ([m for c in counts.values() for m in c[k]] for k in kinds)
+    lines += ["", "### Survive in the rest", ""]
+    lines += [*(f"- `{m}`{' (not reached)' if m in unreached else ''}" for m in survive), ""]
+    if refuted:
+        lines += ["### Said to be equivalent in the rest, and killed", "", *(f"- `{m}`" for m in refuted), ""]
+    lines += ["### Equivalent in the rest, and why", "", *by_reason(equivalent, reasons)]
+    made = made_on(room["machine"] for room in rooms.values())
+    seeds = " and ".join(dict.fromkeys(str(room["seed"]) for room in rooms.values()))
+    return [*lines, f"The rest: made by `python benchmarks/mutants.py --rooms`, seed {seeds}, on {made}.", ""]
+
+
+def by_reason(equivalent: list[str], reasons: dict[str, str]) -> list[str]:
+    lines = []
+    for reason in dict.fromkeys(reasons[m] for m in equivalent):
+        lines += [reason, "", *(f"- `{m}`" for m in equivalent if reasons[m] == reason), ""]
+    return lines

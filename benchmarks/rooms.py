@@ -1,0 +1,232 @@
+"""Mutants of the package outside of ops: of each room a sample that a seed draws, on the default tests.
+
+benchmarks/mutants.py runs it. A mutant is tried in a copy of the project that has it in one file, by a fresh pytest
+(benchmarks/reach.py is its plugin): tables and defaults made on import, and programs that a test starts, are the
+mutant's too.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tqdm import tqdm
+
+from benchmarks.machine import ROOT, describe_code
+from benchmarks.mutants_known import NOT_REACHED, PACKAGE, by_file, hash_of, key, still_known
+from benchmarks.mutation import Mutant, mutants_of
+
+BUILD = ROOT / "build" / "mutants"
+PIN = "tests/test_pin.py"  # numbers of every room, and quick
+GROUND = ("files", "ranks", "tree", "random", "options")
+# Its files, and what the names of the tests begin with that are its own: they are tried first.
+ROOMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    room: ((room,), (f"tests/{room}/",))
+    for room in ("layers", "models", "training", "data", "evaluation", "experiments", "export", "show", "check")
+} | {
+    "course/graders": (("course/graders",), ("tests/course/",)),
+    "commands": (("commands",), ("tests/commands/", "tests/test_cli")),
+    "ground": (tuple(f"{name}.py" for name in GROUND), tuple(f"tests/test_{name}" for name in GROUND)),
+}
+BUDGET = 30.0  # seconds of computing, as it takes traced, for tests of other rooms; twice as many for its room's
+PATIENCE = 10.0  # seconds of computing that a test may take beyond ten times as long as on the library
+
+
+def mutants_in(room: str) -> list[Mutant]:
+    """All mutants of a room; none of `strict=` (of a zip) and `repr=`, nor of the zoo, which is wrong on purpose."""
+    found = []
+    for part in ROOMS[room][0]:
+        for path in sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / part]:
+            if "zoo" not in path.parts:
+                found += mutants_of(path.read_text(), str(path))
+    return [m for m in found if not (isinstance(m.slot[0], ast.keyword) and m.slot[0].arg in ("strict", "repr"))]
+
+
+def drawn(every: list[Mutant], size: int, seed: int) -> list[Mutant]:
+    """A sample, the same on every machine: the mutants whose hash with the seed is smallest. Each is as likely as any
+    other, and a change to one file changes nothing for those of others.
+    """
+    order = sorted(range(len(every)), key=lambda i: hashlib.sha256(f"{seed} {key(every[i])}".encode()).digest())
+    return [every[i] for i in sorted(order[:size])]
+
+
+# --- what may notice ----------------------------------------------------------------------------------------
+
+
+class Reach:
+    """Which lines of the package each default test reaches, and the seconds it takes there."""
+
+    def __init__(self, folder: Path) -> None:
+        from coverage import CoverageData
+
+        self.data = CoverageData(str(folder / "lines"))
+        self.data.read()
+        self.seconds: dict[str, float] = json.loads((folder / "tests.json").read_text())
+
+    def tests(self, mutant: Mutant, whole_file: bool = False) -> set[str]:
+        """Those that reach its lines, or any line of its file."""
+        lines = self.data.contexts_by_lineno(Path(mutant.file).relative_to(ROOT).as_posix())
+        here = (lines[line] for line in lines if whole_file or line in mutant.lines)
+        return {test for tests in here for test in tests if test in self.seconds}
+
+
+def measured(jobs: int) -> Reach:
+    """Run the default tests once, traced; sources and tests that are as they were are not run again."""
+    folder = BUILD / f"reach-{hash_of([*PACKAGE.rglob('*.py'), *(ROOT / 'tests').rglob('*.py')])}"
+    if not (folder / "tests.json").exists():
+        from coverage import Coverage
+
+        for old in BUILD.glob("reach-*"):
+            shutil.rmtree(old)
+        folder.mkdir(parents=True)
+        ran = run_pytest(copied(0), ["-n", str(jobs), "--dist", "worksteal", "tests"], {"REACH": str(folder)})
+        if ran not in (0, 1):
+            raise SystemExit("the tests cannot be run")
+        rows = {name: row for part in folder.glob("tests.*.json") for name, row in json.loads(part.read_text()).items()}
+        for name in (name for name, (_, passed) in rows.items() if not passed):
+            print(f"left out, because it fails while it is traced: {name}")
+        whole = Coverage(folder / "lines", config_file=False)
+        whole.set_option("run:relative_files", True)
+        whole.combine([str(folder)])
+        whole.save()
+        seconds = {name: seconds for name, (seconds, passed) in rows.items() if passed}
+        (folder / "tests.json").write_text(json.dumps(seconds))
+    return Reach(folder)
+
+
+def concerned(mutant: Mutant, own: tuple[str, ...], reach: Reach) -> dict[str, float]:
+    """The tests that it is tried on, in order, and the seconds they take: pinned numbers, then those of its room.
+
+    Of its room all tests of the files in which one reaches it (what one of them caches, the next asks without reaching
+    it) or, where none does, its file; where none does that, all of the room. Of other rooms those that reach it.
+    """
+    reaching = reach.tests(mutant)
+    files = {file_of(test) for test in reaching or reach.tests(mutant, whole_file=True)}
+    pins = [t for t in reach.seconds if t in reaching and t.startswith(PIN)]
+    near = [t for t in reach.seconds if t.startswith(own) and (file_of(t) in files or not files)]
+    far = [t for t in reach.seconds if t in reaching and not t.startswith((*own, PIN))]
+    budgets = ((pins, BUDGET), (near, 2 * BUDGET), (far, BUDGET))
+    return {t: s for tests, budget in budgets for t, s in limited(tests, reaching, reach.seconds, budget).items()}
+
+
+def limited(tests: list[str], reaching: set[str], seconds: dict[str, float], budget: float) -> dict[str, float]:
+    """Tests up to so many seconds: those that reach it, the quickest file first. What a file sets up is set up once."""
+    of_file: dict[str, float] = {}
+    for test in tests:
+        of_file[file_of(test)] = of_file.get(file_of(test), 0.0) + seconds[test]
+    order = sorted(tests, key=lambda t: (t not in reaching, of_file[file_of(t)], file_of(t), seconds[t]))
+    spent = accumulate(seconds[test] for test in order)
+    return {test: seconds[test] for test, until in zip(order, spent, strict=True) if until <= budget}
+
+
+def file_of(test: str) -> str:
+    return test.partition("::")[0]
+
+
+# --- one mutant ---------------------------------------------------------------------------------------------
+
+
+def copied(number: int) -> Path:
+    """A copy of the project as it is on disk, without what Git ignores."""
+    copy = BUILD / str(number)
+    shutil.rmtree(copy, ignore_errors=True)
+    command = ["git", "ls-files", "-coz", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, listed.stdout.decode().split("\0")):
+        if (ROOT / name).exists():
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+    return copy
+
+
+def run_pytest(copy: Path, words: list[str], variables: dict[str, str], seconds: float | None = None) -> int | None:
+    """The default tests in a copy, -> the exit code; None after so many seconds. What it has started ends with it."""
+    plain = ["-q", "-m", "not slow", "-o", "addopts=", "-p", "no:cacheprovider", "-p", "benchmarks.reach"]
+    one_thread = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *plain, "--rootdir", str(copy), "--hypothesis-seed=0", *words],
+        cwd=copy, env=os.environ | one_thread | {"PYTHONPATH": str(copy)} | variables, start_new_session=True,
+        stdin=subprocess.DEVNULL, stdout=None if "REACH" in variables else subprocess.DEVNULL, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        if process.poll() is None or "MUTANT" in variables:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        shutil.rmtree(copy / ".hypothesis", ignore_errors=True)
+
+
+def tried(mutant: Mutant, tests: dict[str, float], copy: Path) -> str | None:
+    """The test that kills it, and how if not by failing; None for a survivor."""
+    if not tests:
+        return None
+    file, note = copy / Path(mutant.file).relative_to(ROOT), copy.with_suffix(".json")
+    note.write_text(json.dumps({test: PATIENCE + 10 * seconds for test, seconds in tests.items()}))
+    file.write_text(mutant.source(Path(mutant.file).read_text()))
+    try:
+        files = dict.fromkeys(map(file_of, tests))
+        code = run_pytest(copy, ["-x", *files], {"MUTANT": str(note)}, 120 + 10 * sum(tests.values()))
+    finally:
+        shutil.copy2(mutant.file, file)
+        for compiled in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+            compiled.unlink()
+    if code in (0, pytest.ExitCode.NO_TESTS_COLLECTED):  # a changed table may give the tests other names
+        return None
+    by = note.read_text()
+    how = " (does not end)" if code in (None, -signal.SIGPROF) else " (the process dies)" if code < 0 else ""
+    return ("import" if by.startswith("{") else by) + how
+
+
+def run(
+    room: str, known: dict[str, Any], reasons: dict[str, str], size: int, seed: int, jobs: int
+) -> Iterator[dict[str, Any]]:
+    """Try the mutants of a room's sample of which nothing is known, -> the room's result, as it grows."""
+    every = mutants_in(room)
+    of_file: dict[str, list[Mutant]] = {}
+    for mutant in drawn(every, size, seed):
+        of_file.setdefault(key(mutant).split(": ")[0], []).append(mutant)
+    found = still_known(known, of_file, reasons)
+    to_do = [m for some in of_file.values() for m in some if key(m) not in found]
+    machine = describe_code("tinyattn", "tests") if to_do else known["machine"]
+
+    def result() -> dict[str, Any]:
+        return {"machine": machine, "seed": seed, "mutants": len(every), "files": by_file(of_file, found)}
+
+    if to_do:
+        reach = measured(jobs)
+        copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+        for i in range(jobs):
+            copies.put(copied(i))
+
+        def attempt(mutant: Mutant) -> str | None:
+            copy = copies.get()
+            try:
+                by = tried(mutant, concerned(mutant, ROOMS[room][1], reach), copy)
+            finally:
+                copies.put(copy)
+            in_function = mutant.lines.start > 1  # what is computed on import is reached by all who import it
+            return NOT_REACHED if by is None and in_function and not reach.tests(mutant) else by
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for mutant, by in tqdm(zip(to_do, pool.map(attempt, to_do), strict=True), room, len(to_do), unit="mutant"):
+                found[key(mutant)] = by
+                yield result()
+    yield result()

@@ -1,0 +1,156 @@
+"""Each convention is recognised, and what is nearly one is not."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check.conventions import CHOICES, choices_of, eps_outside, eps_outside_backward, find_conventions
+from tinyattn.check.specs import SPECS
+from tinyattn.check.subject import Subject
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def followed(kind, *implementation, **named):
+    made = SimpleNamespace(**named) if named else implementation[0]
+    return [switch.says for switch in find_conventions(Subject(made, SPECS[kind]))]
+
+
+def softmax_of(change):
+    return lambda s, mask=None: change(s, np.broadcast_to(True if mask is None else mask, s.shape))
+
+
+def dead_rows(value, others=lambda p: p):
+    """Rows that may look at nothing are `value`, the others changed."""
+
+    def softmax(s, mask=None):
+        p = ops.softmax(s, mask)
+        dead = np.zeros(s.shape, bool) if mask is None else ~np.any(np.broadcast_to(mask, s.shape), -1, keepdims=True)
+        return np.where(dead, value(p), others(p)).astype(p.dtype)
+
+    return softmax
+
+
+def filled(fill):
+    return softmax_of(lambda s, mask: ops.softmax(np.where(mask, s, s.dtype.type(fill))))
+
+
+def relu_slopes(at_zero, above=1.0, below=0.0):
+    def backward(dy, x):
+        return (dy * np.where(x > 0, above, np.where(x < 0, below, at_zero))).astype(dy.dtype)
+
+    return {"relu": ops.relu, "relu_backward": backward}
+
+
+def scaled(in_evaluation, kept=1.0):
+    def dropout(x, keep, rate):
+        return x * x.dtype.type(in_evaluation(rate)) if keep is None else x * keep * x.dtype.type(kept)
+
+    return dropout
+
+
+def silent_rows(*rows, size=1.0):
+    def backward(dy, ids, E):
+        dE = ops.embedding_backward(dy, ids, E)
+        dE = np.array(dE.dense() if hasattr(dE, "dense") else dE) * size
+        dE[list(rows)] = 0
+        return dE
+
+    return {"embedding": ops.embedding, "embedding_backward": backward}
+
+
+def fixed(eps):
+    return lambda x, gamma, beta: ops.layer_norm(x, gamma, beta, eps)[0]
+
+
+OPPOSITE = "a mask that is True where a query may not look"
+ADDED = "a mask that is added to the logits, 0 and -inf"
+NAN = "a query that may look at nothing gets NaN, not zeros"
+AVERAGE = "a query that may look at nothing gets an average, not zeros: masked logits are finite"
+OUTSIDE = "eps is added to the standard deviation, not to the variance"
+TANH = "it computes the tanh form"
+SCALES = "it scales by 1 - rate in evaluation, not by 1 / (1 - rate) in training"
+
+ALONE = [
+    ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else ~mask), [OPPOSITE]),
+    ("softmax", lambda s, mask=None: ops.softmax(s, mask), []),
+    ("softmax", lambda s: ops.softmax(s), []),
+    ("softmax", lambda s, mask=None: ops.softmax(s if mask is None else s + mask), [ADDED]),
+    ("softmax", lambda s, mask=None: ops.softmax(s, None if mask is None else mask[..., ::-1]), []),
+    ("softmax", dead_rows(lambda p: np.nan), [NAN]),
+    ("softmax", dead_rows(lambda p: np.nan, lambda p: p + np.nan), []),
+    ("softmax", dead_rows(lambda p: np.inf), []),
+    ("softmax", dead_rows(lambda p: 1 / p.shape[-1]), [AVERAGE]),
+    ("softmax", dead_rows(lambda p: 2 / p.shape[-1]), []),
+    ("softmax", filled(-1e9), [AVERAGE]),
+    ("softmax", filled(-1e4), [AVERAGE]),
+    ("softmax", filled(-30.0), []),
+    ("softmax", filled(-1000.0), []),
+    ("dropout", scaled(lambda rate: 1 - rate), [SCALES]),
+    ("dropout", scaled(lambda rate: 1.0), []),
+    ("dropout", scaled(lambda rate: 1 - rate / 2), []),
+    ("dropout", scaled(lambda rate: 1 - rate, kept=1.1), []),
+    ("gelu", lambda x: ops.gelu(x, True), [TANH]),
+    ("gelu", lambda x: ops.gelu(x, False), []),
+    ("gelu", lambda x: ops.gelu(x, True) + 1e-5, []),
+    ("gelu", lambda x, approximate=False: ops.gelu(x, True), []),
+    ("layer_norm", lambda x, gamma, beta, eps=1e-5: eps_outside(x, gamma, beta, eps)[0], [OUTSIDE]),
+    ("layer_norm", lambda x, gamma, beta, eps=1e-5: eps_outside(x, gamma, beta, 2 * eps)[0], []),
+    ("layer_norm", lambda x, gamma, beta: eps_outside(x, gamma, beta, 1e-6)[0],
+     [f"{OUTSIDE}, and is 1e-06, and cannot be given"]),
+    ("layer_norm", lambda x, gamma, beta: eps_outside(x, gamma, beta, 1e-5)[0],
+     [f"{OUTSIDE}, and is 1e-05, and cannot be given"]),
+    ("layer_norm", fixed(1e-5), []),
+    ("layer_norm", fixed(2e-6), []),
+    ("layer_norm", fixed(0.01), []),
+    *(("layer_norm", fixed(eps), [f"eps is {eps:g}, and cannot be given"]) for eps in (1e-3, 1e-6, 1e-8, 1e-12)),
+    ("layer_norm", lambda x, gamma, beta: 1.1 * ops.layer_norm(x, gamma, beta, 1e-6)[0], []),
+    *(("rms_norm", lambda x, gamma, eps=eps: ops.rms_norm(x, gamma, eps)[0], []) for eps in (1e-6,)),
+    ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-6)[0], ["eps is 1e-06, and cannot be given"]),
+    ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 1e-5)[0], []),
+    ("rms_norm", lambda x, gamma: ops.rms_norm(x, gamma, 5e-6)[0], []),
+]  # fmt: skip
+KINK = "the gradient of relu at 0 is {}, not 0"
+NAMED = [
+    ("relu", relu_slopes(1.0), [KINK.format(1)]),
+    ("relu", relu_slopes(0.5), [KINK.format(0.5)]),
+    ("relu", relu_slopes(0.0), []),
+    ("relu", relu_slopes(1.5), []),
+    ("relu", relu_slopes(-0.5), []),
+    ("relu", relu_slopes(1.0, above=2.0), []),
+    ("relu", relu_slopes(1.0, below=0.1), []),
+    ("embedding", silent_rows(0), ["row 0 is padding, and has no gradient"]),
+    ("embedding", silent_rows(3), ["row 3 is padding, and has no gradient"]),
+    ("embedding", silent_rows(0, 1), []),
+    ("embedding", silent_rows(), []),
+    ("embedding", silent_rows(0, size=2.0), []),
+]
+
+
+@pytest.mark.parametrize(("kind", "implementation", "says"), ALONE)
+def test_a_convention_is_recognised_and_what_is_nearly_one_is_not(kind, implementation, says):
+    assert followed(kind, implementation) == says
+
+
+@pytest.mark.parametrize(("kind", "functions", "says"), NAMED)
+def test_a_convention_of_gradients_is_recognised_and_what_is_nearly_one_is_not(kind, functions, says):
+    assert followed(kind, **functions) == says
+
+
+def test_the_backward_of_eps_outside_is_the_derivative_of_its_forward():
+    from tinyattn.check import gradcheck
+
+    rng = np.random.default_rng(0)
+    x, gamma, beta = rng.standard_normal((3, 5)), rng.standard_normal(5), rng.standard_normal(5)
+    assert gradcheck(eps_outside, eps_outside_backward, x, gamma, beta, 0.1)
+
+
+def test_a_kind_names_the_conventions_that_its_arguments_allow():
+    assert choices_of(SPECS["softmax"]) == [CHOICES["mask"], CHOICES["dead rows"]]
+    assert choices_of(SPECS["layer_norm"]) == [CHOICES["eps outside"]]
+    assert choices_of(SPECS["rms_norm"]) == [CHOICES["eps"]]
+    assert choices_of(SPECS["gelu"]) == [CHOICES["tanh"]]
+    assert choices_of(SPECS["relu"]) == [CHOICES["kink"]]
+    assert choices_of(SPECS["linear"]) == choices_of(SPECS["ranking"]) == []

@@ -1,0 +1,312 @@
+"""Graders: what each just accepts, how often it asks, what it lends, and which question goes with which answer."""
+
+import numpy as np
+import pytest
+
+from tinyattn import ops
+from tinyattn.check.zoo import ZOO
+from tinyattn.course.exercise import RIGHT, UNANSWERED, WRONG, Exercise, Grade, Verdict
+from tinyattn.course.graders import Checker, Function, Judge, Judged, Number, Pair, Property, function
+from tinyattn.course.graders import property as graders_property
+from tinyattn.course.graders.calling import Kindly, described, run_answer
+
+# numbers
+
+
+@pytest.mark.parametrize(("answer", "right"), [(10.0, True), (10.49, True), (9.51, True), (10.51, False), (9.49, False),
+                                               (-10.0, False), (10, True), ([10.0], True)])  # fmt: skip
+def test_a_number_may_be_off_by_its_tolerance_and_by_no_more(answer, right):
+    assert (Number(lambda: 10.0, tolerance=0.05)(answer).outcome == RIGHT) == right
+
+
+def test_the_tolerance_of_an_array_is_relative_to_its_largest_entry():
+    number = Number(lambda: np.array([100.0, 1.0]), tolerance=0.01)
+    assert number([100.9, 0.1]).outcome == RIGHT
+    assert number([100.0, 2.1]).outcome == WRONG
+    assert "look again at entry [1]" in number([100.5, 9.0]).says
+    negative = Number(lambda: np.array([-100.0, 1.0]), tolerance=0.01)
+    assert negative([-100.9, 1.9]).outcome == RIGHT
+
+
+def test_without_a_tolerance_a_billionth_is_allowed():
+    assert Number(lambda: 0.0)(0.9e-9).outcome == RIGHT
+    assert Number(lambda: 0.0)(1.1e-9).outcome == WRONG
+    assert Number(lambda: 7.0)(7 + 1e-8).outcome == WRONG
+
+
+def test_exactly_is_without_any_tolerance():
+    number = Number(lambda: 12.0, tolerance=0.5, exactly=True)
+    assert [number(x).outcome for x in (12, 12.0, 12.0000001, 13)] == [RIGHT, RIGHT, WRONG, WRONG]
+    assert number(12.5).says == "12.5 is no whole number."
+    assert Number(lambda: 12 + 1e-10, exactly=True)(12).outcome == RIGHT
+    assert Number(lambda: 12.5, exactly=True)(12.5).outcome == RIGHT
+
+
+def test_too_large_and_too_small():
+    number = Number(lambda: 3.0)
+    assert [number(x).says for x in (4, 2)] == ["4 is too large.", "2 is too small."]
+
+
+def test_a_tempting_number_has_its_question_and_its_diagnosis_within_the_same_tolerance():
+    number = Number(lambda: 10.0, 0.01, ((lambda: 20.0, "Twice?", "It is doubled."), (lambda: 5.0, "Half?")))
+    assert (number(20.1).question, number(20.1).diagnosis) == ("Twice?", "It is doubled.")
+    assert (number(5.0).question, number(5.0).diagnosis) == ("Half?", "")
+    for answer in (20.3, 5.1, 7.0, -20.0):
+        assert (number(answer).question, number(answer).diagnosis) == ("", "")
+    assert number(10.0).outcome == RIGHT
+    assert number(10.0).question == ""
+
+
+def test_a_number_of_another_shape_or_kind_is_no_answer():
+    number = Number(lambda: np.array([1.0, 2.0]))
+    for answer, says in ((3.0, "one number, expected 2."), ([1.0, 2.0, 3.0], "3 numbers, expected 2."),
+                         ("1", "'1' (str) is no answer here, expected 2 numbers"), (True, "True (bool) is no answer"),
+                         ([np.nan, 2.0], "is not finite"), ([[1.0], [2.0]], "wrong shape: (2, 1)")):  # fmt: skip
+        grade = number(answer)
+        assert grade.outcome == WRONG
+        assert says in grade.says
+
+
+# properties, and what is judged by them
+
+
+class Counted:
+    """A property that counts how often it is asked of each function."""
+
+    def __init__(self, holds):
+        self.holds, self.asked = holds, []
+
+    def __call__(self, *functions):
+        self.asked.append(functions[0])
+        return self.holds(functions[0], len(self.asked))
+
+
+def double(x):
+    return 2 * x
+
+
+def triple(x):
+    return 3 * x
+
+
+LISTED = (Judged("twice", double, question="Is twice right?", diagnosis="It is."),
+          Judged("three times", triple, right=False, question="Is 3 x = 2 x?", diagnosis="No."))  # fmt: skip
+
+
+def is_double(f):
+    return f(2) == 4
+
+
+def test_a_judge_asks_three_times_of_each_function():
+    counted = Counted(lambda f, n: is_double(f))
+    grade = Judge(LISTED, is_double)(counted)
+    assert grade.outcome == RIGHT
+    assert grade.says == "right. It is true of 1 that is right, and false of 1 that is wrong."
+    assert counted.asked == [double] * 3 + [triple] * 3
+
+
+@pytest.mark.parametrize("lucky", [1, 2, 3])
+def test_a_judge_is_not_taken_in_by_luck(lucky):
+    """A property that finds the wrong function in two of three runs, or rejects the right one in one of three."""
+    missed = Counted(lambda f, n: is_double(f) or n == 3 + lucky)
+    grade = Judge(LISTED, is_double)(missed)
+    assert (grade.says, grade.question, grade.diagnosis) == ("it is true of what is wrong.", "Is 3 x = 2 x?", "No.")
+    assert grade.lines == ("  three times",)
+    rejected = Counted(lambda f, n: is_double(f) and n != lucky)
+    grade = Judge(LISTED, is_double)(rejected)
+    assert (grade.says, grade.question) == ("it is false of what is right.", "Is twice right?")
+
+
+def test_a_judge_passes_what_is_given_and_its_reference_is_the_librarys():
+    judge = Judge(LISTED, lambda f, at, value: f(at) == value, given=(2, 4))
+    assert judge(lambda f, at, value: f(at) == value).outcome == RIGHT
+    assert judge.reference() is judge.holds
+    assert judge(lambda f, at, value: None).says.startswith("it always returns None")
+    assert judge(lambda f, at, value: 1).says == "it returns 1 (int), expected True or False. np.all or bool around it?"
+    assert judge(lambda f, at, value: np.bool_(f(at) == value)).outcome == RIGHT
+    assert judge(3).says == "3 (int) is no answer here, expected a function"
+
+    def asserts(f, at, value):
+        assert f(at) == value
+
+    kindly = judge.kindly(asserts)
+    assert (kindly(double, 2, 4), kindly(triple, 2, 4)) == (True, False)
+    assert judge.kindly(lambda *a: 0)(double) is False
+
+
+def test_a_property_is_asked_five_times_of_what_is_right_and_of_the_bug(monkeypatch):
+    assert graders_property.RUNS == 5
+    asked = []
+
+    def sums_to_one(softmax):
+        asked.append(1)
+        return np.allclose(softmax(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])).sum(axis=-1), 1)
+
+    grader = Property("softmax", "axis", ("softmax",))
+    assert grader(sums_to_one).outcome == RIGHT
+    conventions = sum(bug.convention for bug in ZOO["softmax"].BUGS)
+    others = sum(not bug.convention for bug in ZOO["softmax"].BUGS) - 1
+    assert len(asked) == 5 * (2 + conventions) + 2 * 5 + others
+    calls = []
+
+    def unlucky(softmax):
+        calls.append(1)
+        return len(calls) != 5 and sums_to_one(softmax)
+
+    assert grader(unlucky).says.startswith("it also rejects a correct `softmax`: the library's own")
+    seen = []
+
+    def at_times(softmax):
+        holds = sums_to_one(softmax)
+        seen.append(holds)
+        return holds or seen.count(False) == 4
+
+    assert grader(at_times).says == "it finds the bug in 9 of 10 runs only."
+
+
+# checkers of gradients
+
+
+def square(x):
+    return x**2
+
+
+PAIRS = (Pair("x²", square, lambda dy, x: 2 * x * dy, question="What is (x²)'?"),
+         Pair("x², wrong", square, lambda dy, x: x * dy, right=False, question="Half of it?", diagnosis="The 2."))
+
+
+def test_a_checker_has_errors_below_and_above_its_limits():
+    grader = Checker(PAIRS, lambda *a: 0.0)
+    inputs = []
+
+    def of(right, wrong):
+        def answer(f, f_backward, x):
+            inputs.append(x)
+            return right if np.array_equal(f_backward(np.ones_like(x), x), 2 * x) else wrong
+
+        return grader(answer)
+
+    assert of(0.9e-4, 1.1e-3).outcome == RIGHT
+    assert len(inputs) == 6
+    assert all(x.shape == (3, 4) for x in inputs)
+    assert len({x.tobytes() for x in inputs}) == 3
+    assert of(1.1e-4, 1.1e-3).says == "it finds fault with a right backward."
+    wrong = of(0.9e-4, 0.9e-3)
+    assert (wrong.says, wrong.question, wrong.diagnosis) == ("it lets a wrong backward pass.", "Half of it?", "The 2.")
+    assert "an error above 0.001" in wrong.lines[1]
+    assert of(-1e-9, 1.0).says == "it returns a negative error."
+    assert of(np.nan, 1.0).says == "it finds fault with a right backward."
+    assert of(0.0, np.nan).says == "it lets a wrong backward pass."
+    assert of(None, 1.0).says.startswith("it returned None")
+    assert "expected the relative error, one number" in of(np.zeros(2), 1.0).says
+    assert of(np.zeros((1, 1)), np.array([1.0])).outcome == RIGHT
+
+
+# functions
+
+
+def test_a_function_is_accepted_refused_and_asked_as_often_as_it_says(monkeypatch):
+    assert (function.EXAMPLES, function.ALIKE) == (15, 30)
+    monkeypatch.setattr(function, "EXAMPLES", 2)
+    doubled = (lambda x: 2 * ops.relu(x), "Twice?", "It is doubled.")
+    grader = Function("relu", tempting=(doubled,), conventions=False)
+    assert grader(lambda x: x * (x > 0)).outcome == RIGHT
+    twice = grader(lambda x: 2 * np.maximum(x, 0))
+    assert (twice.outcome, twice.question, twice.diagnosis) == (WRONG, "Twice?", "It is doubled.")
+    assert grader(lambda x: 2.0001 * np.maximum(x, 0)).question != "Twice?"
+    backward = Function("relu", part="backward")
+    assert backward(lambda dy, x: dy * (x > 0)).outcome == RIGHT
+    assert backward(lambda dy, x: dy * (x < 0)).outcome == WRONG
+
+    def stub(x):
+        raise NotImplementedError
+
+    assert grader(stub).outcome == UNANSWERED
+
+
+def test_an_accepted_function_gets_copies_and_keeps_the_dtype():
+    def answer(x, more=None):
+        x[...] = 0
+        if more is not None:
+            more[0][...] = 1
+        return [1.5, 2.0]
+
+    kindly = Kindly(answer, 1, lambda x, more=None: x)
+    x, more = np.array([1.0, 2.0], "f4"), [np.zeros(2, "f4")]
+    y = kindly.call(x, more=more)
+    np.testing.assert_array_equal(x, [1, 2])
+    np.testing.assert_array_equal(more[0], 0)
+    assert (y.dtype, y.tolist()) == (np.float32, [1.5, 2.0])
+    assert kindly.remarks == {"writes", "list"}
+    wide, narrow = Kindly(lambda x: x.astype(float), 1, lambda x: x), Kindly(lambda x: x.astype("f4"), 1, lambda x: x)
+    assert (wide.call(x).dtype, narrow.call(x.astype(float)).dtype) == (np.float32, np.float64)
+    assert (wide.remarks, wide.narrow) == ({"dtype"}, "")
+    assert (narrow.remarks, narrow.narrow) == (set(), "float64 in, float32 out")
+    whole = Kindly(lambda x: x * 1.0, 1, lambda x: x.astype(int))
+    assert whole.call(x).dtype == int
+    assert whole.remarks == {"floats"}
+    assert Kindly(lambda x: x + 0.5, 1, lambda x: x.astype(int)).call(x).tolist() == [1.5, 2.5]
+    truth = Kindly(lambda x: (x > 1).astype(int), 1, lambda x: x > 1)
+    assert (truth.call(x).tolist(), truth.remarks) == ([False, True], {"numbers"})
+    pair = Kindly(lambda x: np.stack([x, 2 * x]), 2, lambda x: (x, 2 * x))
+    assert [part.tolist() for part in pair.call(x)] == [[1, 2], [2, 4]]
+    assert Kindly(lambda x: (x,), 1, lambda x: x).call(x).tolist() == [1, 2]
+    assert Kindly(lambda x: None, 1, lambda x: x).call(x) is None
+
+
+def test_an_answer_is_called_in_silence_and_its_errors_are_grades(capsys):
+    def prints(x):
+        print("hello")
+        return x / 0
+
+    grade = run_answer(prints, 1)
+    assert (grade.outcome, grade.says) == (WRONG, "it raises ZeroDivisionError: division by zero")
+    assert capsys.readouterr() == ("", "")
+    assert run_answer(lambda x: np.ones(2) / np.zeros(2), 1).tolist() == [np.inf, np.inf]
+    with pytest.raises(AssertionError, match="mine"):
+        run_answer(lambda: (_ for _ in ()).throw(AssertionError("mine")))
+    assert described(np.zeros((2, 3), "f4")) == "an array of shape (2, 3) and dtype float32"
+    assert described(double) == "the function `double`"
+
+
+# hints
+
+
+def exercise(**options):
+    hints = ("Which axis?", "Sum over the last.")
+    return Exercise("one", "write the op", 2, 5, "Write it.", None, hints, **{"why": "Because."} | options)
+
+
+def test_hints_come_one_after_the_other_and_the_answers_own_question_first():
+    grade = Grade(WRONG, "wrong shape.", ("  got 3",), question="", diagnosis="")
+    said = [str(Verdict(exercise(), grade, hint, "def one(): ...")) for hint in range(3)]
+    parts = ("question: Which axis?", "diagnosis: Sum over the last.", "why: Because.")
+    assert [[part in text for part in parts] for text in said] == [
+        [False, False, False], [True, False, False], [True, True, False]]  # fmt: skip
+    for hint, offer in enumerate(("a question that leads", "the diagnosis", "the solution")):
+        assert f'for {offer}: check("one", one, hint={hint + 1})' in said[hint]
+    whole = str(Verdict(exercise(), grade, 3, "def one(): ..."))
+    assert all(part in whole for part in parts)
+    assert "hint=" not in whole
+    own = Grade(WRONG, "wrong.", question="Look at it.", diagnosis="It is turned.")
+    text = str(Verdict(exercise(), own, 2))
+    assert "consider: Look at it." in text
+    assert "diagnosis: It is turned. Sum over the last." in text
+    assert "Which axis?" not in text
+
+
+def test_a_right_answer_has_no_hints_and_is_true():
+    right = Verdict(exercise(), Grade(RIGHT, "right.", note="It writes."), 0)
+    assert right
+    assert str(right) == "✓ one: right.\n  It writes."
+    assert not Verdict(exercise(), Grade(WRONG, "wrong."))
+    unanswered = str(Verdict(exercise(), Grade(UNANSWERED, "not answered yet")))
+    assert unanswered.startswith("· one: not answered yet\n  Write it. (write the op, ★★☆, 5 min)")
+
+
+@pytest.mark.parametrize(("name", "value"), [("sort", "guess"), ("difficulty", 0), ("difficulty", 4), ("minutes", 0),
+                                             ("name", "no name")])  # fmt: skip
+def test_an_exercise_that_says_nonsense_is_refused(name, value):
+    given = {"name": "one", "sort": "write the op", "difficulty": 1, "minutes": 1}
+    with pytest.raises(ValueError, match=str(value)):
+        Exercise(**given | {name: value}, task="", grader=None, hints=("", ""))

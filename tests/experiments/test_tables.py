@@ -1,0 +1,229 @@
+"""Tables, remarks and pages of made-up runs with known answers."""
+
+import statistics
+from dataclasses import replace
+
+from tests.helpers import MACHINE
+from tests.models.worlds import TINY
+from tinyattn.data.sequence_tasks import Recall
+from tinyattn.experiments import Dataset, Experiment, Row, TaskData
+from tinyattn.experiments.pictures import Curves, Dot, Maps, has_something
+from tinyattn.experiments.tables import (
+    at_pace,
+    beyond,
+    cell,
+    dots,
+    epochs,
+    figures,
+    heading,
+    level,
+    made,
+    minutes,
+    missing,
+    pace,
+    page,
+    table,
+    to_come,
+    values,
+)
+
+FULL, HR = ("full", "ndcg@10"), ("uni100", "hr@10")
+SERIES = Dataset("series", world=TINY)
+SMALL = Experiment(
+    name="small", title="Small", question="\nDoes it run?\n", datasets={"series": SERIES},
+    rows={
+        "popularity": Row("popularity", "series", "popularity", {}, {HR: 0.43291}, "a paper"),
+        "sasrec": Row("SASRec", "series", "sasrec", {"epochs": 5}, minutes=30),
+        "gru4rec": Row("GRU4Rec", "series", "gru4rec", {"epochs": 5}, minutes=12),
+    },
+    page=lambda experiment, results: "",
+)  # fmt: skip
+
+
+def run(full=0.1, hr=0.5, *, seconds=60.0, took=2, pace=3.0, **more):
+    return {"metrics": {"full": {"ndcg@10": full}, "uni100": {"hr@10": hr}}, "seconds": seconds, "epochs": took,
+            "epoch_seconds": pace, "machine": MACHINE} | more  # fmt: skip
+
+
+ON_GPU = MACHINE | {"device": "H100"}
+
+
+def test_a_cell_is_the_mean_and_with_several_seeds_the_standard_deviation_of_the_sample():
+    assert cell([]) == ""
+    assert cell([0.12344]) == "0.1234"
+    assert cell([0.1, 0.3, 0.2]) == "0.2000 ± 0.1000"
+    assert cell([0.1, 0.3], 2) == f"0.20 ± {0.02**0.5:.2f}"
+    assert values([run(0.25, 0.5), run(0.75)], FULL) == [0.25, 0.75]
+    assert heading(["a", "b"]) == ["| | a | b |", "|---|---|---|"]
+
+
+def test_a_table_has_a_line_a_row_and_what_is_published_beneath():
+    results = {"popularity": [run(0.2, 0.5)], "sasrec": [run(0.1, 0.7), run(0.3, 0.7, before=[ON_GPU])], "gru4rec": []}
+    more = {"runs": lambda runs: str(len(runs))}
+    assert table(SMALL, results, ["popularity", "sasrec", "gru4rec"], [FULL, HR], more) == [
+        "| | seeds | full NDCG@10 | uni100 HR@10 | runs |",
+        "|---|---|---|---|---|",
+        "| popularity | 1 | 0.2000 | 0.5000 | 1 |",
+        "| *published: a paper* | |  | *0.4329* |  |",
+        "| SASRec | 2, 1 on a GPU | 0.2000 ± 0.1414 | 0.7000 ± 0.0000 | 2 |",
+        "| GRU4Rec | to come |  |  |  |",
+    ]
+
+
+def test_dots_are_the_seeds_of_rows_that_have_been_run_and_what_is_published():
+    results = {"popularity": [run(0.2, 0.5)], "sasrec": [run(0.1), run(0.3)], "gru4rec": []}
+    assert dots(SMALL, results, list(SMALL.rows), HR) == {
+        "popularity": Dot([0.5], 0.43291), "SASRec": Dot([0.5, 0.5], None)
+    }  # fmt: skip
+    assert list(dots(SMALL, results, ["sasrec", "popularity"], FULL).values()) == [Dot([0.1, 0.3]), Dot([0.2])]
+
+
+def test_two_rows_are_level_up_to_twice_the_larger_deviation_itself():
+    deviation = statistics.stdev([0.25, 0.5])
+    for apart, told in ((2 * deviation * 0.999, True), (2 * deviation * 1.001, False)):
+        results = {"sasrec": [run(0.25), run(0.5)], "gru4rec": [run(0.375 + apart)] * 2}
+        assert bool(level(SMALL, results, ["sasrec", "gru4rec"], FULL)) == told
+    equal = {"sasrec": [run(0.25)] * 2, "gru4rec": [run(0.25)] * 2}  # two that count alike are one model
+    assert level(SMALL, equal, ["sasrec", "gru4rec"], FULL) == []
+    near = {"sasrec": [run(hr=0.4), run(hr=0.6)], "gru4rec": [run(hr=0.5)] * 2}
+    assert "in uni100 hr@10: *SASRec* with *GRU4Rec*." in level(SMALL, near, ["sasrec", "gru4rec"], HR)[0]
+
+
+def test_what_accuracy_does_not_show_is_averaged_over_seeds_and_pairs_of_seeds():
+    def of(coverage, *best):
+        return run(beyond={"coverage@10": coverage, "novelty": 2 * coverage, "popularity": 4 * coverage, "best": best})
+
+    results = {"popularity": [of(0.25, [1, 2], [3, 4])], "sasrec": [of(0.5, [1, 2], [5, 6]), of(0.75, [1, 9], [4, 3])],
+               "gru4rec": [run()]}  # fmt: skip
+    titles = {key: row.title for key, row in SMALL.rows.items()}
+    assert beyond(results, list(SMALL.rows), titles, "popularity") == [
+        "| | coverage@10 | novelty | popularity | overlap with popularity |",
+        "|---|---|---|---|---|",
+        "| popularity | 0.250 | 0.500 | 1.000 | 1.00 |",
+        "| SASRec | 0.625 | 1.250 | 2.500 | 0.62 |",
+    ]
+    alone = beyond(results | {"popularity": []}, ["sasrec"], titles, "popularity")
+    assert alone[2] == "| SASRec | 0.625 | 1.250 | 2.500 |  |"
+
+
+def test_the_pace_is_that_of_the_quickest_run_on_the_host():
+    slow, quick, gpu = run(pace=30.0), run(pace=12.0), run(pace=1.0, machine=ON_GPU)
+    assert pace([slow, quick, gpu]) == (12.0, "")
+    assert pace([gpu, run(pace=2.0, machine=ON_GPU)]) == (1.0, "H100")
+    assert pace([run(pace=None)]) is pace([]) is None
+    assert at_pace([slow, quick]) == "12.0"
+    assert at_pace([gpu], 2.5) == "2.5, H100"
+    assert at_pace([run(pace=None)]) == ""
+
+
+def test_minutes_are_epochs_at_that_pace_and_without_epochs_those_that_passed():
+    assert minutes([run(took=10, pace=30.0), run(took=20, pace=12.0)]) == "3.0"  # 15 epochs of 12 seconds
+    assert minutes([run(took=10, pace=30.0, machine=ON_GPU)]) == "5.0, H100"
+    assert minutes([run(took=0, seconds=90.0), run(took=0, seconds=30.0)]) == "1.0"
+    assert minutes([run(took=0, seconds=90.0), run(took=5, seconds=30.0)]) == "1.0"
+    assert epochs([run(took=10), run(took=13)]) == "12"
+    assert epochs([run(took=0)]) == ""
+
+
+def test_where_runs_were_made_is_said_by_machine_with_their_dates():
+    later, earlier = MACHINE | {"date": "2026-03-01", "commit": "def"}, MACHINE | {"date": "2025-12-31"}
+    assert made({}) == "0 runs, each with one worker, on no machine yet."
+    host = "2 cores of abacus, Python 3.11, NumPy 2.4"
+    assert made({"a": [run()]}) == f"1 run, each with one worker, on {host}, 2026-01-01."
+    results = {"a": [run(machine=later), run()], "b": [run(machine=ON_GPU, before=[earlier])]}
+    assert made(results) == (
+        f"3 runs, of 2 commits, each with one worker, on {host}, 2025-12-31 to 2026-03-01; "
+        f"H100 beside {host}, 2026-01-01."
+    )
+
+
+def test_runs_to_come_take_as_long_as_their_likes():
+    """A run of SASRec took 2 epochs of 900 seconds; of GRU4Rec 12 minutes are expected."""
+    results = {"popularity": [run(took=0, pace=None)], "sasrec": [run(took=2, pace=900.0)], "gru4rec": []}
+    assert missing(SMALL, results) == {"sasrec": 1, "gru4rec": 2}
+    command = "`tinyattn reproduce small --out OUT` goes on with"
+    assert to_come(SMALL, results) == f"3 runs of the grid are to come, about 0.9 hours of one core: {command} them. "
+    results["gru4rec"] = [run()] * 2
+    assert to_come(SMALL, results) == f"1 run of the grid is to come, about 0.5 hours of one core: {command} it. "
+    results["sasrec"] = [run(took=2, pace=1.0, machine=ON_GPU)]  # which says nothing of the host
+    assert "about 0.5 hours" in to_come(SMALL, results)
+    assert to_come(SMALL, results | {"sasrec": [run()] * 2}) == ""
+    absent = replace(SMALL, datasets={"series": Dataset("a file", file="x.txt")})
+    assert "`tinyattn reproduce small --data DIR --out OUT`" in to_come(absent, results)
+    quick = SMALL.quick()
+    assert "`tinyattn reproduce small --quick --out OUT`" in to_come(quick, results | {"sasrec": []})
+    assert "about 0.1 hours" in to_come(quick, results | {"sasrec": []})
+
+
+def test_a_page_has_its_parts_with_blank_lines_between():
+    found = page(SMALL, {"sasrec": [run()] * 2, "popularity": [run()], "gru4rec": [run()] * 2}, [["a", "b"], ["c"]])
+    lines = found.split("\n")
+    assert lines[:9] == ["# Small", "", "Does it run?", "", "a", "b", "", "c", ""]
+    assert lines[9].startswith("Made by `tinyattn reproduce small`: 5 runs, each with one worker, on ")
+    assert lines[9].endswith(". With several seeds: mean ± standard deviation.")
+    assert lines[10:] == [""]
+    assert page(SMALL, {}, [["| minutes of training |"]]).count("Minutes of training are") == 1
+
+
+def test_pictures_stand_below_each_other_and_only_where_there_is_something_to_show():
+    pictures = {"a": Curves("first", "x", "y", {"p": {"l": ([1], [2.0])}}), "none": Curves("n", "x", "y", {"p": {}}),
+                "b": Maps("second", {"r": {"m": [[1.0]]}}), "nothing": Maps("m", {})}  # fmt: skip
+    drawing = replace(SMALL, pictures=lambda experiment, results: pictures)
+    assert list(drawing.shown({})) == ["a", "b"]
+    assert [has_something(picture) for picture in pictures.values()] == [True, False, True, False]
+    assert figures(drawing, {}) == ["![first](a.png)", "", "![second](b.png)"]
+    assert figures(SMALL, {}) == []
+
+
+# ---- the grid
+
+
+def test_runs_go_seed_by_seed_and_late_rows_follow():
+    rows = {
+        "late": Row("", "series", "sasrec", late=2), "twice": Row("", "series", "sasrec", times=2),
+        "counts": Row("", "series", "popularity", seeds=3), "one": Row("", "series", "sasrec", seeds=1),
+        "soon": Row("", "series", "sasrec", late=1),
+    }  # fmt: skip
+    assert replace(SMALL, rows=rows, first_seed=7).runs() == [
+        ("twice", 7), ("counts", 7), ("one", 7), ("twice", 8), ("twice", 9), ("twice", 10),
+        ("soon", 7), ("soon", 8), ("late", 7), ("late", 8),
+    ]  # fmt: skip
+    assert [SMALL.is_trained(key) for key in SMALL.rows] == [False, True, True]
+
+
+def test_a_quick_look_has_little_data_two_epochs_and_one_seed():
+    world, task = Dataset("w", world=TINY), TaskData("t", Recall(sequences=5000, held_out=1000))
+    rows = {"a": Row("A", "w", "sasrec", {"epochs": 9, "dim": 4}, minutes=60, seeds=4), "b": Row("B", "w", "markov")}
+    quick = replace(SMALL, datasets={"w": world, "t": task}, rows=rows).quick()
+    assert quick.title == "Small, a quick look"
+    assert (quick.seeds, quick.is_quick, SMALL.is_quick) == (1, True, False)
+    assert quick.rows["a"] == Row("A", "w", "sasrec", {"epochs": 2, "dim": 4}, minutes=0.1, seeds=1)
+    assert quick.rows["b"].options == {}
+    assert (quick.datasets["w"].users, quick.datasets["w"].world) == (300, replace(TINY, users=300))
+    assert (quick.datasets["t"].task.sequences, quick.datasets["t"].task.held_out) == (100, 100)
+    assert rows["a"].options["epochs"] == 9
+    assert task.missing(None) is None
+    assert Dataset("f", file="x.txt").quick() == Dataset("f", file="x.txt", users=300)
+
+
+def test_a_data_set_is_a_file_in_the_folder_as_named_or_unpacked_and_cut_as_asked(tmp_path):
+    data = Dataset("f", file="x.txt.gz")
+    assert data.path(None) is data.path(tmp_path) is None
+    assert data.missing(tmp_path) == data.missing(None) == "x.txt.gz"
+    assert SERIES.missing(None) is None
+    (tmp_path / "x.txt").write_text("".join(f"1 {i}\n" for i in "abcdef") + "2 g\n2 f\n2 a\n3 a\n")
+    assert data.path(tmp_path) == tmp_path / "x.txt"
+    assert data.missing(tmp_path) is None
+    (whole, truth) = data.load(tmp_path)
+    assert ([whole.items.decode(whole.sequence(u)).tolist() for u in range(3)], truth) == (
+        [list("abcdef"), list("gfa"), ["a"]], None
+    )  # fmt: skip
+    cut = replace(data, newest=2, users=1).load(tmp_path)[0]  # of training; validation and test come on top
+    assert [cut.items.decode(cut.sequence(u)).tolist() for u in range(cut.n_users)] == [list("cdef")]
+    assert replace(data, users=2).load(tmp_path)[0].n_items == 7
+    assert replace(data, users=1).load(tmp_path)[0].n_items == 6  # g is had by nobody then
+    (tmp_path / "x.txt.gz").touch()
+    assert data.path(tmp_path) == tmp_path / "x.txt.gz"
+    interactions, truth = SERIES.load(None)
+    assert interactions.n_users == TINY.users
+    assert truth == TINY.next_item

@@ -1,0 +1,61 @@
+"""What a number was measured on."""
+
+import datetime
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from tinyattn import __version__, machine
+
+
+def test_the_machine_is_described(monkeypatch):
+    found = machine.describe()
+    assert list(found) == ["date", "tinyattn", "cpu", "cores", "python", "numpy", "system"]
+    assert datetime.date.fromisoformat(found["date"]) <= datetime.date.today()
+    assert found["tinyattn"] == __version__
+    assert found["cores"] == os.cpu_count()
+    assert found["numpy"] == np.__version__
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    for log, status, expected in (("abc", "", "abc"), ("abc", " M x", "abc+"), ("", "", ""), ("", "?? x", "")):
+        monkeypatch.setattr(machine, "_git", lambda word, *_, log=log, status=status: log if word == "log" else status)
+        assert machine.commit.__wrapped__() == expected
+
+    class CPUInfo:
+        def __init__(self, _):
+            pass
+
+        def read_text(self):
+            return "processor : 0\nmodel name\t: Some CPU: 3 GHz \nmodel name\t: Other\n"
+
+    monkeypatch.setattr(machine, "Path", CPUInfo)
+    assert machine._cpu() == "Some CPU: 3 GHz"
+
+
+def test_git_is_asked_in_the_folder_of_the_package_whatever_its_environment_says(monkeypatch):
+    asked = []
+
+    def run(words, **how):
+        asked.append((words, how))
+        return subprocess.CompletedProcess(words, 0, " abc \n")
+
+    monkeypatch.setenv("GIT_DIR", "elsewhere")
+    monkeypatch.setenv("KEPT", "yes")
+    monkeypatch.setattr(machine.subprocess, "run", run)
+    assert machine.commit.__wrapped__() == "abc+"
+    assert [words[:2] for words, _ in asked] == [["git", "log"], ["git", "status"]]
+    for words, how in asked:
+        assert words[-2:] == ["--", "."]
+        assert how["cwd"] == Path(machine.__file__).parent
+        assert "GIT_DIR" not in how["env"]
+        assert how["env"]["KEPT"] == "yes"
+        assert how["capture_output"]
+        assert how["text"]
+
+    def missing(*_, **__):
+        raise FileNotFoundError
+
+    monkeypatch.setattr(machine.subprocess, "run", missing)
+    assert machine.commit.__wrapped__() == ""
